@@ -1,0 +1,245 @@
+"""`KernelBuilder`: the one way to build a kernel.
+
+    k = KernelBuilder("scale")
+    x = k.argument("x", Prim.F32)
+    y = k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 1024, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i) * 2.0)
+    kernel = k.build()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rlx.codegen.loops.expr import E, Operand, const, index
+from rlx.codegen.loops.nodes import (
+    Address,
+    Assign,
+    Atomic,
+    AtomicOp,
+    BinaryOp,
+    Block,
+    Buffer,
+    Comment,
+    Declare,
+    External,
+    Fail,
+    For,
+    Function,
+    If,
+    Invoke,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    LoopKind,
+    Pause,
+    Prim,
+    Status,
+    Stmt,
+    Store,
+    ValueType,
+    Var,
+    While,
+)
+
+
+class Mutable(E):
+    """A variable that may be assigned."""
+
+    __slots__ = ("_builder", "var")
+
+    def __init__(self, builder: KernelBuilder, var: Var) -> None:
+        super().__init__(var)
+        self.var = var
+        self._builder = builder
+
+    def set(self, value: Operand) -> None:
+        self._builder.emit(Assign(self.var, coerce(value, self.type).node))
+
+
+class KernelBuilder:
+    """Collects statements; context managers open and close blocks."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._buffers: list[Buffer] = []
+        self._scalars: list[Var] = []
+        self._blocks: list[list[Stmt]] = [[]]
+        self._names: dict[str, int] = {}
+
+    # Signature
+
+    def argument(
+        self, name: str, prim: Prim, *, writable: bool = False, may_alias: bool = False
+    ) -> Buffer:
+        """Declare a pointer argument."""
+        buffer = Buffer(self.fresh(name), prim, writable, may_alias)
+        self._buffers.append(buffer)
+        return buffer
+
+    def scalar(self, name: str, prim: Prim = Prim.I64) -> E:
+        """Declare a scalar argument, such as a symbolic extent."""
+        var = Var(self.fresh(name), ValueType(prim))
+        self._scalars.append(var)
+        return E(var)
+
+    # Values
+
+    def let(self, name: str, value: Operand) -> E:
+        """Name a value; expressions that are used twice want this."""
+        expression = index(value)
+        var = Var(self.fresh(name), expression.type)
+        self.emit(Let(var, expression.node))
+        return E(var)
+
+    def mutable(self, name: str, value: E) -> Mutable:
+        """Declare a variable that starts as `value`."""
+        var = Var(self.fresh(name), value.type)
+        self.emit(Declare(var, value.node))
+        return Mutable(self, var)
+
+    def local(self, name: str, prim: Prim, extent: int) -> Buffer:
+        """Reserve `extent` elements of stack scratch, 64-byte aligned, undefined contents."""
+        buffer = Buffer(self.fresh(name), prim, writable=True, extent=extent)
+        self.emit(Local(buffer))
+        return buffer
+
+    def load(self, buffer: Buffer, at: Operand, lanes: int = 1) -> E:
+        return E(Load(buffer, index(at).node, lanes))
+
+    def store(self, buffer: Buffer, at: Operand, value: Operand, *, streaming: bool = False) -> None:
+        stored = value if isinstance(value, E) else const(value, buffer.prim)
+        self.emit(Store(buffer, index(at).node, stored.node, streaming))
+
+    # Control
+
+    @contextmanager
+    def loop(
+        self,
+        name: str,
+        stop: Operand,
+        *,
+        start: Operand = 0,
+        step: int = 1,
+        kind: LoopKind = LoopKind.SERIAL,
+        accumulators: Sequence[tuple[Mutable, BinaryOp]] = (),
+    ) -> Iterator[E]:
+        """Open `for name in range(start, stop, step)`; yields the loop variable."""
+        var = Var(self.fresh(name), ValueType(Prim.I64))
+        with self._block() as body:
+            yield E(var)
+        folded = tuple((mutable.var, op) for mutable, op in accumulators)
+        self.emit(
+            For(var, index(start).node, index(stop).node, step, kind, tuple(body), folded)
+        )
+
+    @contextmanager
+    def while_(self, condition: E) -> Iterator[None]:
+        with self._block() as body:
+            yield
+        self.emit(While(condition.node, tuple(body)))
+
+    @contextmanager
+    def if_(self, condition: E) -> Iterator[None]:
+        with self._block() as body:
+            yield
+        self.emit(If(condition.node, tuple(body)))
+
+    @contextmanager
+    def else_(self) -> Iterator[None]:
+        """Open the other branch of the `if_` just closed."""
+        last = self._blocks[-1].pop()
+        if not isinstance(last, If) or last.orelse:
+            raise TypeError("else_ must follow an if_ block")
+        with self._block() as body:
+            yield
+        self.emit(If(last.condition, last.then, tuple(body)))
+
+    def fail(self, status: Status, position: Operand) -> None:
+        self.emit(Fail(status, index(position).node))
+
+    # Calls
+
+    def external(
+        self, symbol: str, args: Sequence[E | Address], result: ValueType | None = None
+    ) -> E | None:
+        """Call a C function; returns what it returns."""
+        var = None if result is None else Var(self.fresh(f"{symbol}_result"), result)
+        plain = tuple(arg.node if isinstance(arg, E) else arg for arg in args)
+        self.emit(External(symbol, plain, var))
+        return None if var is None else E(var)
+
+    def invoke(
+        self,
+        kernel: Kernel,
+        buffers: Sequence[Address],
+        scalars: Sequence[E] = (),
+        *,
+        bounds: tuple[E, E] | None = None,
+        origin: int = -1,
+    ) -> None:
+        limits = None if bounds is None else (bounds[0].node, bounds[1].node)
+        self.emit(
+            Invoke(kernel, tuple(buffers), tuple(s.node for s in scalars), limits, origin)
+        )
+
+    def address(
+        self, buffer: Buffer, at: Operand = 0, *, prim: Prim | None = None, writable: bool = False
+    ) -> Address:
+        return Address(buffer, index(at).node, prim or buffer.prim, writable)
+
+    def atomic(
+        self, op: AtomicOp, buffer: Buffer, at: Operand, value: Operand | None = None
+    ) -> E | None:
+        """Access an i64 atomically; `load` and `add` return a value."""
+        stored = None if value is None else index(value).node
+        result = None
+        if op is not AtomicOp.STORE:
+            result = Var(self.fresh("seen"), ValueType(Prim.I64))
+        self.emit(Atomic(op, buffer, index(at).node, stored, result))
+        return None if result is None else E(result)
+
+    def pause(self) -> None:
+        self.emit(Pause())
+
+    def comment(self, text: str) -> None:
+        self.emit(Comment(text))
+
+    # Finishing
+
+    def build(self, doc: Sequence[str] = ()) -> Kernel:
+        return Kernel(
+            self.name, tuple(self._buffers), tuple(self._scalars), tuple(self._blocks[0]), tuple(doc)
+        )
+
+    def emit(self, statement: Stmt) -> None:
+        self._blocks[-1].append(statement)
+
+    def fresh(self, name: str) -> str:
+        """Return `name`, or `name_2`, `name_3`, ... if it is taken."""
+        count = self._names.get(name, 0) + 1
+        self._names[name] = count
+        return name if count == 1 else self.fresh(f"{name}_{count}")
+
+    @contextmanager
+    def _block(self) -> Iterator[list[Stmt]]:
+        block: list[Stmt] = []
+        self._blocks.append(block)
+        yield block
+        self._blocks.pop()
+
+
+def function(name: str, doc: str, params: Sequence[Var], result: E, lets: Block = ()) -> Function:
+    """Make a pure function; `lets` may hold only `Let`s."""
+    bindings = tuple(statement for statement in lets if isinstance(statement, Let))
+    return Function(name, tuple(params), bindings, result.node, doc)
+
+
+def coerce(value: Operand, type: ValueType) -> E:
+    """Return `value` as an expression of `type`."""
+    if isinstance(value, E):
+        return value.splat(type.lanes)
+    return const(value, type.prim, type.lanes)

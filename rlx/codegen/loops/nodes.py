@@ -1,0 +1,564 @@
+"""The loop language: what a kernel is made of.
+
+A closed grammar; printers, verifier, interpreter and both emitters match it exhaustively.
+
+    Type    = Scalar(dtype) | Vector(dtype, lanes)            ValueType(dtype, lanes=1)
+    Expr    = Const(value) | Var(name) | Load(buffer, index)
+            | Unary(op, x) | Binary(op, a, b) | Compare(op, a, b) | Select(c, a, b)
+            | Fma(a, b, c) | Cast(x, dtype) | Bitcast(x, dtype)
+            | Splat(x, lanes) | Ramp(base, lanes) | Lane(v, i) | Fold(op, v) | Shuffle(a, b, lanes)
+            | Call(function, args)
+    Stmt    = Let(var, e) | Declare(var, e) | Assign(var, e) | Local(buffer)
+            | Store(buffer, index, e)
+            | For(var, start, stop, step, kind, body, accumulators) | While(cond, body)
+            | If(cond, then, orelse) | Fail(status, position)
+            | External(symbol, args, result) | Invoke(kernel, buffers, scalars)
+            | Atomic(op, buffer, index, e, result) | Pause | Comment(text)
+
+    Function = name, params, lets, result       a pure scalar function (the math library)
+    Kernel   = name, buffers, scalars, body     one native function
+    Module   = functions and kernels, in dependency order
+
+Rules that the verifier checks:
+- Every variable is bound once per kernel and visible only inside the block that binds it.
+  `Let` is immutable; `Declare` binds a mutable variable that `Assign` may change.
+- Lanes agree: an operator's operands have equal types; a scalar enters a vector through `Splat`.
+- Indices are i64 element counts. A load of `lanes > 1` elements reads consecutive ones and
+  need not be aligned.
+- A kernel holds at most one `parallel` loop, and it is a top-level statement with nothing but
+  `Let`s before it. Native code runs it for a sub-range `[begin, end)` given as two extra
+  arguments, so iterations must not depend on each other.
+- `simd` loops have step 1 and independent iterations except for their declared
+  `accumulators`, variables folded with one operator whose order is free.
+
+Semantics where C and hardware differ:
+- Integer arithmetic wraps. `div` and `mod` truncate toward zero as in C; a zero divisor is
+  the builder's fault. `shr` is arithmetic on signed and logical on unsigned types; `lshr` is
+  always logical. Shift counts are in [0, bits).
+- Float `min`/`max` are `a < b ? a : b` and `a > b ? a : b`: the second operand wins where
+  either is NaN (one instruction on x86); NaN-propagating forms are functions.
+- Float arithmetic is never contracted or reassociated, but for `simd` accumulators; `Fma`
+  rounds once.
+- `Cast` float -> int truncates and requires a value in range. To bool: `x != 0`.
+- f16 and bf16 appear only as dtypes of buffers; `Load`/`Store` of them moves raw u16 bits
+  (`ValueType(U16)` below); the builder converts. Bools are 0/1 bytes in memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.ir.dtype import DType
+
+
+class Prim(enum.Enum):
+    """Element types of the loop language: machine types, not tensor dtypes."""
+
+    BOOL = "bool"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    F32 = "f32"
+    F64 = "f64"
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return 1 if self is Prim.BOOL else int(self.value[1:]) // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self in (Prim.F32, Prim.F64)
+
+    @property
+    def is_signed(self) -> bool:
+        return self.value[0] == "i"
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.value[0] == "u"
+
+    @property
+    def is_int(self) -> bool:
+        return self.is_signed or self.is_unsigned
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_STORAGE = {DType.F16: Prim.U16, DType.BF16: Prim.U16, DType.C64: Prim.F32}
+
+
+def storage(dtype: DType) -> Prim:
+    """Return the machine type that a tensor dtype is stored as (c64: pairs of f32)."""
+    return _STORAGE.get(dtype) or Prim(dtype.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A scalar (`lanes == 1`) or fixed-width vector type."""
+
+    prim: Prim
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.prim}" if self.lanes == 1 else f"{self.prim}x{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A pointer to elements of one machine type: a kernel argument, or local scratch."""
+
+    name: str
+    prim: Prim
+    writable: bool = False
+    may_alias: bool = False
+    """True if another argument may be the same memory (in-place results)."""
+    extent: int | None = None
+    """Elements, for local scratch (64-byte aligned); None for arguments."""
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal, printed so that it round-trips bit for bit."""
+
+    value: bool | int | float
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A bound name. Its type travels with it."""
+
+    name: str
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`buffer[index]`, or `lanes` consecutive elements from there."""
+
+    buffer: Buffer
+    index: Expr
+    lanes: int = 1
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.buffer.prim, self.lanes)
+
+
+class UnaryOp(enum.Enum):
+    NEG = "neg"
+    ABS = "abs"
+    NOT = "not"  # logical on bool, bitwise on integers
+    SQRT = "sqrt"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    TRUNC = "trunc"
+    ROUND_EVEN = "round_even"
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: UnaryOp
+    x: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.x.type
+
+
+class BinaryOp(enum.Enum):
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    MOD = "mod"  # integers only
+    MIN = "min"
+    MAX = "max"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    SHL = "shl"
+    SHR = "shr"
+    LSHR = "lshr"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: BinaryOp
+    a: Expr
+    b: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.a.type
+
+
+class CompareOp(enum.Enum):
+    EQ = "eq"
+    NE = "ne"  # true where unordered, the others false
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    op: CompareOp
+    a: Expr
+    b: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(Prim.BOOL, self.a.type.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`condition ? a : b`, lane by lane; both sides are evaluated."""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.a.type
+
+
+@dataclass(frozen=True, slots=True)
+class Fma:
+    """`a * b + c` with one rounding; one instruction where the target has it."""
+
+    a: Expr
+    b: Expr
+    c: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.a.type
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Numeric conversion, lane by lane."""
+
+    x: Expr
+    prim: Prim
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.prim, self.x.type.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Bitcast:
+    """The same bits as another machine type of equal size."""
+
+    x: Expr
+    prim: Prim
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.prim, self.x.type.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """A scalar in every lane."""
+
+    x: Expr
+    lanes: int
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.x.type.prim, self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """`base, base + 1, ...` for an integer scalar `base`."""
+
+    base: Expr
+    lanes: int
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.base.type.prim, self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of a vector."""
+
+    x: Expr
+    lane: int
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.x.type.prim)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """All lanes of a vector combined by `add`, `mul`, `min`, `max`, `and` or `or`, as a tree of
+    halves: lanes [0, n/2) with [n/2, n), until one is left."""
+
+    op: BinaryOp
+    x: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.x.type.prim)
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Lanes picked by constant position from `a` followed by `b`."""
+
+    a: Expr
+    b: Expr
+    positions: tuple[int, ...]
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.a.type.prim, len(self.positions))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a pure `Function`; vector arguments apply it lane by lane."""
+
+    function: Function
+    args: tuple[Expr, ...]
+
+    @property
+    def type(self) -> ValueType:
+        return ValueType(self.function.result.type.prim, self.args[0].type.lanes)
+
+
+Expr: TypeAlias = (
+    Const | Var | Load | Unary | Binary | Compare | Select | Fma | Cast | Bitcast
+    | Splat | Ramp | Lane | Fold | Shuffle | Call
+)  # fmt: skip
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Bind a mutable variable."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Reserve scratch on the stack; contents are undefined until stored."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`buffer[index] = value`; a vector value writes consecutive elements.
+
+    `streaming` bypasses the cache where the target can; the memory must be 64-byte aligned.
+    """
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    streaming: bool = False
+
+
+class LoopKind(enum.Enum):
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    SIMD = "simd"
+    UNROLL = "unroll"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for var in range(start, stop, step)`; bounds are evaluated once, `step` is positive."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: int
+    kind: LoopKind
+    body: Block
+    accumulators: tuple[tuple[Var, BinaryOp], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Expr
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: Block
+    orelse: Block = ()
+
+
+class Status(enum.IntEnum):
+    """What an entry point returns."""
+
+    OK = 0
+    NULL_ARENA = 1
+    MISALIGNED_ARENA = 2
+    NOT_SET_UP = 3
+    EXTENT_OUT_OF_RANGE = 4
+    INDEX_OUT_OF_RANGE = 5
+    SINGULAR_MATRIX = 6
+    INVALID_DISTRIBUTION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Leave the kernel with a status; `position` (i64) says which element or slice."""
+
+    status: Status
+    position: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`&buffer[index]` as an argument; `prim` reinterprets what it points to.
+
+    `index` counts elements of `buffer`."""
+
+    buffer: Buffer
+    index: Expr
+    prim: Prim
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A call of a C function by symbol: BLAS, LAPACK, user C. `result` binds what it returns."""
+
+    symbol: str
+    args: tuple[Expr | Address, ...]
+    result: Var | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A call of another kernel of the module: its buffers, its scalars, and for a kernel with a
+    parallel loop the sub-range; None means the whole range. A failing kernel's status is
+    returned at once, with `origin` (a node's number) recorded."""
+
+    kernel: Kernel
+    buffers: tuple[Address, ...]
+    scalars: tuple[Expr, ...] = ()
+    bounds: tuple[Expr, Expr] | None = None
+    origin: int = -1
+
+
+class AtomicOp(enum.Enum):
+    LOAD = "load"  # acquire
+    STORE = "store"  # release
+    ADD = "add"  # fetch-and-add, acquire and release
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """An atomic access to an i64; `result` binds the value loaded or the value before the add."""
+
+    op: AtomicOp
+    buffer: Buffer
+    index: Expr
+    value: Expr | None = None
+    result: Var | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A hint inside a spin loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+Stmt: TypeAlias = (
+    Let | Declare | Assign | Local | Store | For | While | If | Fail
+    | External | Invoke | Atomic | Pause | Comment
+)  # fmt: skip
+Block: TypeAlias = tuple[Stmt, ...]
+
+
+# Top level
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A pure function of scalars: `lets` in order, then `result`. `bound` states its accuracy."""
+
+    name: str
+    params: tuple[Var, ...]
+    lets: tuple[Let, ...]
+    result: Expr
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One native function over buffers and i64/float scalars. It returns a status if it
+    contains a `Fail`, a failing `Invoke`, or neither (then nothing)."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[Var, ...]
+    body: Block
+    doc: tuple[str, ...] = ()
+    """Comment lines printed above the definition: op, nodes, source lines."""
+
+    @property
+    def parallel_loop(self) -> For | None:
+        for statement in self.body:
+            if isinstance(statement, For) and statement.kind is LoopKind.PARALLEL:
+                return statement
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Everything of one translation unit, callees before callers."""
+
+    name: str
+    functions: tuple[Function, ...]
+    kernels: tuple[Kernel, ...]
+    entries: tuple[Kernel, ...]

@@ -1,0 +1,105 @@
+"""The schedule (LIR): thunks in execution order, in two phases, with buffers as byte offsets.
+
+A thunk names its kind and parameters; `codegen.kernels` knows how to build the kernel of each
+kind. Thunks with equal `kernel_key` share one kernel. Control flow is a structured thunk with
+sub-schedules whose buffers lie in the same arena.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rlx.ir.graph import Node
+from rlx.ir.op import Attrs
+from rlx.ir.types import TensorType
+
+
+class Phase(enum.Enum):
+    """`setup` runs after params change: what depends on params and constants only."""
+
+    SETUP = "setup"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRef:
+    """Where a thunk reads or writes: a byte offset into the arena, and the type found there."""
+
+    offset: int
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Thunk:
+    """One kernel call.
+
+    `attrs` are the op's attributes; for a `fused` thunk they hold the body graph. `aliased`
+    lists (operand, result) positions that share memory: the kernel works in place there.
+    """
+
+    kind: str
+    attrs: Attrs
+    operands: tuple[BufferRef, ...]
+    results: tuple[BufferRef, ...]
+    phase: Phase
+    node: Node = field(compare=False)
+    scratch: BufferRef | None = None
+    aliased: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def kernel_key(self) -> tuple[Any, ...]:
+        """Equal for thunks that one kernel serves: everything but the offsets."""
+        return (
+            self.kind,
+            self.attrs,
+            tuple(ref.type for ref in self.operands),
+            tuple(ref.type for ref in self.results),
+            None if self.scratch is None else self.scratch.type,
+            self.aliased,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopThunk:
+    """`scan` and `while`: a body run repeatedly in this arena.
+
+    For a scan `trip_count` is its length and `condition` is empty; a while evaluates
+    `condition`, whose result lies at `predicate`, before every trip.
+    """
+
+    node: Node = field(compare=False)
+    phase: Phase
+    body: tuple[AnyThunk, ...]
+    trip_count: int | None = None
+    condition: tuple[AnyThunk, ...] = ()
+    predicate: BufferRef | None = None
+    reverse: bool = False
+    advancing: tuple[tuple[BufferRef, BufferRef, bool], ...] = ()
+    """(whole array, row slot in the body, True to write the row back) per scanned operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchThunk:
+    """`if`/`switch`: exactly one of `branches`, picked by the integer or bool at `selector`."""
+
+    node: Node = field(compare=False)
+    phase: Phase
+    selector: BufferRef
+    branches: tuple[tuple[AnyThunk, ...], ...]
+
+
+AnyThunk: TypeAlias = Thunk | LoopThunk | BranchThunk
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All thunks of one executable, in order."""
+
+    name: str
+    thunks: tuple[AnyThunk, ...]
+    arena_bytes: int
+
+    def phase(self, phase: Phase) -> tuple[AnyThunk, ...]:
+        return tuple(thunk for thunk in self.thunks if thunk.phase is phase)

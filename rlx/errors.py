@@ -1,0 +1,94 @@
+"""The error hierarchy, by what the user can do about it.
+
+Every error carries a `message` (what is wrong, both values, the rule), optionally the
+`source` line of the user's file that built the faulty node, and a `remedy`. Each class
+also inherits the builtin that a Python user would catch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place in the user's program: the line that built a node."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+class RlxError(Exception):
+    """Root of all errors that rlx raises on purpose."""
+
+    def __init__(
+        self, message: str, *, source: Source | None = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.source is not None:
+            lines.append(f"  at {self.source}")
+        if self.remedy is not None:
+            lines.append(f"  {self.remedy}")
+        return "\n".join(lines)
+
+    def located(self, context: str, source: Source | None) -> Self:
+        """Return this error prefixed with `context` (an op's name) and placed at `source`."""
+        located = type(self)(
+            f"{context}: {self.message}", source=self.source or source, remedy=self.remedy
+        )
+        return located
+
+
+class ShapeError(RlxError, ValueError):
+    """Shapes, axes or extents that do not fit together."""
+
+
+class DTypeError(RlxError, TypeError):
+    """A dtype that an op does not take."""
+
+
+class GraphError(RlxError, ValueError):
+    """A malformed graph: what the verifier reports, wrong names, wrong counts."""
+
+
+class NoRuleError(RlxError, NotImplementedError):
+    """An op has no rule for a transform; names the op, the transform and what to do."""
+
+
+class UnsupportedError(RlxError, NotImplementedError):
+    """A valid program that this backend or target cannot run."""
+
+
+class ToolchainError(RlxError, RuntimeError):
+    """A missing or failing compiler or library: the command, its exit code, its own words."""
+
+
+class InputError(RlxError, TypeError):
+    """Arrays given at call time that do not fit the compiled signature, or data faults."""
+
+
+class IndexOutOfRangeError(InputError, IndexError):
+    """A run-time index, label or expert id outside its range."""
+
+
+class SingularMatrixError(InputError, ArithmeticError):
+    """A linear solve met an exactly singular matrix."""
+
+
+class FormatError(RlxError, ValueError):
+    """A file or text that is not what it claims to be."""
+
+
+class InternalError(RlxError, RuntimeError):
+    """A fault of rlx itself; names the pass. Please report it."""

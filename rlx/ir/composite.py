@@ -1,0 +1,51 @@
+"""Composite ops: formulas over other ops that get every rule by decomposition.
+
+    @composite("elementwise")
+    def silu(x: Value) -> Value:
+        \"\"\"`x * sigmoid(x)`.\"\"\"
+        return x * sigmoid(x)
+
+The result types come from building the formula on a scratch graph. A room registers a rule
+of its own for a composite only for a numerical or measured reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from rlx.ir.graph import Graph, Value
+from rlx.ir.op import Attrs, OpDef, Trait, declare_op, make_attrs
+from rlx.ir.types import TensorType
+
+
+def composite(family: str, *traits: Trait) -> Callable[[Callable[..., Any]], OpDef]:
+    """Declare an op by its formula: a function of `Value`s and keyword attributes."""
+
+    def declare(formula: Callable[..., Any]) -> OpDef:
+        @functools.lru_cache(maxsize=4096)
+        def infer_cached(operands: tuple[TensorType, ...], attrs: Attrs) -> Any:
+            scratch = Graph("scratch")
+            inputs = [scratch.input(f"x{i}", t.shape, t.dtype) for i, t in enumerate(operands)]
+            result = formula(*inputs, **attrs.as_dict())
+            return result.type if isinstance(result, Value) else tuple(r.type for r in result)
+
+        definition: OpDef
+
+        def infer(*operands: TensorType, **attributes: Any) -> Any:
+            return infer_cached(operands, make_attrs(definition, attributes))
+
+        definition = declare_op(
+            formula.__name__,
+            family,
+            infer,
+            signature_of=formula,
+            traits=traits,
+            doc=inspect.getdoc(formula) or "",
+            decompose=formula,
+        )
+        return definition
+
+    return declare

@@ -1,0 +1,124 @@
+"""Element types: their sizes, NumPy counterparts and promotion."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from rlx.errors import DTypeError
+
+
+class DType(enum.Enum):
+    """An element type. `DType("f32")` parses a dtype string."""
+
+    F16 = "f16"
+    BF16 = "bf16"
+    F32 = "f32"
+    F64 = "f64"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U32 = "u32"
+    BOOL = "bool"
+    C64 = "c64"
+
+    @property
+    def size(self) -> int:
+        """Bytes per element."""
+        return self.numpy.itemsize
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return _NUMPY[self]
+
+    @property
+    def is_float(self) -> bool:
+        return self in _FLOATS
+
+    @property
+    def is_low_precision(self) -> bool:
+        """True for floats that are stored narrow and computed in f32."""
+        return self in (DType.F16, DType.BF16)
+
+    @property
+    def is_int(self) -> bool:
+        return self in _INTS
+
+    @property
+    def is_signed_int(self) -> bool:
+        return self in _INTS and self not in (DType.U8, DType.U32)
+
+    @property
+    def is_complex(self) -> bool:
+        return self is DType.C64
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.is_float or self.is_complex
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_FLOATS = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
+_INTS = frozenset({DType.I8, DType.I16, DType.I32, DType.I64, DType.U8, DType.U32})
+_NUMPY: dict[DType, np.dtype[Any]] = {
+    DType.F16: np.dtype(np.float16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.F32: np.dtype(np.float32),
+    DType.F64: np.dtype(np.float64),
+    DType.I8: np.dtype(np.int8),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U32: np.dtype(np.uint32),
+    DType.BOOL: np.dtype(np.bool_),
+    DType.C64: np.dtype(np.complex64),
+}
+_FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
+_RANK = {
+    DType.BOOL: 0,
+    DType.U8: 1,
+    DType.I8: 1,
+    DType.I16: 2,
+    DType.BF16: 2,
+    DType.F16: 3,
+    DType.U32: 4,
+    DType.I32: 4,
+    DType.I64: 5,
+    DType.F32: 6,
+    DType.F64: 7,
+    DType.C64: 8,
+}
+
+
+def as_dtype(spec: DType | str | np.dtype[Any] | type[Any]) -> DType:
+    """Return the `DType` that a dtype string, NumPy dtype or NumPy scalar type names."""
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and spec in DType._value2member_map_:
+        return DType(spec)
+    try:
+        return _FROM_NUMPY[np.dtype(spec)]
+    except (KeyError, TypeError):
+        known = " ".join(dtype.value for dtype in DType)
+        raise DTypeError(f"unknown dtype {spec!r}", remedy=f"use one of: {known}") from None
+
+
+def promote(left: DType, right: DType) -> DType:
+    """Return the dtype in which `left` and `right` meet (specification 01, section 2)."""
+    if left is right:
+        return left
+    if {left, right} == {DType.F16, DType.BF16}:
+        return DType.F32
+    if left.is_int and right.is_float:
+        left, right = right, left
+    if left.is_float and right.is_int:
+        return DType.F64 if DType.F64 is left or DType.I64 is right else DType.F32
+    return left if _RANK[left] >= _RANK[right] else right

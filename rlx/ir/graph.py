@@ -1,0 +1,410 @@
+"""The graph IR (MIR): nodes in topological order, each with typed results.
+
+A `Graph` only grows: nodes are frozen once appended, and passes build a new graph. A node
+applies an op to operand values and has one or more results; a `Value` is one of them. Loops
+and branches carry sub-graphs as attributes.
+
+    g = Graph("mlp")
+    x = g.input("x", (128, 784), "f32")
+    w = g.param("w", (784, 10), "f32")
+    g.set_outputs([g.softmax(g.matmul(x, w), axis=-1)])
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlx.errors import DTypeError, GraphError, RlxError, Source
+from rlx.ir.builders import Builders
+from rlx.ir.dtype import DType, as_dtype, promote
+from rlx.ir.literal import Literal
+from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
+from rlx.ir.shape import Extent, Shape, symbols_of, Symbol
+from rlx.ir.types import TensorType
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One application of an op. `index` is its place in the graph's topological order."""
+
+    index: int
+    op: OpDef
+    operands: tuple[Value, ...]
+    attrs: Attrs
+    name: str | None
+    source: Source | None
+    results: tuple[Value, ...] = field(default=(), repr=False)
+
+    @property
+    def result(self) -> Value:
+        """The only result; an error for a node with several."""
+        (result,) = self.results
+        return result
+
+    def attribute(self, name: str) -> Any:
+        return self.attrs.as_dict()[name]
+
+
+class Value:
+    """One result of a node. Operators append nodes to the value's graph.
+
+    Python numbers adapt to the value's dtype; two values of different dtypes meet in
+    `promote(left, right)`.
+    """
+
+    __slots__ = ("graph", "index", "node", "type")
+
+    def __init__(self, graph: Graph, node: Node, index: int, type: TensorType) -> None:
+        self.graph = graph
+        self.node = node
+        self.index = index
+        self.type = type
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        return self.type.rank
+
+    @property
+    def op(self) -> OpDef:
+        return self.node.op
+
+    @property
+    def label(self) -> str:
+        """The value's name in the text form: `%3`, or `%3.1` for a second result."""
+        suffix = f".{self.index}" if len(self.node.results) > 1 else ""
+        return f"%{self.node.index}{suffix}"
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.type} = {self.op.name}>"
+
+    def __bool__(self) -> bool:
+        raise GraphError(
+            f"{self.label} has no truth value while the graph is built",
+            source=self.node.source,
+            remedy="use `where`, or rlx.cond, for a choice that depends on data",
+        )
+
+    def _binary(self, name: str, other: Operand) -> Value:
+        return _one(self.graph.apply(OPS[name], (self, other)))
+
+    def _reflected(self, name: str, other: Operand) -> Value:
+        return _one(self.graph.apply(OPS[name], (other, self)))
+
+    def __add__(self, other: Operand) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self._reflected("add", other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self._reflected("sub", other)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self._reflected("mul", other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._binary("div", other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self._reflected("div", other)
+
+    def __pow__(self, other: Operand) -> Value:
+        return self._binary("pow", other)
+
+    def __matmul__(self, other: Value) -> Value:
+        return self._binary("matmul", other)
+
+    def __neg__(self) -> Value:
+        return _one(self.graph.apply(OPS["neg"], (self,)))
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._binary("lt", other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._binary("le", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._binary("gt", other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._binary("ge", other)
+
+
+Operand = Value | int | float | complex
+
+
+class Graph(Builders):
+    """A DAG of nodes in topological order, with named inputs and ordered outputs."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.outputs: tuple[Value, ...] = ()
+        self.donations: dict[str, int] = {}
+        """Leaf name -> position of the output that replaces it in place."""
+        self._leaves: dict[str, Value] = {}
+
+    # Leaves
+
+    def input(self, name: str, shape: Sequence[Extent], dtype: DType | str = DType.F32) -> Value:
+        """Declare an array given at every call."""
+        return self._leaf("input", name, TensorType(as_dtype(dtype), tuple(shape)))
+
+    def param(self, name: str, shape: Sequence[Extent], dtype: DType | str = DType.F32) -> Value:
+        """Declare an array set once (`params=`, `set_param`) and kept between calls."""
+        return self._leaf("param", name, TensorType(as_dtype(dtype), tuple(shape)))
+
+    def constant(self, value: ArrayLike, dtype: DType | str | None = None) -> Value:
+        """Embed `value`; Python numbers without `dtype` become f32, i64 or bool."""
+        literal = Literal(_as_array(value, None if dtype is None else as_dtype(dtype)))
+        return self.append(OPS["constant"], (), make_attrs(OPS["constant"], {"value": literal}))[0]
+
+    def _leaf(self, op_name: str, name: str, type: TensorType) -> Value:
+        if name in self._leaves:
+            raise GraphError(
+                f"graph {self.name!r} already has an input or param named {name!r}",
+                source=calling_source(),
+                remedy="names of inputs and params are unique in a graph",
+            )
+        definition = OPS[op_name]
+        attrs = make_attrs(definition, {"name": name, "type": type})
+        value = self.append(definition, (), attrs, name=name)[0]
+        self._leaves[name] = value
+        return value
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The `input` leaves in declaration order."""
+        return tuple(v for v in self._leaves.values() if v.op.name == "input")
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        """The `param` leaves in declaration order."""
+        return tuple(v for v in self._leaves.values() if v.op.name == "param")
+
+    def leaf(self, name: str) -> Value:
+        """Return the input or param called `name`."""
+        if name not in self._leaves:
+            known = ", ".join(self._leaves) or "none"
+            raise GraphError(f"graph {self.name!r} has no input or param {name!r} (has: {known})")
+        return self._leaves[name]
+
+    # Growing
+
+    def apply(
+        self, definition: OpDef, operands: Sequence[Operand | None], **attributes: Any
+    ) -> Value | tuple[Value, ...]:
+        """Append `definition` applied to `operands`: coerce numbers, promote, infer.
+
+        Returns the single result, or the tuple of results for an op that has several.
+        """
+        source = calling_source()
+        try:
+            given = [operand for operand in operands if operand is not None]
+            values = self._promote(definition, self._coerce(given))
+            attrs = make_attrs(definition, attributes)
+            results = self.append(definition, values, attrs, source=source)
+        except RlxError as error:
+            if error.source is None:
+                raise error.located(definition.name, source) from None
+            raise
+        return results[0] if definition.results == 1 else results
+
+    def append(
+        self,
+        definition: OpDef,
+        operands: Sequence[Value],
+        attrs: Attrs,
+        *,
+        name: str | None = None,
+        source: Source | None = None,
+    ) -> tuple[Value, ...]:
+        """Append a node exactly as given, with inferred result types; return its results."""
+        _check_arity(definition, len(operands))
+        for operand in operands:
+            if operand.graph is not self:
+                raise GraphError(
+                    f"operand {operand.label} belongs to graph {operand.graph.name!r}, "
+                    f"not to {self.name!r}",
+                    remedy="pass outer values into a body as operands",
+                )
+        types = definition.infer_types(tuple(operand.type for operand in operands), attrs)
+        node = Node(
+            index=len(self.nodes),
+            op=definition,
+            operands=tuple(operands),
+            attrs=attrs,
+            name=name,
+            source=source or calling_source(),
+        )
+        results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
+        object.__setattr__(node, "results", results)  # the one cycle: a node and its results
+        self.nodes.append(node)
+        return results
+
+    def inline(self, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Append copies of `body`'s nodes, its inputs bound to `operands` in order."""
+        inputs = body.inputs
+        if len(inputs) != len(operands):
+            raise GraphError(
+                f"body {body.name!r} takes {len(inputs)} inputs and was given {len(operands)}"
+            )
+        image: dict[Value, Value] = dict(zip(inputs, operands, strict=True))
+        for node in body.nodes:
+            if node.op.name != "input":
+                self.copy_node(node, image)
+        return tuple(image[output] for output in body.outputs)
+
+    def copy_node(self, node: Node, image: dict[Value, Value]) -> None:
+        """Append a copy of another graph's `node`; `image` maps old values to new ones."""
+        operands = tuple(image[operand] for operand in node.operands)
+        if node.op.has(Trait.LEAF) and node.op.name != "constant":
+            results: tuple[Value, ...] = (
+                self._leaf(node.op.name, node.attribute("name"), node.attribute("type")),
+            )
+        else:
+            results = self.append(
+                node.op, operands, node.attrs, name=node.name, source=node.source
+            )
+        image.update(zip(node.results, results, strict=True))
+
+    def set_outputs(
+        self, outputs: Iterable[Value], *, donated: Mapping[Value, Value] | None = None
+    ) -> None:
+        """Declare the results; `donated` maps a leaf to the output that replaces it in place."""
+        self.outputs = tuple(outputs)
+        self.donations = {}
+        for leaf, output in (donated or {}).items():
+            if output not in self.outputs:
+                raise GraphError(f"donated value {output.label} is not an output")
+            if leaf.type != output.type:
+                raise GraphError(
+                    f"output {output.label} of type {output.type} cannot replace "
+                    f"{leaf.node.name!r} of type {leaf.type}"
+                )
+            self.donations[str(leaf.node.name)] = self.outputs.index(output)
+
+    def _coerce(self, operands: Sequence[Operand]) -> list[Value]:
+        anchor = next((o.dtype for o in operands if isinstance(o, Value)), None)
+        return [
+            operand if isinstance(operand, Value) else self._scalar(operand, anchor)
+            for operand in operands
+        ]
+
+    def _scalar(self, number: int | float | complex, anchor: DType | None) -> Value:
+        natural = as_dtype(_as_array(number, None).dtype)
+        if anchor is None:
+            return self.constant(number)
+        keeps = anchor.is_complex or anchor.is_float and not natural.is_complex
+        keeps = keeps or anchor.is_int and not natural.is_float or anchor is natural
+        return self.constant(number, anchor if keeps else promote(anchor, natural))
+
+    def _promote(self, definition: OpDef, values: list[Value]) -> list[Value]:
+        if not definition.has(Trait.PROMOTES):
+            return values
+        movable = [i for i, name in enumerate(definition.operands) if name != "condition"]
+        target = values[movable[0]].dtype
+        for index in movable[1:]:
+            target = promote(target, values[index].dtype)
+        for index in movable:
+            if values[index].dtype is not target:
+                values[index] = _one(self.apply(OPS["cast"], (values[index],), to=target))
+        return values
+
+    # Reading
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Symbols of the leaves' shapes, sorted by name."""
+        found = {s for leaf in self._leaves.values() for s in symbols_of(leaf.shape)}
+        return tuple(sorted(found))
+
+    def users(self) -> dict[Value, list[Node]]:
+        """Return, for every value, the nodes that read it, in order, once each."""
+        found: dict[Value, list[Node]] = {r: [] for node in self.nodes for r in node.results}
+        for node in self.nodes:
+            for operand in dict.fromkeys(node.operands):
+                found[operand].append(node)
+        return found
+
+    def structure(self) -> tuple[Any, ...]:
+        """Return a hashable key: equal exactly for graphs that print the same."""
+
+        def key(value: Value) -> tuple[int, int]:
+            return value.node.index, value.index
+
+        return (
+            self.name,
+            tuple(
+                (n.op.name, tuple(map(key, n.operands)), n.attrs, n.name) for n in self.nodes
+            ),
+            tuple(map(key, self.outputs)),
+            tuple(sorted(self.donations.items())),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Graph) and self.structure() == other.structure())
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.nodes)))
+
+
+def calling_source() -> Source | None:
+    """Return the innermost frame outside rlx: the user's line."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _one(results: Value | tuple[Value, ...]) -> Value:
+    return results if isinstance(results, Value) else results[0]
+
+
+def _check_arity(definition: OpDef, given: int) -> None:
+    most = len(definition.operands)
+    least = most - definition.optional_operands
+    if definition.variadic:
+        if given < most:
+            raise GraphError(f"takes at least {most} operands and was given {given}")
+    elif not least <= given <= most:
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise GraphError(f"takes {expected} operands and was given {given}")
+
+
+def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
+    if dtype is not None:
+        return np.asarray(value, dtype=dtype.numpy)
+    array = np.asarray(value)
+    if isinstance(value, (float, complex)):
+        return array.astype(np.float32 if isinstance(value, float) else np.complex64)
+    if array.dtype == np.complex128:
+        raise DTypeError("complex128 has no counterpart", remedy="pass dtype='c64'")
+    return array

@@ -1,0 +1,48 @@
+"""Constant data as an attribute: an immutable array that hashes and compares by its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.types import TensorType
+
+
+class Literal:
+    """A read-only, C-contiguous array. Equal means same type and same bits (NaN equals NaN)."""
+
+    __slots__ = ("_digest", "array")
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array: NDArray[Any] = np.array(array, order="C", copy=True)
+        self.array.setflags(write=False)
+        self._digest: bytes | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self.array.dtype)
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.dtype, self.array.shape)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 over dtype, shape and content."""
+        if self._digest is None:
+            header = f"{self.type}:".encode()
+            self._digest = hashlib.sha256(header + self.array.tobytes()).digest()
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Literal({self.type})"

@@ -1,0 +1,242 @@
+"""What an op is: declared data made from one function signature.
+
+An op is declared by its type inference. Positional parameters are operands, keyword-only
+parameters are attributes, the return annotation says how many results there are, and the
+docstring is the documentation:
+
+    @op("reduction")
+    def cumsum(x: TensorType, *, axis: int, exclusive: bool = False) -> TensorType:
+        \"\"\"Sum running along `axis`; ...\"\"\"
+        normalize_axis(axis, x.rank)
+        return x
+
+`cumsum` is then an `OpDef`. Its meaning (`ir.reference`), derivatives, batching, lowering
+and kernel are registered in the rooms that need them, by `Registry`s keyed by the op.
+Rules take the attributes as keyword arguments of the same names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rlx.errors import InternalError
+from rlx.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from rlx.ir.graph import Value
+
+
+class Trait(enum.Enum):
+    """What an op promises; default rules in every room are keyed on these."""
+
+    ELEMENTWISE = "each result element depends on the operands' elements at the same index"
+    PROMOTES = "operands of different dtypes meet in `promote(...)` when building"
+    COMMUTATIVE = "the two operands may be swapped"
+    LINEAR = "linear in all operands jointly"
+    BILINEAR = "linear in each of the two operands"
+    REDUCTION = "folds axes away"
+    MOVEMENT = "moves elements and computes nothing"
+    VIEW = "the result is the operand's memory under another type"
+    IN_PLACE = "a result may overwrite an operand of the same byte size"
+    LEAF = "has no operands and gets its value from outside or from an attribute"
+    IMPURE = "two equal nodes need not have equal values"
+    FUSED = "made by a pass for speed; transforms see its body instead"
+
+
+@dataclass(frozen=True, slots=True)
+class Attrs:
+    """Base of the frozen attribute record that each op gets from its signature."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the attributes by name, in declaration order."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDef:
+    """One op. Calling it appends a node to the graph of its operands."""
+
+    name: str
+    family: str
+    infer: Callable[..., Any]
+    operands: tuple[str, ...]
+    optional_operands: int
+    variadic: bool
+    attrs: type[Attrs]
+    results: int | None  # None: as many as `infer` returns
+    traits: frozenset[Trait]
+    doc: str
+    decompose: Callable[..., Any] | None = None
+
+    def infer_types(
+        self, operands: tuple[TensorType, ...], attrs: Attrs
+    ) -> tuple[TensorType, ...]:
+        """Return the result types, or raise a ShapeError or DTypeError."""
+        inferred = self.infer(*operands, **attrs.as_dict())
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
+    def has(self, trait: Trait) -> bool:
+        return trait in self.traits
+
+    def __call__(self, *operands: Value | float | None, **attributes: Any) -> Any:
+        """Append this op to the graph of its operands; Python numbers become constants.
+
+        Returns the result `Value`, or a tuple of them for an op with several results.
+        """
+        for operand in operands:
+            if operand is not None and not isinstance(operand, (int, float, complex)):
+                return operand.graph.apply(self, operands, **attributes)
+        raise InternalError(f"{self.name}: no operand is a Value; use Graph.apply")
+
+    def __repr__(self) -> str:
+        return f"ops.{self.name}"
+
+
+OPS: dict[str, OpDef] = {}
+"""Every op by name, in declaration order. Filled at import, read-only afterwards."""
+
+
+def op(
+    family: str, *traits: Trait, decompose: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], OpDef]:
+    """Declare an op from its type-inference function (see the module docstring)."""
+
+    def declare(infer: Callable[..., Any]) -> OpDef:
+        return declare_op(
+            infer.__name__,
+            family,
+            infer,
+            traits=traits,
+            doc=inspect.getdoc(infer) or "",
+            decompose=decompose,
+        )
+
+    return declare
+
+
+def declare_op(
+    name: str,
+    family: str,
+    infer: Callable[..., Any],
+    *,
+    traits: tuple[Trait, ...] = (),
+    doc: str,
+    decompose: Callable[..., Any] | None = None,
+    signature_of: Callable[..., Any] | None = None,
+) -> OpDef:
+    """Make an `OpDef` and enter it into `OPS`; names are unique.
+
+    Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
+    """
+    if name in OPS:
+        raise InternalError(f"op {name} is declared twice")
+    declared = signature_of or infer
+    signature = inspect.signature(declared)
+    positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    definition = OpDef(
+        name=name,
+        family=family,
+        infer=infer,
+        operands=tuple(p.name for p in positional),
+        optional_operands=sum(p.default is None for p in positional),
+        variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
+        attrs=_attrs_class(name, declared, keywords),
+        results=_result_count(declared),
+        traits=frozenset(traits),
+        doc=doc,
+        decompose=decompose,
+    )
+    OPS[name] = definition
+    return definition
+
+
+def _attrs_class(
+    name: str, infer: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> type[Attrs]:
+    hints = typing.get_type_hints(infer)
+    fields: list[Any] = []
+    for parameter in parameters:
+        hint = hints.get(parameter.name, Any)
+        if parameter.default is inspect.Parameter.empty:
+            fields.append((parameter.name, hint))
+        else:
+            fields.append((parameter.name, hint, field(default=parameter.default)))
+    title = "".join(part.capitalize() for part in name.split("_"))
+    return dataclasses.make_dataclass(
+        f"{title}Attrs", fields, bases=(Attrs,), frozen=True, slots=True, kw_only=True
+    )
+
+
+def _result_count(declared: Callable[..., Any]) -> int | None:
+    returned = typing.get_type_hints(declared).get("return")
+    if typing.get_origin(returned) is not tuple:
+        return 1
+    arguments = typing.get_args(returned)
+    return None if Ellipsis in arguments else len(arguments)
+
+
+Rule = TypeVar("Rule")
+
+
+class Registry(Generic[Rule]):
+    """Rules of one kind by op: one room's half of the op table.
+
+    A registry refuses a second rule for an op. `absent` declares that an op has no rule of
+    this kind and why; the completeness test accepts a rule or a reason, nothing else.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._rules: dict[str, Rule] = {}
+        self._reasons: dict[str, str] = {}
+
+    def register(self, definition: OpDef, rule: Rule) -> None:
+        self._claim(definition)
+        self._rules[definition.name] = rule
+
+    def __call__(self, *definitions: OpDef) -> Callable[[Rule], Rule]:
+        """Return a decorator that registers one rule for each of `definitions`."""
+
+        def decorate(rule: Rule) -> Rule:
+            for definition in definitions:
+                self.register(definition, rule)
+            return rule
+
+        return decorate
+
+    def absent(self, *definitions: OpDef, because: str) -> None:
+        for definition in definitions:
+            self._claim(definition)
+            self._reasons[definition.name] = because
+
+    def get(self, definition: OpDef) -> Rule | None:
+        return self._rules.get(definition.name)
+
+    def reason(self, definition: OpDef) -> str | None:
+        return self._reasons.get(definition.name)
+
+    def __contains__(self, definition: OpDef) -> bool:
+        return definition.name in self._rules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def _claim(self, definition: OpDef) -> None:
+        if definition.name in self._rules or definition.name in self._reasons:
+            raise InternalError(f"{self.kind}: a second rule for op {definition.name}")
+
+
+def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
+    """Return the attribute record of `definition`; lists become tuples so that it hashes."""
+    return definition.attrs(**{name: _hashable(value) for name, value in attributes.items()})
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value

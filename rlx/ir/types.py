@@ -1,0 +1,47 @@
+"""The type of a tensor: its dtype and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, Shape, format_shape, product, upper
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dense row-major tensor of `dtype` and `shape`; printed `f32[8, n, 128]`."""
+
+    dtype: DType
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> Extent:
+        """The number of elements, symbolic where the shape is."""
+        return product(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes at the largest extents: what the planner reserves."""
+        return upper(self.elements) * self.dtype.size
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(extent, int) for extent in self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return replace(self, shape=shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return replace(self, dtype=dtype)
+
+    def describe_shape(self) -> str:
+        """Return the shape as `(8, n, 128)`, for messages."""
+        return format_shape(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(str(extent) for extent in self.shape)}]"
