@@ -1,0 +1,54 @@
+"""Lowering rules: how a node becomes thunks.
+
+The default is one thunk of the op's name with the op's attributes. A rule is registered where
+that is wrong:
+
+    @lowering(ops.some_op)
+    def some_op_lowering(node: Node, place: Placement) -> list[Thunk]: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlx.codegen.schedule import BufferRef, Phase, Thunk
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Node, Value
+from rlx.ir.op import Registry
+from rlx.ir.types import TensorType
+from rlx.passes.memory.plan import MemoryPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a lowering rule may know: where values lie and in which phase the node runs."""
+
+    plan: MemoryPlan
+    phase: Phase
+
+    def ref(self, value: Value) -> BufferRef:
+        return BufferRef(self.plan.slots[value].offset, value.type)
+
+    def thunk(self, node: Node) -> Thunk:
+        """Return the default thunk of `node`."""
+        scratch = self.plan.scratch.get(node)
+        return Thunk(
+            kind=node.op.name,
+            attrs=node.attrs,
+            operands=tuple(self.ref(operand) for operand in node.operands),
+            results=tuple(self.ref(result) for result in node.results),
+            phase=self.phase,
+            node=node,
+            scratch=None if scratch is None else scratch_ref(scratch.offset, scratch.size),
+            aliased=self.plan.in_place.get(node, ()),
+        )
+
+
+def scratch_ref(offset: int, size: int) -> BufferRef:
+    """Return a reference to `size` bytes of scratch, seen as u8."""
+    return BufferRef(offset, TensorType(DType.U8, (size,)))
+
+
+LoweringRule = Callable[[Node, Placement], list[Thunk]]
+lowering: Registry[LoweringRule] = Registry("lowering")
