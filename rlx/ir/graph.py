@@ -215,7 +215,7 @@ class Graph(Builders):
     # Growing
 
     def apply(
-        self, definition: OpDef, operands: Sequence[Operand | None], **attributes: Any
+        self, definition: OpDef, operands: Sequence[Operand | None], /, **attributes: Any
     ) -> Value | tuple[Value, ...]:
         """Append `definition` applied to `operands`: coerce numbers, promote, infer.
 

@@ -1,0 +1,44 @@
+"""Leaves: values that come from outside (`input`, `param`) or are embedded (`constant`).
+
+`Graph.input`, `Graph.param` and `Graph.constant` build them; they have no operands.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import GraphError, ShapeError
+from rlx.ir.literal import Literal
+from rlx.ir.op import Trait, op
+from rlx.ir.shape import Dim
+from rlx.ir.types import TensorType
+
+
+@op("shape", Trait.LEAF)
+def input(*, name: str, type: TensorType) -> TensorType:
+    """An array given at every call."""
+    return _declared(name, type)
+
+
+@op("shape", Trait.LEAF)
+def param(*, name: str, type: TensorType) -> TensorType:
+    """An array set once and kept between calls: a weight."""
+    return _declared(name, type)
+
+
+@op("shape", Trait.LEAF)
+def constant(*, value: Literal) -> TensorType:
+    """An array embedded in the graph."""
+    return value.type
+
+
+def _declared(name: str, type: TensorType) -> TensorType:
+    if not name:
+        raise GraphError("the name is empty", remedy="name every input and param")
+    for axis, extent in enumerate(type.shape):
+        if isinstance(extent, Dim):
+            continue
+        if isinstance(extent, bool) or not isinstance(extent, int) or extent < 0:
+            raise ShapeError(
+                f"{name!r} has extent {extent!r} on axis {axis}; "
+                "extents are nonnegative integers or Dims"
+            )
+    return type
