@@ -1,0 +1,39 @@
+# From a fresh clone: `make demo` runs a real model, `make test` runs every check.
+# Each target makes its own virtual environment in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test quick lint bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m examples.sentence_embedding
+	$(BIN)/python -m examples.digits
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check rlx tests examples bench tools
+	$(BIN)/ruff format --check rlx tests examples bench tools
+	$(BIN)/mypy
+	$(BIN)/codespell rlx tests examples bench tools docs README.md CHANGELOG.md
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m bench
+
+$(VENV)/.%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS_$*)]'
+	touch $@
+
+EXTRAS_demo := demo
+EXTRAS_test := demo,dev,test
+EXTRAS_bench := demo,peers,test
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
