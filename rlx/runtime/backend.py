@@ -1,0 +1,35 @@
+"""The seam between the runtime and whatever turns a `Module` into machine code.
+
+A backend loads a module and hands out its entry points as addresses. What the entries are and
+how they are called is fixed by `rlx.codegen.entry`; the runtime calls them through cffi, which
+releases the GIL. The C backend is `rlx.runtime.c_backend`, the LLVM one `rlx.codegen.llvm.jit`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rlx.codegen.loops.nodes import Module
+from rlx.target import Target
+
+
+class NativeModule(Protocol):
+    """Loaded machine code. The code lives as long as this object does."""
+
+    @property
+    def text(self) -> str:
+        """The C source or LLVM IR that it was made from."""
+        ...
+
+    def address(self, name: str) -> int:
+        """Return the address of the entry point called `name`."""
+        ...
+
+
+class Backend(Protocol):
+    """Turns a module into machine code for `target`; external symbols are resolved at load."""
+
+    @property
+    def name(self) -> str: ...
+
+    def load(self, module: Module, target: Target) -> NativeModule: ...

@@ -1,0 +1,103 @@
+"""What the machine offers: read once into a `Target` value and passed down.
+
+Lowering and kernels take their tile shapes from it, the toolchain its flags, the runtime its
+thread count. Kernels depend on the features and vector width only, never on the cores, so that
+results do not change with the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+_CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One machine. Sizes are in bytes; `features` are LLVM's names, such as `avx512f`."""
+
+    architecture: str
+    cpu: str
+    features: frozenset[str]
+    cores: int
+    l1: int
+    l2: int
+    l3: int
+
+    @property
+    def vector_bytes(self) -> int:
+        """Width of the widest vector registers (64 with AVX-512, 32 with AVX, 16 otherwise)."""
+        if "avx512f" in self.features:
+            return 64
+        return 32 if "avx" in self.features else 16
+
+    @property
+    def vector_registers(self) -> int:
+        """How many of them there are."""
+        return 32 if self.vector_bytes == 64 or self.architecture == "aarch64" else 16
+
+    def lanes(self, element_bytes: int) -> int:
+        """Return how many elements fit a vector register."""
+        return self.vector_bytes // element_bytes
+
+    def has(self, feature: str) -> bool:
+        return feature in self.features
+
+
+@functools.cache
+def detect_target() -> Target:
+    """Return this machine's target."""
+    cpu, features = _host_cpu()
+    return Target(
+        architecture=platform.machine(),
+        cpu=cpu,
+        features=features,
+        cores=_usable_cores(),
+        l1=_cache_size(1, 32 * 1024),
+        l2=_cache_size(2, 512 * 1024),
+        l3=_cache_size(3, 8 * 1024**2),
+    )
+
+
+def _host_cpu() -> tuple[str, frozenset[str]]:
+    """Ask llvmlite; without it, read the kernel's flags (which spell a few names differently)."""
+    try:
+        from llvmlite import binding
+    except ImportError:
+        return "generic", frozenset(_kernel_flags())
+    features = binding.get_host_cpu_features()
+    return binding.get_host_cpu_name(), frozenset(name for name, on in features.items() if on)
+
+
+def _kernel_flags() -> list[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
+    return [flag.replace("_", ".") if flag.startswith("sse4") else flag for flag in flags.split()]
+
+
+def _usable_cores() -> int:
+    """Cores this process may run on, which a container or taskset can narrow."""
+    affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _cache_size(level: int, default: int) -> int:
+    for index in sorted(_CACHE_ROOT.glob("index*")):
+        try:
+            if int((index / "level").read_text()) != level:
+                continue
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            text = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        return int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)
+    return default
