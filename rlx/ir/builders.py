@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rlx.ir.op import OPS, OpDef
 
 if TYPE_CHECKING:
+    from rlx.ir.dtype import DType
     from rlx.ir.graph import Operand, Value
+    from rlx.ir.shape import Dim
+    from rlx.ir.types import TensorType
 
 
 class Builders:
@@ -29,6 +32,410 @@ class Builders:
         result: Value = self.apply(definition, operands, **attributes)
         return result
 
+    def abs(self, x: Operand) -> Value:
+        """Magnitude; the smallest integer wraps to itself."""
+        return self._one(OPS["abs"], (x,))
+
+    def acos(self, x: Operand) -> Value:
+        """Arccosine; NaN outside [-1, 1]."""
+        return self._one(OPS["acos"], (x,))
+
+    def acosh(self, x: Operand) -> Value:
+        """Inverse hyperbolic cosine; NaN below 1."""
+        return self._one(OPS["acosh"], (x,))
+
+    def add(self, a: Operand, b: Operand) -> Value:
+        """`a + b`; integers wrap."""
+        return self._one(OPS["add"], (a, b))
+
+    def asin(self, x: Operand) -> Value:
+        """Arcsine; NaN outside [-1, 1]."""
+        return self._one(OPS["asin"], (x,))
+
+    def asinh(self, x: Operand) -> Value:
+        """Inverse hyperbolic sine."""
+        return self._one(OPS["asinh"], (x,))
+
+    def atan(self, x: Operand) -> Value:
+        """Arctangent."""
+        return self._one(OPS["atan"], (x,))
+
+    def atan2(self, a: Operand, b: Operand) -> Value:
+        """Angle of the point (b, a), in (-pi, pi]."""
+        return self._one(OPS["atan2"], (a, b))
+
+    def atanh(self, x: Operand) -> Value:
+        """Inverse hyperbolic tangent; infinite at -1 and 1."""
+        return self._one(OPS["atanh"], (x,))
+
+    def cast(self, x: Operand, *, to: DType, rounding: str = "trunc") -> Value:
+        """Convert to another dtype."""
+        return self._one(OPS["cast"], (x,), to=to, rounding=rounding)
+
+    def ceil(self, x: Operand) -> Value:
+        """Smallest integer not below `x`; integers unchanged."""
+        return self._one(OPS["ceil"], (x,))
+
+    def complex(self, re: Operand, im: Operand) -> Value:
+        """The c64 number `re + i * im`."""
+        return self._one(OPS["complex"], (re, im))
+
+    def complex_norm_sq(self, z: Operand) -> Value:
+        """`re * re + im * im` as f32."""
+        return self._one(OPS["complex_norm_sq"], (z,))
+
+    def conj(self, z: Operand) -> Value:
+        """The complex conjugate."""
+        return self._one(OPS["conj"], (z,))
+
+    def cos(self, x: Operand) -> Value:
+        """Cosine of an angle in radians."""
+        return self._one(OPS["cos"], (x,))
+
+    def cosh(self, x: Operand) -> Value:
+        """Hyperbolic cosine."""
+        return self._one(OPS["cosh"], (x,))
+
+    def div(self, a: Operand, b: Operand) -> Value:
+        """`a / b`; integers truncate towards zero, x/0 is 0 and MIN/-1 is MIN."""
+        return self._one(OPS["div"], (a, b))
+
+    def elu(self, x: Operand, *, alpha: float = 1.0) -> Value:
+        """`x` where positive, else `alpha * (exp(x) - 1)`."""
+        return self._one(OPS["elu"], (x,), alpha=alpha)
+
+    def eq(self, a: Operand, b: Operand) -> Value:
+        """`a == b`."""
+        return self._one(OPS["eq"], (a, b))
+
+    def erf(self, x: Operand) -> Value:
+        """Error function."""
+        return self._one(OPS["erf"], (x,))
+
+    def exp(self, x: Operand) -> Value:
+        """e to the power of `x`."""
+        return self._one(OPS["exp"], (x,))
+
+    def exp2(self, x: Operand) -> Value:
+        """2 to the power of `x`."""
+        return self._one(OPS["exp2"], (x,))
+
+    def expm1(self, x: Operand) -> Value:
+        """`exp(x) - 1`, exact near zero."""
+        return self._one(OPS["expm1"], (x,))
+
+    def floor(self, x: Operand) -> Value:
+        """Largest integer not above `x`; integers unchanged."""
+        return self._one(OPS["floor"], (x,))
+
+    def ge(self, a: Operand, b: Operand) -> Value:
+        """`a >= b`."""
+        return self._one(OPS["ge"], (a, b))
+
+    def gelu(self, x: Operand) -> Value:
+        """`x` times the normal distribution function of `x`, by `erf`."""
+        return self._one(OPS["gelu"], (x,))
+
+    def gelu_approx(self, x: Operand) -> Value:
+        """The tanh approximation of `gelu`: `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`."""
+        return self._one(OPS["gelu_approx"], (x,))
+
+    def gt(self, a: Operand, b: Operand) -> Value:
+        """`a > b`."""
+        return self._one(OPS["gt"], (a, b))
+
+    def hard_sigmoid(self, x: Operand) -> Value:
+        """`x / 6 + 1/2`, clamped to [0, 1]."""
+        return self._one(OPS["hard_sigmoid"], (x,))
+
+    def hard_swish(self, x: Operand) -> Value:
+        """`x * hard_sigmoid(x)`."""
+        return self._one(OPS["hard_swish"], (x,))
+
+    def imag(self, z: Operand) -> Value:
+        """The imaginary part, as f32."""
+        return self._one(OPS["imag"], (z,))
+
+    def is_finite(self, x: Operand) -> Value:
+        """True where `x` is neither infinite nor NaN."""
+        return self._one(OPS["is_finite"], (x,))
+
+    def is_nan(self, x: Operand) -> Value:
+        """True where `x` is NaN."""
+        return self._one(OPS["is_nan"], (x,))
+
+    def le(self, a: Operand, b: Operand) -> Value:
+        """`a <= b`."""
+        return self._one(OPS["le"], (a, b))
+
+    def leaky_relu(self, x: Operand, *, slope: float = 0.01) -> Value:
+        """`x` where positive, else `slope * x`."""
+        return self._one(OPS["leaky_relu"], (x,), slope=slope)
+
+    def log(self, x: Operand) -> Value:
+        """Natural logarithm; -inf at zero, NaN below."""
+        return self._one(OPS["log"], (x,))
+
+    def log1p(self, x: Operand) -> Value:
+        """`log(1 + x)`, exact near zero."""
+        return self._one(OPS["log1p"], (x,))
+
+    def log2(self, x: Operand) -> Value:
+        """Logarithm to base 2."""
+        return self._one(OPS["log2"], (x,))
+
+    def log_sigmoid(self, x: Operand) -> Value:
+        """`log(sigmoid(x))`, finite where sigmoid underflows."""
+        return self._one(OPS["log_sigmoid"], (x,))
+
+    def logical_and(self, a: Operand, b: Operand) -> Value:
+        """Conjunction of bools."""
+        return self._one(OPS["logical_and"], (a, b))
+
+    def logical_not(self, x: Operand) -> Value:
+        """Negation of a bool."""
+        return self._one(OPS["logical_not"], (x,))
+
+    def logical_or(self, a: Operand, b: Operand) -> Value:
+        """Disjunction of bools."""
+        return self._one(OPS["logical_or"], (a, b))
+
+    def logical_xor(self, a: Operand, b: Operand) -> Value:
+        """Exclusive disjunction of bools."""
+        return self._one(OPS["logical_xor"], (a, b))
+
+    def lt(self, a: Operand, b: Operand) -> Value:
+        """`a < b`."""
+        return self._one(OPS["lt"], (a, b))
+
+    def maximum(self, a: Operand, b: Operand) -> Value:
+        """The larger; NaN if either is NaN, `or` for bools."""
+        return self._one(OPS["maximum"], (a, b))
+
+    def minimum(self, a: Operand, b: Operand) -> Value:
+        """The smaller; NaN if either is NaN, `and` for bools."""
+        return self._one(OPS["minimum"], (a, b))
+
+    def mish(self, x: Operand) -> Value:
+        """`x * tanh(softplus(x))`."""
+        return self._one(OPS["mish"], (x,))
+
+    def mod(self, a: Operand, b: Operand) -> Value:
+        """Remainder with the sign of `b`; integers give 0 for `b` = 0."""
+        return self._one(OPS["mod"], (a, b))
+
+    def mul(self, a: Operand, b: Operand) -> Value:
+        """`a * b`; integers wrap."""
+        return self._one(OPS["mul"], (a, b))
+
+    def ne(self, a: Operand, b: Operand) -> Value:
+        """`a != b`; true for NaN."""
+        return self._one(OPS["ne"], (a, b))
+
+    def neg(self, x: Operand) -> Value:
+        """`-x`; integers wrap."""
+        return self._one(OPS["neg"], (x,))
+
+    def pow(self, a: Operand, b: Operand) -> Value:
+        """`a` to the power of `b`; integers wrap and read a negative exponent as 0."""
+        return self._one(OPS["pow"], (a, b))
+
+    def real(self, z: Operand) -> Value:
+        """The real part, as f32."""
+        return self._one(OPS["real"], (z,))
+
+    def reciprocal(self, x: Operand) -> Value:
+        """`1 / x`; 1/0 is an infinity."""
+        return self._one(OPS["reciprocal"], (x,))
+
+    def relu(self, x: Operand) -> Value:
+        """`max(x, 0)`; a NaN stays NaN."""
+        return self._one(OPS["relu"], (x,))
+
+    def round(self, x: Operand) -> Value:
+        """Nearest integer, halves to even; integers unchanged."""
+        return self._one(OPS["round"], (x,))
+
+    def rsqrt(self, x: Operand) -> Value:
+        """`1 / sqrt(x)`; +inf at +0."""
+        return self._one(OPS["rsqrt"], (x,))
+
+    def selu(self, x: Operand) -> Value:
+        """`elu` with the scale and alpha that keep activations normalized."""
+        return self._one(OPS["selu"], (x,))
+
+    def sigmoid(self, x: Operand) -> Value:
+        """`1 / (1 + exp(-x))`, without overflow."""
+        return self._one(OPS["sigmoid"], (x,))
+
+    def sign(self, x: Operand) -> Value:
+        """-1, 0 or 1 with the sign of `x`; a NaN stays NaN."""
+        return self._one(OPS["sign"], (x,))
+
+    def silu(self, x: Operand) -> Value:
+        """`x * sigmoid(x)`."""
+        return self._one(OPS["silu"], (x,))
+
+    def sin(self, x: Operand) -> Value:
+        """Sine of an angle in radians."""
+        return self._one(OPS["sin"], (x,))
+
+    def sinh(self, x: Operand) -> Value:
+        """Hyperbolic sine."""
+        return self._one(OPS["sinh"], (x,))
+
+    def softplus(self, x: Operand) -> Value:
+        """`log(1 + exp(x))`, without overflow for large `x`."""
+        return self._one(OPS["softplus"], (x,))
+
+    def sqrt(self, x: Operand) -> Value:
+        """Square root; NaN below zero, the principal branch for c64."""
+        return self._one(OPS["sqrt"], (x,))
+
+    def square(self, x: Operand) -> Value:
+        """`x * x`; integers wrap."""
+        return self._one(OPS["square"], (x,))
+
+    def stop_gradient(self, x: Operand) -> Value:
+        """The identity, through which no derivative passes."""
+        return self._one(OPS["stop_gradient"], (x,))
+
+    def sub(self, a: Operand, b: Operand) -> Value:
+        """`a - b`; integers wrap."""
+        return self._one(OPS["sub"], (a, b))
+
+    def tan(self, x: Operand) -> Value:
+        """Tangent of an angle in radians."""
+        return self._one(OPS["tan"], (x,))
+
     def tanh(self, x: Operand) -> Value:
         """Hyperbolic tangent."""
         return self._one(OPS["tanh"], (x,))
+
+    def trunc(self, x: Operand) -> Value:
+        """Integer part, towards zero; integers unchanged."""
+        return self._one(OPS["trunc"], (x,))
+
+    def where(self, condition: Operand, a: Operand, b: Operand) -> Value:
+        """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
+        return self._one(OPS["where"], (condition, a, b))
+
+    def dot_general(
+        self,
+        a: Operand,
+        b: Operand,
+        *,
+        lhs_contracting: tuple[int, ...],
+        rhs_contracting: tuple[int, ...],
+        lhs_batch: tuple[int, ...] = (),
+        rhs_batch: tuple[int, ...] = (),
+    ) -> Value:
+        """Sum products over paired contracting axes, apart for each index of paired batch axes."""
+        return self._one(
+            OPS["dot_general"],
+            (a, b),
+            lhs_contracting=lhs_contracting,
+            rhs_contracting=rhs_contracting,
+            lhs_batch=lhs_batch,
+            rhs_batch=rhs_batch,
+        )
+
+    def matmul(self, a: Operand, b: Operand) -> Value:
+        """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated."""
+        return self._one(OPS["matmul"], (a, b))
+
+    def argmax(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
+        """Lowest index of the largest element; the first NaN wins."""
+        return self._one(OPS["argmax"], (x,), axis=axis, keepdims=keepdims)
+
+    def argmin(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
+        """Lowest index of the smallest element; the first NaN wins."""
+        return self._one(OPS["argmin"], (x,), axis=axis, keepdims=keepdims)
+
+    def cumsum(
+        self, x: Operand, *, axis: int, exclusive: bool = False, reverse: bool = False
+    ) -> Value:
+        """Sum running along `axis`; `exclusive` leaves the own element out, `reverse` runs back."""
+        return self._one(OPS["cumsum"], (x,), axis=axis, exclusive=exclusive, reverse=reverse)
+
+    def log_softmax(self, x: Operand, *, axis: int) -> Value:
+        """The logarithm of `softmax`, finite where softmax underflows."""
+        return self._one(OPS["log_softmax"], (x,), axis=axis)
+
+    def logsumexp(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""
+        return self._one(OPS["logsumexp"], (x,), axes=axes, keepdims=keepdims)
+
+    def reduce_max(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """Largest element; NaN if any is; the least value for nothing."""
+        return self._one(OPS["reduce_max"], (x,), axes=axes, keepdims=keepdims)
+
+    def reduce_mean(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """Sum divided by the count; NaN for nothing."""
+        return self._one(OPS["reduce_mean"], (x,), axes=axes, keepdims=keepdims)
+
+    def reduce_min(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """Smallest element; NaN if any is; the top value for nothing."""
+        return self._one(OPS["reduce_min"], (x,), axes=axes, keepdims=keepdims)
+
+    def reduce_prod(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """Product; integers wrap, nothing multiplies to 1."""
+        return self._one(OPS["reduce_prod"], (x,), axes=axes, keepdims=keepdims)
+
+    def reduce_sum(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+        """Sum; integers wrap, nothing sums to 0."""
+        return self._one(OPS["reduce_sum"], (x,), axes=axes, keepdims=keepdims)
+
+    def softmax(self, x: Operand, *, axis: int) -> Value:
+        """`exp(x) / sum(exp(x))` along `axis`; a slice with NaN or +inf, or all -inf, is NaN."""
+        return self._one(OPS["softmax"], (x,), axis=axis)
+
+    def concat(self, *tensors: Operand, axis: int) -> Value:
+        """Join tensors along `axis`; they agree in dtype and in every other extent."""
+        return self._one(OPS["concat"], (*tensors,), axis=axis)
+
+    def expand(self, x: Operand, *, shape: tuple[int | Dim, ...]) -> Value:
+        """Broadcast to `shape`: new leading axes and extents of 1 repeat; -1 keeps an extent."""
+        return self._one(OPS["expand"], (x,), shape=shape)
+
+    def iota(self, *, type: TensorType, axis: int = 0) -> Value:
+        """Fill a tensor of `type` with each element's index along `axis`."""
+        return self._one(OPS["iota"], (), type=type, axis=axis)
+
+    def narrow(self, x: Operand, *, axis: int, start: int | Dim, length: int | Dim) -> Value:
+        """Take `length` consecutive elements of `axis` from `start` on."""
+        return self._one(OPS["narrow"], (x,), axis=axis, start=start, length=length)
+
+    def pad(
+        self,
+        x: Operand,
+        *,
+        low: tuple[int | Dim, ...],
+        high: tuple[int | Dim, ...],
+        value: float = 0,
+    ) -> Value:
+        """Add `low[d]` elements before and `high[d]` after axis `d`, all equal to `value`."""
+        return self._one(OPS["pad"], (x,), low=low, high=high, value=value)
+
+    def reshape(self, x: Operand, *, shape: tuple[int | Dim, ...]) -> Value:
+        """Read the same elements, in row-major order, under another shape."""
+        return self._one(OPS["reshape"], (x,), shape=shape)
+
+    def reverse(self, x: Operand, *, axes: tuple[int, ...]) -> Value:
+        """Reverse the order of the elements along each of `axes`."""
+        return self._one(OPS["reverse"], (x,), axes=axes)
+
+    def slice(
+        self,
+        x: Operand,
+        *,
+        start: tuple[int, ...],
+        stop: tuple[int | Dim, ...],
+        step: tuple[int, ...],
+    ) -> Value:
+        """Take elements `start[d], start[d] + step[d], ...` below `stop[d]` of each axis `d`."""
+        return self._one(OPS["slice"], (x,), start=start, stop=stop, step=step)
+
+    def transpose(self, x: Operand, *, perm: tuple[int, ...]) -> Value:
+        """Permute the axes: result axis `d` is operand axis `perm[d]`."""
+        return self._one(OPS["transpose"], (x,), perm=perm)

@@ -1,8 +1,13 @@
-"""All ops, one file per family. Every op is an attribute of this package."""
+# ruff: noqa: F403
+"""Every op, by name: `from rlx.ir import ops; ops.tanh`.
 
-from __future__ import annotations
+A family's file says what its ops take, mean and promise. Importing this package declares
+them all. An op is visible here as soon as its family's file declares it.
+"""
 
-from rlx.ir.ops.elementwise import tanh as tanh
-from rlx.ir.ops.leaf import constant as constant
-from rlx.ir.ops.leaf import input as input
-from rlx.ir.ops.leaf import param as param
+from rlx.ir.ops.activation import *
+from rlx.ir.ops.elementwise import *
+from rlx.ir.ops.leaf import *
+from rlx.ir.ops.linalg import *
+from rlx.ir.ops.reduction import *
+from rlx.ir.ops.shape import *

@@ -1,41 +1,198 @@
-"""Elementwise ops: arithmetic, comparison, selection, casts and activations.
+"""Elementwise ops: arithmetic, comparison, selection, casts and scalar functions.
 
-Unary and binary ops are one line each; an op that is a formula over others is a composite
-and lives in `elementwise_composite`.
+Unary, binary and comparison ops are one line each: name, meaning, the dtypes it takes.
+Binary operands broadcast as in NumPy and, when a graph is built, promote to a common dtype.
+Formulas over these ops (`gelu`, `silu`, ...) live in `activation`.
 """
 
 from __future__ import annotations
 
 from rlx.errors import DTypeError
 from rlx.ir.dtype import DType
-from rlx.ir.op import OpDef, Trait, declare_op
+from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.shape import broadcast_shapes
 from rlx.ir.types import TensorType
 
-_NUMERIC = "numeric"
-_FLOAT = "float"
+_FAMILY = "elementwise"
+_NUMERIC = "float int complex"
+_REAL = "float int"
 
 
-def unary(name: str, doc: str, *, takes: str = "float complex") -> OpDef:
-    """Declare an elementwise op of one operand; `takes` lists dtype classes or dtypes."""
+def unary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None) -> OpDef:
+    """Declare an elementwise op of one operand; `gives` is its dtype if not the operand's."""
 
     def infer(x: TensorType) -> TensorType:
-        _require(x.dtype, takes)
-        return x
+        require_dtype(x, takes)
+        return x if gives is None else x.with_dtype(gives)
 
-    return declare_op(name, "elementwise", infer, traits=(Trait.ELEMENTWISE, Trait.IN_PLACE), doc=doc)
-
-
-def _require(dtype: DType, takes: str) -> None:
-    """Raise DTypeError unless `dtype` is in one of the classes or dtypes listed in `takes`."""
-    classes = {
-        "float": dtype.is_float,
-        "int": dtype.is_int,
-        "signed": dtype.is_signed_int,
-        "complex": dtype.is_complex,
-    }
-    if not any(classes.get(word, word == dtype.value) for word in takes.split()):
-        raise DTypeError(f"does not take {dtype}; it takes {takes}")
+    return declare_op(
+        name, _FAMILY, infer, traits=(Trait.ELEMENTWISE, Trait.IN_PLACE, *traits), doc=doc
+    )
 
 
-tanh = unary("tanh", "Hyperbolic tangent.", takes="float")
+def binary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None) -> OpDef:
+    """Declare an elementwise op of two broadcasting operands of one dtype."""
+
+    def infer(a: TensorType, b: TensorType) -> TensorType:
+        dtype = require_same_dtype(a, b)
+        require_dtype(a, takes)
+        return TensorType(gives or dtype, broadcast_shapes(a.shape, b.shape))
+
+    always = (Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.PROMOTES)
+    return declare_op(name, _FAMILY, infer, traits=(*always, *traits), doc=doc)
+
+
+def compare(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
+    """Declare a comparison: a bool result; every ordering with a NaN is false."""
+    return binary(name, doc, takes, *traits, gives=DType.BOOL)
+
+
+# Sign and rounding
+neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR)
+abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL)
+sign = unary("sign", "-1, 0 or 1 with the sign of `x`; a NaN stays NaN.", _REAL)
+round = unary("round", "Nearest integer, halves to even; integers unchanged.", _REAL)
+floor = unary("floor", "Largest integer not above `x`; integers unchanged.", _REAL)
+ceil = unary("ceil", "Smallest integer not below `x`; integers unchanged.", _REAL)
+trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL)
+
+# Powers, exponentials and logarithms
+square = unary("square", "`x * x`; integers wrap.", _NUMERIC)
+reciprocal = unary("reciprocal", "`1 / x`; 1/0 is an infinity.", "float complex")
+sqrt = unary("sqrt", "Square root; NaN below zero, the principal branch for c64.", "float complex")
+rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float")
+exp = unary("exp", "e to the power of `x`.", "float complex")
+exp2 = unary("exp2", "2 to the power of `x`.", "float")
+expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float")
+log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex")
+log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float")
+log2 = unary("log2", "Logarithm to base 2.", "float")
+
+# Trigonometric and hyperbolic functions
+sin = unary("sin", "Sine of an angle in radians.", "float")
+cos = unary("cos", "Cosine of an angle in radians.", "float")
+tan = unary("tan", "Tangent of an angle in radians.", "float")
+asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float")
+acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float")
+atan = unary("atan", "Arctangent.", "float")
+sinh = unary("sinh", "Hyperbolic sine.", "float")
+cosh = unary("cosh", "Hyperbolic cosine.", "float")
+tanh = unary("tanh", "Hyperbolic tangent.", "float")
+asinh = unary("asinh", "Inverse hyperbolic sine.", "float")
+acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float")
+atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float")
+erf = unary("erf", "Error function.", "float")
+
+# Activations with a scalar function of their own
+relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL)
+sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float")
+
+# Predicates
+logical_not = unary("logical_not", "Negation of a bool.", "bool", gives=DType.BOOL)
+is_nan = unary("is_nan", "True where `x` is NaN.", "float", gives=DType.BOOL)
+is_finite = unary(
+    "is_finite", "True where `x` is neither infinite nor NaN.", "float", gives=DType.BOOL
+)
+
+# Arithmetic
+add = binary("add", "`a + b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.LINEAR)
+sub = binary("sub", "`a - b`; integers wrap.", _NUMERIC, Trait.LINEAR)
+mul = binary("mul", "`a * b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.BILINEAR)
+div = binary(
+    "div", "`a / b`; integers truncate towards zero, x/0 is 0 and MIN/-1 is MIN.", _NUMERIC
+)
+pow = binary(
+    "pow", "`a` to the power of `b`; integers wrap and read a negative exponent as 0.", _REAL
+)
+mod = binary("mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL)
+atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float")
+maximum = binary(
+    "maximum",
+    "The larger; NaN if either is NaN, `or` for bools.",
+    "float int bool",
+    Trait.COMMUTATIVE,
+)
+minimum = binary(
+    "minimum",
+    "The smaller; NaN if either is NaN, `and` for bools.",
+    "float int bool",
+    Trait.COMMUTATIVE,
+)
+logical_and = binary("logical_and", "Conjunction of bools.", "bool", Trait.COMMUTATIVE)
+logical_or = binary("logical_or", "Disjunction of bools.", "bool", Trait.COMMUTATIVE)
+logical_xor = binary("logical_xor", "Exclusive disjunction of bools.", "bool", Trait.COMMUTATIVE)
+
+# Comparison
+eq = compare("eq", "`a == b`.", "float int complex bool", Trait.COMMUTATIVE)
+ne = compare("ne", "`a != b`; true for NaN.", "float int complex bool", Trait.COMMUTATIVE)
+lt = compare("lt", "`a < b`.", "float int bool")
+le = compare("le", "`a <= b`.", "float int bool")
+gt = compare("gt", "`a > b`.", "float int bool")
+ge = compare("ge", "`a >= b`.", "float int bool")
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.PROMOTES)
+def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+    """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
+    require_dtype(condition, "bool float int", "condition")
+    dtype = require_same_dtype(a, b)
+    return TensorType(dtype, broadcast_shapes(condition.shape, a.shape, b.shape))
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE)
+def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
+    """Convert to another dtype.
+
+    Float to integer truncates (`rounding="away"`: nearest, halves away from zero), saturates
+    at the type's range and takes NaN to 0. Integer to integer wraps. Into floats rounds to
+    nearest even. To bool means `x != 0`. c64 keeps its real part in f32 and f64 and converts
+    to nothing else but bool.
+    """
+    if rounding not in ("trunc", "away"):
+        raise DTypeError(f"rounding is {rounding!r}; it must be 'trunc' or 'away'")
+    if x.dtype.is_complex and to not in (DType.F32, DType.F64, DType.BOOL, DType.C64):
+        raise DTypeError(f"c64 does not convert to {to}; it converts to f32, f64 and bool")
+    return x.with_dtype(to)
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.VIEW)
+def stop_gradient(x: TensorType) -> TensorType:
+    """The identity, through which no derivative passes."""
+    return x
+
+
+@op(_FAMILY, Trait.ELEMENTWISE)
+def complex_norm_sq(z: TensorType) -> TensorType:
+    """`re * re + im * im` as f32."""
+    require_dtype(z, "complex")
+    return z.with_dtype(DType.F32)
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.LINEAR)
+def conj(z: TensorType) -> TensorType:
+    """The complex conjugate."""
+    require_dtype(z, "complex")
+    return z
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+def real(z: TensorType) -> TensorType:
+    """The real part, as f32."""
+    require_dtype(z, "complex")
+    return z.with_dtype(DType.F32)
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+def imag(z: TensorType) -> TensorType:
+    """The imaginary part, as f32."""
+    require_dtype(z, "complex")
+    return z.with_dtype(DType.F32)
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+def complex(re: TensorType, im: TensorType) -> TensorType:
+    """The c64 number `re + i * im`."""
+    require_dtype(re, "f32", "re")
+    require_dtype(im, "f32", "im")
+    return TensorType(DType.C64, broadcast_shapes(re.shape, im.shape))

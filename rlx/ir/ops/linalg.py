@@ -1,0 +1,113 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.graph import Value
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
+from rlx.ir.ops.shape import reshape, transpose
+from rlx.ir.shape import Shape, broadcast_shapes, product
+from rlx.ir.types import TensorType
+
+_FAMILY = "linalg"
+
+
+@op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES)
+def matmul(a: TensorType, b: TensorType) -> TensorType:
+    """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated.
+
+    Integers wrap; f16 and bf16 accumulate in f32; K = 0 gives zeros.
+    """
+    dtype = require_same_dtype(a, b)
+    require_dtype(a, "float int complex")
+    require_rank(a, 2, "a")
+    require_rank(b, 2, "b")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            f"a has shape {a.describe_shape()} and b has {b.describe_shape()}; "
+            f"the last extent of a, {a.shape[-1]}, must equal {b.shape[-2]}, the second last of b"
+        )
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return TensorType(dtype, (*batch, a.shape[-2], b.shape[-1]))
+
+
+def dot_general_formula(
+    a: Value,
+    b: Value,
+    *,
+    lhs_contracting: tuple[int, ...],
+    rhs_contracting: tuple[int, ...],
+    lhs_batch: tuple[int, ...] = (),
+    rhs_batch: tuple[int, ...] = (),
+) -> Value:
+    """One batched matrix product between a transpose and a reshape of each operand."""
+    a_free = free_axes(a.rank, lhs_contracting, lhs_batch)
+    b_free = free_axes(b.rank, rhs_contracting, rhs_batch)
+    batch = _extents(a.shape, lhs_batch)
+    rows, columns = _extents(a.shape, a_free), _extents(b.shape, b_free)
+    inner = product(_extents(a.shape, lhs_contracting))
+    left = reshape(
+        transpose(a, perm=(*lhs_batch, *a_free, *lhs_contracting)),
+        shape=(product(batch), product(rows), inner),
+    )
+    right = reshape(
+        transpose(b, perm=(*rhs_batch, *rhs_contracting, *b_free)),
+        shape=(product(batch), inner, product(columns)),
+    )
+    result: Value = reshape(matmul(left, right), shape=(*batch, *rows, *columns))
+    return result
+
+
+@op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES, decompose=dot_general_formula)
+def dot_general(
+    a: TensorType,
+    b: TensorType,
+    *,
+    lhs_contracting: tuple[int, ...],
+    rhs_contracting: tuple[int, ...],
+    lhs_batch: tuple[int, ...] = (),
+    rhs_batch: tuple[int, ...] = (),
+) -> TensorType:
+    """Sum products over paired contracting axes, apart for each index of paired batch axes.
+
+    Result axes: batch (in `lhs_batch` order), then the other axes of `a`, then those of `b`.
+    Axes count from the front.
+    """
+    dtype = require_same_dtype(a, b)
+    require_dtype(a, "float int complex")
+    _require_pairs(a, b, "contracting", lhs_contracting, rhs_contracting)
+    _require_pairs(a, b, "batch", lhs_batch, rhs_batch)
+    a_free = free_axes(a.rank, lhs_contracting, lhs_batch)
+    b_free = free_axes(b.rank, rhs_contracting, rhs_batch)
+    shape = _extents(a.shape, (*lhs_batch, *a_free)) + _extents(b.shape, b_free)
+    return TensorType(dtype, shape)
+
+
+def free_axes(rank: int, contracting: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes that are neither contracted nor batch, ascending."""
+    taken = (*contracting, *batch)
+    if len(set(taken)) != len(taken) or not all(0 <= axis < rank for axis in taken):
+        raise ShapeError(
+            f"contracting axes {contracting} and batch axes {batch} must be distinct "
+            f"and in [0, {rank})"
+        )
+    return tuple(axis for axis in range(rank) if axis not in taken)
+
+
+def _require_pairs(
+    a: TensorType, b: TensorType, kind: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    if len(left) != len(right):
+        raise ShapeError(f"{kind} axes {left} of a and {right} of b must pair up")
+    free_axes(a.rank, left, ())
+    free_axes(b.rank, right, ())
+    if _extents(a.shape, left) != _extents(b.shape, right):
+        raise ShapeError(
+            f"{kind} axes {left} of a, {a.describe_shape()}, and {right} of b, "
+            f"{b.describe_shape()}, must have equal extents"
+        )
+
+
+def _extents(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    return tuple(shape[axis] for axis in axes)

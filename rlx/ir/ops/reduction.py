@@ -1,0 +1,122 @@
+"""Reductions, running sums and the softmax family.
+
+`axes` is a set of axes, counted from either end; the empty set reduces nothing and copies.
+Sums may be taken in any order.
+"""
+
+from __future__ import annotations
+
+from rlx.ir.composite import composite
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.ops.elementwise import exp, is_finite, log, stop_gradient, where
+from rlx.ir.ops.requirements import normalize_axes, require_dtype, require_nonempty_axis
+from rlx.ir.ops.shape import reshape
+from rlx.ir.shape import Shape, normalize_axis
+from rlx.ir.types import TensorType
+
+_FAMILY = "reduction"
+
+
+def reduction(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
+    """Declare a fold over a set of axes."""
+
+    def infer(x: TensorType, *, axes: tuple[int, ...], keepdims: bool = False) -> TensorType:
+        require_dtype(x, takes)
+        return x.with_shape(_reduced(x.shape, normalize_axes(axes, x.rank), keepdims))
+
+    return declare_op(name, _FAMILY, infer, traits=(Trait.REDUCTION, *traits), doc=doc)
+
+
+reduce_sum = reduction(
+    "reduce_sum", "Sum; integers wrap, nothing sums to 0.", "float int complex", Trait.LINEAR
+)
+reduce_mean = reduction(
+    "reduce_mean", "Sum divided by the count; NaN for nothing.", "float complex", Trait.LINEAR
+)
+reduce_max = reduction(
+    "reduce_max", "Largest element; NaN if any is; the least value for nothing.", "float int bool"
+)
+reduce_min = reduction(
+    "reduce_min", "Smallest element; NaN if any is; the top value for nothing.", "float int bool"
+)
+reduce_prod = reduction(
+    "reduce_prod", "Product; integers wrap, nothing multiplies to 1.", "float int complex"
+)
+
+
+def index_reduction(name: str, doc: str) -> OpDef:
+    """Declare a search along one axis that gives an i64 index."""
+
+    def infer(x: TensorType, *, axis: int, keepdims: bool = False) -> TensorType:
+        require_dtype(x, "float int bool")
+        position = require_nonempty_axis(x, axis)
+        return TensorType(DType.I64, _reduced(x.shape, (position,), keepdims))
+
+    return declare_op(name, _FAMILY, infer, traits=(Trait.REDUCTION,), doc=doc)
+
+
+argmax = index_reduction("argmax", "Lowest index of the largest element; the first NaN wins.")
+argmin = index_reduction("argmin", "Lowest index of the smallest element; the first NaN wins.")
+
+
+@op(_FAMILY, Trait.LINEAR)
+def cumsum(
+    x: TensorType, *, axis: int, exclusive: bool = False, reverse: bool = False
+) -> TensorType:
+    """Sum running along `axis`; `exclusive` leaves the own element out, `reverse` runs back."""
+    require_dtype(x, "float int complex")
+    normalize_axis(axis, x.rank)
+    return x
+
+
+def softmax_formula(x: Value, *, axis: int) -> Value:
+    """The maximum cancels, so that no derivative need pass through it."""
+    shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
+    weights: Value = exp(shifted)
+    return weights / reduce_sum(weights, axes=(axis,), keepdims=True)
+
+
+@op(_FAMILY, Trait.IN_PLACE, decompose=softmax_formula)
+def softmax(x: TensorType, *, axis: int) -> TensorType:
+    """`exp(x) / sum(exp(x))` along `axis`; a slice with NaN or +inf, or all -inf, is NaN."""
+    require_dtype(x, "float")
+    require_nonempty_axis(x, axis)
+    return x
+
+
+def log_softmax_formula(x: Value, *, axis: int) -> Value:
+    """Subtract the logarithm of the sum, not the logarithm from a rounded quotient."""
+    shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
+    total: Value = reduce_sum(exp(shifted), axes=(axis,), keepdims=True)
+    return shifted - log(total)
+
+
+@op(_FAMILY, Trait.IN_PLACE, decompose=log_softmax_formula)
+def log_softmax(x: TensorType, *, axis: int) -> TensorType:
+    """The logarithm of `softmax`, finite where softmax underflows."""
+    require_dtype(x, "float")
+    require_nonempty_axis(x, axis)
+    return x
+
+
+@composite(_FAMILY)
+def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""
+    largest: Value = stop_gradient(reduce_max(x, axes=axes, keepdims=True))
+    shift: Value = where(is_finite(largest), largest, 0.0)
+    total: Value = reduce_sum(exp(x - shift), axes=axes, keepdims=True)
+    result: Value = log(total) + shift
+    if keepdims:
+        return result
+    kept: Value = reshape(
+        result, shape=_reduced(x.shape, normalize_axes(axes, x.rank), keepdims=False)
+    )
+    return kept
+
+
+def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
