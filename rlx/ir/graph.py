@@ -13,7 +13,8 @@ and branches carry sub-graphs as attributes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,7 @@ class Graph(Builders):
         self.donations: dict[str, int] = {}
         """Leaf name -> position of the output that replaces it in place."""
         self._leaves: dict[str, Value] = {}
+        self._source: Source | None = None
 
     # Leaves
 
@@ -221,7 +223,7 @@ class Graph(Builders):
 
         Returns the single result, or the tuple of results for an op that has several.
         """
-        source = calling_source()
+        source = self._source or calling_source()
         try:
             given = [operand for operand in operands if operand is not None]
             values = self._promote(definition, self._coerce(given))
@@ -258,12 +260,22 @@ class Graph(Builders):
             operands=tuple(operands),
             attrs=attrs,
             name=name,
-            source=source or calling_source(),
+            source=source or self._source or calling_source(),
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
         self.nodes.append(node)
         return results
+
+    @contextmanager
+    def attributed(self, source: Source | None) -> Iterator[None]:
+        """Give the nodes appended meanwhile this `source` (a derivative its primal's line)."""
+        previous = self._source
+        self._source = source or previous
+        try:
+            yield
+        finally:
+            self._source = previous
 
     def inline(self, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append copies of `body`'s nodes, its inputs bound to `operands` in order."""
