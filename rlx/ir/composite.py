@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from rlx.errors import RlxError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Attrs, OpDef, Trait, declare_op, make_attrs
 from rlx.ir.types import TensorType
@@ -35,7 +36,11 @@ def composite(family: str, *traits: Trait) -> Callable[[Callable[..., Any]], OpD
         definition: OpDef
 
         def infer(*operands: TensorType, **attributes: Any) -> Any:
-            return infer_cached(operands, make_attrs(definition, attributes))
+            attrs = make_attrs(definition, attributes)
+            try:
+                return infer_cached(operands, attrs)
+            except RlxError as error:  # placed in the scratch graph: name the composite instead
+                raise type(error)(error.message, remedy=error.remedy) from error
 
         definition = declare_op(
             formula.__name__,

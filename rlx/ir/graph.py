@@ -12,12 +12,13 @@ and branches carry sub-graphs as attributes.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,10 +28,11 @@ from rlx.ir.builders import Builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
-from rlx.ir.shape import Extent, Shape, symbols_of, Symbol
+from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import TensorType
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_DECLARED_LEAVES = ("input", "param")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,8 @@ class Node:
     attrs: Attrs
     name: str | None
     source: Source | None
+    scope: str | None = None
+    """The block that the node belongs to, as `encoder.0.attention`."""
     results: tuple[Value, ...] = field(default=(), repr=False)
 
     @property
@@ -63,6 +67,7 @@ class Value:
     """
 
     __slots__ = ("graph", "index", "node", "type")
+    __array_ufunc__ = None  # `array + value` must reach `Value.__radd__`
 
     def __init__(self, graph: Graph, node: Node, index: int, type: TensorType) -> None:
         self.graph = graph
@@ -138,6 +143,18 @@ class Value:
     def __matmul__(self, other: Value) -> Value:
         return self._binary("matmul", other)
 
+    def __rpow__(self, other: Operand) -> Value:
+        return self._reflected("pow", other)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return self._reflected("mod", other)
+
+    def __abs__(self) -> Value:
+        return _one(self.graph.apply(OPS["abs"], (self,)))
+
     def __neg__(self) -> Value:
         return _one(self.graph.apply(OPS["neg"], (self,)))
 
@@ -154,7 +171,7 @@ class Value:
         return self._binary("ge", other)
 
 
-Operand = Value | int | float | complex
+Operand: TypeAlias = Value | int | float | complex | np.ndarray[Any, Any] | np.generic
 
 
 class Graph(Builders):
@@ -168,6 +185,7 @@ class Graph(Builders):
         """Leaf name -> position of the output that replaces it in place."""
         self._leaves: dict[str, Value] = {}
         self._source: Source | None = None
+        self._scope: str | None = None
 
     # Leaves
 
@@ -181,21 +199,20 @@ class Graph(Builders):
 
     def constant(self, value: ArrayLike, dtype: DType | str | None = None) -> Value:
         """Embed `value`; Python numbers without `dtype` become f32, i64 or bool."""
-        literal = Literal(_as_array(value, None if dtype is None else as_dtype(dtype)))
+        try:
+            literal = Literal(_as_array(value, None if dtype is None else as_dtype(dtype)))
+        except RlxError as error:
+            raise error.located("constant", calling_source()) from error
         return self.append(OPS["constant"], (), make_attrs(OPS["constant"], {"value": literal}))[0]
 
     def _leaf(self, op_name: str, name: str, type: TensorType) -> Value:
-        if name in self._leaves:
-            raise GraphError(
-                f"graph {self.name!r} already has an input or param named {name!r}",
-                source=calling_source(),
-                remedy="names of inputs and params are unique in a graph",
-            )
+        source = self._source or calling_source()
         definition = OPS[op_name]
-        attrs = make_attrs(definition, {"name": name, "type": type})
-        value = self.append(definition, (), attrs, name=name)[0]
-        self._leaves[name] = value
-        return value
+        try:
+            attrs = make_attrs(definition, {"name": name, "type": type})
+            return self.append(definition, (), attrs, name=name, source=source)[0]
+        except RlxError as error:
+            raise error.located(op_name, source) from None
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -243,9 +260,17 @@ class Graph(Builders):
         *,
         name: str | None = None,
         source: Source | None = None,
+        scope: str | None = None,
     ) -> tuple[Value, ...]:
         """Append a node exactly as given, with inferred result types; return its results."""
-        _check_arity(definition, len(operands))
+        check_arity(definition, len(operands))
+        declares = definition.name in _DECLARED_LEAVES
+        if declares and attrs.as_dict()["name"] in self._leaves:
+            raise GraphError(
+                f"graph {self.name!r} already has an input or param named "
+                f"{attrs.as_dict()['name']!r}",
+                remedy="names of inputs and params are unique in a graph",
+            )
         for operand in operands:
             if operand.graph is not self:
                 raise GraphError(
@@ -259,13 +284,26 @@ class Graph(Builders):
             op=definition,
             operands=tuple(operands),
             attrs=attrs,
-            name=name,
+            name=attrs.as_dict()["name"] if declares else name,
             source=source or self._source or calling_source(),
+            scope=scope or self._scope,
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
         self.nodes.append(node)
+        if declares:
+            self._leaves[attrs.as_dict()["name"]] = results[0]
         return results
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Mark the nodes appended meanwhile as part of block `name`; scopes nest with a dot."""
+        previous = self._scope
+        self._scope = name if previous is None else f"{previous}.{name}"
+        try:
+            yield
+        finally:
+            self._scope = previous
 
     @contextmanager
     def attributed(self, source: Source | None) -> Iterator[None]:
@@ -293,14 +331,9 @@ class Graph(Builders):
     def copy_node(self, node: Node, image: dict[Value, Value]) -> None:
         """Append a copy of another graph's `node`; `image` maps old values to new ones."""
         operands = tuple(image[operand] for operand in node.operands)
-        if node.op.has(Trait.LEAF) and node.op.name != "constant":
-            results: tuple[Value, ...] = (
-                self._leaf(node.op.name, node.attribute("name"), node.attribute("type")),
-            )
-        else:
-            results = self.append(
-                node.op, operands, node.attrs, name=node.name, source=node.source
-            )
+        results = self.append(
+            node.op, operands, node.attrs, name=node.name, source=node.source, scope=node.scope
+        )
         image.update(zip(node.results, results, strict=True))
 
     def set_outputs(
@@ -308,8 +341,19 @@ class Graph(Builders):
     ) -> None:
         """Declare the results; `donated` maps a leaf to the output that replaces it in place."""
         self.outputs = tuple(outputs)
+        for output in self.outputs:
+            if output.graph is not self:
+                raise GraphError(
+                    f"output {output.label} belongs to graph {output.graph.name!r}, "
+                    f"not to {self.name!r}"
+                )
         self.donations = {}
         for leaf, output in (donated or {}).items():
+            if leaf.node.name not in self._leaves or self._leaves[leaf.node.name] is not leaf:
+                raise GraphError(
+                    f"{leaf.label} ({leaf.op.name}) cannot be replaced in place",
+                    remedy="donate to an input or a param of this graph",
+                )
             if output not in self.outputs:
                 raise GraphError(f"donated value {output.label} is not an output")
             if leaf.type != output.type:
@@ -322,16 +366,26 @@ class Graph(Builders):
     def _coerce(self, operands: Sequence[Operand]) -> list[Value]:
         anchor = next((o.dtype for o in operands if isinstance(o, Value)), None)
         return [
-            operand if isinstance(operand, Value) else self._scalar(operand, anchor)
+            operand if isinstance(operand, Value) else self._embed(operand, anchor)
             for operand in operands
         ]
+
+    def _embed(self, operand: Operand, anchor: DType | None) -> Value:
+        if isinstance(operand, (int, float, complex)):
+            return self._scalar(operand, anchor)
+        if isinstance(operand, (np.ndarray, np.generic)):
+            return self.constant(operand)
+        raise GraphError(
+            f"operand {operand!r} is a {type(operand).__name__}; "
+            "operands are values of this graph, numbers or arrays"
+        )
 
     def _scalar(self, number: int | float | complex, anchor: DType | None) -> Value:
         natural = as_dtype(_as_array(number, None).dtype)
         if anchor is None:
             return self.constant(number)
-        keeps = anchor.is_complex or anchor.is_float and not natural.is_complex
-        keeps = keeps or anchor.is_int and not natural.is_float or anchor is natural
+        keeps = anchor.is_complex or (anchor.is_float and not natural.is_complex)
+        keeps = keeps or (anchor.is_int and not natural.is_float) or anchor is natural
         return self.constant(number, anchor if keeps else promote(anchor, natural))
 
     def _promote(self, definition: OpDef, values: list[Value]) -> list[Value]:
@@ -371,7 +425,8 @@ class Graph(Builders):
         return (
             self.name,
             tuple(
-                (n.op.name, tuple(map(key, n.operands)), n.attrs, n.name) for n in self.nodes
+                (n.op.name, tuple(map(key, n.operands)), n.attrs, n.name, n.scope)
+                for n in self.nodes
             ),
             tuple(map(key, self.outputs)),
             tuple(sorted(self.donations.items())),
@@ -400,7 +455,8 @@ def _one(results: Value | tuple[Value, ...]) -> Value:
     return results if isinstance(results, Value) else results[0]
 
 
-def _check_arity(definition: OpDef, given: int) -> None:
+def check_arity(definition: OpDef, given: int) -> None:
+    """Raise GraphError unless `definition` takes `given` operands."""
     most = len(definition.operands)
     least = most - definition.optional_operands
     if definition.variadic:
@@ -412,10 +468,15 @@ def _check_arity(definition: OpDef, given: int) -> None:
 
 
 def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(value, dtype=None if dtype is None else dtype.numpy)
+    except OverflowError as error:
+        raise DTypeError(f"constant {value!r} does not fit {dtype}") from error
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"constant {value!r} is not an array of numbers: {error}") from error
     if dtype is not None:
-        return np.asarray(value, dtype=dtype.numpy)
-    array = np.asarray(value)
-    if isinstance(value, (float, complex)):
+        return array
+    if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return array.astype(np.float32 if isinstance(value, float) else np.complex64)
     if array.dtype == np.complex128:
         raise DTypeError("complex128 has no counterpart", remedy="pass dtype='c64'")

@@ -25,11 +25,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rlx.errors import InternalError
+import numpy as np
+
+from rlx.errors import GraphError, InternalError
+from rlx.ir.attributes import conform, exact
 from rlx.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from rlx.ir.graph import Value
+    from rlx.ir.graph import Operand
+
+
+_EMBEDDED = (int, float, complex, np.ndarray, np.generic)
+"""Operands that become constants of the graph of the other operands."""
 
 
 class Trait(enum.Enum):
@@ -49,13 +56,25 @@ class Trait(enum.Enum):
     FUSED = "made by a pass for speed; transforms see its body instead"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Attrs:
-    """Base of the frozen attribute record that each op gets from its signature."""
+    """Base of the frozen attribute record that each op gets from its signature.
+
+    Records are equal when all attributes agree bit for bit: `-0.0` is not `0.0`.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes by name, in declaration order."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), *(exact(value) for value in self.as_dict().values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attrs) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +93,7 @@ class OpDef:
     doc: str
     decompose: Callable[..., Any] | None = None
 
-    def infer_types(
-        self, operands: tuple[TensorType, ...], attrs: Attrs
-    ) -> tuple[TensorType, ...]:
+    def infer_types(self, operands: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
         """Return the result types, or raise a ShapeError or DTypeError."""
         inferred = self.infer(*operands, **attrs.as_dict())
         return inferred if isinstance(inferred, tuple) else (inferred,)
@@ -84,15 +101,17 @@ class OpDef:
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
 
-    def __call__(self, *operands: Value | float | None, **attributes: Any) -> Any:
+    def __call__(self, *operands: Operand | None, **attributes: Any) -> Any:
         """Append this op to the graph of its operands; Python numbers become constants.
 
         Returns the result `Value`, or a tuple of them for an op with several results.
         """
         for operand in operands:
-            if operand is not None and not isinstance(operand, (int, float, complex)):
+            if operand is not None and not isinstance(operand, _EMBEDDED):
                 return operand.graph.apply(self, operands, **attributes)
-        raise InternalError(f"{self.name}: no operand is a Value; use Graph.apply")
+        raise GraphError(
+            f"{self.name}: no operand is a Value", remedy="call the builder method of a graph"
+        )
 
     def __repr__(self) -> str:
         return f"ops.{self.name}"
@@ -170,7 +189,7 @@ def _attrs_class(
             fields.append((parameter.name, hint, field(default=parameter.default)))
     title = "".join(part.capitalize() for part in name.split("_"))
     return dataclasses.make_dataclass(
-        f"{title}Attrs", fields, bases=(Attrs,), frozen=True, slots=True, kw_only=True
+        f"{title}Attrs", fields, bases=(Attrs,), frozen=True, slots=True, kw_only=True, eq=False
     )
 
 
@@ -234,9 +253,13 @@ class Registry(Generic[Rule]):
 
 
 def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
-    """Return the attribute record of `definition`; lists become tuples so that it hashes."""
-    return definition.attrs(**{name: _hashable(value) for name, value in attributes.items()})
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
+    """Return the attribute record of `definition`; GraphError for a wrong name or type."""
+    declared = {f.name: f for f in dataclasses.fields(definition.attrs)}
+    for name in attributes:
+        if name not in declared:
+            raise GraphError(f"has no attribute {name!r} (has: {', '.join(declared) or 'none'})")
+    for name, attribute in declared.items():
+        if name not in attributes and attribute.default is dataclasses.MISSING:
+            raise GraphError(f"needs attribute {name!r} and was not given it")
+    fitted = {n: conform(n, declared[n].type, value) for n, value in attributes.items()}
+    return definition.attrs(**fitted)

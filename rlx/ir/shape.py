@@ -12,15 +12,37 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import ShapeError
+from rlx.ir.dtype import DType
+
+RESERVED = frozenset({*(dtype.value for dtype in DType), "none", "true", "false", "nan", "inf"})
+"""Words of the text form; a symbol cannot have these names."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """The name and bounds (both inclusive) of an extent known only at call time."""
 
     name: str
     max: int | None = None
     min: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.name.isascii() and self.name.isidentifier()) or self.name in RESERVED:
+            raise ShapeError(
+                f"{self.name!r} cannot name an extent",
+                remedy="use an identifier that is not a dtype or a word of the text form",
+            )
+        if self.min < 0 or (self.max is not None and self.max < self.min):
+            raise ShapeError(
+                f"extent {self.name} has bounds {self.min}..{self.max}; "
+                "they must satisfy 0 <= min <= max"
+            )
+
+    def __lt__(self, other: Symbol) -> bool:
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[str, int, float]:
+        return self.name, self.min, math.inf if self.max is None else self.max
 
 
 Monomial: TypeAlias = tuple[Symbol, ...]
@@ -66,8 +88,7 @@ class Dim:
                     remedy=f"declare it as Dim({symbol.name!r}, max=...) or bind it first",
                 )
         return sum(
-            coefficient
-            * math.prod((s.max or 0) if coefficient > 0 else s.min for s in monomial)
+            coefficient * math.prod((s.max or 0) if coefficient > 0 else s.min for s in monomial)
             for monomial, coefficient in self.terms
         )
 
@@ -94,8 +115,12 @@ class Dim:
     def __rsub__(self, other: int) -> Extent:
         return (-1 * self) + other
 
+    def __neg__(self) -> Extent:
+        return -1 * self
+
     def __str__(self) -> str:
-        return "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)
+        text = "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)
+        return text.replace("+-", "-")
 
 
 Extent: TypeAlias = int | Dim
@@ -210,6 +235,8 @@ def _normalize(terms: Iterable[tuple[Monomial, int]]) -> Extent:
 
 def _term_text(monomial: Monomial, coefficient: int) -> str:
     factors = [symbol.name for symbol in monomial]
-    if coefficient != 1 or not factors:
+    if coefficient == -1 and factors:
+        factors[0] = f"-{factors[0]}"
+    elif coefficient != 1 or not factors:
         factors.insert(0, str(coefficient))
     return "*".join(factors)
