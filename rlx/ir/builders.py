@@ -32,6 +32,70 @@ class Builders:
         result: Value = self.apply(definition, operands, **attributes)
         return result
 
+    def attention(
+        self,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        mask: Operand | None = None,
+        *,
+        num_heads: int,
+        head_dim: int,
+        mask_kind: str = "none",
+        window: int | None = None,
+        score_scale: float | None = None,
+        softcap: float | None = None,
+        layout: str = "auto",
+    ) -> Value:
+        """`softmax(mask(softcap(scale * q @ k^T))) @ v` for every batch and head."""
+        return self._one(
+            OPS["attention"],
+            (q, k, v, mask),
+            num_heads=num_heads,
+            head_dim=head_dim,
+            mask_kind=mask_kind,
+            window=window,
+            score_scale=score_scale,
+            softcap=softcap,
+            layout=layout,
+        )
+
+    def attention_backward(
+        self,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        dy: Operand,
+        mask: Operand | None = None,
+        *,
+        num_heads: int,
+        head_dim: int,
+        mask_kind: str = "none",
+        window: int | None = None,
+        score_scale: float | None = None,
+        softcap: float | None = None,
+        layout: str = "auto",
+    ) -> tuple[Value, ...]:
+        """Gradients of `attention` by q, k and v, and with `mask_kind="bias"` also by the bias."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["attention_backward"],
+            (q, k, v, dy, mask),
+            num_heads=num_heads,
+            head_dim=head_dim,
+            mask_kind=mask_kind,
+            window=window,
+            score_scale=score_scale,
+            softcap=softcap,
+            layout=layout,
+        )
+        return results
+
+    def rope(
+        self, x: Operand, cos: Operand, sin: Operand, *, head_dim: int, n_rot: int | None = None
+    ) -> Value:
+        """Rotate pairs (i, i + n_rot/2) of each head by its position's angle; copy the rest."""
+        return self._one(OPS["rope"], (x, cos, sin), head_dim=head_dim, n_rot=n_rot)
+
     def abs(self, x: Operand) -> Value:
         """Magnitude; the smallest integer wraps to itself."""
         return self._one(OPS["abs"], (x,))
@@ -320,6 +384,33 @@ class Builders:
         """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
         return self._one(OPS["where"], (condition, a, b))
 
+    def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: tuple[int | Dim, ...]) -> Value:
+        """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis."""
+        return self._one(OPS["dynamic_slice"], (x, starts), sizes=sizes)
+
+    def dynamic_update_slice(self, x: Operand, update: Operand, starts: Operand) -> Value:
+        """Return `x` with the block at position `starts` replaced by `update`."""
+        return self._one(OPS["dynamic_update_slice"], (x, update, starts))
+
+    def gather(self, table: Operand, indices: Operand, *, axis: int = 0) -> Value:
+        """Take the slices `indices` of `table` along `axis`."""
+        return self._one(OPS["gather"], (table, indices), axis=axis)
+
+    def gather_backward(
+        self, dy: Operand, indices: Operand, *, axis: int, size: int | Dim
+    ) -> Value:
+        """Add the slices of `dy` into zeros shaped like the table of `gather`: its transpose."""
+        return self._one(OPS["gather_backward"], (dy, indices), axis=axis, size=size)
+
+    def scatter_add(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
+        """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending."""
+        return self._one(OPS["scatter_add"], (updates, indices), size=size)
+
+    def topk(self, x: Operand, *, k: int) -> tuple[Value, Value]:
+        """The `k` largest elements of each last-axis row, descending, and their i64 indices."""
+        results: tuple[Value, Value] = self.apply(OPS["topk"], (x,), k=k)
+        return results
+
     def dot_general(
         self,
         a: Operand,
@@ -343,6 +434,28 @@ class Builders:
     def matmul(self, a: Operand, b: Operand) -> Value:
         """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated."""
         return self._one(OPS["matmul"], (a, b))
+
+    def softmax_cross_entropy_backward(
+        self, logits: Operand, labels: Operand, d_loss: Operand
+    ) -> Value:
+        """Gradient of the loss by the logits: `(softmax(logits) - onehot(labels)) * d_loss`."""
+        return self._one(OPS["softmax_cross_entropy_backward"], (logits, labels, d_loss))
+
+    def softmax_cross_entropy_with_logits(self, logits: Operand, labels: Operand) -> Value:
+        """`logsumexp(logits[i]) - logits[i, labels[i]]` for logits `[..., C]` and labels `[...]`."""
+        return self._one(OPS["softmax_cross_entropy_with_logits"], (logits, labels))
+
+    def layer_norm(
+        self, x: Operand, gamma: Operand, beta: Operand, *, axis: int, eps: float
+    ) -> Value:
+        """Center and scale `x` to unit variance along `axis`, then `* gamma + beta`."""
+        return self._one(OPS["layer_norm"], (x, gamma, beta), axis=axis, eps=eps)
+
+    def rms_norm(
+        self, x: Operand, gamma: Operand, beta: Operand | None = None, *, axis: int, eps: float
+    ) -> Value:
+        """Scale `x` to unit mean square along `axis`, then `* gamma` and, if given, `+ beta`."""
+        return self._one(OPS["rms_norm"], (x, gamma, beta), axis=axis, eps=eps)
 
     def argmax(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
         """Lowest index of the largest element; the first NaN wins."""

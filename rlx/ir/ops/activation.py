@@ -7,10 +7,11 @@ Float dtypes only.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait
+from rlx.ir.op import OpDef, Trait
 from rlx.ir.ops.elementwise import (
     abs,
     erf,
@@ -23,9 +24,15 @@ from rlx.ir.ops.elementwise import (
     tanh,
     where,
 )
+from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype
 
-activation = composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+
+def activation(formula: Callable[..., Value]) -> OpDef:
+    """Declare an elementwise composite that computes f16 and bf16 in f32."""
+    declare = composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
+    return declare(in_single_precision(formula))
+
 
 _INVERSE_SQRT_2 = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)

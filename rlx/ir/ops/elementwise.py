@@ -149,6 +149,8 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     nearest even. To bool means `x != 0`. c64 keeps its real part in f32 and f64 and converts
     to nothing else but bool.
     """
+    if not isinstance(to, DType):
+        raise DTypeError(f"to is {to!r}; it must be a DType", remedy="write DType('f32')")
     if rounding not in ("trunc", "away"):
         raise DTypeError(f"rounding is {rounding!r}; it must be 'trunc' or 'away'")
     if x.dtype.is_complex and to not in (DType.F32, DType.F64, DType.BOOL, DType.C64):

@@ -11,6 +11,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import OpDef, Trait, declare_op, op
 from rlx.ir.ops.elementwise import exp, is_finite, log, stop_gradient, where
+from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import normalize_axes, require_dtype, require_nonempty_axis
 from rlx.ir.ops.shape import reshape
 from rlx.ir.shape import Shape, normalize_axis
@@ -71,6 +72,7 @@ def cumsum(
     return x
 
 
+@in_single_precision
 def softmax_formula(x: Value, *, axis: int) -> Value:
     """The maximum cancels, so that no derivative need pass through it."""
     shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
@@ -86,6 +88,7 @@ def softmax(x: TensorType, *, axis: int) -> TensorType:
     return x
 
 
+@in_single_precision
 def log_softmax_formula(x: Value, *, axis: int) -> Value:
     """Subtract the logarithm of the sum, not the logarithm from a rounded quotient."""
     shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
@@ -102,6 +105,7 @@ def log_softmax(x: TensorType, *, axis: int) -> TensorType:
 
 
 @composite(_FAMILY)
+@in_single_precision
 def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
     """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""
     largest: Value = stop_gradient(reduce_max(x, axes=axes, keepdims=True))

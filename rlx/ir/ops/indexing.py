@@ -1,0 +1,125 @@
+"""Ops that read or write at positions known only at run time.
+
+Indices are i32 or i64, or f32 holding integers, decoded by truncation. `gather` and its
+relatives refuse an index outside its range (NaN included) with `IndexOutOfRangeError`; the
+`dynamic_` ops clamp their start instead, as JAX does.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.dtype import DType
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.requirements import (
+    at_most,
+    require_dtype,
+    require_rank,
+    require_same_dtype,
+    require_shape,
+)
+from rlx.ir.shape import Extent, Shape, format_shape, normalize_axis
+from rlx.ir.types import TensorType
+
+_FAMILY = "indexing"
+
+
+@op(_FAMILY)
+def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
+    """Take the slices `indices` of `table` along `axis`.
+
+    The shape of `indices` replaces that axis: `table[:axis] + indices.shape + table[axis+1:]`.
+    """
+    require_dtype(indices, "index", "indices")
+    require_rank(table, 1, "table")
+    position = normalize_axis(axis, table.rank)
+    shape = table.shape
+    return table.with_shape((*shape[:position], *indices.shape, *shape[position + 1 :]))
+
+
+@op(_FAMILY)
+def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Extent) -> TensorType:
+    """Add the slices of `dy` into zeros shaped like the table of `gather`: its transpose.
+
+    `axis` counts in the table, whose extent there is `size`. Slices that share an index add
+    up in ascending order of their position in `indices`.
+    """
+    require_dtype(dy, "float int complex", "dy")
+    require_dtype(indices, "index", "indices")
+    require_rank(dy, indices.rank, "dy")
+    position = normalize_axis(axis, dy.rank - indices.rank + 1)
+    end = position + indices.rank
+    if dy.shape[position:end] != indices.shape:
+        raise ShapeError(
+            f"dy has shape {dy.describe_shape()}; from axis {position} on it must hold the "
+            f"shape of indices, {indices.describe_shape()}"
+        )
+    return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
+
+
+@op(_FAMILY)
+def scatter_add(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:
+    """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending.
+
+    `updates` has the shape of `indices` followed by the shape of a row.
+    """
+    require_dtype(updates, "float int complex", "updates")
+    require_dtype(indices, "index", "indices")
+    if updates.shape[: indices.rank] != indices.shape:
+        raise ShapeError(
+            f"updates has shape {updates.describe_shape()}; it must begin with the shape of "
+            f"indices, {indices.describe_shape()}"
+        )
+    return updates.with_shape((size, *updates.shape[indices.rank :]))
+
+
+@op(_FAMILY)
+def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
+    """The `k` largest elements of each last-axis row, descending, and their i64 indices.
+
+    NaN ranks above +inf; equal elements come in ascending order of index.
+    """
+    require_dtype(x, "float int")
+    require_rank(x, 1)
+    if not (k >= 0 and at_most(k, x.shape[-1])):
+        raise ShapeError(f"k is {k}; it must be in [0, {x.shape[-1]}], the last extent")
+    values = x.with_shape((*x.shape[:-1], k))
+    return values, values.with_dtype(DType.I64)
+
+
+@op(_FAMILY)
+def dynamic_slice(x: TensorType, starts: TensorType, *, sizes: Shape) -> TensorType:
+    """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis.
+
+    Each start is clamped to `[0, extent - size]`, so that the block always fits.
+    """
+    _require_starts(starts, x.rank)
+    _require_fits(sizes, x.shape)
+    return x.with_shape(sizes)
+
+
+@op(_FAMILY, Trait.IN_PLACE)
+def dynamic_update_slice(x: TensorType, update: TensorType, starts: TensorType) -> TensorType:
+    """Return `x` with the block at position `starts` replaced by `update`.
+
+    Starts are clamped as in `dynamic_slice`. Only `x` may be overwritten in place.
+    """
+    require_same_dtype(x, update)
+    _require_starts(starts, x.rank)
+    _require_fits(update.shape, x.shape)
+    return x
+
+
+def _require_starts(starts: TensorType, rank: int) -> None:
+    require_dtype(starts, "i32 i64", "starts")
+    require_shape(starts, (rank,), "starts")
+
+
+def _require_fits(block: Shape, whole: Shape) -> None:
+    fits = len(block) == len(whole) and all(
+        at_most(0, size) and at_most(size, extent)
+        for size, extent in zip(block, whole, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"block of shape {format_shape(block)} does not fit into {format_shape(whole)}"
+        )

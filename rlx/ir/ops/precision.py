@@ -1,0 +1,34 @@
+"""The rule for formulas over f16 and bf16: compute in f32, round once at the end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.ops.elementwise import cast
+
+
+def in_single_precision(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `formula` cast its f16 and bf16 operands to f32, and its results back.
+
+    Without this every step would round, and constants such as -1e9 would overflow f16.
+    """
+
+    @functools.wraps(formula)
+    def widened(*operands: Value, **attributes: Any) -> Any:
+        narrow = next((x.dtype for x in operands if x.dtype.is_low_precision), None)
+        if narrow is None:
+            return formula(*operands, **attributes)
+        result = formula(*map(_widen, operands), **attributes)
+        if isinstance(result, Value):
+            return cast(result, to=narrow)
+        return tuple(cast(each, to=narrow) for each in result)
+
+    return widened
+
+
+def _widen(x: Value) -> Value:
+    return cast(x, to=DType.F32) if x.dtype.is_low_precision else x
