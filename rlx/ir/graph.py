@@ -243,7 +243,7 @@ class Graph(Builders):
         source = self._source or calling_source()
         try:
             given = [operand for operand in operands if operand is not None]
-            values = self._promote(definition, self._coerce(given))
+            values = self._promote(definition, self._coerce(definition, given))
             attrs = make_attrs(definition, attributes)
             results = self.append(definition, values, attrs, source=source)
         except RlxError as error:
@@ -363,8 +363,9 @@ class Graph(Builders):
                 )
             self.donations[str(leaf.node.name)] = self.outputs.index(output)
 
-    def _coerce(self, operands: Sequence[Operand]) -> list[Value]:
-        anchor = next((o.dtype for o in operands if isinstance(o, Value)), None)
+    def _coerce(self, definition: OpDef, operands: Sequence[Operand]) -> list[Value]:
+        chooses = definition.operands[:1] == ("condition",)  # its dtype says nothing of the rest
+        anchor = next((o.dtype for o in operands[chooses:] if isinstance(o, Value)), None)
         return [
             operand if isinstance(operand, Value) else self._embed(operand, anchor)
             for operand in operands
