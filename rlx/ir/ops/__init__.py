@@ -8,9 +8,11 @@ them all. An op is visible here as soon as its family's file declares it.
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.elementwise import *
+from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
 from rlx.ir.ops.leaf import *
 from rlx.ir.ops.linalg import *
+from rlx.ir.ops.linalg_packed import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.reduction import *

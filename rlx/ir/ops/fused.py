@@ -1,0 +1,81 @@
+"""The `fused` op: one kernel for an anchor with the elementwise work before and after it.
+
+**The contract of bodies.** A body is a `Graph` without params, donations, control flow or
+`fused` nodes. Its inputs, named `x0`, `x1`, ..., bind to the operands in order; every input is
+read. Its nodes are, in topological order:
+
+- *constants* of exactly one element;
+- *pointwise* nodes: ops with the trait ELEMENTWISE (their operands broadcast to the result as
+  NumPy does), `expand`, and `reshape`s that only insert or remove axes of extent 1. The
+  result at an index reads each operand at that index, with axes of extent 1 held at 0: no
+  other index is ever read;
+- at most one *anchor*: a node that is none of these (`reduce_*`, `softmax`, `log_softmax`,
+  `layer_norm`, `rms_norm`, `matmul`, `gather`, ...). It has one result.
+
+Let S be the anchor's result shape, or the shape of all outputs if there is no anchor.
+
+- *Prologue*: the pointwise nodes that the anchor depends on. An anchor that takes a prologue
+  takes it at its operand 0 only; its other operands are inputs of the body.
+- *Epilogue*: the pointwise nodes that depend on the anchor. They also read inputs, constants
+  and, where the anchor keeps its operand's shape, prologue values; all of them broadcast to S.
+- *Outputs*: one or more, distinct, each of shape S: epilogue values, the anchor's result, or
+  prologue values of shape S (the sum in residual + layer_norm). Constants and inputs are not
+  outputs.
+
+Every pointwise value whose shape is not S (or, before the anchor, not the shape of its operand 0)
+comes from inputs and constants through `expand` and `reshape` alone: nothing is computed
+more often than the unfused graph does. The meaning is that of the nodes one by one; a kernel
+may keep f16 and bf16 intermediates in f32 until they are stored. An input may share the memory
+of a result only as the memory planner says (`aliased` of the thunk); then each element is
+read before the same element is written.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import GraphError
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait, op
+from rlx.ir.shape import Shape
+from rlx.ir.types import TensorType
+
+
+def _inline(*operands: Value, body: Graph) -> tuple[Value, ...]:
+    """The nodes of the body, one by one."""
+    return operands[0].graph.inline(body, operands)
+
+
+@op("fused", Trait.FUSED, decompose=_inline)
+def fused(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
+    """Apply `body` to the operands as one kernel; made by fusion passes only."""
+    expected = tuple(value.type for value in body.inputs)
+    if operands != expected:
+        raise GraphError(
+            f"operands of types {_listed(operands)} do not fit "
+            f"body {body.name!r}, which takes {_listed(expected)}"
+        )
+    return tuple(output.type for output in body.outputs)
+
+
+def anchor_of(body: Graph) -> Node | None:
+    """Return the one node of `body` that is not pointwise, or None for an elementwise region."""
+    for node in body.nodes:
+        if not node.op.has(Trait.LEAF) and not is_pointwise(node):
+            return node
+    return None
+
+
+def is_pointwise(node: Node) -> bool:
+    """True if each result element reads the operands at its own (broadcast) index only."""
+    if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
+        return True
+    return node.op.name == "reshape" and _without_ones(node.operands[0]) == _without_ones(
+        node.results[0]
+    )
+
+
+def _without_ones(value: Value) -> Shape:
+    return tuple(extent for extent in value.shape if extent != 1)
+
+
+def _listed(types: tuple[TensorType, ...]) -> str:
+    return ", ".join(str(type) for type in types)

@@ -1,0 +1,36 @@
+"""Composites to the ops they are formulas over, except those that the backend has kernels for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rlx.ir.graph import Graph, Node
+from rlx.ir.op import Trait
+from rlx.passes.rewrite import GraphPass, Replacement, Rewritten, apply_rewrites, rewrite
+
+
+def decompose(claimed: Collection[str] = ()) -> GraphPass:
+    """Return the pass that replaces ops having a formula by it; ops named in `claimed` stay.
+
+    %1: f32[4] = silu %0     ->      %1: f32[4] = sigmoid %0
+                                     %2: f32[4] = mul %0, %1
+    """
+
+    @rewrite()
+    def by_formula(node: Node) -> Replacement:
+        if node.op.has(Trait.FUSED) or node.op.name in claimed:
+            return None
+        return expand_formula(node)
+
+    def run(graph: Graph) -> Rewritten:
+        return apply_rewrites(graph, [by_formula])
+
+    return GraphPass("decompose", run, "Replace ops by their formulas.")
+
+
+def expand_formula(node: Node) -> Replacement:
+    """Build the formula of `node`'s op on its operands; None for a primitive."""
+    if node.op.decompose is None:
+        return None
+    built: Replacement = node.op.decompose(*node.operands, **node.attrs.as_dict())
+    return built

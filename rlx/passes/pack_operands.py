@@ -1,0 +1,124 @@
+"""Give matrix products the layout and tile shape that suit this machine.
+
+`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))`, with transposes of either operand
+absorbed and leading axes of `a` folded into its rows where `b` is shared:
+
+    %2 = matmul %x, %w          %2 = pack_panels %w {panel = 32}
+                          ->    %3 = matmul_packed %x, %2 {columns = 384, rows = 12, lanes = 16}
+
+The packing of a weight depends on params only and is hoisted into `setup`; that of an
+activation costs one pass over it and pays off from a few rows on. Requires nothing; run it
+before fusion, so that what follows a product fuses with the packed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.shape import Extent, product, upper
+from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
+from rlx.target import Target
+
+_REGISTERS_BESIDE_TILE = 8
+"""Vector registers kept free for the panel row, the broadcast scalar and addresses."""
+
+_MAX_ROWS = 12
+"""More rows than this gain nothing: the multipliers are already busy."""
+
+_MIN_WORK = 8 * 1024
+"""Multiply-adds below which packing an activation costs more than it saves."""
+
+_MIN_ROWS = 4
+"""Rows of `a` from which on packing an activation pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows and columns of a register tile, and the lanes of its vectors."""
+
+    rows: int
+    panel: int
+    lanes: int
+
+
+def pack_operands(target: Target) -> GraphPass:
+    """Return the pass for `target`."""
+
+    def rule(node: Node) -> Value | None:
+        return packed_product(node, target)
+
+    def run(graph: Graph) -> Rewritten:
+        return apply_rewrites(graph, [LocalRewrite((ops.matmul,), rule)])
+
+    return GraphPass("pack-operands", run, __doc__ or "")
+
+
+def packed_product(node: Node, target: Target) -> Value | None:
+    """Return `node`, a matmul, as a packed product, or None where that does not pay."""
+    a, b = node.operands
+    if a.dtype not in (DType.F32, DType.F64):
+        return None
+    a, a_transposed = without_transpose(a)
+    b, b_transposed = without_transpose(b)
+    height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
+    columns = b.shape[-2 if b_transposed else -1]
+    if not isinstance(columns, int) or columns == 0 or not pays(node, height, inner, columns):
+        return None
+    shared = b.rank == 2 and a.rank > 2 and not a_transposed
+    if shared:
+        height = product((*a.shape[:-2], height))
+        a = ops.reshape(a, shape=(height, inner))
+    elif a.rank > 2 and b.rank > 2 and a.shape[:-2] != b.shape[:-2]:
+        return None
+    tile = choose_tile(upper(height), columns, target.lanes(a.dtype.size), target.vector_registers)
+    packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed)
+    result: Value = ops.matmul_packed(
+        a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
+    )
+    return ops.reshape(result, shape=node.result.shape) if shared else result
+
+
+def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
+    """True if the tiled kernel with its packing beats the plain loops."""
+    if is_prepared(node.operands[1]):
+        return upper(inner) * columns >= 256
+    rows = upper(height)
+    return rows >= _MIN_ROWS and rows * upper(inner) * columns >= _MIN_WORK
+
+
+def is_prepared(value: Value) -> bool:
+    """True if `value` depends on params and constants only: its packing runs once."""
+    if value.op is ops.input:
+        return False
+    if value.op is ops.param:
+        return value.node.name not in value.graph.donations
+    return all(is_prepared(operand) for operand in value.node.operands)
+
+
+def without_transpose(value: Value) -> tuple[Value, bool]:
+    """Strip a transpose of the last two axes; tell whether there was one."""
+    if value.op is not ops.transpose or value.rank < 2:
+        return value, False
+    order = tuple(range(value.rank))
+    swapped = (*order[:-2], order[-1], order[-2])
+    if value.node.attribute("perm") != swapped:
+        return value, False
+    return value.node.operands[0], True
+
+
+def choose_tile(height: int, columns: int, lanes: int, registers: int) -> Tile:
+    """Choose the tile that covers `height` rows with the least waste.
+
+    The tile's accumulators fill the registers that the loop does not need otherwise: 12 x 2
+    vectors with 32 registers; fewer rows leave room for wider panels.
+    """
+    budget = registers - _REGISTERS_BESIDE_TILE
+    most = min(_MAX_ROWS, budget // 2)
+    tiles = -(-height // most)
+    rows = max(1, -(-height // max(1, tiles)))
+    vectors = min(8, budget // rows, -(-columns // lanes))
+    return Tile(rows, max(1, vectors) * lanes, lanes)
+

@@ -1,0 +1,329 @@
+"""The tools passes are made of: rebuilding a graph, and local rewrites run to a fixpoint.
+
+A pass makes a new graph. What it must keep is kept here once for all of them: every leaf, in
+order, even if dead; names, source lines, donations and output positions; bodies of control
+flow, rewritten by the same pass. What changed is told by a map from old values to new ones.
+
+    @rewrite(ops.neg)
+    def neg_of_neg(node: Node) -> Value | None:
+        inner = node.operands[0]
+        return inner.node.operands[0] if inner.op is ops.neg else None
+
+    @graph_pass
+    def simplify(graph: Graph) -> Rewritten:
+        return apply_rewrites(graph, [neg_of_neg])
+
+`simplify(graph)` is the new graph; `simplify.rewrite(graph)` also has the value map.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rlx.errors import InternalError
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Attrs, OpDef, Trait
+
+ValueMap: TypeAlias = Mapping[Value, Value]
+Replacement: TypeAlias = Value | Sequence[Value] | None
+Rule: TypeAlias = Callable[[Node], Replacement]
+
+_DEEPEST = 200
+"""Rewrites of rewrites nest no deeper; more means two rules that undo each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A new graph, and where each value of the old one went (dead ones may be missing)."""
+
+    graph: Graph
+    image: ValueMap
+
+    def then(self, following: GraphPass) -> Rewritten:
+        """Run `following` and compose the value maps."""
+        after = following.rewrite(self.graph)
+        image = {old: after.image[new] for old, new in self.image.items() if new in after.image}
+        return Rewritten(after.graph, image)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPass:
+    """A named `Graph -> Graph` function; `rewrite` also tells where the values went."""
+
+    name: str
+    rewrite: Callable[[Graph], Rewritten]
+    doc: str = ""
+
+    def __call__(self, graph: Graph) -> Graph:
+        return self.rewrite(graph).graph
+
+
+def graph_pass(function: Callable[[Graph], Rewritten]) -> GraphPass:
+    """Make a pass of `function`; its name is the function's with dashes."""
+    return GraphPass(function.__name__.replace("_", "-"), function, inspect.getdoc(function) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRewrite:
+    """A rule and the ops it looks at; no ops means every op."""
+
+    definitions: tuple[OpDef, ...]
+    rule: Rule
+
+
+def rewrite(*definitions: OpDef) -> Callable[[Rule], LocalRewrite]:
+    """Mark a rule for nodes of `definitions` (every node if none are given).
+
+    The rule sees a node whose operands are already in normal form. It returns a replacement
+    for each result, of equal type, built on the node's own graph, or None for "no change".
+    """
+    return lambda rule: LocalRewrite(definitions, rule)
+
+
+def unchanged(graph: Graph) -> Rewritten:
+    """Return `graph` as its own rewriting."""
+    return Rewritten(graph, {r: r for node in graph.nodes for r in node.results})
+
+
+def is_leaf(node: Node) -> bool:
+    """True for inputs and params, which every pass keeps; constants may go."""
+    return node.op.has(Trait.LEAF) and node.op.name != "constant"
+
+
+def bodies_of(attrs: Attrs) -> list[Graph]:
+    """Return the sub-graphs among the attributes, in declaration order."""
+    found: list[Graph] = []
+    for value in attrs.as_dict().values():
+        members = value if isinstance(value, tuple) else (value,)
+        found.extend(member for member in members if isinstance(member, Graph))
+    return found
+
+
+def map_bodies(attrs: Attrs, change: Callable[[Graph], Graph]) -> Attrs:
+    """Replace every sub-graph by `change` of it; return `attrs` itself if none changes."""
+    bodies = bodies_of(attrs)
+    images = {id(body): change(body) for body in bodies}
+    if all(images[id(body)] is body for body in bodies):
+        return attrs
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(mapped(item) for item in value)
+        return images[id(value)] if isinstance(value, Graph) else value
+
+    return dataclasses.replace(
+        attrs, **{name: mapped(value) for name, value in attrs.as_dict().items()}
+    )
+
+
+def live_nodes(graph: Graph) -> set[Node]:
+    """Return the leaves and everything the outputs depend on."""
+    live = {node for node in graph.nodes if is_leaf(node)}
+    live.update(output.node for output in graph.outputs)
+    for node in reversed(graph.nodes):
+        if node in live:
+            live.update(operand.node for operand in node.operands)
+    return live
+
+
+def copy_node(
+    target: Graph,
+    node: Node,
+    image: dict[Value, Value],
+    *,
+    like: Node | None = None,
+    attrs: Attrs | None = None,
+) -> tuple[Value, ...]:
+    """Append `node` to `target` with operands mapped by `image`, which learns its results.
+
+    `like` lends its name, source line and scope to a node that stands for it; `attrs` replace
+    its own.
+    """
+    if is_leaf(node):
+        target.copy_node(node, image)
+        return tuple(image[result] for result in node.results)
+    named = like or node
+    results = target.append(
+        node.op,
+        tuple(image[operand] for operand in node.operands),
+        attrs or node.attrs,
+        name=node.name or named.name,
+        source=named.source or node.source,
+        scope=named.scope or node.scope,
+    )
+    image.update(zip(node.results, results, strict=True))
+    return results
+
+
+def rebuild(
+    graph: Graph,
+    nodes: Sequence[Node],
+    change_body: Callable[[Graph], Graph] = lambda body: body,
+    same_as: ValueMap | None = None,
+) -> Rewritten:
+    """Return a copy of `graph` of only `nodes`, in that order; bodies go through `change_body`.
+
+    `same_as` names, for values whose nodes are left out, the values that stand for them.
+    Bodies of `fused` nodes stay as they are: they belong to code generation. If nothing
+    changes, the result is `graph` itself.
+    """
+    stand_ins = same_as or {}
+    target = Graph(graph.name)
+    image: dict[Value, Value] = {}
+    changed = len(nodes) != len(graph.nodes)
+    for position, node in enumerate(nodes):
+        attrs = node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, change_body)
+        changed |= attrs is not node.attrs or position != node.index
+        operands = (image[stand_ins.get(operand, operand)] for operand in node.operands)
+        image.update(zip(node.operands, operands, strict=True))
+        copy_node(target, node, image, attrs=attrs)
+    if not changed:
+        return unchanged(graph)
+    image.update((old, image[new]) for old, new in stand_ins.items() if new in image)
+    finish(target, graph, image)
+    return Rewritten(target, image)
+
+
+def finish(target: Graph, source: Graph, image: ValueMap) -> None:
+    """Give `target` the outputs and donations of `source`."""
+    target.outputs = tuple(image[output] for output in source.outputs)
+    target.donations = dict(source.donations)
+
+
+def apply_rewrites(graph: Graph, rewrites: Iterable[LocalRewrite]) -> Rewritten:
+    """Apply local rewrites bottom-up until none matches; return `graph` itself if none did.
+
+    Every node is visited once, after its operands took their final form, and so is every node
+    that a rule builds: the cost is linear in nodes plus rewrites. Rules may look at operands,
+    never at readers, which do not exist yet.
+    """
+    return _Rewriter(graph, list(rewrites)).run()
+
+
+class _Rewriter:
+    """One run of `apply_rewrites`: grows `target`, which also collects what is replaced."""
+
+    def __init__(self, source: Graph, rewrites: list[LocalRewrite]) -> None:
+        self.source = source
+        self.target = Graph(source.name)
+        self.rewrites = rewrites
+        self.changed = False
+        self.depth = 0
+        self.replaced: dict[Value, Value] = {}
+        """Values of `target` that a rule replaced, and by what."""
+        self.stands_for: dict[Node, Node] = {}
+        """New nodes of `target` -> the node of `source` in whose place they were built."""
+        self.bodies: dict[int, Graph] = {}
+        self.by_op: dict[OpDef, list[Rule]] = {}
+
+    def run(self) -> Rewritten:
+        image: dict[Value, Value] = {}
+        for node in self.source.nodes:
+            results = self._copy(node, image)
+            image.update(zip(node.results, self._normalize(results[0].node, node), strict=True))
+        if not self.changed:
+            return unchanged(self.source)
+        finish(self.target, self.source, image)
+        return self._sweep(image)
+
+    def _copy(self, node: Node, image: dict[Value, Value]) -> tuple[Value, ...]:
+        attrs = node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, self._body)
+        return copy_node(self.target, node, image, attrs=attrs)
+
+    def _body(self, body: Graph) -> Graph:
+        """Rewrite a sub-graph, once if several nodes share it."""
+        if id(body) not in self.bodies:
+            self.bodies[id(body)] = _Rewriter(body, self.rewrites).run().graph
+        result = self.bodies[id(body)]
+        self.changed |= result is not body
+        return result
+
+    def _normalize(self, node: Node, origin: Node) -> tuple[Value, ...]:
+        """Return the final values of `node`, a node of `target` with final operands."""
+        if not node.results:
+            return ()
+        for rule in self._rules(node.op):
+            start = len(self.target.nodes)
+            with self.target.attributed(origin.source):
+                replacement = rule(node)
+            if replacement is not None:
+                return self._replace(node, replacement, self.target.nodes[start:], origin)
+        return node.results
+
+    def _replace(
+        self, node: Node, replacement: Value | Sequence[Value], built: list[Node], origin: Node
+    ) -> tuple[Value, ...]:
+        self.changed = True
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise InternalError(f"rewrites of {node.op.name} do not come to an end")
+        for new in built:
+            self._settle(new, origin)
+        self.depth -= 1
+        values = (replacement,) if isinstance(replacement, Value) else tuple(replacement)
+        final = tuple(self._final(value) for value in values)
+        _check_types(node, final)
+        return final
+
+    def _settle(self, new: Node, origin: Node) -> None:
+        """Bring a node that a rule built to its final form."""
+        operands = tuple(self._final(operand) for operand in new.operands)
+        settled = new
+        if operands != new.operands:
+            results = self.target.append(new.op, operands, new.attrs, source=origin.source)
+            settled = results[0].node
+        self.stands_for[settled] = origin
+        final = self._normalize(settled, origin)
+        self.replaced.update(
+            (old, value) for old, value in zip(new.results, final, strict=True) if old is not value
+        )
+
+    def _final(self, value: Value) -> Value:
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
+
+    def _rules(self, definition: OpDef) -> list[Rule]:
+        if definition not in self.by_op:
+            self.by_op[definition] = [
+                local.rule
+                for local in self.rewrites
+                if not local.definitions or definition in local.definitions
+            ]
+        return self.by_op[definition]
+
+    def _sweep(self, image: dict[Value, Value]) -> Rewritten:
+        """Copy the live part of `target`; name what a rule built after what it replaces."""
+        results = {r for output in image.values() for r in output.node.results}
+        clean = Graph(self.source.name)
+        swept: dict[Value, Value] = {}
+        live = live_nodes(self.target)
+        for node in self.target.nodes:
+            if node not in live:
+                continue
+            origin = self.stands_for.get(node)
+            like = _anonymous(origin, node, results) if origin is not None else None
+            copy_node(clean, node, swept, like=like)
+        finish(clean, self.target, swept)
+        return Rewritten(clean, {old: swept[new] for old, new in image.items() if new in swept})
+
+
+def _anonymous(origin: Node, node: Node, results: set[Value]) -> Node:
+    """Return `origin`, without its name for a node that yields none of its values."""
+    if any(result in results for result in node.results):
+        return origin
+    return dataclasses.replace(origin, name=None)
+
+
+def _check_types(node: Node, values: tuple[Value, ...]) -> None:
+    expected = tuple(result.type for result in node.results)
+    given = tuple(value.type for value in values)
+    if expected != given:
+        raise InternalError(
+            f"a rewrite replaced {node.op.name} of type {', '.join(map(str, expected))} "
+            f"by a value of type {', '.join(map(str, given))}"
+        )

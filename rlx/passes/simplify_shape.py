@@ -1,0 +1,184 @@
+"""Local rewrites of ops that move elements: compose them, or see that they move nothing."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import Extent
+from rlx.passes.rewrite import LocalRewrite, rewrite
+
+_MAY_BE_IDENTITY = (ops.reshape, ops.expand, ops.narrow, ops.slice, ops.pad)
+
+
+@rewrite(*_MAY_BE_IDENTITY)
+def movement_to_same_shape(node: Node) -> Value | None:
+    """Of these ops only the identity keeps the shape (a slice may not skip and still fill it)."""
+    operand = node.operands[0]
+    return operand if operand.type == node.result.type else None
+
+
+@rewrite(ops.concat)
+def concat_of_one(node: Node) -> Value | None:
+    return node.operands[0] if len(node.operands) == 1 else None
+
+
+@rewrite(ops.concat)
+def concat_with_empty(node: Node) -> Value | None:
+    axis = node.attribute("axis")
+    kept = [operand for operand in node.operands if operand.shape[axis] != 0]
+    if len(kept) in (0, len(node.operands)):
+        return None
+    joined: Value = ops.concat(*kept, axis=axis)
+    return joined
+
+
+@rewrite(ops.reshape)
+def reshape_of_reshape(node: Node) -> Value | None:
+    """A trivial reshape in between counts, too: row-major order is kept by all of them."""
+    inner = node.operands[0]
+    if inner.op is not ops.reshape:
+        return None
+    direct: Value = ops.reshape(inner.node.operands[0], shape=node.result.shape)
+    return direct
+
+
+@rewrite(ops.expand)
+def expand_of_expand(node: Node) -> Value | None:
+    inner = node.operands[0]
+    if inner.op is not ops.expand:
+        return None
+    direct: Value = ops.expand(inner.node.operands[0], shape=node.result.shape)
+    return direct
+
+
+@rewrite(ops.expand)
+def expand_by_ones_alone(node: Node) -> Value | None:
+    operand = node.operands[0]
+    added = len(node.result.shape) - operand.rank
+    if (1,) * added + operand.shape != node.result.shape:
+        return None
+    view: Value = ops.reshape(operand, shape=node.result.shape)
+    return view
+
+
+@rewrite(ops.transpose)
+def transpose_that_keeps_order(node: Node) -> Value | None:
+    """Moving axes of extent 1 moves no element."""
+    perm = node.attribute("perm")
+    operand = node.operands[0]
+    if perm == tuple(range(operand.rank)):
+        return operand
+    moved = [axis for axis in perm if operand.shape[axis] != 1]
+    if moved != sorted(moved):
+        return None
+    view: Value = ops.reshape(operand, shape=node.result.shape)
+    return view
+
+
+@rewrite(ops.transpose)
+def transpose_of_transpose(node: Node) -> Value | None:
+    inner = node.operands[0]
+    if inner.op is not ops.transpose:
+        return None
+    first = inner.node.attribute("perm")
+    perm = tuple(first[axis] for axis in node.attribute("perm"))
+    direct: Value = ops.transpose(inner.node.operands[0], perm=perm)
+    return direct
+
+
+@rewrite(ops.narrow)
+def narrow_of_narrow(node: Node) -> Value | None:
+    inner = node.operands[0]
+    rank = inner.rank
+    axis = node.attribute("axis") % rank
+    if inner.op is not ops.narrow or inner.node.attribute("axis") % rank != axis:
+        return None
+    start = inner.node.attribute("start") + node.attribute("start")
+    direct: Value = ops.narrow(
+        inner.node.operands[0], axis=axis, start=start, length=node.attribute("length")
+    )
+    return direct
+
+
+@rewrite(ops.narrow)
+def narrow_of_concat(node: Node) -> Value | None:
+    """A part that is exactly one of the joined tensors is that tensor."""
+    inner = node.operands[0]
+    if inner.op is not ops.concat:
+        return None
+    axis = node.attribute("axis") % inner.rank
+    if inner.node.attribute("axis") % inner.rank != axis:
+        return None
+    at: Extent = 0
+    for part in inner.node.operands:
+        if at == node.attribute("start") and part.type == node.result.type:
+            return part
+        at = at + part.shape[axis]
+    return None
+
+
+@rewrite(ops.slice)
+def slice_of_one_axis(node: Node) -> Value | None:
+    """Consecutive elements of one axis are a narrow, which later passes know."""
+    operand = node.operands[0]
+    if any(step != 1 for step in node.attribute("step")):
+        return None
+    axes = [axis for axis, extent in enumerate(operand.shape) if node.result.shape[axis] != extent]
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    part: Value = ops.narrow(
+        operand,
+        axis=axis,
+        start=node.attribute("start")[axis],
+        length=node.result.shape[axis],
+    )
+    return part
+
+
+@rewrite(ops.reverse)
+def reverse_of_nothing(node: Node) -> Value | None:
+    operand = node.operands[0]
+    axes = node.attribute("axes")
+    return operand if all(operand.shape[axis] == 1 for axis in axes) else None
+
+
+@rewrite(ops.reverse)
+def reverse_of_reverse(node: Node) -> Value | None:
+    inner = node.operands[0]
+    if inner.op is not ops.reverse or _axes(inner.node) != _axes(node):
+        return None
+    return inner.node.operands[0]
+
+
+@rewrite()
+def reduction_over_nothing(node: Node) -> Value | None:
+    """The empty set of axes reduces nothing."""
+    axes = node.attrs.as_dict().get("axes")
+    if not node.op.has(Trait.REDUCTION) or axes != ():
+        return None
+    operand = node.operands[0]
+    return operand if operand.type == node.result.type else None
+
+
+def _axes(node: Node) -> frozenset[int]:
+    return frozenset(axis % node.operands[0].rank for axis in node.attribute("axes"))
+
+
+MOVEMENT: tuple[LocalRewrite, ...] = (
+    movement_to_same_shape,
+    concat_of_one,
+    concat_with_empty,
+    reshape_of_reshape,
+    expand_of_expand,
+    expand_by_ones_alone,
+    transpose_that_keeps_order,
+    transpose_of_transpose,
+    narrow_of_narrow,
+    narrow_of_concat,
+    slice_of_one_axis,
+    reverse_of_nothing,
+    reverse_of_reverse,
+    reduction_over_nothing,
+)
