@@ -1,0 +1,229 @@
+"""Matrix products against packed panels: register tiles, one stream over each panel.
+
+A tile is `rows` rows by one panel of columns, kept in registers while K runs:
+
+    for p in K:  for every row i of the tile:  tile[i][:] += a[row + i][p] * panel[p][:]
+
+Each step loads one panel row (a few vectors) and one scalar of `a` per tile row, so a tile of
+12 x 32 floats does 24 vector multiply-adds for 2 vector loads: it runs at the speed of the
+multipliers. What follows the product (bias, activation, residual) is computed on the tile
+before it is stored.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, fma, index, minimum, select
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.errors import InternalError
+from rlx.ir.shape import Extent, Shape, upper
+
+_BLOCK_BYTES = 256 * 1024
+"""Bytes of `a` that stay in the second-level cache while the panels stream past."""
+
+_WORK_ITEMS = 8
+"""Parallel iterations wanted at least, so that a few threads share a product evenly."""
+
+
+@kernel("pack_panels")
+def pack_panels(scope: Scope, b: Reader, packed: Writer, *, panel: int, transposed: bool) -> None:
+    k = scope.k
+    rank = len(b.shape) - 2
+    source = b.grouped(_matrix_groups(b.shape))
+    target = packed.grouped((tuple(range(rank + 1)), (rank + 1,), (rank + 2,)))
+    columns = _static(b.shape[-2 if transposed else -1])
+    panels = -(-columns // panel)
+
+    def element(item: E, row: E, column: E) -> E:
+        return source.read_real(item, *((column, row) if transposed else (row, column)))
+
+    with k.loop("block", target.extent(0), kind=LoopKind.PARALLEL) as block:
+        first = k.let("first", block % panels * panel)
+        with k.loop("row", target.extent(1)) as row, k.loop("j", panel) as j:
+            column = first + j
+            value = element(block / panels, row, minimum(column, columns - 1))
+            if columns % panel:
+                value = select(column < columns, value, const(0, b.prim))
+            target.write(block, row, j, value=value)
+
+
+@kernel("matmul_packed")
+def matmul_packed(
+    scope: Scope,
+    a: Reader,
+    packed: Reader,
+    out: Writer,
+    *,
+    columns: int,
+    rows: int,
+    lanes: int,
+    transposed: bool,
+) -> None:
+    k = scope.k
+    product = _Product.of(k, a, packed, out, columns, lanes, transposed)
+    height = product.target.extent(1)
+    block_rows = _block_rows(out.shape[-2], rows, product)
+    blocks = (height + (block_rows - 1)) / block_rows
+    with k.loop(
+        "item", product.target.extent(0) * blocks * product.panels, kind=LoopKind.PARALLEL
+    ) as item:
+        panel = k.let("panel", item % product.panels)
+        batch = item / product.panels / blocks
+        first = k.let("first_row", item / product.panels % blocks * block_rows)
+        end = k.let("end_row", minimum(first + block_rows, height))
+        tail = k.let("tail_row", first + (end - first) / rows * rows)
+        with k.loop("row", tail, start=first, step=rows) as row:
+            product.tile(batch, panel, row, rows)
+        tail_rows = _tail_rows(out.shape[-2], rows)
+        if tail_rows:
+            with k.if_(tail < end):
+                product.tile(batch, panel, tail, tail_rows, _guard(out.shape[-2], end))
+
+
+def _tail_rows(height: Extent, rows: int) -> int:
+    """Rows of the last tile: exact where the height is static, else a whole tile."""
+    return height % rows if isinstance(height, int) else rows
+
+
+def _guard(height: Extent, end: E) -> E | None:
+    """Return the bound to check rows against; an exact tail needs none."""
+    return None if isinstance(height, int) else end
+
+
+def _block_rows(height: Extent, rows: int, product: _Product) -> int:
+    """Return how many rows of `a` one parallel iteration takes: a multiple of the tile's."""
+    row_bytes = upper(product.inner) * product.a_bytes
+    tiles = max(1, _BLOCK_BYTES // (rows * row_bytes + 1))
+    all_tiles = -(-upper(height) // rows)
+    wanted = -(-_WORK_ITEMS // product.panels)
+    return min(tiles, max(1, all_tiles // wanted)) * rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """The operands of one product, viewed as (batch, row, column)."""
+
+    k: KernelBuilder
+    left: GroupedReader
+    weights: Buffer
+    target: GroupedWriter
+    columns: int
+    panels: int
+    panel: int
+    inner: Extent
+    lanes: int
+    transposed: bool
+    a_batched: bool
+    weights_batched: bool
+    a_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        k: KernelBuilder,
+        a: Reader,
+        packed: Reader,
+        out: Writer,
+        columns: int,
+        lanes: int,
+        transposed: bool,
+    ) -> _Product:
+        if packed.memory is None:
+            raise InternalError("matmul_packed: the packed operand must lie in memory")
+        return cls(
+            k,
+            a.grouped(_matrix_groups(a.shape)),
+            packed.memory,
+            out.grouped(_matrix_groups(out.shape)),
+            columns,
+            panels=_static(packed.shape[-3]),
+            panel=_static(packed.shape[-1]),
+            inner=packed.shape[-2],
+            lanes=lanes,
+            transposed=transposed,
+            a_batched=len(a.shape) > 2,
+            weights_batched=len(packed.shape) > 3,
+            a_bytes=a.prim.size,
+        )
+
+    def tile(self, batch: E, panel: E, row: E, rows: int, end: E | None = None) -> None:
+        """Compute `rows` rows from `row`. With `end`, rows from there on are not stored."""
+        k, width = self.k, self.panel
+        sums = k.local("tile", self.weights.prim, rows * width)
+        zero = const(0.0, self.weights.prim, self.lanes)
+        with self._rows(rows) as i, self._vectors() as j:
+            k.store(sums, i * width + j, zero)
+        inner = self.left.extent(1 if self.transposed else 2)
+        item = batch if self.weights_batched else index(0)
+        start = k.let("panel_start", (item * self.panels + panel) * (inner * width))
+        left = self.left.at(batch if self.a_batched else index(0))
+        with k.loop("p", inner) as p, self._rows(rows) as i:
+            at = minimum(row + i, end - 1) if end is not None else row + i
+            x = k.let("x", left.read_real(*((p, at) if self.transposed else (at, p))))
+            with self._vectors() as j:
+                b = k.load(self.weights, start + p * width + j, self.lanes)
+                total = fma(x, b, k.load(sums, i * width + j, self.lanes))
+                k.store(sums, i * width + j, total)
+        self._store(batch, panel, row, rows, sums, end)
+
+    def _store(self, batch: E, panel: E, row: E, rows: int, sums: Buffer, end: E | None) -> None:
+        """Finish the tile: what follows the product, then memory."""
+        k, width = self.k, self.panel
+        target = self.target.at(batch)
+        first = k.let("first_column", panel * width)
+        if self.columns % width == 0:
+            self._store_vectors(target, row, rows, first, sums, end)
+            return
+        with k.if_(first + width <= self.columns):
+            self._store_vectors(target, row, rows, first, sums, end)
+        with k.else_():
+            self._store_edge(target, row, rows, first, sums, end)
+
+    def _store_vectors(
+        self, target: GroupedWriter, row: E, rows: int, first: E, sums: Buffer, end: E | None
+    ) -> None:
+        k = self.k
+        with self._rows(rows) as i, self._guarded(row + i, end), self._vectors() as j:
+            value = k.load(sums, i * self.panel + j, self.lanes)
+            target.write_vector(row + i, first + j, value=value)
+
+    def _store_edge(
+        self, target: GroupedWriter, row: E, rows: int, first: E, sums: Buffer, end: E | None
+    ) -> None:
+        """Store the columns of the last panel that are not padding.
+
+        The tile is copied first: indexing it by a variable would force it out of registers.
+        """
+        k, width = self.k, self.panel
+        edge = k.local("edge", self.weights.prim, rows * width)
+        with self._rows(rows) as i, self._vectors() as j:
+            k.store(edge, i * width + j, k.load(sums, i * width + j, self.lanes))
+        with k.loop("i", rows) as i, self._guarded(row + i, end):
+            with k.loop("j", self.columns % width, kind=LoopKind.SIMD) as j:
+                target.write(row + i, first + j, value=k.load(edge, i * width + j))
+
+    def _rows(self, rows: int) -> AbstractContextManager[E]:
+        return self.k.loop("i", rows, kind=LoopKind.UNROLL)
+
+    def _vectors(self) -> AbstractContextManager[E]:
+        return self.k.loop("j", self.panel, step=self.lanes, kind=LoopKind.UNROLL)
+
+    def _guarded(self, row: E, end: E | None) -> AbstractContextManager[None]:
+        return nullcontext() if end is None else self.k.if_(row < end)
+
+
+def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
+    rank = len(shape) - 2
+    return (tuple(range(rank)), (rank,), (rank + 1,))
+
+
+def _static(extent: Extent) -> int:
+    if not isinstance(extent, int):
+        raise InternalError(f"packed products need static panels, not {extent}")
+    return extent

@@ -1,0 +1,98 @@
+"""Matrix products in the layout that register-tiled kernels want.
+
+`pass pack-operands` turns `matmul(a, b)` into `matmul_packed(a, pack_panels(b))`. The packing
+of a weight depends on params only and so runs once, in `setup`.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.graph import Value
+from rlx.ir.op import op
+from rlx.ir.ops.linalg import matmul
+from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
+from rlx.ir.ops.shape import narrow, reshape, transpose
+from rlx.ir.shape import Extent, broadcast_shapes
+from rlx.ir.types import TensorType
+
+_FAMILY = "linalg"
+
+
+@op(_FAMILY)
+def pack_panels(b: TensorType, *, panel: int, transposed: bool = False) -> TensorType:
+    """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`.
+
+    Each panel is dense, so that a product reads it in one stream; the last one is padded with
+    zeros. With `transposed`, `b` is given as `[..., N, K]`.
+    """
+    require_dtype(b, "float int")
+    require_rank(b, 2, "b")
+    rows, columns = b.shape[-2:]
+    if transposed:
+        rows, columns = columns, rows
+    if not isinstance(columns, int):
+        raise ShapeError(f"b has {columns} columns; packing needs a static number")
+    if panel < 1:
+        raise ShapeError(f"panel is {panel}; it must be positive")
+    return TensorType(b.dtype, (*b.shape[:-2], -(-columns // panel), rows, panel))
+
+
+def unpacked_formula(
+    a: Value,
+    packed: Value,
+    *,
+    columns: int,
+    rows: int,
+    lanes: int,
+    transposed: bool = False,
+) -> Value:
+    """Unpack the panels and multiply."""
+    *batch, panels, inner, panel = packed.shape
+    rank = len(batch)
+    leading = tuple(range(rank))
+    swapped = transpose(packed, perm=(*leading, rank + 1, rank, rank + 2))
+    wide = reshape(swapped, shape=(*batch, inner, panels * panel))
+    left = a
+    if transposed:
+        order = tuple(range(a.rank))
+        left = transpose(a, perm=(*order[:-2], order[-1], order[-2]))
+    result: Value = matmul(left, narrow(wide, axis=-1, start=0, length=columns))
+    return result
+
+
+@op(_FAMILY, decompose=unpacked_formula)
+def matmul_packed(
+    a: TensorType,
+    packed: TensorType,
+    *,
+    columns: int,
+    rows: int,
+    lanes: int,
+    transposed: bool = False,
+) -> TensorType:
+    """`a [..., M, K]` times the `[..., K, columns]` matrix that `pack_panels` packed.
+
+    The kernel computes tiles of `rows` times one panel, in vectors of `lanes` elements. With
+    `transposed`, `a` is given as `[..., K, M]`.
+    """
+    dtype = require_same_dtype(a, packed)
+    require_dtype(a, "f32 f64")
+    require_rank(a, 2, "a")
+    require_rank(packed, 3, "packed")
+    height, inner = _last_two(a, transposed)
+    *batch, panels, depth, panel = packed.shape
+    if inner != depth:
+        raise ShapeError(
+            f"a has shape {a.describe_shape()} and packed has {packed.describe_shape()}; "
+            f"the contracted extents {inner} and {depth} must be equal"
+        )
+    if not isinstance(panel, int) or panels != -(-columns // panel):
+        raise ShapeError(f"{columns} columns do not fill {panels} panels of {panel}")
+    if panel % lanes or rows < 1:
+        raise ShapeError(f"a tile of {rows} rows in vectors of {lanes} does not fit panel {panel}")
+    return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], tuple(batch)), height, columns))
+
+
+def _last_two(a: TensorType, transposed: bool) -> tuple[Extent, Extent]:
+    first, second = a.shape[-2:]
+    return (second, first) if transposed else (first, second)
