@@ -1,0 +1,77 @@
+"""How an integer expression moves with a loop variable: the stride analysis behind widening."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlx.codegen.loops.nodes import (
+    Binary,
+    BinaryOp,
+    Bitcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Fma,
+    Fold,
+    Lane,
+    Load,
+    Ramp,
+    Select,
+    Shuffle,
+    Splat,
+    Unary,
+    Var,
+)
+
+
+def operands_of(node: Expr) -> tuple[Expr, ...]:
+    """Return the expressions that `node` is computed from."""
+    match node:
+        case Const() | Var():
+            return ()
+        case Load():
+            return (node.index,)
+        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
+            return (node.x,)
+        case Ramp():
+            return (node.base,)
+        case Binary() | Compare() | Shuffle():
+            return (node.a, node.b)
+        case Select():
+            return (node.condition, node.a, node.b)
+        case Fma():
+            return (node.a, node.b, node.c)
+        case Call():
+            return node.args
+
+
+def stride(node: Expr, strides: Mapping[str, int | None]) -> int | None:
+    """Return what `node` grows by per iteration, or None if that is not one constant.
+
+    `strides` tells it of the variables bound in the loop; all others stand still.
+    """
+    if isinstance(node, Var):
+        return strides.get(node.name, 0)
+    parts = [stride(operand, strides) for operand in operands_of(node)]
+    if not any(part != 0 for part in parts):
+        return 0
+    if not isinstance(node, Binary) or not node.type.prim.is_int:
+        return None
+    left, right = parts
+    if left is None or right is None:
+        return None
+    if node.op is BinaryOp.ADD:
+        return left + right
+    if node.op is BinaryOp.SUB:
+        return left - right
+    return _scaled(node, left, right) if node.op is BinaryOp.MUL else None
+
+
+def _scaled(node: Binary, left: int, right: int) -> int | None:
+    if isinstance(node.a, Const):
+        return int(node.a.value) * right
+    if isinstance(node.b, Const):
+        return left * int(node.b.value)
+    return None

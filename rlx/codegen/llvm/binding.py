@@ -1,0 +1,115 @@
+"""The border to LLVM: the only file that imports llvmlite, which is untyped.
+
+Text goes in; text, object code or loaded machine code comes out. Importing this file loads
+LLVM (about 100 MB of library), so the rest of the package imports it only when it compiles.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from rlx.codegen.llvm.machine import Machine
+from rlx.codegen.llvm.optimize import Options
+from rlx.errors import InternalError, ToolchainError
+
+_library_numbers = itertools.count()
+
+
+@functools.cache
+def host_machine(vector_bytes: int) -> Machine:
+    """Return the machine this process runs on, to be used with vectors of `vector_bytes`."""
+    _initialize()
+    features = llvm.get_host_cpu_features().flatten()
+    return Machine(llvm.get_default_triple(), llvm.get_host_cpu_name(), features, vector_bytes)
+
+
+def version() -> str:
+    """Return LLVM's version: object code from another one is not reused."""
+    return ".".join(str(part) for part in llvm.llvm_version_info)
+
+
+def compile_object(text: str, machine: Machine, options: Options) -> bytes:
+    """Return relocatable object code for a module's text."""
+    target_machine = _target_machine(machine, options)
+    return bytes(target_machine.emit_object(_optimized(text, target_machine, options)))
+
+
+def compile_assembly(text: str, machine: Machine, options: Options) -> str:
+    """Return the assembly that `compile_object` would encode."""
+    target_machine = _target_machine(machine, options)
+    return str(target_machine.emit_assembly(_optimized(text, target_machine, options)))
+
+
+def optimize_text(text: str, machine: Machine, options: Options) -> str:
+    """Return the module's IR as it enters code generation."""
+    return str(_optimized(text, _target_machine(machine, options), options))
+
+
+class LoadedObject:
+    """Object code in executable memory; it is unloaded with this object."""
+
+    def __init__(self, code: bytes, exports: Sequence[str], symbols: Mapping[str, int]) -> None:
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in exports:
+            builder.export_symbol(name)
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        # LLVM keeps library names for good, so each load has its own.
+        name = f"rlx_{next(_library_numbers)}"
+        try:
+            self._tracker: Any = builder.link(_linker(), name)
+        except RuntimeError as error:
+            raise ToolchainError(f"LLVM cannot link the compiled module: {error}") from error
+
+    def address(self, name: str) -> int:
+        return int(self._tracker[name])
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def _linker() -> Any:
+    _initialize()
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+@functools.cache
+def _target_machine(machine: Machine, options: Options) -> Any:
+    _initialize()
+    target = llvm.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu,
+        features=machine.features,
+        opt=options.codegen_level,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _optimized(text: str, target_machine: Any, options: Options) -> Any:
+    """Parse, check and optimize; a refusal is a fault of the emitter."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"llvm: the emitted IR is invalid: {error}") from error
+    builder = llvm.create_pass_builder(target_machine, _tuning(options))
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _tuning(options: Options) -> Any:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
+    tuning.loop_vectorization = options.loop_vectorization
+    tuning.slp_vectorization = options.slp_vectorization
+    tuning.loop_unrolling = options.loop_unrolling
+    return tuning

@@ -1,0 +1,186 @@
+"""`simd` loops as loops over vectors: which widths, and what becomes of accumulators.
+
+A loop runs in several widths, each taking what the wider ones left: the main width, then the
+register's width, then halves. Static trip counts leave no scalar iteration but an odd last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rlx.codegen.llvm.affine import operands_of
+from rlx.codegen.llvm.widen import CannotWidenError, Widener
+from rlx.codegen.loops.nodes import (
+    Assign,
+    Binary,
+    BinaryOp,
+    Block,
+    Call,
+    Const,
+    Declare,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Prim,
+    Shuffle,
+    Stmt,
+    Store,
+    ValueType,
+    Var,
+)
+
+_INT64 = ValueType(Prim.I64)
+_INDEPENDENT_CHAINS = 4
+"""Registers per accumulator: an addition takes about that many cycles."""
+
+
+def widen_loop(loop: For, vector_bytes: int) -> Block | None:
+    """Return statements that do the work of a `simd` loop, or None if it must stay scalar."""
+    try:
+        return tuple(_pieces(loop, vector_bytes))
+    except CannotWidenError:
+        return None
+
+
+def _pieces(loop: For, vector_bytes: int) -> Iterator[Stmt]:
+    position = loop.start
+    partial: list[Var] = []
+    for lanes in _widths(loop, vector_bytes):
+        stop = _whole_steps(position, loop.stop, lanes)
+        if stop == position:
+            continue
+        widener = Widener(lanes)
+        widener.bind_index(loop.var)
+        wide = [widener.bind_vector(var) for var, _ in loop.accumulators]
+        yield from _start(loop, wide, partial)
+        yield For(loop.var, position, stop, lanes, LoopKind.SERIAL, widener.block(loop.body))
+        position, partial = stop, wide
+    for (var, op), wide_var in zip(loop.accumulators, partial, strict=bool(partial)):
+        # The variable comes second: `min` and `max` then keep a NaN that it holds.
+        yield Assign(var, Binary(op, Fold(op, wide_var), var))
+    if position != loop.stop:
+        yield replace(loop, start=position, kind=LoopKind.SERIAL, accumulators=())
+
+
+def _start(loop: For, wide: list[Var], partial: list[Var]) -> Iterator[Stmt]:
+    """Declare the accumulators of one width: neutral, or what the width before it has."""
+    for position, (_, op) in enumerate(loop.accumulators):
+        type = wide[position].type
+        start = _narrow(op, partial[position], type.lanes) if partial else _neutral(op, type)
+        yield Declare(wide[position], start)
+
+
+def _narrow(op: BinaryOp, vector: Expr, lanes: int) -> Expr:
+    """Combine halves of a vector until `lanes` are left."""
+    while vector.type.lanes > lanes:
+        half = vector.type.lanes // 2
+        low = Shuffle(vector, vector, tuple(range(half)))
+        high = Shuffle(vector, vector, tuple(range(half, 2 * half)))
+        vector = Binary(op, low, high)
+    return vector
+
+
+def _whole_steps(start: Expr, stop: Expr, lanes: int) -> Expr:
+    """Return where a loop in steps of `lanes` ends."""
+    if isinstance(start, Const) and isinstance(stop, Const):
+        steps = max(0, int(stop.value) - int(start.value)) // lanes
+        return Const(int(start.value) + steps * lanes, _INT64)
+    span = Binary(BinaryOp.SUB, stop, start)
+    tail = Binary(BinaryOp.MOD, span, Const(lanes, _INT64))
+    return Binary(BinaryOp.SUB, stop, tail)
+
+
+def _widths(loop: For, vector_bytes: int) -> list[int]:
+    native = max(2, vector_bytes // _element_bytes(loop))
+    chains = _chains(loop)
+    widths = [native * chains] if chains > 1 else []
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return widths + [native >> halving for halving in range(int(math.log2(native)))]
+    return [*widths, native, max(2, native // 4)]
+
+
+def _chains(loop: For) -> int:
+    """Return how many registers wide the main loop is."""
+    if not loop.accumulators:
+        return 1
+    calls = any(isinstance(node, Call) for node in _expressions(loop.body))
+    return _INDEPENDENT_CHAINS // 2 if calls else _INDEPENDENT_CHAINS
+
+
+def _element_bytes(loop: For) -> int:
+    """Return the size of the widest element that moves through memory or accumulates."""
+    sizes = [var.type.prim.size for var, _ in loop.accumulators]
+    sizes += [node.buffer.prim.size for node in _stores(loop.body)]
+    sizes += [node.buffer.prim.size for node in _expressions(loop.body) if isinstance(node, Load)]
+    return max(sizes, default=8)
+
+
+def _stores(body: Block) -> Iterator[Store]:
+    for statement in body:
+        if isinstance(statement, Store):
+            yield statement
+        for inner in _inner_blocks(statement):
+            yield from _stores(inner)
+
+
+def _expressions(body: Block) -> Iterator[Expr]:
+    """Yield every expression that computes data, without the indices of loads."""
+    for statement in body:
+        if isinstance(statement, Let | Declare | Assign | Store):
+            yield from _walk(statement.value)
+        for inner in _inner_blocks(statement):
+            yield from _expressions(inner)
+
+
+def _walk(node: Expr) -> Iterator[Expr]:
+    yield node
+    if not isinstance(node, Load):
+        for operand in operands_of(node):
+            yield from _walk(operand)
+
+
+def _inner_blocks(statement: Stmt) -> tuple[Block, ...]:
+    if isinstance(statement, For):
+        return (statement.body,)
+    if isinstance(statement, If):
+        return (statement.then, statement.orelse)
+    return ()
+
+
+def _neutral(op: BinaryOp, type: ValueType) -> Const:
+    """Return the vector that changes nothing under `op`."""
+    return Const(_neutral_value(op, type.prim), type)
+
+
+def _neutral_value(op: BinaryOp, prim: Prim) -> bool | int | float:
+    match op:
+        case BinaryOp.ADD:
+            return -0.0 if prim.is_float else 0
+        case BinaryOp.MUL:
+            return 1
+        case BinaryOp.MIN:
+            return _extreme(prim, largest=True)
+        case BinaryOp.MAX:
+            return _extreme(prim, largest=False)
+        case BinaryOp.AND:
+            return True if prim is Prim.BOOL else -1
+        case BinaryOp.OR | BinaryOp.XOR:
+            return 0
+        case _:
+            raise CannotWidenError
+
+
+def _extreme(prim: Prim, *, largest: bool) -> bool | int | float:
+    if prim.is_float:
+        return math.inf if largest else -math.inf
+    if prim is Prim.BOOL:
+        return largest
+    bits = prim.size * 8 - prim.is_signed
+    low = -(1 << bits) if prim.is_signed else 0
+    return (1 << bits) - 1 if largest else low

@@ -1,0 +1,324 @@
+"""Statements of the loop language as blocks of LLVM instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import assert_never
+
+from rlx.codegen.llvm.expressions import ExpressionEmitter
+from rlx.codegen.llvm.machine import Machine
+from rlx.codegen.llvm.simd import widen_loop
+from rlx.codegen.llvm.spelling import memory_name, prim_name, type_name
+from rlx.codegen.llvm.writer import FunctionWriter
+from rlx.codegen.loops.nodes import (
+    Address,
+    Assign,
+    Atomic,
+    AtomicOp,
+    Binary,
+    BinaryOp,
+    Block,
+    Buffer,
+    Comment,
+    Const,
+    Declare,
+    Expr,
+    External,
+    Fail,
+    For,
+    If,
+    Invoke,
+    Kernel,
+    Let,
+    Local,
+    LoopKind,
+    Pause,
+    Prim,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+
+
+class StatementEmitter(ExpressionEmitter):
+    """Emits the body of one kernel."""
+
+    def __init__(
+        self, writer: FunctionWriter, machine: Machine, fault: str, failing: Set[str]
+    ) -> None:
+        super().__init__(writer)
+        self.machine = machine
+        self.fault = fault
+        """The operand that points to the arena's header, for kernels that can fail."""
+        self.failing = failing
+        self._accumulators: dict[str, BinaryOp] = {}
+
+    # Statements, in the order of the grammar
+
+    def block(self, body: Block) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, node: Stmt) -> None:
+        match node:
+            case Let():
+                self.values[node.var.name] = self.expression(node.value)
+            case Declare():
+                self.declare(node)
+            case Assign():
+                self.assign(node)
+            case Local():
+                self.local(node.buffer)
+            case Store():
+                self.store(node)
+            case For():
+                self.loop(node)
+            case While():
+                self.while_loop(node)
+            case If():
+                self.branch(node)
+            case Fail():
+                self.fail(node)
+            case External():
+                self.external(node)
+            case Invoke():
+                self.invoke(node)
+            case Atomic():
+                self.atomic(node)
+            case Pause():
+                self.pause()
+            case Comment():
+                pass
+            case _:
+                assert_never(node)
+
+    def declare(self, node: Declare) -> None:
+        kind, value = type_name(node.var.type), self.expression(node.value)
+        slot = self.writer.alloca(node.var.name, kind)
+        self.slots[node.var.name] = slot
+        self.writer.write(f"store {kind} {value}, ptr {slot}")
+
+    def assign(self, node: Assign) -> None:
+        value = self._accumulated(node)
+        slot = self.slots[node.var.name]
+        self.writer.write(f"store {type_name(node.var.type)} {value}, ptr {slot}")
+
+    def local(self, buffer: Buffer) -> None:
+        kind = f"[{buffer.extent} x {memory_name(buffer.prim)}]"
+        self.pointers[buffer.name] = self.writer.alloca(buffer.name, kind, 64)
+        if self.access_group:
+            self.private.add(buffer.name)
+
+    def store(self, node: Store) -> None:
+        prim, type = node.buffer.prim, node.value.type
+        value = self.expression(node.value)
+        pointer = self.element(node.buffer, node.index)
+        moved = memory_name(prim, type.lanes)
+        if prim is Prim.BOOL:
+            value = self.writer.value(f"zext {type_name(type)} {value} to {moved}")
+        suffix = f", align {prim.size}"
+        if node.streaming:
+            whole = min(64, prim.size * type.lanes)
+            suffix = f", align {whole}, !nontemporal {self.writer.module.metadata('i32 1')}"
+        suffix += self.group_of(node.buffer)
+        self.writer.write(f"store {moved} {value}, ptr {pointer}{suffix}")
+
+    def loop(self, node: For) -> None:
+        match node.kind:
+            case LoopKind.PARALLEL:
+                self._counted(node, "%begin", "%end", [])
+            case LoopKind.SIMD:
+                self._simd(node)
+            case LoopKind.UNROLL:
+                self._bounded(node, ['!"llvm.loop.unroll.enable"'])
+            case LoopKind.SERIAL:
+                self._bounded(node, ['!"llvm.loop.vectorize.enable", i1 false'])
+            case _:
+                assert_never(node.kind)
+
+    def while_loop(self, node: While) -> None:
+        head, body, end = self._labels("while", "head", "body", "end")
+        self.writer.branch(head)
+        self.writer.start(head)
+        self.writer.branch_if(self.expression(node.condition), body, end)
+        self.writer.start(body)
+        self.block(node.body)
+        self.writer.branch(head)
+        self.writer.start(end)
+
+    def branch(self, node: If) -> None:
+        then, orelse, end = self._labels("if", "then", "else", "end")
+        self.writer.branch_if(self.expression(node.condition), then, orelse)
+        for label, body in ((then, node.then), (orelse, node.orelse)):
+            self.writer.start(label)
+            self.block(body)
+            self.writer.branch(end)
+        self.writer.start(end)
+
+    def fail(self, node: Fail) -> None:
+        self._record(2, self.expression(node.position))
+        self.writer.write(f"ret i32 {int(node.status)}")
+        self.writer.start(self.writer.unique("unreachable"))
+
+    def external(self, node: External) -> None:
+        args = [self._argument(arg) for arg in node.args]
+        result = "void" if node.result is None else type_name(node.result.type)
+        signature = ", ".join(type for type, _ in args)
+        operands = ", ".join(f"{type} {operand}" for type, operand in args)
+        self.writer.module.declare(node.symbol, result, signature)
+        call = f"call {result} @{node.symbol}({operands})"
+        if node.result is None:
+            self.writer.write(call)
+        else:
+            self.values[node.result.name] = self.writer.value(call)
+
+    def invoke(self, node: Invoke) -> None:
+        name = node.kernel.name
+        pointers = [self.element(address.buffer, address.index) for address in node.buffers]
+        scalars = [self.expression(scalar) for scalar in node.scalars]
+        args = [f"ptr {pointer}" for pointer in pointers]
+        args += [
+            f"{type_name(scalar.type)} {operand}"
+            for scalar, operand in zip(node.scalars, scalars, strict=True)
+        ]
+        args += [f"i64 {bound}" for bound in self._range(node, pointers, scalars)]
+        if name not in self.failing:
+            self.writer.write(f"call void @{name}({', '.join(args)})")
+            return
+        status = self.writer.value(f"call i32 @{name}({', '.join([*args, f'ptr {self.fault}'])})")
+        self._return_failure(status, node.origin)
+
+    def atomic(self, node: Atomic) -> None:
+        pointer = self.element(node.buffer, node.index)
+        operand = "" if node.value is None else self.expression(node.value)
+        match node.op:
+            case AtomicOp.STORE:
+                self.writer.write(f"store atomic i64 {operand}, ptr {pointer} release, align 8")
+            case AtomicOp.LOAD:
+                self._bind(node.result, f"load atomic i64, ptr {pointer} acquire, align 8")
+            case AtomicOp.ADD:
+                self._bind(node.result, f"atomicrmw add ptr {pointer}, i64 {operand} acq_rel")
+            case _:
+                assert_never(node.op)
+
+    def pause(self) -> None:
+        if self.machine.is_x86:
+            self.writer.module.declare("llvm.x86.sse2.pause", "void", "")
+            self.writer.write("call void @llvm.x86.sse2.pause()")
+
+    # Loops
+
+    def _simd(self, node: For) -> None:
+        """Run iterations in vectors; what cannot be widened here is left to LLVM to vectorize."""
+        pieces = widen_loop(node, self.machine.vector_bytes)
+        if pieces is not None:
+            self.block(pieces)
+            return
+        group = self.writer.module.distinct()
+        outer, self.access_group = self.access_group, f", !llvm.access.group {group}"
+        self._accumulators = {var.name: op for var, op in node.accumulators}
+        hints = ['!"llvm.loop.vectorize.enable", i1 true']
+        self._bounded(node, [*hints, f'!"llvm.loop.parallel_accesses", {group}'])
+        self.access_group, self._accumulators = outer, {}
+
+    def _bounded(self, node: For, hints: list[str]) -> None:
+        if isinstance(node.start, Const) and isinstance(node.stop, Const):
+            trips = -(-(int(node.stop.value) - int(node.start.value)) // node.step)
+            if trips < 1:
+                return
+            if trips == 1:
+                self.values[node.var.name] = self.expression(node.start)
+                self.block(node.body)
+                return
+        self._counted(node, self.expression(node.start), self.expression(node.stop), hints)
+
+    def _counted(self, node: For, start: str, stop: str, hints: list[str]) -> None:
+        """Emit a rotated loop: a guard, then the body with the test at its end."""
+        body, end = self._labels(node.var.name, "body", "end")
+        writer, var = self.writer, f"%{self.writer.unique(node.var.name)}"
+        before = writer.label
+        enters = writer.value(f"icmp slt i64 {start}, {stop}")
+        writer.branch_if(enters, body, end)
+        writer.start(body)
+        latch = self._labels(node.var.name, "latch")[0]
+        writer.write(f"{var} = phi i64 [ {start}, %{before} ], [ {var}.next, %{latch} ]")
+        self.values[node.var.name] = var
+        self.block(node.body)
+        writer.branch(latch)
+        writer.start(latch)
+        writer.write(f"{var}.next = add nsw i64 {var}, {node.step}")
+        again = writer.value(f"icmp slt i64 {var}.next, {stop}")
+        writer.branch_if(again, body, end, self._loop_metadata(hints))
+        writer.start(end)
+
+    def _loop_metadata(self, hints: list[str]) -> str:
+        module = self.writer.module
+        nodes = [module.metadata(hint) for hint in ['!"llvm.loop.mustprogress"', *hints]]
+        return f", !llvm.loop {module.distinct(', '.join(['{self}', *nodes]))}"
+
+    def _accumulated(self, node: Assign) -> str:
+        """Evaluate an assignment; the update of an accumulator may be reassociated."""
+        value = node.value
+        op = self._accumulators.get(node.var.name)
+        if isinstance(value, Binary) and value.op is op and node.var in (value.a, value.b):
+            return self.binary(value, flags="reassoc ")
+        return self.expression(value)
+
+    # Parts
+
+    def _argument(self, arg: Expr | Address) -> tuple[str, str]:
+        """Return type, with the extension that the C ABI asks for, and operand."""
+        if isinstance(arg, Address):
+            return "ptr", self.element(arg.buffer, arg.index)
+        prim = arg.type.prim
+        extension = ""
+        if not prim.is_float and prim.size < 4:
+            extension = " signext" if prim.is_signed else " zeroext"
+        return f"{prim_name(prim)}{extension}", self.expression(arg)
+
+    def _range(self, node: Invoke, pointers: list[str], scalars: list[str]) -> tuple[str, ...]:
+        """Return begin and end for a kernel with a parallel loop."""
+        loop = node.kernel.parallel_loop
+        if loop is None:
+            return ()
+        if node.bounds is not None:
+            return tuple(self.expression(bound) for bound in node.bounds)
+        return self._own_range(node.kernel, loop, pointers, scalars)
+
+    def _own_range(
+        self, kernel: Kernel, loop: For, pointers: list[str], scalars: list[str]
+    ) -> tuple[str, ...]:
+        """Evaluate a loop's bounds here, with the callee's names bound to the arguments."""
+        callee = ExpressionEmitter(self.writer)
+        buffers = zip(kernel.buffers, pointers, strict=True)
+        callee.pointers = {buffer.name: pointer for buffer, pointer in buffers}
+        params = zip(kernel.scalars, scalars, strict=True)
+        callee.values = {param.name: operand for param, operand in params}
+        for statement in kernel.body:
+            if isinstance(statement, Let):
+                callee.values[statement.var.name] = callee.expression(statement.value)
+        return callee.expression(loop.start), callee.expression(loop.stop)
+
+    def _return_failure(self, status: str, origin: int) -> None:
+        failed, passed = self._labels("call", "failed", "passed")
+        self.writer.branch_if(self.writer.value(f"icmp ne i32 {status}, 0"), failed, passed)
+        self.writer.start(failed)
+        if origin >= 0:
+            self._record(0, self.writer.value(f"sext i32 {status} to i64"))
+            self._record(1, str(origin))
+        self.writer.write(f"ret i32 {status}")
+        self.writer.start(passed)
+
+    def _record(self, field: int, operand: str) -> None:
+        """Store one field of the arena's header."""
+        pointer = self.writer.value(f"getelementptr inbounds i64, ptr {self.fault}, i64 {field}")
+        self.writer.write(f"store i64 {operand}, ptr {pointer}, align 8")
+
+    def _bind(self, var: Var | None, instruction: str) -> None:
+        value = self.writer.value(instruction)
+        if var is not None:
+            self.values[var.name] = value
+
+    def _labels(self, base: str, *suffixes: str) -> list[str]:
+        return [self.writer.unique(f"{base}.{suffix}") for suffix in suffixes]

@@ -1,0 +1,196 @@
+"""Scalar code to vector code, in the loop language: functions over lanes, `simd` loops in steps.
+
+A `simd` loop's iterations are independent by declaration, so its body runs for several of them
+at once without any analysis of aliasing; what LLVM's own vectorizer would have to prove or to
+recognize (reductions through `fma`, `min` on floats) is given here. Bodies that need gathers or
+masks are not widened and are left to that vectorizer.
+
+    for simd i in 0..100            for i in 0..96 step 16: y[i : i+16] = f.x16(x[i : i+16])
+      y[i] = f(x[i])          ->    for i in 96..100 step 4: y[i : i+4] = f.x4(x[i : i+4])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlx.codegen.llvm.affine import stride
+from rlx.codegen.loops.nodes import (
+    Assign,
+    Binary,
+    Bitcast,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    Fma,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Ramp,
+    Select,
+    Splat,
+    Stmt,
+    Store,
+    Unary,
+    ValueType,
+    Var,
+)
+
+
+class CannotWidenError(Exception):
+    """The code needs more than lane-by-lane vectors; never leaves this package."""
+
+
+class Widener:
+    """Rewrites code for `lanes` iterations at once.
+
+    A variable that is the same in all of them, or moves by one, stays a scalar (its value in
+    the first iteration); any other becomes a vector.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self._strides: dict[str, int | None] = {}
+        self._vectors: dict[str, Var] = {}
+
+    def bind_index(self, var: Var) -> None:
+        """Let `var` be the loop variable: lane `k` sees `var + k`."""
+        self._strides[var.name] = 1
+
+    def bind_vector(self, var: Var) -> Var:
+        """Let `var` have a value per lane; returns the vector variable."""
+        wide = Var(f"{var.name}.x{self.lanes}", self._wide(var.type))
+        self._strides[var.name] = None
+        self._vectors[var.name] = wide
+        return wide
+
+    # Expressions
+
+    def vector(self, node: Expr) -> Expr:
+        """Return `node` with a value per lane."""
+        result = self.expression(node)
+        if result.type.lanes == self.lanes:
+            return result
+        if isinstance(result, Const):
+            return Const(result.value, self._wide(result.type))
+        return Splat(result, self.lanes)
+
+    def expression(self, node: Expr) -> Expr:
+        """Return `node` as a scalar where all lanes agree, else as a vector."""
+        if node.type.lanes != 1:
+            raise CannotWidenError
+        growth = stride(node, self._strides)
+        if growth == 0:
+            return node
+        if growth == 1:
+            return Ramp(node, self.lanes)
+        return self._varying(node)
+
+    def _varying(self, node: Expr) -> Expr:
+        match node:
+            case Var():
+                return self._vectors[node.name]
+            case Load():
+                return self._load(node)
+            case Unary():
+                return Unary(node.op, self.vector(node.x))
+            case Binary():
+                return Binary(node.op, self.vector(node.a), self.vector(node.b))
+            case Compare():
+                return Compare(node.op, self.vector(node.a), self.vector(node.b))
+            case Select():
+                parts = (self.vector(part) for part in (node.condition, node.a, node.b))
+                return Select(*parts)
+            case Fma():
+                return Fma(self.vector(node.a), self.vector(node.b), self.vector(node.c))
+            case Cast():
+                return Cast(self.vector(node.x), node.prim)
+            case Bitcast():
+                return Bitcast(self.vector(node.x), node.prim)
+            case Call():
+                return Call(node.function, tuple(self.vector(arg) for arg in node.args))
+            case _:
+                raise CannotWidenError
+
+    def _load(self, node: Load) -> Load:
+        self._require_consecutive(node.index)
+        return Load(node.buffer, node.index, self.lanes)
+
+    # Statements
+
+    def block(self, body: Block) -> Block:
+        return tuple(self.statement(statement) for statement in body)
+
+    def statement(self, node: Stmt) -> Stmt:
+        match node:
+            case Let():
+                return self.let(node)
+            case Declare():
+                value = self.vector(node.value)
+                return Declare(self.bind_vector(node.var), value)
+            case Assign():
+                return self._assign(node)
+            case Store():
+                self._require_consecutive(node.index)
+                return Store(node.buffer, node.index, self.vector(node.value), node.streaming)
+            case For():
+                return self._inner_loop(node)
+            case If():
+                self._require_uniform(node.condition)
+                return If(node.condition, self.block(node.then), self.block(node.orelse))
+            case Comment():
+                return node
+            case _:
+                raise CannotWidenError
+
+    def let(self, node: Let) -> Let:
+        growth = stride(node.value, self._strides)
+        if growth in (0, 1):
+            self._strides[node.var.name] = growth
+            return node
+        value = self.vector(node.value)
+        return Let(self.bind_vector(node.var), value)
+
+    def _assign(self, node: Assign) -> Assign:
+        if node.var.name not in self._vectors:
+            raise CannotWidenError
+        return Assign(self._vectors[node.var.name], self.vector(node.value))
+
+    def _inner_loop(self, node: For) -> For:
+        self._require_uniform(node.start)
+        self._require_uniform(node.stop)
+        kind = LoopKind.SERIAL if node.kind is LoopKind.SIMD else node.kind
+        return replace(node, kind=kind, body=self.block(node.body), accumulators=())
+
+    # Parts
+
+    def _require_consecutive(self, index: Expr) -> None:
+        if stride(index, self._strides) != 1:
+            raise CannotWidenError
+
+    def _require_uniform(self, node: Expr) -> None:
+        if stride(node, self._strides) != 0:
+            raise CannotWidenError
+
+    def _wide(self, type: ValueType) -> ValueType:
+        if type.lanes != 1:
+            raise CannotWidenError
+        return ValueType(type.prim, self.lanes)
+
+
+def widen_function(function: Function, lanes: int) -> Function:
+    """Return the version of a pure function for `lanes` values at once."""
+    if lanes == 1:
+        return function
+    widener = Widener(lanes)
+    params = tuple(widener.bind_vector(param) for param in function.params)
+    lets = tuple(widener.let(let) for let in function.lets)
+    name = f"{function.name}.x{lanes}"
+    return Function(name, params, lets, widener.vector(function.result), function.doc)
