@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import keyword
 import sys
+import textwrap
 import types
 import typing
 from pathlib import Path
@@ -125,7 +126,11 @@ def _method(definition: OpDef, imports: Imports) -> str:
 
 def _docstring(definition: OpDef) -> list[str]:
     summary = (definition.doc.strip().splitlines() or [f"Apply {definition.name}."])[0]
-    return [f'        """{summary}"""']
+    line = f'        """{summary}"""'
+    if len(line) <= WIDTH:
+        return [line]
+    lines = textwrap.wrap(f'"""{summary}', WIDTH - 8)
+    return [f"        {text}" for text in [*lines, '"""']]
 
 
 def _operand_parameters(definition: OpDef) -> list[str]:

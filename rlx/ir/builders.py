@@ -12,7 +12,7 @@ from rlx.ir.op import OPS, OpDef
 
 if TYPE_CHECKING:
     from rlx.ir.dtype import DType
-    from rlx.ir.graph import Operand, Value
+    from rlx.ir.graph import Graph, Operand, Value
     from rlx.ir.shape import Dim
     from rlx.ir.types import TensorType
 
@@ -384,6 +384,11 @@ class Builders:
         """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
         return self._one(OPS["where"], (condition, a, b))
 
+    def fused(self, *operands: Operand, body: Graph) -> tuple[Value, ...]:
+        """Apply `body` to the operands as one kernel; made by fusion passes only."""
+        results: tuple[Value, ...] = self.apply(OPS["fused"], (*operands,), body=body)
+        return results
+
     def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: tuple[int | Dim, ...]) -> Value:
         """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis."""
         return self._one(OPS["dynamic_slice"], (x, starts), sizes=sizes)
@@ -434,6 +439,30 @@ class Builders:
     def matmul(self, a: Operand, b: Operand) -> Value:
         """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated."""
         return self._one(OPS["matmul"], (a, b))
+
+    def matmul_packed(
+        self,
+        a: Operand,
+        packed: Operand,
+        *,
+        columns: int,
+        rows: int,
+        lanes: int,
+        transposed: bool = False,
+    ) -> Value:
+        """`a [..., M, K]` times the `[..., K, columns]` matrix that `pack_panels` packed."""
+        return self._one(
+            OPS["matmul_packed"],
+            (a, packed),
+            columns=columns,
+            rows=rows,
+            lanes=lanes,
+            transposed=transposed,
+        )
+
+    def pack_panels(self, b: Operand, *, panel: int, transposed: bool = False) -> Value:
+        """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`."""
+        return self._one(OPS["pack_panels"], (b,), panel=panel, transposed=transposed)
 
     def softmax_cross_entropy_backward(
         self, logits: Operand, labels: Operand, d_loss: Operand

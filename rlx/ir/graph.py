@@ -349,19 +349,26 @@ class Graph(Builders):
                 )
         self.donations = {}
         for leaf, output in (donated or {}).items():
-            if leaf.node.name not in self._leaves or self._leaves[leaf.node.name] is not leaf:
+            if output not in self.outputs:
+                raise GraphError(f"donated value {output.label} is not an output")
+            if leaf.node.name is None or self._leaves.get(leaf.node.name) is not leaf:
                 raise GraphError(
                     f"{leaf.label} ({leaf.op.name}) cannot be replaced in place",
                     remedy="donate to an input or a param of this graph",
                 )
-            if output not in self.outputs:
-                raise GraphError(f"donated value {output.label} is not an output")
-            if leaf.type != output.type:
-                raise GraphError(
-                    f"output {output.label} of type {output.type} cannot replace "
-                    f"{leaf.node.name!r} of type {leaf.type}"
-                )
-            self.donations[str(leaf.node.name)] = self.outputs.index(output)
+            self.donate(leaf.node.name, self.outputs.index(output))
+
+    def donate(self, name: str, position: int) -> None:
+        """Declare that output number `position` replaces leaf `name` in place."""
+        leaf, output = self.leaf(name), self.outputs[position]
+        if leaf.type != output.type:
+            raise GraphError(
+                f"output {output.label} of type {output.type} cannot replace "
+                f"{name!r} of type {leaf.type}"
+            )
+        if position in self.donations.values():
+            raise GraphError(f"output {output.label} replaces two leaves, the second is {name!r}")
+        self.donations[name] = position
 
     def _coerce(self, definition: OpDef, operands: Sequence[Operand]) -> list[Value]:
         chooses = definition.operands[:1] == ("condition",)  # its dtype says nothing of the rest

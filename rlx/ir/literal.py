@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,20 @@ class Literal:
     __slots__ = ("_digest", "array")
 
     def __init__(self, array: NDArray[Any]) -> None:
+        as_dtype(array.dtype)  # a DTypeError here, not where the type is first asked for
         self.array: NDArray[Any] = np.array(array, order="C", copy=True)
         self.array.setflags(write=False)
         self._digest: bytes | None = None
+
+    @classmethod
+    def from_bytes(cls, type: TensorType, data: bytes | memoryview) -> Self:
+        """Return the literal of `type` whose little-endian content is `data`, without a copy."""
+        literal = cls.__new__(cls)
+        flat = np.frombuffer(data, type.dtype.numpy) if len(data) else np.empty(0, type.dtype.numpy)
+        literal.array = flat.reshape(type.static_shape)
+        literal.array.setflags(write=False)
+        literal._digest = None
+        return literal
 
     @property
     def dtype(self) -> DType:

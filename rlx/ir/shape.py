@@ -14,7 +14,9 @@ from typing import TypeAlias
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 
-RESERVED = frozenset({*(dtype.value for dtype in DType), "none", "true", "false", "nan", "inf"})
+RESERVED = frozenset(
+    {"none", "true", "false", "nan", "inf", "graph", "literal"} | {dtype.value for dtype in DType}
+)
 """Words of the text form; a symbol cannot have these names."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, format_shape, product, upper
 
@@ -32,6 +33,13 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         return all(isinstance(extent, int) for extent in self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape as integers; ShapeError if an extent is symbolic."""
+        if not all(isinstance(extent, int) for extent in self.shape):
+            raise ShapeError(f"{self} has a symbolic extent", remedy="bind its symbols first")
+        return tuple(extent for extent in self.shape if isinstance(extent, int))
 
     def with_shape(self, shape: Shape) -> TensorType:
         return replace(self, shape=shape)

@@ -1,0 +1,195 @@
+"""Read the text form of a graph: `parse_graph(format_graph(g)) == g`.
+
+    graph   := "graph" "@" name "{" dim* node* "return" values donate* "}"
+    dim     := "dim" word "in" int ".." [int]
+    node    := result ("," result)* "=" op operands [attributes] ["as" string]
+               ["in" string] ["at" string ":" int string]
+    result  := value ":" type
+    donate  := "donate" string "->" int
+
+Values may have any name (`%x`); they are renumbered. Types are inferred again and must agree
+with the written ones. All faults of the text are FormatErrors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlx.errors import RlxError, Source
+from rlx.ir.attribute_parser import AttributeParser
+from rlx.ir.graph import Graph, Value
+from rlx.ir.lexer import Token, TokenStream
+from rlx.ir.op import OPS, Attrs, OpDef, make_attrs
+from rlx.ir.shape import Dim
+from rlx.ir.types import TensorType
+
+DEEPEST = 16
+"""How deep sub-graphs and tuples may nest in a text."""
+INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What an op's type inference may raise for attribute values that no builder would make."""
+
+
+def parse_graph(text: str, *, file: str = "<text>", raw: bytes | memoryview = b"") -> Graph:
+    """Return the graph that `text` spells; `raw` holds the literals it refers to by offset."""
+    stream = TokenStream(text, file)
+    graph = GraphParser(stream, AttributeParser(stream, raw), {}, 0).graph()
+    stream.expect_kind("end", "the end of the text")
+    return graph
+
+
+class GraphParser:
+    """Parses one graph; sub-graphs get a parser of their own that shares the symbols."""
+
+    def __init__(
+        self, stream: TokenStream, attributes: AttributeParser, dims: Mapping[str, Dim], depth: int
+    ) -> None:
+        self.stream = stream
+        self.dims = dict(dims)
+        self.attributes = attributes.within(self.dims, self._subgraph)
+        self.depth = depth
+        self.values: dict[str, Value] = {}
+        self._graph = Graph()
+
+    def _subgraph(self) -> Graph:
+        if self.depth == DEEPEST:
+            self.stream.fail(f"graphs nest deeper than {DEEPEST}", self.stream.next.offset)
+        return GraphParser(self.stream, self.attributes, self.dims, self.depth + 1).graph()
+
+    def graph(self) -> Graph:
+        """Parse `graph @name { ... }`."""
+        self.stream.expect("graph")
+        self.stream.expect("@")
+        self._graph.name = self._graph_name()
+        self.stream.expect("{")
+        while self.stream.at("dim"):
+            self._dim()
+        while self.stream.next.kind == "value":
+            self._node()
+        self._outputs()
+        while self.stream.at("donate"):
+            self._donation()
+        self.stream.expect("}")
+        return self._graph
+
+    def _graph_name(self) -> str:
+        if self.stream.next.kind == "string":
+            return self.stream.expect_string("a name")
+        return self.stream.expect_kind("word", "the graph's name").text
+
+    def _dim(self) -> None:
+        self.stream.expect("dim")
+        token = self.stream.expect_kind("word", "a symbol's name")
+        self.stream.expect("in")
+        least = self.stream.expect_int("the lower bound")
+        self.stream.expect("..")
+        bounded = self.stream.next.kind == "int"
+        most = self.stream.expect_int("the upper bound") if bounded else None
+        if token.text in self.dims:
+            self.stream.fail(f"symbol {token.text} is declared twice", token.offset)
+        try:
+            self.dims[token.text] = Dim(token.text, min=least, max=most)
+        except RlxError as error:
+            raise self.stream.error(error.message, token.offset) from error
+
+    def _node(self) -> None:
+        results = [self._result()]
+        while self.stream.skip(","):
+            results.append(self._result())
+        self.stream.expect("=")
+        token = self.stream.expect_kind("word", "an op")
+        definition = OPS.get(token.text)
+        if definition is None:
+            self.stream.fail(f"unknown op {token.text}", token.offset)
+        operands = self._operands()
+        attrs = self._attrs(definition, token, results[0][1])
+        name = self._suffix("as", "a node's name")
+        scope = self._suffix("in", "a scope")
+        source = self._source() or Source(
+            self.stream.file, self.stream.line_of(token.offset), self._graph.name
+        )
+        try:
+            values = self._graph.append(
+                definition, operands, attrs, name=name, source=source, scope=scope
+            )
+        except INFERENCE_FAULTS as error:
+            raise self.stream.error(f"{definition.name}: {_words(error)}", token.offset) from error
+        self._define(results, values, token)
+
+    def _result(self) -> tuple[Token, TensorType]:
+        token = self.stream.expect_kind("value", "a value")
+        self.stream.expect(":")
+        return token, self.attributes.tensor_type()
+
+    def _define(
+        self, results: list[tuple[Token, TensorType]], values: tuple[Value, ...], op: Token
+    ) -> None:
+        if len(results) != len(values):
+            self.stream.fail(
+                f"{op.text} has {len(values)} results, {len(results)} are named", op.offset
+            )
+        for (token, declared), value in zip(results, values, strict=True):
+            if token.text in self.values:
+                self.stream.fail(f"value {token.text} is defined twice", token.offset)
+            if declared != value.type:
+                self.stream.fail(f"declared {declared}, inferred {value.type}", token.offset)
+            self.values[token.text] = value
+
+    def _operands(self) -> list[Value]:
+        if self.stream.next.kind != "value":
+            return []
+        operands = [self._value()]
+        while self.stream.skip(","):
+            operands.append(self._value())
+        return operands
+
+    def _value(self) -> Value:
+        token = self.stream.expect_kind("value", "a value")
+        if token.text not in self.values:
+            self.stream.fail(f"value {token.text} is not defined above", token.offset)
+        return self.values[token.text]
+
+    def _attrs(self, definition: OpDef, token: Token, declared: TensorType) -> Attrs:
+        attributes: dict[str, object] = {}
+        if definition.name in ("input", "param"):
+            attributes = {"name": self.stream.expect_string("its name"), "type": declared}
+        elif definition.name == "constant":
+            attributes = {"value": self.attributes.elements(declared)}
+        elif self.stream.skip("{"):
+            attributes = self.attributes.attributes(definition)
+        try:
+            return make_attrs(definition, attributes)
+        except INFERENCE_FAULTS as error:
+            raise self.stream.error(f"{definition.name}: {_words(error)}", token.offset) from error
+
+    def _suffix(self, word: str, what: str) -> str | None:
+        return self.stream.expect_string(what) if self.stream.skip(word) else None
+
+    def _source(self) -> Source | None:
+        if not self.stream.skip("at"):
+            return None
+        file = self.stream.expect_string("a file")
+        self.stream.expect(":")
+        line = self.stream.expect_int("a line")
+        return Source(file, line, self.stream.expect_string("a function"))
+
+    def _outputs(self) -> None:
+        if not self.stream.at("return"):
+            self.stream.expected("a value or 'return'")
+        self.stream.take()
+        self._graph.set_outputs(self._operands())
+
+    def _donation(self) -> None:
+        start = self.stream.expect("donate")
+        name = self.stream.expect_string("a leaf's name")
+        self.stream.expect("->")
+        position = self.stream.expect_int("an output's position")
+        if position >= len(self._graph.outputs):
+            self.stream.fail(f"there is no output {position}", start.offset)
+        try:
+            self._graph.donate(name, position)
+        except RlxError as error:
+            raise self.stream.error(error.message, start.offset) from error
+
+
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, RlxError) else f"{type(error).__name__}: {error}"
