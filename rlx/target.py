@@ -65,22 +65,26 @@ def detect_target() -> Target:
 
 
 def _host_cpu() -> tuple[str, frozenset[str]]:
-    """Ask llvmlite; without it, read the kernel's flags (which spell a few names differently)."""
-    try:
-        from llvmlite import binding
-    except ImportError:
-        return "generic", frozenset(_kernel_flags())
-    features = binding.get_host_cpu_features()
-    return binding.get_host_cpu_name(), frozenset(name for name, on in features.items() if on)
+    """Return the model name and features; both are empty where /proc does not tell."""
+    fields = _first_cpu()
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    return fields.get("model name", "unknown"), frozenset(_llvm_spelling(flag) for flag in flags)
 
 
-def _kernel_flags() -> list[str]:
+def _first_cpu() -> dict[str, str]:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return []
-    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
-    return [flag.replace("_", ".") if flag.startswith("sse4") else flag for flag in flags.split()]
+        return {}
+    lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+    return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def _llvm_spelling(flag: str) -> str:
+    """`sse4_1` is LLVM's `sse4.1`, `avx512_vnni` its `avx512vnni`, `pni` its `sse3`."""
+    if flag == "pni":
+        return "sse3"
+    return flag.replace("_", "." if flag.startswith("sse4") else "")
 
 
 def _usable_cores() -> int:

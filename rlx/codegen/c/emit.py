@@ -1,0 +1,138 @@
+"""A module of the loop language as one C11 translation unit.
+
+`emit_module` gives the whole file, `emit_kernel` one kernel without what it relies on (for
+goldens and inspection). The text depends on the module alone. It needs the compiler flags
+`-ffp-contract=off` (no fused operation that the kernel did not ask for) and, to vectorize,
+`-fopenmp-simd`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rlx.codegen.c.expressions import ExpressionEmitter
+from rlx.codegen.c.functions import FunctionTable
+from rlx.codegen.c.names import free_name, function_name, variable_name
+from rlx.codegen.c.prelude import Prelude
+from rlx.codegen.c.prototypes import external_prototypes
+from rlx.codegen.c.spelling import pointer, scalar_type
+from rlx.codegen.c.statements import StatementEmitter
+from rlx.codegen.c.walk import (
+    bound_names,
+    index_variables,
+    live_statements,
+    statements,
+    used_names,
+)
+from rlx.codegen.entry import can_fail
+from rlx.codegen.loops.nodes import Invoke, Kernel, Module, Status
+
+
+@dataclass(frozen=True, slots=True)
+class UnitView:
+    """What the template of a translation unit lays out."""
+
+    name: str
+    statuses: tuple[Status, ...]
+    types: tuple[str, ...]
+    externals: tuple[str, ...]
+    entries: tuple[str, ...]
+    helpers: tuple[str, ...]
+    functions: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
+def emit_module(module: Module) -> str:
+    """Return the C source of `module`. External symbols keep their logical names."""
+    emitter = ModuleEmitter()
+    kernels = [emitter.kernel(kernel) for kernel in module.kernels]
+    kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
+    view = UnitView(
+        name=module.name,
+        statuses=tuple(emitter.prelude.statuses),
+        types=tuple(emitter.prelude.types),
+        externals=tuple(external_prototypes((*module.kernels, *module.entries))),
+        entries=tuple(f"{emitter.signature(entry, is_entry=True)};" for entry in module.entries),
+        helpers=tuple(emitter.prelude.helpers),
+        functions=tuple(emitter.functions.texts),
+        kernels=tuple(kernels),
+    )
+    return _environment().get_template("module.c.j2").render(unit=view)
+
+
+def emit_kernel(kernel: Kernel) -> str:
+    """Return the C function of one kernel, with its comment."""
+    return ModuleEmitter().kernel(kernel)
+
+
+@functools.cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("rlx.codegen", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+class ModuleEmitter:
+    """Emits kernels that share one prelude and one table of math functions."""
+
+    def __init__(self) -> None:
+        self.prelude = Prelude()
+        self.functions = FunctionTable(self.prelude)
+
+    def kernel(self, kernel: Kernel, *, is_entry: bool = False) -> str:
+        """Return the definition of `kernel`; an entry is exported and always returns a status."""
+        live = live_statements(kernel)
+        used = used_names(kernel, live)
+        names = _extra_names(kernel)
+        expressions = ExpressionEmitter(
+            self.prelude, index_variables(kernel), self.functions.request
+        )
+        emitter = StatementEmitter(expressions, names, live, used)
+        self._open(emitter, kernel, used, is_entry=is_entry)
+        emitter.block(kernel.body)
+        if is_entry or can_fail(kernel):
+            emitter.line("return 0;")
+        doc = [f"// {line}".rstrip().rstrip("\\") for line in kernel.doc]
+        static = "" if is_entry else "static "
+        head = f"{static}{self.signature(kernel, is_entry=is_entry)} {{"
+        return "\n".join([*doc, head, *emitter.lines, "}"])
+
+    def signature(self, kernel: Kernel, *, is_entry: bool = False) -> str:
+        names = _extra_names(kernel)
+        params = [pointer(buffer) for buffer in kernel.buffers]
+        params += [f"{scalar_type(s.type.prim)} {variable_name(s.name)}" for s in kernel.scalars]
+        if kernel.parallel_loop is not None:
+            params += [f"int64_t {names['begin']}", f"int64_t {names['end']}"]
+        if can_fail(kernel) and not is_entry:
+            params.append(f"int64_t *{names['fault']}")
+        returned = "int" if is_entry or can_fail(kernel) else "void"
+        return f"{returned} {function_name(kernel.name)}({', '.join(params) or 'void'})"
+
+    def _open(
+        self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
+    ) -> None:
+        """Print what comes before the body: unused arguments, the header, the status."""
+        for argument in (*kernel.buffers, *kernel.scalars):
+            needed = is_entry and can_fail(kernel) and argument is kernel.buffers[0]
+            if argument.name not in used and not needed:
+                emitter.line(f"(void){variable_name(argument.name)};")
+        names = _extra_names(kernel)
+        if is_entry and can_fail(kernel):
+            arena = variable_name(kernel.buffers[0].name)
+            emitter.line(f"int64_t *const {names['fault']} = (int64_t *){arena};")
+        invokes = (s for s in statements(kernel.body) if isinstance(s, Invoke))
+        if any(can_fail(invoke.kernel) for invoke in invokes):
+            emitter.line(f"int {names['status']};")
+
+
+def _extra_names(kernel: Kernel) -> dict[str, str]:
+    taken = bound_names(kernel)
+    return {name: free_name(name, taken) for name in ("begin", "end", "fault", "status")}

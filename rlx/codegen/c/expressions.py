@@ -1,0 +1,320 @@
+"""Expressions of the loop language in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlx.codegen.c import scalars, vectors
+from rlx.codegen.c.code import Code, Level, call, infix
+from rlx.codegen.c.names import variable_name
+from rlx.codegen.c.prelude import Prelude
+from rlx.codegen.c.spelling import literal, scalar_type
+from rlx.codegen.c.vectors import mask_type
+from rlx.codegen.c.walk import is_index
+from rlx.codegen.loops.nodes import (
+    Address,
+    Binary,
+    BinaryOp,
+    Bitcast,
+    Call,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    Fma,
+    Fold,
+    Function,
+    Lane,
+    Load,
+    Prim,
+    Ramp,
+    Select,
+    Shuffle,
+    Splat,
+    Unary,
+    ValueType,
+    Var,
+)
+
+_ANY_MASK = 4
+"""Lane bytes of a mask that no comparison has given a width."""
+
+
+class ExpressionEmitter:
+    """Emits the expressions of one kernel or function.
+
+    `indices` are the variables whose i64 arithmetic prints plainly (see `walk.index_variables`);
+    `request` returns the C name of a math function at a number of lanes.
+    """
+
+    def __init__(
+        self, prelude: Prelude, indices: set[str], request: Callable[[Function, int], str]
+    ) -> None:
+        self.prelude = prelude
+        self.indices = indices
+        self._request = request
+        self._mask_sizes: dict[str, int] = {}
+
+    # Types
+
+    def declare(self, var: Var, value: Expr) -> str:
+        """Return the C type of a variable that starts as `value`."""
+        if var.type.lanes > 1 and var.type.prim is Prim.BOOL:
+            self._mask_sizes[var.name] = self.mask_size(value)
+        return self.type_of(var)
+
+    def type_of(self, var: Var) -> str:
+        if var.type.lanes == 1:
+            return scalar_type(var.type.prim)
+        if var.type.prim is Prim.BOOL:
+            size = self._mask_sizes.setdefault(var.name, _ANY_MASK)
+            return self.prelude.vector(mask_type(var.type.lanes, size))
+        return self.prelude.vector(var.type)
+
+    def mask_size(self, expr: Expr) -> int:
+        """Return the lane bytes of a vector of bools."""
+        match expr:
+            case Compare(_, a, _) | Cast(a, _):
+                return self.mask_size(a) if a.type.prim is Prim.BOOL else a.type.prim.size
+            case Var(name, _):
+                return self._mask_sizes.get(name, _ANY_MASK)
+            case Load():
+                return 1
+            case Unary(_, a):
+                return self.mask_size(a)
+            case Binary(_, a, b) | Select(_, a, b) | Shuffle(a, b, _):
+                return self._wider(a, b)
+            case _:
+                return _ANY_MASK
+
+    def _wider(self, a: Expr, b: Expr) -> int:
+        sizes = [self.mask_size(x) for x in (a, b) if not isinstance(x, (Const, Splat))]
+        return max(sizes, default=_ANY_MASK)
+
+    # Entry points
+
+    def text(self, expr: Expr) -> str:
+        return self.code(expr).text
+
+    def assigned(self, var: Var, value: Expr) -> str:
+        """Return `value` in the representation of `var`."""
+        if var.type.lanes > 1 and var.type.prim is Prim.BOOL:
+            return self.mask(value, self._mask_sizes[var.name]).text
+        if var.name in self.indices:
+            return self.index(value).text
+        return self.text(value)
+
+    def index(self, expr: Expr) -> Code:
+        """Emit an index or bound: sums and products print plainly."""
+        match expr:
+            case Binary(BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL as op, a, b):
+                return scalars.index_binary(self.prelude, op, self.index(a), self.index(b))
+            case Binary(BinaryOp.MIN | BinaryOp.MAX as op, a, b):
+                return scalars.index_binary(self.prelude, op, self.index(a), self.index(b))
+            case Select(condition, a, b):
+                test = self.code(condition)
+                return scalars.select(Prim.I64, test, self.index(a), self.index(b))
+            case _:
+                return self.code(expr)
+
+    def address(self, address: Address) -> Code:
+        """Emit a pointer argument: `x + 4`, or `(const float *)(arena + 1024)`."""
+        name = Code(variable_name(address.buffer.name))
+        at = self.index(address.index)
+        code = name if at.text == "0" else infix(name, "+", at)
+        if address.prim is address.buffer.prim:
+            return code
+        const = "" if address.writable else "const "
+        target = f"{const}{scalar_type(address.prim)} *"
+        return Code(f"({target}){code.at(Level.UNARY)}", Level.UNARY)
+
+    def stored(self, value: Expr) -> tuple[str, str]:
+        """Return the memory type and text of a vector as a store writes it."""
+        lanes = value.type.lanes
+        if value.type.prim is not Prim.BOOL:
+            return self.prelude.memory(value.type), self.text(value)
+        memory = self.prelude.memory(ValueType(Prim.I8, lanes))
+        return memory, f"-{self.mask(value, 1).at(Level.UNARY)}"  # a true lane is -1
+
+    def element(self, address: Address | Load) -> str:
+        return f"{variable_name(address.buffer.name)}[{self.index(address.index).text}]"
+
+    # Expressions
+
+    def code(self, expr: Expr) -> Code:
+        if expr.type.lanes > 1:
+            if expr.type.prim is Prim.BOOL:
+                return self.mask(expr, self.mask_size(expr))
+            return self._vector(expr, expr.type)
+        return self._scalar(expr)
+
+    def _scalar(self, expr: Expr) -> Code:
+        prim = expr.type.prim
+        match expr:
+            case Const():
+                text = literal(expr)
+                return Code(text, Level.UNARY if text[0] in "-(" else Level.POSTFIX)
+            case Var(name, _):
+                return Code(variable_name(name))
+            case Load():
+                return Code(self.element(expr))
+            case Unary(op, x):
+                return scalars.unary(self.prelude, op, prim, self.code(x))
+            case Binary(op, a, b):
+                return self._scalar_binary(expr, op, a, b)
+            case Compare(relation, a, b):
+                return infix(self.code(a), scalars.COMPARE_SIGNS[relation], self.code(b))
+            case Select(condition, a, b):
+                return scalars.select(prim, self.code(condition), self.code(a), self.code(b))
+            case Fma(a, b, c):
+                name = "fmaf" if prim is Prim.F32 else "fma"
+                return call(name, *map(self.code, (a, b, c)))
+            case Cast(x, target):
+                return scalars.convert(x.type.prim, target, self.code(x))
+            case Bitcast(x, target):
+                return scalars.reinterpret(self.prelude, x.type.prim, target, self.code(x))
+            case Splat(x, _) | Ramp(x, _):
+                return self.code(x)
+            case Shuffle(a, b, (position,)):
+                return self._picked(a, b, position)
+            case Lane(x, position):
+                return self._lane(x, position)
+            case Fold(op, x):
+                return self._fold(op, x)
+            case Call(function, args):
+                return call(self._request(function, 1), *map(self.code, args))
+            case _:
+                raise TypeError(f"{type(expr).__name__} is not a scalar expression")
+
+    def _scalar_binary(self, expr: Binary, op: BinaryOp, a: Expr, b: Expr) -> Code:
+        left, right, prim = self.code(a), self.code(b), expr.type.prim
+        if prim is Prim.I64 and is_index(expr, self.indices):
+            return scalars.index_binary(self.prelude, op, left, right)
+        if prim is Prim.I64 and isinstance(a, Const):
+            left = Code(f"INT64_C({left.text})")
+        return scalars.binary(self.prelude, op, prim, left, right)
+
+    def _lane(self, x: Expr, position: int) -> Code:
+        code = vectors.lane(self.code(x), position)
+        return infix(code, "!=", Code("0")) if x.type.prim is Prim.BOOL else code
+
+    def _picked(self, a: Expr, b: Expr, position: int) -> Code:
+        lanes = a.type.lanes
+        source, lane = (a, position) if position < lanes else (b, position - lanes)
+        return self.code(source) if lanes == 1 else self._lane(source, lane)
+
+    def _fold(self, op: BinaryOp, x: Expr) -> Code:
+        if x.type.prim is not Prim.BOOL:
+            return vectors.fold(self.prelude, op, x.type, self.code(x))
+        type = mask_type(x.type.lanes, self.mask_size(x))
+        return infix(vectors.fold(self.prelude, op, type, self.code(x)), "!=", Code("0"))
+
+    def _vector(self, expr: Expr, type: ValueType) -> Code:
+        prelude = self.prelude
+        match expr:
+            case Const(value, _):
+                return self._splat(Const(value, ValueType(type.prim)), type)
+            case Var(name, _):
+                return Code(variable_name(name))
+            case Load(buffer, index, _):
+                at = infix(Code(variable_name(buffer.name)), "+", self.index(index))
+                place = at.text if self.index(index).text != "0" else buffer.name
+                pointer = Code(place, at.level if place is at.text else Level.POSTFIX)
+                memory = prelude.memory(type)
+                return Code(f"*(const {memory} *){pointer.at(Level.UNARY)}", Level.UNARY)
+            case Unary(op, x):
+                return vectors.unary(prelude, op, type, self.code(x))
+            case Binary(op, a, b):
+                return vectors.binary(prelude, op, type, self.code(a), self.code(b))
+            case Select(condition, a, b):
+                size = type.prim.size
+                function = prelude.select(type, mask_type(type.lanes, size))
+                return call(function, self.mask(condition, size), self.code(a), self.code(b))
+            case Fma(a, b, c):
+                return call(prelude.vector_fma(type), *map(self.code, (a, b, c)))
+            case Cast(x, _):
+                return self._vector_cast(x, type)
+            case Bitcast(x, _):
+                return Code(f"({prelude.vector(type)}){self.code(x).at(Level.UNARY)}", Level.UNARY)
+            case Splat(x, _):
+                return self._splat(x, type)
+            case Ramp(base, _):
+                return vectors.ramp(prelude, type, self.index(base))
+            case Shuffle(a, b, positions):
+                return vectors.shuffle(self.code(a), self.code(b), positions)
+            case Call(function, args):
+                return call(self._request(function, type.lanes), *map(self.code, args))
+            case _:
+                raise TypeError(f"{expr!r} is not a vector expression")
+
+    def _splat(self, x: Expr, type: ValueType) -> Code:
+        return call(self.prelude.splat(type), self.code(x))
+
+    def _vector_cast(self, x: Expr, type: ValueType) -> Code:
+        if x.type.prim is not Prim.BOOL:
+            return vectors.convert(self.prelude, type, self.code(x))
+        ones = Code(f"-{self.code(x).at(Level.UNARY)}", Level.UNARY)  # a true lane is -1
+        return vectors.convert(self.prelude, type, ones)
+
+    # Masks
+
+    def mask(self, expr: Expr, size: int) -> Code:
+        """Emit a vector of bools with lanes of `size` bytes."""
+        type = mask_type(expr.type.lanes, size)
+        if isinstance(expr, (Const, Splat)):
+            return self._splat_mask(expr, type)
+        own = self.mask_size(expr)
+        code = self._mask(expr, own)
+        return code if own == size else vectors.convert(self.prelude, type, code)
+
+    def _splat_mask(self, expr: Const | Splat, type: ValueType) -> Code:
+        if isinstance(expr, Const):
+            return call(self.prelude.splat(type), Code("-1" if expr.value else "0"))
+        chosen = scalars.select(type.prim, self.code(expr.x), Code("-1"), Code("0"))
+        return call(self.prelude.splat(type), chosen)
+
+    def _mask(self, expr: Expr, size: int) -> Code:
+        prelude, lanes = self.prelude, expr.type.lanes
+        match expr:
+            case Var(name, _):
+                return Code(variable_name(name))
+            case Load(buffer, index, _):
+                bytes_type = ValueType(Prim.U8, lanes)
+                at = infix(Code(variable_name(buffer.name)), "+", self.index(index))
+                raw = Code(f"*(const {prelude.memory(bytes_type)} *)({at.text})", Level.UNARY)
+                zero = call(prelude.splat(bytes_type), Code("0"))
+                return vectors.compare(prelude, _NE, bytes_type, raw, zero)
+            case Unary(_, x):
+                return vectors.unary(prelude, expr.op, mask_type(lanes, size), self.mask(x, size))
+            case Binary(op, a, b):
+                return vectors.binary(
+                    prelude, op, mask_type(lanes, size), self.mask(a, size), self.mask(b, size)
+                )
+            case Compare(relation, a, b):
+                return self._compare(relation, a, b, size)
+            case Cast(x, _):
+                zero = Const(0, ValueType(x.type.prim, lanes))
+                return self._compare(_NE, x, zero, size)
+            case Select(condition, a, b):
+                type = mask_type(lanes, size)
+                function = prelude.select(type, type)
+                return call(function, *(self.mask(x, size) for x in (condition, a, b)))
+            case Shuffle(a, b, positions):
+                return vectors.shuffle(self.mask(a, size), self.mask(b, size), positions)
+            case Call(function, args):
+                return call(self._request(function, lanes), *map(self.code, args))
+            case _:
+                raise TypeError(f"{expr!r} is not a vector of bools")
+
+    def _compare(self, relation: CompareOp, a: Expr, b: Expr, size: int) -> Code:
+        if a.type.prim is not Prim.BOOL:
+            return vectors.compare(self.prelude, relation, a.type, self.code(a), self.code(b))
+        type = mask_type(a.type.lanes, size)
+        # A true lane is -1, which orders below 0: compare with the sides exchanged.
+        return vectors.compare(
+            self.prelude, relation, type, self.mask(b, size), self.mask(a, size)
+        )
+
+
+_NE = CompareOp.NE

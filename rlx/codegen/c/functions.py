@@ -1,0 +1,53 @@
+"""Math functions in C: emitted when a kernel calls them, at the lanes it calls them with."""
+
+from __future__ import annotations
+
+from rlx.codegen.c.expressions import ExpressionEmitter
+from rlx.codegen.c.lift import lift_function
+from rlx.codegen.c.names import function_name, variable_name
+from rlx.codegen.c.prelude import Prelude
+from rlx.codegen.loops.nodes import Function, Prim, Var
+
+_RESULT = "(result)"  # no variable has this name
+_PRIMS = frozenset(prim.value for prim in Prim)
+
+
+class FunctionTable:
+    """The functions of one translation unit, callees before callers."""
+
+    def __init__(self, prelude: Prelude) -> None:
+        self._prelude = prelude
+        self._texts: dict[str, str] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._texts.values())
+
+    def request(self, function: Function, lanes: int) -> str:
+        """Return the C name of `function` over `lanes`, emitting it at the first request."""
+        name = _versioned(function.name, lanes)
+        if name not in self._texts:
+            self._texts[name] = self._emit(name, lift_function(function, lanes))
+        return name
+
+    def _emit(self, name: str, function: Function) -> str:
+        emitter = ExpressionEmitter(self._prelude, set(), self.request)
+        params = ", ".join(f"{emitter.type_of(p)} {variable_name(p.name)}" for p in function.params)
+        body = []
+        for let in function.lets:
+            type = emitter.declare(let.var, let.value)
+            text = emitter.assigned(let.var, let.value)
+            body.append(f"  const {type} {variable_name(let.var.name)} = {text};")
+        returned = emitter.type_of(Var(_RESULT, function.result.type))
+        value = emitter.assigned(Var(_RESULT, function.result.type), function.result)
+        doc = [f"// {line}".rstrip() for line in function.doc.splitlines()]
+        head = f"static inline {returned} {name}({params}) {{"
+        return "\n".join([*doc, head, *body, f"  return {value};", "}"])
+
+
+def _versioned(name: str, lanes: int) -> str:
+    """`exp_f32` over 16 lanes is `exp_f32x16`; a name without a type gets `_x16`."""
+    if lanes == 1:
+        return function_name(name)
+    separator = "" if name.rpartition("_")[2] in _PRIMS else "_"
+    return f"{name}{separator}x{lanes}"

@@ -1,0 +1,212 @@
+"""What a translation unit must define before its kernels: vector types and small helpers.
+
+Emitters ask for what they use; the prelude writes each once, in an order that depends on
+nothing but what was asked for.
+"""
+
+from __future__ import annotations
+
+from rlx.codegen.c.spelling import memory_typedef, scalar_type, unsigned, vector_typedef
+from rlx.codegen.loops.nodes import BinaryOp, Prim, Status, UnaryOp, ValueType
+
+_LIBM = {
+    UnaryOp.SQRT: "sqrt",
+    UnaryOp.FLOOR: "floor",
+    UnaryOp.CEIL: "ceil",
+    UnaryOp.TRUNC: "trunc",
+    UnaryOp.ROUND_EVEN: "rint",  # the rounding mode is never changed: to nearest, ties to even
+    UnaryOp.ABS: "fabs",
+}
+_WRAPPING = {BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.SHL: "<<"}
+
+
+def libm(op: UnaryOp, prim: Prim) -> str:
+    """Return the C library's name of a float operation."""
+    return _LIBM[op] + ("f" if prim is Prim.F32 else "")
+
+
+class Prelude:
+    """Collects the definitions that emitted code relies on."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[str, ValueType] = {}
+        self._memory: dict[str, ValueType] = {}
+        self._helpers: dict[str, str] = {}
+        self.records_faults = False
+
+    @property
+    def types(self) -> list[str]:
+        """The typedefs, narrow before wide."""
+
+        def order(type: ValueType) -> tuple[int, str]:
+            return type.prim.size * type.lanes, str(type)
+
+        plain = [vector_typedef(t) for t in sorted(self._vectors.values(), key=order)]
+        return plain + [memory_typedef(t) for t in sorted(self._memory.values(), key=order)]
+
+    @property
+    def helpers(self) -> list[str]:
+        """Definitions in the order of first need, callees first."""
+        return list(self._helpers.values())
+
+    @property
+    def statuses(self) -> list[Status]:
+        return list(Status) if self.records_faults else []
+
+    # Types
+
+    def vector(self, type: ValueType) -> str:
+        """Return the C name of a vector type."""
+        self._vectors[str(type)] = type
+        return str(type)
+
+    def memory(self, type: ValueType) -> str:
+        """Return the C name of a vector type as it lies in memory."""
+        self._memory[str(type)] = type
+        return f"{type}_u"
+
+    def _define(self, name: str, result: str, params: str, body: list[str]) -> str:
+        lines = [f"static inline {result} {name}({params}) {{", *(f"  {b}" for b in body), "}"]
+        self._helpers.setdefault(name, "\n".join(lines))
+        return name
+
+    # Scalars
+
+    def wrapping(self, op: BinaryOp, prim: Prim) -> str:
+        """Two's complement arithmetic without undefined behavior."""
+        type, wide = scalar_type(prim), scalar_type(max(unsigned(prim), Prim.U32, key=_size))
+        expression = f"({wide})a {_WRAPPING[op]} ({wide})b"
+        name = f"wrap_{op.value}_{prim}"
+        return self._define(name, type, f"{type} a, {type} b", [f"return ({type})({expression});"])
+
+    def negate(self, prim: Prim) -> str:
+        type, wide = scalar_type(prim), scalar_type(max(unsigned(prim), Prim.U32, key=_size))
+        body = [f"return ({type})(0u - ({wide})x);"]
+        return self._define(f"wrap_neg_{prim}", type, f"{type} x", body)
+
+    def absolute(self, prim: Prim) -> str:
+        type, negate = scalar_type(prim), self.negate(prim)
+        return self._define(
+            f"wrap_abs_{prim}", type, f"{type} x", [f"return x < 0 ? {negate}(x) : x;"]
+        )
+
+    def divide(self, op: BinaryOp, prim: Prim) -> str:
+        """Signed division where INT_MIN / -1 wraps instead of trapping."""
+        type, sign = scalar_type(prim), "/" if op is BinaryOp.DIV else "%"
+        special = f"{self.negate(prim)}(a)" if op is BinaryOp.DIV else "0"
+        body = [f"return ({type})(b == -1 ? {special} : a {sign} b);"]
+        return self._define(f"wrap_{op.value}_{prim}", type, f"{type} a, {type} b", body)
+
+    def extremum(self, op: BinaryOp, prim: Prim) -> str:
+        """`a < b ? a : b`: the second operand wins where either is NaN."""
+        type, sign = scalar_type(prim), "<" if op is BinaryOp.MIN else ">"
+        body = [f"return a {sign} b ? a : b;"]
+        return self._define(f"{op.value}_{prim}", type, f"{type} a, {type} b", body)
+
+    def reinterpret(self, source: Prim, target: Prim) -> str:
+        """The bits of a scalar as another type of the same size."""
+        type = scalar_type(target)
+        body = [f"{type} y;", "memcpy(&y, &x, sizeof y);", "return y;"]
+        return self._define(
+            f"bits_{source}_as_{target}", type, f"{scalar_type(source)} x", body
+        )
+
+    def pause(self) -> str:
+        body = [
+            "\n".join(
+                (
+                    "#if defined(__x86_64__) || defined(__i386__)",
+                    "  __builtin_ia32_pause();",
+                    "#elif defined(__aarch64__)",
+                    '  __asm__ volatile("yield");',
+                    "#endif",
+                )
+            )
+        ]
+        name = "spin_pause"
+        text = f"static inline void {name}(void) {{\n{body[0]}\n}}"
+        self._helpers.setdefault(name, text)
+        return name
+
+    def record_fault(self) -> str:
+        """Note where a kernel failed in the arena's header and hand its status on."""
+        self.records_faults = True
+        body = ["fault[0] = status;", "fault[1] = origin;", "return status;"]
+        params = "int64_t *fault, int status, int64_t origin"
+        return self._define("record_fault", "int", params, body)
+
+    # Vectors
+
+    def splat(self, type: ValueType) -> str:
+        name, lanes = self.vector(type), ", ".join(["x"] * type.lanes)
+        return self._define(
+            f"splat_{name}", name, f"{scalar_type(type.prim)} x", [f"return ({name}){{{lanes}}};"]
+        )
+
+    def select(self, type: ValueType, mask: ValueType) -> str:
+        """Lane by lane: all bits of a mask's lane are set or none is."""
+        name, bits = self.vector(type), self.vector(mask)
+        blend = f"(m & ({bits})a) | (~m & ({bits})b)"
+        return self._define(
+            f"select_{name}", name, f"{bits} m, {name} a, {name} b", [f"return ({name})({blend});"]
+        )
+
+    def lanewise(self, name: str, type: ValueType, params: str, lane: str) -> str:
+        """A vector operation without an operator: its scalar form in every lane.
+
+        Compilers turn the loop into one instruction where there is one.
+        """
+        vector = self.vector(type)
+        body = [
+            f"{vector} y = {params[0]};",
+            f"for (int i = 0; i < {type.lanes}; ++i) {{",
+            f"  y[i] = {lane};",
+            "}",
+            "return y;",
+        ]
+        typed = ", ".join(f"{vector} {param}" for param in params)
+        return self._define(f"{name}_{vector}", vector, typed, body)
+
+    def vector_unary(self, op: UnaryOp, type: ValueType) -> str:
+        prim = type.prim
+        function = libm(op, prim) if prim.is_float else self.absolute(prim)
+        return self.lanewise(op.value, type, "x", f"{function}(x[i])")
+
+    def vector_extremum(self, op: BinaryOp, type: ValueType) -> str:
+        sign = "<" if op is BinaryOp.MIN else ">"
+        return self.lanewise(op.value, type, "ab", f"a[i] {sign} b[i] ? a[i] : b[i]")
+
+    def vector_divide(self, op: BinaryOp, type: ValueType) -> str:
+        return self.lanewise(op.value, type, "ab", f"{self.divide(op, type.prim)}(a[i], b[i])")
+
+    def vector_fma(self, type: ValueType) -> str:
+        function = "fmaf" if type.prim is Prim.F32 else "fma"
+        return self.lanewise("fma", type, "abc", f"{function}(a[i], b[i], c[i])")
+
+    def stream(self, type: ValueType) -> str:
+        """A store that bypasses the cache where the compiler offers one."""
+        name, memory = self.vector(type), self.memory(type)
+        text = "\n".join(
+            (
+                f"static inline void stream_{name}({scalar_type(type.prim)} *p, {name} x) {{",
+                "#if defined(__clang__)",
+                f"  __builtin_nontemporal_store(x, ({name} *)p);",
+                "#else",
+                f"  *({memory} *)p = x;",
+                "#endif",
+                "}",
+            )
+        )
+        self._helpers.setdefault(f"stream_{name}", text)
+        return f"stream_{name}"
+
+    def fold(self, name: str, type: ValueType, steps: list[str]) -> str:
+        """A tree of halves over all lanes; `steps` reassign `x`."""
+        vector = self.vector(type)
+        return self._define(
+            f"fold_{name}_{vector}", scalar_type(type.prim), f"{vector} x", [*steps, "return x[0];"]
+        )
+
+
+def _size(prim: Prim) -> int:
+    return prim.size

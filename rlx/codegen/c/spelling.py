@@ -1,0 +1,90 @@
+"""How machine types, vector types and literals are spelled in C.
+
+Vector types are named after the loop language (`f32x16`). `f32x16_u` is the same type as it
+may lie in memory: aligned like one element and allowed to alias anything.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlx.codegen.loops.nodes import Buffer, Const, Prim, ValueType
+
+_SCALARS = {
+    Prim.BOOL: "bool",
+    Prim.F32: "float",
+    Prim.F64: "double",
+    **{p: f"int{p.size * 8}_t" for p in Prim if p.is_signed},
+    **{p: f"uint{p.size * 8}_t" for p in Prim if p.is_unsigned},
+}
+
+
+def scalar_type(prim: Prim) -> str:
+    return _SCALARS[prim]
+
+
+def mask_prim(size: int) -> Prim:
+    """Return the signed integer whose lanes hold a comparison of `size`-byte elements."""
+    return Prim(f"i{size * 8}")
+
+
+def unsigned(prim: Prim) -> Prim:
+    return Prim(f"u{prim.size * 8}")
+
+
+def vector_typedef(type: ValueType) -> str:
+    """Return the typedef of a vector type."""
+    return (
+        f"typedef {scalar_type(type.prim)} {type} "
+        f"__attribute__((vector_size({type.prim.size * type.lanes})));"
+    )
+
+
+def memory_typedef(type: ValueType) -> str:
+    """Return the typedef of a vector type as it lies in memory."""
+    return (
+        f"typedef {scalar_type(type.prim)} {type}_u __attribute__((vector_size("
+        f"{type.prim.size * type.lanes}), aligned({type.prim.size}), may_alias));"
+    )
+
+
+def pointer(buffer: Buffer) -> str:
+    """Return the declaration of a kernel argument, such as `const float *restrict x`."""
+    const = "" if buffer.writable else "const "
+    restrict = "" if buffer.may_alias else "restrict "
+    return f"{const}{scalar_type(buffer.prim)} *{restrict}{buffer.name}"
+
+
+def literal(constant: Const) -> str:
+    """Return a C literal that reads back as the same value."""
+    value, prim = constant.value, constant.type.prim
+    if prim is Prim.BOOL:
+        return "true" if value else "false"
+    if prim.is_float:
+        return _float_literal(float(value), prim)
+    return _integer_literal(int(value), prim)
+
+
+def _float_literal(value: float, prim: Prim) -> str:
+    if math.isnan(value):
+        return "NAN" if prim is Prim.F32 else "(double)NAN"
+    if math.isinf(value):
+        name = "INFINITY" if prim is Prim.F32 else "(double)INFINITY"
+        return name if value > 0 else f"-{name}"
+    text = str(np.float32(value)) if prim is Prim.F32 else repr(value)
+    if not any(mark in text for mark in ".en"):
+        text += ".0"
+    return f"{text}f" if prim is Prim.F32 else text
+
+
+def _integer_literal(value: int, prim: Prim) -> str:
+    bits = prim.size * 8
+    if prim.is_signed and value == -(1 << (bits - 1)):
+        return f"INT{bits}_MIN"
+    if prim is Prim.U64:
+        return f"UINT64_C({value})"
+    if prim is Prim.U32:
+        return f"{value}u"
+    return str(value) if abs(value) < 1 << 31 else f"INT64_C({value})"

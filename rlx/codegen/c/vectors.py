@@ -1,0 +1,94 @@
+"""Vector operations of the loop language in C with GCC's and clang's vector extension.
+
+A vector of bools is a mask: signed integer lanes, all bits set for true. Its lanes are as wide
+as the elements whose comparison made it, and are converted where two widths meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rlx.codegen.c.code import Code, Level, call, cast, infix, prefix
+from rlx.codegen.c.prelude import Prelude
+from rlx.codegen.c.scalars import COMPARE_SIGNS, SIGNS
+from rlx.codegen.c.spelling import mask_prim, unsigned
+from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Prim, UnaryOp, ValueType
+
+_WRAPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL)
+_DIVIDES = (BinaryOp.DIV, BinaryOp.MOD)
+_Builder: TypeAlias = Callable[[str], Code]
+
+
+def mask_type(lanes: int, size: int) -> ValueType:
+    return ValueType(mask_prim(size), lanes)
+
+
+def unary(prelude: Prelude, op: UnaryOp, type: ValueType, x: Code) -> Code:
+    if op is UnaryOp.NOT:
+        return prefix("~", x)
+    if op is UnaryOp.NEG and type.prim.is_float:
+        return prefix("-", x)
+    if op is UnaryOp.NEG:
+        return _as_unsigned(prelude, type, lambda bits: prefix("-", cast(bits, x)))
+    if type.prim.is_float or (op is UnaryOp.ABS and type.prim.is_signed):
+        return call(prelude.vector_unary(op, type), x)
+    return x
+
+
+def binary(prelude: Prelude, op: BinaryOp, type: ValueType, a: Code, b: Code) -> Code:
+    if op in (BinaryOp.MIN, BinaryOp.MAX):
+        return call(prelude.vector_extremum(op, type), a, b)
+    if op in _DIVIDES and type.prim.is_signed:
+        return call(prelude.vector_divide(op, type), a, b)
+    if op is BinaryOp.LSHR:
+        return _as_unsigned(prelude, type, lambda bits: infix(cast(bits, a), ">>", cast(bits, b)))
+    if op in _WRAPS and type.prim.is_signed:
+        sign = SIGNS[op]
+        return _as_unsigned(prelude, type, lambda bits: infix(cast(bits, a), sign, cast(bits, b)))
+    return infix(a, SIGNS[op], b)
+
+
+def compare(prelude: Prelude, op: CompareOp, type: ValueType, a: Code, b: Code) -> Code:
+    mask = prelude.vector(mask_type(type.lanes, type.prim.size))
+    return cast(mask, infix(a, COMPARE_SIGNS[op], b))
+
+
+def convert(prelude: Prelude, type: ValueType, x: Code) -> Code:
+    return Code(f"__builtin_convertvector({x.text}, {prelude.vector(type)})")
+
+
+def ramp(prelude: Prelude, type: ValueType, base: Code) -> Code:
+    steps = ", ".join(str(lane) for lane in range(type.lanes))
+    offsets = Code(f"({prelude.vector(type)}){{{steps}}}")
+    return binary(prelude, BinaryOp.ADD, type, call(prelude.splat(type), base), offsets)
+
+
+def shuffle(a: Code, b: Code, positions: tuple[int, ...]) -> Code:
+    listed = ", ".join(str(position) for position in positions)
+    return Code(f"__builtin_shufflevector({a.text}, {b.text}, {listed})")
+
+
+def fold(prelude: Prelude, op: BinaryOp, type: ValueType, x: Code) -> Code:
+    """Combine all lanes, high half with low half, until one is left."""
+    steps, half = [], type.lanes // 2
+    while half:
+        rotated = tuple((lane + half) % type.lanes for lane in range(type.lanes))
+        upper = shuffle(Code("x"), Code("x"), rotated)
+        steps.append(f"x = {binary(prelude, op, type, Code('x'), upper).text};")
+        half //= 2
+    return call(prelude.fold(op.value, type, steps), x)
+
+
+def lane(x: Code, position: int) -> Code:
+    return Code(f"{x.at(Level.POSTFIX)}[{position}]")
+
+
+def _as_unsigned(prelude: Prelude, type: ValueType, build: _Builder) -> Code:
+    """Compute on the unsigned type, where overflow wraps, and return to `type`."""
+    bits = prelude.vector(ValueType(_unsigned(type.prim), type.lanes))
+    return cast(prelude.vector(type), build(bits))
+
+
+def _unsigned(prim: Prim) -> Prim:
+    return unsigned(prim) if prim.is_signed else prim

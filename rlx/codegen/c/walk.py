@@ -1,0 +1,244 @@
+"""What a kernel's body mentions: variables read, buffers used, variables that are indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.codegen.loops.nodes import (
+    Address,
+    Assign,
+    Atomic,
+    Binary,
+    BinaryOp,
+    Bitcast,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    External,
+    Fail,
+    Fma,
+    Fold,
+    For,
+    If,
+    Invoke,
+    Kernel,
+    Lane,
+    Let,
+    Load,
+    Local,
+    Pause,
+    Prim,
+    Ramp,
+    Select,
+    Shuffle,
+    Splat,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+
+_INDEX_OPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.MAX)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the operands of an expression."""
+    match expr:
+        case Const() | Var():
+            return ()
+        case Load(_, index, _):
+            return (index,)
+        case Unary(_, x) | Fold(_, x) | Ramp(x, _):
+            return (x,)
+        case Cast(x, _) | Bitcast(x, _) | Splat(x, _) | Lane(x, _):
+            return (x,)
+        case Binary(_, a, b) | Compare(_, a, b) | Shuffle(a, b, _):
+            return (a, b)
+        case Select(a, b, c) | Fma(a, b, c):
+            return (a, b, c)
+        case Call(_, args):
+            return args
+
+
+def subexpressions(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for child in children(expr):
+        yield from subexpressions(child)
+
+
+def statements(block: Block) -> Iterator[Stmt]:
+    """Yield every statement, outer ones first."""
+    for statement in block:
+        yield statement
+        for inner in blocks(statement):
+            yield from statements(inner)
+
+
+def blocks(statement: Stmt) -> tuple[Block, ...]:
+    match statement:
+        case For(body=body) | While(_, body):
+            return (body,)
+        case If(_, then, orelse):
+            return (then, orelse)
+        case _:
+            return ()
+
+
+def operands(statement: Stmt) -> tuple[Expr | Address, ...]:
+    """Return the expressions that a statement itself evaluates, without its blocks."""
+    match statement:
+        case Let(_, value) | Declare(_, value) | Assign(_, value):
+            return (value,)
+        case Local() | Pause() | Comment():
+            return ()
+        case Store(_, index, value, _):
+            return (index, value)
+        case For(_, start, stop):
+            return (start, stop)
+        case While(condition, _) | If(condition, _, _):
+            return (condition,)
+        case Fail(_, position):
+            return (position,)
+        case External(_, args, _):
+            return args
+        case Invoke(_, addresses, scalars, bounds, _):
+            return (*addresses, *scalars, *(bounds or ()))
+        case Atomic(_, _, index, value, _):
+            return (index,) if value is None else (index, value)
+
+
+def expressions(statement: Stmt) -> Iterator[Expr]:
+    """Yield every expression node that a statement itself evaluates."""
+    for operand in operands(statement):
+        yield from subexpressions(operand.index if isinstance(operand, Address) else operand)
+
+
+def live_statements(kernel: Kernel) -> set[int]:
+    """Return the ids of the `Let`s and `Declare`s whose variable something reads."""
+    everything = list(statements(kernel.body))
+    dead: set[int] = set()
+    while True:
+        read = {
+            e.name
+            for s in everything
+            if id(s) not in dead
+            for e in expressions(s)
+            if isinstance(e, Var)
+        }
+        found = {id(s) for s in everything if isinstance(s, Let) and s.var.name not in read}
+        if found <= dead:
+            return {id(s) for s in everything} - dead
+        dead |= found
+
+
+def used_names(kernel: Kernel, live: set[int]) -> set[str]:
+    """Return the variables read and buffers touched by the live statements."""
+    names: set[str] = set()
+    for statement in statements(kernel.body):
+        if id(statement) not in live:
+            continue
+        match statement:
+            case Store(buffer=buffer) | Atomic(buffer=buffer):
+                names.add(buffer.name)
+        names.update(a.buffer.name for a in operands(statement) if isinstance(a, Address))
+        for expression in expressions(statement):
+            match expression:
+                case Var(name, _):
+                    names.add(name)
+                case Load(buffer, _, _):
+                    names.add(buffer.name)
+        if isinstance(statement, For):
+            names.update(var.name for var, _ in statement.accumulators)
+    return names
+
+
+def bound_names(kernel: Kernel) -> set[str]:
+    """Return every name that the kernel binds: arguments, scalars, variables, scratch."""
+    names = {buffer.name for buffer in kernel.buffers} | {s.name for s in kernel.scalars}
+    for statement in statements(kernel.body):
+        match statement:
+            case Let(var, _) | Declare(var, _) | For(var=var):
+                names.add(var.name)
+            case Local(buffer):
+                names.add(buffer.name)
+            case External(result=Var(name, _)) | Atomic(result=Var(name, _)):
+                names.add(name)
+    return names
+
+
+def index_variables(kernel: Kernel) -> set[str]:
+    """Return the i64 variables whose arithmetic cannot overflow because it is an index.
+
+    An index that overflowed would lie outside its buffer, so sums and products in an index or
+    loop bound print plainly; so do those over loop variables and extents. Other i64 arithmetic
+    is tensor data and wraps.
+    """
+    names = {scalar.name for scalar in kernel.scalars if scalar.type.prim is Prim.I64}
+    everything = list(statements(kernel.body))
+    for statement in everything:
+        if isinstance(statement, For):
+            names.add(statement.var.name)
+            names |= _index_leaves(statement.start) | _index_leaves(statement.stop)
+        for position in _index_positions(statement):
+            names |= _index_leaves(position)
+    for statement in reversed(everything):
+        match statement:
+            case Let(var, value) | Declare(var, value) | Assign(var, value) if var.name in names:
+                names |= _index_leaves(value)
+    return names | _derived(everything, names)
+
+
+def is_index(expr: Expr, names: set[str]) -> bool:
+    """True if `expr` is built from literals and index variables alone."""
+    match expr:
+        case Const():
+            return True
+        case Var(name, _):
+            return name in names
+        case Unary(_, x):
+            return is_index(x, names)
+        case Binary(_, a, b):
+            return is_index(a, names) and is_index(b, names)
+        case Select(_, a, b):
+            return is_index(a, names) and is_index(b, names)
+        case _:
+            return False
+
+
+def _derived(everything: list[Stmt], names: set[str]) -> set[str]:
+    known = set(names)
+    for statement in everything:
+        match statement:
+            case Let(var, value) if var.type.prim is Prim.I64 and is_index(value, known):
+                known.add(var.name)
+    return known
+
+
+def _index_positions(statement: Stmt) -> Iterator[Expr]:
+    match statement:
+        case Store(index=index) | Atomic(index=index):
+            yield index
+    for operand in operands(statement):
+        if isinstance(operand, Address):
+            yield operand.index
+    for expression in expressions(statement):
+        if isinstance(expression, Load):
+            yield expression.index
+
+
+def _index_leaves(expr: Expr) -> set[str]:
+    match expr:
+        case Var(name, _):
+            return {name}
+        case Binary(op, a, b) if op in _INDEX_OPS:
+            return _index_leaves(a) | _index_leaves(b)
+        case Select(_, a, b):
+            return _index_leaves(a) | _index_leaves(b)
+        case _:
+            return set()
