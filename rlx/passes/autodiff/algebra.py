@@ -1,0 +1,104 @@
+"""The few tensor manipulations that derivative rules share: zeros, broadcasting, adjoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Extent, Shape, normalize_axis, product
+from rlx.ir.types import TensorType
+
+
+def full(graph: Graph, type: TensorType, value: float) -> Value:
+    """Return `type` filled with `value`: one scalar constant, broadcast where it is read."""
+    return expand_to(graph.constant(value, type.dtype), type.shape)
+
+
+def zeros(graph: Graph, type: TensorType) -> Value:
+    return full(graph, type, 0)
+
+
+def expand_to(x: Value, shape: Shape) -> Value:
+    """Broadcast `x` to `shape`; nothing where it has that shape already."""
+    return x if x.shape == shape else _one(ops.expand(x, shape=shape))
+
+
+def reshape_to(x: Value, shape: Shape) -> Value:
+    """Reshape `x` to `shape`; nothing where it has that shape already."""
+    return x if x.shape == shape else _one(ops.reshape(x, shape=shape))
+
+
+def unbroadcast(z: Value, shape: Shape) -> Value:
+    """Sum `z` over the axes along which `shape` was broadcast: the transpose of `expand_to`.
+
+    One reduction whatever the number of axes; a reshape (a view) only where the result has
+    axes of extent 1 behind dropped ones.
+    """
+    if z.shape == shape:
+        return z
+    lead = max(z.rank - len(shape), 0)
+    stretched = [
+        lead + axis
+        for axis, extent in enumerate(shape[max(len(shape) - z.rank, 0) :])
+        if extent == 1 and z.shape[lead + axis] != 1
+    ]
+    axes = (*range(lead), *stretched)
+    if axes:
+        z = ops.reduce_sum(z, axes=axes, keepdims=lead == 0)
+    return reshape_to(z, shape)
+
+
+def keepdims_shape(shape: Shape, axes: Sequence[int]) -> Shape:
+    """Return `shape` with extent 1 on `axes`."""
+    folded = {normalize_axis(axis, len(shape)) for axis in axes}
+    return tuple(1 if axis in folded else extent for axis, extent in enumerate(shape))
+
+
+def restore_axes(z: Value, shape: Shape, axes: Sequence[int]) -> Value:
+    """Give a reduction's result back its folded `axes` as extent 1, so that it broadcasts.
+
+    Nothing where it broadcasts as it is: the folded axes lead.
+    """
+    folded = {normalize_axis(axis, len(shape)) for axis in axes}
+    if folded == set(range(len(folded))) and z.shape == shape[len(folded) :]:
+        return z
+    return reshape_to(z, keepdims_shape(shape, axes))
+
+
+def conjugate(z: Value) -> Value:
+    return _one(ops.conj(z)) if z.dtype.is_complex else z
+
+
+def swap_last(z: Value) -> Value:
+    """Transpose the last two axes: a view that matmul absorbs."""
+    *batch, row, column = range(z.rank)
+    return _one(ops.transpose(z, perm=(*batch, column, row)))
+
+
+def adjoint(z: Value) -> Value:
+    """Return the conjugate transpose over the last two axes."""
+    return conjugate(swap_last(z))
+
+
+def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
+    positions = [normalize_axis(axis, len(perm)) for axis in perm]
+    return tuple(positions.index(axis) for axis in range(len(perm)))
+
+
+def divide_by_count(z: Value, x: Value, axes: Sequence[int]) -> Value:
+    """Divide by the number of elements of `x` along `axes`, which may be symbolic."""
+    count = extent_product(x.shape, axes)
+    if isinstance(count, int):
+        return z * (1.0 / count) if count else z
+    ones = full(x.graph, x.type, 1)
+    return z / ops.reduce_sum(ones, axes=tuple(axes), keepdims=True)
+
+
+def extent_product(shape: Shape, axes: Sequence[int]) -> Extent:
+    return product(shape[axis] for axis in axes)
+
+
+def _one(value: Value) -> Value:
+    """Pin the type of an op call, which is `Any`."""
+    return value

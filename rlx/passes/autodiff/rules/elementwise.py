@@ -1,0 +1,216 @@
+"""Derivatives of elementwise ops; the conventions at kinks are the specification's.
+
+Where a partial is infinite at a guarded point, the guard sits inside the expression too, so
+that its own derivative never multiplies zero by infinity.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.passes.autodiff.algebra import expand_to, unbroadcast, zeros
+from rlx.passes.autodiff.registry import (
+    Derivatives,
+    Pullback,
+    Pushforward,
+    derivative,
+    differential,
+    jvp,
+    linear,
+    vjp,
+    zero,
+)
+
+_LN_2 = math.log(2.0)
+_TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+def _relu_map(v: Value, y: Value, x: Value) -> Value:
+    return ops.where(x > 0.0, v, 0.0)
+
+
+def _sqrt_partial(y: Value, x: Value) -> Value:
+    """Zero where `sqrt(x) > 0` is false: norms have a derivative at the origin."""
+    regular = ops.ne(y, 0.0) if x.dtype.is_complex else y > 0.0
+    return ops.where(regular, 0.5 / ops.where(regular, y, 1.0), 0.0)
+
+
+def _rsqrt_partial(y: Value, x: Value) -> Value:
+    safe = ops.where(x > 0.0, y, 0.0)
+    return -0.5 * safe * safe * safe
+
+
+# Sign and rounding
+differential(ops.neg, lambda v, y, x: -v)
+derivative(ops.abs, lambda y, x: ops.sign(x))
+differential(ops.round, lambda v, y, x: v)  # straight through, for quantization-aware training
+zero(ops.sign, ops.floor, ops.ceil, ops.trunc, because="piecewise constant")
+
+# Powers, exponentials and logarithms
+derivative(ops.square, lambda y, x: 2.0 * x)
+derivative(ops.reciprocal, lambda y, x: -(y * y))
+derivative(ops.sqrt, _sqrt_partial)
+derivative(ops.rsqrt, _rsqrt_partial)
+derivative(ops.exp, lambda y, x: y)
+derivative(ops.exp2, lambda y, x: _LN_2 * y)
+derivative(ops.expm1, lambda y, x: y + 1.0)
+differential(ops.log, lambda v, y, x: v / x)
+differential(ops.log1p, lambda v, y, x: v / (1.0 + x))
+differential(ops.log2, lambda v, y, x: v / (_LN_2 * x))
+
+# Trigonometric and hyperbolic functions
+derivative(ops.sin, lambda y, x: ops.cos(x))
+derivative(ops.cos, lambda y, x: -ops.sin(x))
+derivative(ops.tan, lambda y, x: 1.0 + y * y)
+derivative(ops.asin, lambda y, x: ops.rsqrt((1.0 - x) * (1.0 + x)))
+derivative(ops.acos, lambda y, x: -ops.rsqrt((1.0 - x) * (1.0 + x)))
+differential(ops.atan, lambda v, y, x: v / (1.0 + x * x))
+derivative(ops.sinh, lambda y, x: ops.cosh(x))
+derivative(ops.cosh, lambda y, x: ops.sinh(x))
+derivative(ops.tanh, lambda y, x: 1.0 - y * y)
+derivative(ops.asinh, lambda y, x: ops.rsqrt(x * x + 1.0))
+derivative(ops.acosh, lambda y, x: ops.rsqrt((x - 1.0) * (x + 1.0)))
+differential(ops.atanh, lambda v, y, x: v / ((1.0 - x) * (1.0 + x)))
+derivative(ops.erf, lambda y, x: _TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
+
+# Activations. Those that are formulas get a partial of their own where it is shorter.
+differential(ops.relu, _relu_map)
+derivative(ops.sigmoid, lambda y, x: y * (1.0 - y))
+derivative(ops.softplus, lambda y, x: ops.sigmoid(x))
+derivative(ops.log_sigmoid, lambda y, x: ops.sigmoid(-x))
+
+
+def _silu_partial(y: Value, x: Value) -> Value:
+    gate = ops.sigmoid(x)
+    return gate * (1.0 + x * (1.0 - gate))
+
+
+def _gelu_partial(y: Value, x: Value) -> Value:
+    density = (0.5 * _SQRT_2_OVER_PI) * ops.exp(-0.5 * (x * x))
+    distribution = 0.5 * (1.0 + ops.erf(math.sqrt(0.5) * x))
+    return distribution + x * density
+
+
+def _gelu_approx_partial(y: Value, x: Value) -> Value:
+    cube = 0.044715 * (x * x)
+    t = ops.tanh(_SQRT_2_OVER_PI * x * (1.0 + cube))
+    slope = _SQRT_2_OVER_PI * (1.0 + 3.0 * cube)
+    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
+
+
+derivative(ops.silu, _silu_partial)
+derivative(ops.gelu, _gelu_partial)
+derivative(ops.gelu_approx, _gelu_approx_partial)
+
+
+# Arithmetic
+
+
+def _pow_base(v: Value, y: Value, a: Value, b: Value) -> Value:
+    """`b * a^(b-1)`, and 0 rather than 0 * inf for `0^0`."""
+    at_zero = ops.logical_and(ops.eq(a, 0.0), ops.eq(b, 0.0))
+    return v * (b * ops.pow(a, ops.where(at_zero, 1.0, b) - 1.0))
+
+
+def _pow_exponent(v: Value, y: Value, a: Value, b: Value) -> Value:
+    return v * (y * ops.log(ops.where(ops.eq(a, 0.0), 1.0, a)))
+
+
+def _larger_takes(v: Value, large: Value, small: Value) -> Value:
+    """Ties split evenly; a NaN takes nothing."""
+    return ops.where(large > small, v, ops.where(ops.eq(large, small), 0.5 * v, 0.0))
+
+
+differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
+differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
+derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
+differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v * y) / b)
+differential(ops.pow, _pow_base, _pow_exponent)
+differential(ops.mod, lambda v, y, a, b: v, lambda v, y, a, b: -(v * ops.floor(a / b)))
+differential(
+    ops.atan2,
+    lambda v, y, a, b: v * b / (a * a + b * b),
+    lambda v, y, a, b: -(v * a) / (a * a + b * b),
+)
+differential(
+    ops.maximum,
+    lambda v, y, a, b: _larger_takes(v, a, b),
+    lambda v, y, a, b: _larger_takes(v, b, a),
+)
+differential(
+    ops.minimum,
+    lambda v, y, a, b: _larger_takes(v, b, a),
+    lambda v, y, a, b: _larger_takes(v, a, b),
+)
+
+# Selection, comparison, conversion
+differential(
+    ops.where,
+    None,
+    lambda v, y, c, a, b: ops.where(c, v, 0.0),
+    lambda v, y, c, a, b: ops.where(c, 0.0, v),
+)
+
+
+@jvp(ops.where)
+def where_jvp(at: Pushforward, condition: Value, a: Value, b: Value) -> Derivatives:
+    """One selection of both tangents, not a sum of two selections."""
+    _, t_a, t_b = at.tangents
+    if t_a is None and t_b is None:
+        return None
+    moved = ops.where(condition, 0.0 if t_a is None else t_a, 0.0 if t_b is None else t_b)
+    return expand_to(moved, at.result.shape)
+
+
+def cast_transpose(at: Pullback, x: Value, *, to: DType, rounding: str) -> Derivatives:
+    """Between real and complex the pairing counts the real part twice."""
+    g = at.cotangent
+    if x.dtype.is_complex and not to.is_complex:
+        return 0.5 * ops.cast(g, to=x.dtype)
+    if to.is_complex and not x.dtype.is_complex:
+        return ops.cast(2.0 * ops.real(g), to=x.dtype) if x.dtype.is_float else None
+    return ops.cast(g, to=x.dtype) if x.dtype.is_differentiable else None
+
+
+linear(ops.cast, cast_transpose)
+zero(ops.stop_gradient, because="what it is for")
+zero(ops.eq, ops.ne, ops.lt, ops.le, ops.gt, ops.ge, because="the result is a bool")
+zero(ops.logical_not, ops.logical_and, ops.logical_or, ops.logical_xor, because="bools only")
+zero(ops.is_nan, ops.is_finite, because="the result is a bool")
+
+
+# Complex numbers
+
+
+def complex_transpose(at: Pullback, re: Value, im: Value) -> Derivatives:
+    g = at.cotangent
+    return (
+        unbroadcast(2.0 * ops.real(g), re.shape) if at.wanted[0] else None,
+        unbroadcast(2.0 * ops.imag(g), im.shape) if at.wanted[1] else None,
+    )
+
+
+def imag_transpose(at: Pullback, z: Value) -> Derivatives:
+    half: Value = 0.5 * at.cotangent
+    return ops.complex(zeros(at.graph, half.type.with_shape(())), half)
+
+
+@jvp(ops.complex_norm_sq)
+def complex_norm_sq_jvp(at: Pushforward, z: Value) -> Derivatives:
+    return 2.0 * ops.real(ops.conj(z) * at.tangent)
+
+
+@vjp(ops.complex_norm_sq)
+def complex_norm_sq_vjp(at: Pullback, z: Value) -> Derivatives:
+    """The transposed tangent rule would conjugate twice and halve what it doubled."""
+    return ops.cast(at.cotangent, to=z.dtype) * z
+
+
+linear(ops.conj, lambda at, z: ops.conj(at.cotangent))
+linear(ops.real, lambda at, z: 0.5 * ops.cast(at.cotangent, to=z.dtype))
+linear(ops.imag, imag_transpose)
+linear(ops.complex, complex_transpose)
