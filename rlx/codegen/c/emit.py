@@ -120,12 +120,13 @@ class ModuleEmitter:
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
     ) -> None:
         """Print what comes before the body: unused arguments, the header, the status."""
-        for argument in (*kernel.buffers, *kernel.scalars):
-            needed = is_entry and can_fail(kernel) and argument is kernel.buffers[0]
-            if argument.name not in used and not needed:
-                emitter.line(f"(void){variable_name(argument.name)};")
+        arguments = [argument.name for argument in (*kernel.buffers, *kernel.scalars)]
+        holds_header = is_entry and can_fail(kernel)
+        for name in arguments[1:] if holds_header else arguments:
+            if name not in used:
+                emitter.line(f"(void){variable_name(name)};")
         names = _extra_names(kernel)
-        if is_entry and can_fail(kernel):
+        if holds_header:
             arena = variable_name(kernel.buffers[0].name)
             emitter.line(f"int64_t *const {names['fault']} = (int64_t *){arena};")
         invokes = (s for s in statements(kernel.body) if isinstance(s, Invoke))

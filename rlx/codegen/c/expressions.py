@@ -294,8 +294,7 @@ class ExpressionEmitter:
             case Compare(relation, a, b):
                 return self._compare(relation, a, b, size)
             case Cast(x, _):
-                zero = Const(0, ValueType(x.type.prim, lanes))
-                return self._compare(_NE, x, zero, size)
+                return self._compare(_NE, x, Const(0, ValueType(x.type.prim, lanes)), size)
             case Select(condition, a, b):
                 type = mask_type(lanes, size)
                 function = prelude.select(type, type)
@@ -312,9 +311,7 @@ class ExpressionEmitter:
             return vectors.compare(self.prelude, relation, a.type, self.code(a), self.code(b))
         type = mask_type(a.type.lanes, size)
         # A true lane is -1, which orders below 0: compare with the sides exchanged.
-        return vectors.compare(
-            self.prelude, relation, type, self.mask(b, size), self.mask(a, size)
-        )
+        return vectors.compare(self.prelude, relation, type, self.mask(b, size), self.mask(a, size))
 
 
 _NE = CompareOp.NE

@@ -40,8 +40,8 @@ def _lift_var(var: Var, lanes: int) -> Var:
 
 def _lift(expr: Expr, lanes: int) -> Expr:
     match expr:
-        case Const(value, type):
-            return Const(value, ValueType(type.prim, lanes))
+        case Const():
+            return Const(expr.value, ValueType(expr.type.prim, lanes))
         case Var():
             return _lift_var(expr, lanes)
         case Unary(op, x):

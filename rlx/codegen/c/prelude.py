@@ -107,9 +107,7 @@ class Prelude:
         """The bits of a scalar as another type of the same size."""
         type = scalar_type(target)
         body = [f"{type} y;", "memcpy(&y, &x, sizeof y);", "return y;"]
-        return self._define(
-            f"bits_{source}_as_{target}", type, f"{scalar_type(source)} x", body
-        )
+        return self._define(f"bits_{source}_as_{target}", type, f"{scalar_type(source)} x", body)
 
     def pause(self) -> str:
         body = [

@@ -237,7 +237,8 @@ class StatementEmitter:
         self.line("}")
 
     def _atomic(self, statement: Atomic) -> None:
-        place = f"&{variable_name(statement.buffer.name)}[{self.expressions.index(statement.index).text}]"
+        index = self.expressions.index(statement.index).text
+        place = f"&{variable_name(statement.buffer.name)}[{index}]"
         value = "" if statement.value is None else self.expressions.text(statement.value)
         match statement.op:
             case AtomicOp.LOAD:
