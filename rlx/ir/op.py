@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from rlx.errors import GraphError, InternalError
+from rlx.errors import GraphError, InternalError, RlxError
 from rlx.ir.attributes import conform, exact
 from rlx.ir.types import TensorType
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 _EMBEDDED = (int, float, complex, np.ndarray, np.generic)
 """Operands that become constants of the graph of the other operands."""
+
+
+INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What type inference may raise when it meets attribute values that nobody meant."""
 
 
 class Trait(enum.Enum):

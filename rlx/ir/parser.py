@@ -19,14 +19,12 @@ from rlx.errors import RlxError, Source
 from rlx.ir.attribute_parser import AttributeParser
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lexer import Token, TokenStream
-from rlx.ir.op import OPS, Attrs, OpDef, make_attrs
+from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, make_attrs
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 
 DEEPEST = 16
 """How deep sub-graphs and tuples may nest in a text."""
-INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What an op's type inference may raise for attribute values that no builder would make."""
 
 
 def parse_graph(text: str, *, file: str = "<text>", raw: bytes | memoryview = b"") -> Graph:

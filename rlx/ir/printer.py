@@ -45,10 +45,10 @@ def format_graph(graph: Graph, *, full: bool = True, sources: bool = False) -> s
     return style.graph(graph)
 
 
-def format_node(node: Node) -> str:
-    """Return one node in the short form, for messages."""
+def format_node(node: Node, *, indent: str = "") -> str:
+    """Return one node in the short form, for messages; `indent` precedes its further lines."""
     style = Style(full=False, sources=False, long_literal=elided_literal)
-    return style.node(node, "")
+    return style.node(node, indent)
 
 
 def hex_literal(literal: Literal) -> str:

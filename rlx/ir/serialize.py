@@ -1,0 +1,114 @@
+"""Graph files: a line of facts, the text form of the graph, then raw constants.
+
+    rlx-graph 1 <bytes of text> <bytes of data> <SHA-256 of text and data>
+    graph @mlp {
+      ...
+      %4: f32[784, 10] = constant raw 0
+    ...
+
+The text form is that of `rlx.ir.printer` with source lines; long literals refer to the data
+by offset. Data starts, and every constant in it lies, at a multiple of 64 bytes; equal
+constants are stored once. Nothing in a file is executed, and any damage is a FormatError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from rlx.errors import FormatError
+from rlx.ir.graph import Graph
+from rlx.ir.literal import Literal
+from rlx.ir.parser import parse_graph
+from rlx.ir.printer import Style
+
+VERSION = 1
+_ALIGNMENT = 64
+_FIRST_LINE = re.compile(rb"rlx-graph (\d{1,9}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
+_LONGEST_FIRST_LINE = 128
+
+
+def save(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write `graph` with its constants to `path`; a reader never sees half a file."""
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    partial.write_bytes(dumps(graph))
+    partial.replace(target)
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """Read the graph that `save` wrote to `path`."""
+    return _parse_file(Path(path).read_bytes(), str(path))
+
+
+def dumps(graph: Graph) -> bytes:
+    """Return the content of the file for `graph`."""
+    data = _Data()
+    text = Style(full=True, sources=True, long_literal=data.place).graph(graph).encode()
+    blob = bytes(data.content)
+    digest = hashlib.sha256(text + blob).hexdigest()
+    first = f"rlx-graph {VERSION} {len(text)} {len(blob)} {digest}\n".encode()
+    return _padded(first + text) + blob
+
+
+def loads(content: bytes) -> Graph:
+    """Return the graph of a file's content; constants are views of `content`."""
+    return _parse_file(content, "<bytes>")
+
+
+def fingerprint(graph: Graph) -> str:
+    """Return a hash of everything but source lines: constants and bodies included."""
+    style = Style(full=True, sources=False, long_literal=lambda literal: literal.digest.hex())
+    return hashlib.sha256(style.graph(graph).encode()).hexdigest()
+
+
+class _Data:
+    """The constants of a file, in the order in which the printer meets them."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self._offsets: dict[Literal, int] = {}
+
+    def place(self, literal: Literal) -> str:
+        if literal not in self._offsets:
+            self.content += bytes(-len(self.content) % _ALIGNMENT)
+            self._offsets[literal] = len(self.content)
+            self.content += literal.array.tobytes()
+        return f"raw {self._offsets[literal]}"
+
+
+def _padded(text: bytes) -> bytes:
+    return text + b"\n" * (-len(text) % _ALIGNMENT)
+
+
+def _parse_file(content: bytes, file: str) -> Graph:
+    match = _FIRST_LINE.match(content[:_LONGEST_FIRST_LINE])
+    if match is None:
+        raise FormatError(f"{file}: not an rlx graph file")
+    version, text_bytes, data_bytes = (int(match.group(i)) for i in (1, 2, 3))
+    if version != VERSION:
+        raise FormatError(
+            f"{file}: format version {version}; this rlx reads version {VERSION}",
+            remedy="save the graph again with this version of rlx",
+        )
+    start = match.end()
+    data_start = start + text_bytes + -(start + text_bytes) % _ALIGNMENT
+    if len(content) != data_start + data_bytes:
+        raise FormatError(
+            f"{file}: {len(content)} bytes long; its first line announces {data_start + data_bytes}"
+        )
+    text, data = content[start : start + text_bytes], memoryview(content)[data_start:]
+    digest = hashlib.sha256(text)
+    digest.update(data)
+    if digest.hexdigest().encode() != match.group(4):
+        raise FormatError(f"{file}: damaged: the checksum does not match the content")
+    return parse_graph(_decoded(text, file), file=file, raw=data)
+
+
+def _decoded(text: bytes, file: str) -> str:
+    try:
+        return text.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{file}: the text is not ASCII: {error}") from error

@@ -1,0 +1,170 @@
+"""Check that a graph is well formed; collect every fault and show it in place.
+
+    %1: f32[784, 10] = param "w"
+    %2: f32[128, 11] = matmul %0, %1
+    ^ declared f32[128, 11], inferred f32[128, 10]
+
+`errors_of` lists the faults, `verify` raises one GraphError that shows them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlx.errors import GraphError, RlxError
+from rlx.ir.attributes import conform, parts
+from rlx.ir.graph import Graph, Node, Value, check_arity
+from rlx.ir.op import INFERENCE_FAULTS, OPS
+from rlx.ir.printer import format_node, symbols_in
+from rlx.ir.shape import Symbol
+
+_CONTEXT = 2
+"""Nodes shown before and after a faulty one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a graph, and at which node (None: with the graph as a whole)."""
+
+    graph: Graph
+    node: Node | None
+    message: str
+
+
+def verify(graph: Graph, *, after: str | None = None) -> None:
+    """Raise a GraphError that shows every fault of `graph`; `after` names the last pass."""
+    faults = errors_of(graph)
+    if not faults:
+        return
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    when = "" if after is None else f" after {after}"
+    shown = "\n\n".join(_show(fault, graph) for fault in faults)
+    source = next((f.node.source for f in faults if f.node is not None and f.node.source), None)
+    raise GraphError(f"graph {graph.name!r} has {count}{when}\n{shown}", source=source)
+
+
+def errors_of(graph: Graph) -> list[Fault]:
+    """Return every fault of `graph` and of its sub-graphs, in order."""
+    return [*_symbol_faults(graph), *_graph_faults(graph)]
+
+
+def _graph_faults(graph: Graph) -> Iterator[Fault]:
+    leaves: dict[str, Node] = {}
+    for position, node in enumerate(graph.nodes):
+        for message in _node_faults(graph, node, position):
+            yield Fault(graph, node, message)
+        if node.op.name in ("input", "param"):
+            name = node.attribute("name")
+            if name in leaves:
+                yield Fault(graph, node, f"%{leaves[name].index} is also named {name!r}")
+            leaves.setdefault(name, node)
+        for value in node.attrs.as_dict().values():
+            for body in parts(value):
+                if isinstance(body, Graph):
+                    yield from _graph_faults(body)
+    yield from _output_faults(graph, leaves)
+
+
+def _node_faults(graph: Graph, node: Node, position: int) -> Iterator[str]:
+    if node.index != position:
+        yield f"has index {node.index} at position {position}"
+    if OPS.get(node.op.name) is not node.op:
+        yield f"{node.op.name} is not a declared op"
+    operand_faults = [
+        f"operand {number} ({operand.label}) {fault}"
+        for number, operand in enumerate(node.operands)
+        for fault in _value_faults(graph, operand, before=node)
+    ]
+    yield from operand_faults
+    yield from _result_faults(graph, node)
+    if not operand_faults:
+        yield from _type_faults(node)
+
+
+def _value_faults(graph: Graph, value: Value, *, before: Node | None = None) -> Iterator[str]:
+    node = value.node
+    if value.graph is not graph:
+        yield f"belongs to graph {value.graph.name!r}"
+    elif not (node.index < len(graph.nodes) and graph.nodes[node.index] is node):
+        yield "is not in the graph"
+    elif value not in node.results:
+        yield f"is not a result of %{node.index}"
+    elif before is not None and node.index >= before.index:
+        yield "is not computed before it is used"
+
+
+def _result_faults(graph: Graph, node: Node) -> Iterator[str]:
+    for position, result in enumerate(node.results):
+        if result.node is not node or result.index != position or result.graph is not graph:
+            yield f"result {position} does not point back to its node"
+
+
+def _type_faults(node: Node) -> Iterator[str]:
+    """Check operand count and attributes, then infer the result types again."""
+    try:
+        check_arity(node.op, len(node.operands))
+        for attribute in dataclasses.fields(node.attrs):
+            conform(attribute.name, attribute.type, getattr(node.attrs, attribute.name))
+        inferred = node.op.infer_types(tuple(operand.type for operand in node.operands), node.attrs)
+    except RlxError as error:
+        yield error.message
+    except INFERENCE_FAULTS as error:
+        yield f"type inference failed with {type(error).__name__}: {error}"
+    else:
+        declared = tuple(result.type for result in node.results)
+        if declared != inferred:
+            yield f"declared {_listed(declared)}, inferred {_listed(inferred)}"
+
+
+def _listed(types: tuple[object, ...]) -> str:
+    return ", ".join(map(str, types)) or "no results"
+
+
+def _output_faults(graph: Graph, leaves: dict[str, Node]) -> Iterator[Fault]:
+    for position, output in enumerate(graph.outputs):
+        for fault in _value_faults(graph, output):
+            yield Fault(graph, None, f"output {position} ({output.label}) {fault}")
+    replaced: dict[int, str] = {}
+    for name, position in graph.donations.items():
+        message = _donation_fault(graph, leaves.get(name), position)
+        if message is None and position in replaced:
+            message = f"already replaces {replaced[position]!r}"
+        if message is not None:
+            yield Fault(graph, None, f"output {position}, donated to {name!r}, {message}")
+        replaced[position] = name
+
+
+def _donation_fault(graph: Graph, leaf: Node | None, position: int) -> str | None:
+    if leaf is None:
+        return "has no such input or param to replace"
+    if not 0 <= position < len(graph.outputs):
+        return "does not exist"
+    output = graph.outputs[position]
+    if output.type != leaf.result.type:
+        return f"has type {output.type}, not {leaf.result.type}"
+    return None
+
+
+def _symbol_faults(graph: Graph) -> Iterator[Fault]:
+    known: dict[str, Symbol] = {}
+    for symbol in symbols_in(graph):
+        first = known.setdefault(symbol.name, symbol)
+        if first != symbol:
+            bounds = f"{first.min}..{first.max} and {symbol.min}..{symbol.max}"
+            yield Fault(graph, None, f"symbol {symbol.name} has two bounds: {bounds}")
+
+
+def _show(fault: Fault, root: Graph) -> str:
+    """Print the graph around a fault, with a mark under the faulty node."""
+    if fault.node is None:
+        return f"  graph @{fault.graph.name}\n  ^ {fault.message}"
+    nodes = fault.graph.nodes
+    center = next(i for i, node in enumerate(nodes) if node is fault.node)
+    lines = [] if fault.graph is root else [f"  in graph @{fault.graph.name}"]
+    for node in nodes[max(0, center - _CONTEXT) : center + _CONTEXT + 1]:
+        lines.append(f"  {format_node(node, indent='  ')}")
+        if node is fault.node:
+            lines.append(f"  ^ {fault.message}")
+    return "\n".join(lines)
