@@ -92,7 +92,7 @@ def divide_by_count(z: Value, x: Value, axes: Sequence[int]) -> Value:
     if isinstance(count, int):
         return z * (1.0 / count) if count else z
     ones = full(x.graph, x.type, 1)
-    return z / ops.reduce_sum(ones, axes=tuple(axes), keepdims=True)
+    return z / _one(ops.reduce_sum(ones, axes=tuple(axes), keepdims=True))
 
 
 def extent_product(shape: Shape, axes: Sequence[int]) -> Extent:

@@ -7,18 +7,20 @@ its dead nodes, wherever a node matches the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.op import Attrs, OpDef
 from rlx.ir.types import TensorType
 
 Mask: TypeAlias = tuple[bool, ...]
 Sparse: TypeAlias = tuple[Value | None, ...]
 """Derivatives by position; `None` is zero."""
+Derivatives: TypeAlias = Value | Sequence[Value | None] | None
+"""What a rule gives: one derivative per operand (or result), a single one, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,6 @@ def ancestors(outputs: Iterable[Value]) -> set[Value]:
     return found
 
 
-def formula_of(definition: OpDef) -> Callable[..., Any] | None:
-    """Return the op as a function of values and keyword attributes, if it has such a form."""
-    if definition.decompose is None and definition.has(Trait.FUSED):
-        return _inline_body
-    return definition.decompose
-
-
 def derivative_type(type: TensorType) -> TensorType | None:
     """Return the type of a cotangent or tangent of `type`; `None` where there is none.
 
@@ -133,7 +128,7 @@ def place(values: Iterable[Value | None], mask: Mask) -> Sparse:
     return tuple(next(remaining) if has else None for has in mask)
 
 
-def spread(derivatives: Value | None | Sequence[Value | None], count: int) -> Sparse:
+def spread(derivatives: Derivatives, count: int) -> Sparse:
     """Return what a rule gave as `count` derivatives; missing trailing ones are zero."""
     if derivatives is None or isinstance(derivatives, Value):
         derivatives = (derivatives,)
@@ -146,7 +141,3 @@ def _declare(graph: Graph, prefix: str, types: Sequence[TensorType]) -> tuple[Va
 
 def _derivative_dtype(type: TensorType) -> DType:
     return DType.F32 if type.dtype is DType.I8 else type.dtype
-
-
-def _inline_body(*operands: Value, body: Graph, **_: object) -> tuple[Value, ...]:
-    return operands[0].graph.inline(body, operands)

@@ -17,16 +17,14 @@ values and `sum 2*Re(conj(g)*t)` over complex ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef, Registry
 from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
-
-Derivatives: TypeAlias = Value | None | Sequence[Value | None]
-"""One derivative per operand (or result); a single one for ops with one; `None` is zero."""
+from rlx.passes.autodiff.derived import Derivatives as Derivatives
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from typing import Literal
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
-from rlx.passes.autodiff.derived import present
 from rlx.passes.autodiff.errors import (
     MissingGradientError,
     NonDifferentiableError,
@@ -71,16 +70,18 @@ def differentiate(
     copy, image = copied.graph, copied.image
     loss = image[graph.outputs[0]]
     seed = fresh_name(copy, "d_output")
-    inputs = [image[target] for target in targets]
-    cotangents = vjp_in_graph(copy, [loss], inputs, [copy.input(seed, loss.shape, loss.dtype)])
+    reached = [image[target] for target in targets if target in image]
+    seeds = [copy.input(seed, loss.shape, loss.dtype)]
+    found = dict(zip(reached, vjp_in_graph(copy, [loss], reached, seeds), strict=True))
+    cotangents = [found.get(image[target]) if target in image else None for target in targets]
     if missing == STRICT:
         _require_all(targets, cotangents)
     gradients = [
-        zeros(copy, input.type) if cotangent is None else cotangent
-        for input, cotangent in zip(inputs, cotangents, strict=True)
+        zeros(copy, target.type) if cotangent is None else cotangent
+        for target, cotangent in zip(targets, cotangents, strict=True)
     ]
     set_outputs_like(graph, copy, image, *gradients)
-    return Gradient(copy, seed, present(gradients), image)
+    return Gradient(copy, seed, tuple(gradients), image)
 
 
 def find_value(graph: Graph, target: Value | str) -> Value:

@@ -28,7 +28,6 @@ from rlx.passes.autodiff.derived import (
     Sparse,
     ancestors,
     derivative_type,
-    formula_of,
     place,
     present,
     spread,
@@ -152,7 +151,7 @@ def _derive(node: Node, derivation: Derivation, request: Request, mode: str) -> 
 @functools.lru_cache(maxsize=4096)
 def _derived_pullback(request: Request) -> Derived | None:
     """By the formula, or by transposing the linear graph that the tangent rule builds."""
-    formula, rule = formula_of(request.op), jvp.get(request.op)
+    formula, rule = request.op.decompose, jvp.get(request.op)
     scratch = Scratch.open(request, "vjp")
     graph, operands, attributes = scratch.graph, scratch.operands, request.attrs.as_dict()
     cotangents = scratch.derivatives("cotangent", request.results, request.flowing)
@@ -173,7 +172,7 @@ def _derived_pullback(request: Request) -> Derived | None:
 @functools.lru_cache(maxsize=4096)
 def _derived_pushforward(request: Request) -> Derived | None:
     """By the formula, or by transposing the pullback as a function of its cotangent."""
-    formula, rule = formula_of(request.op), vjp.get(request.op)
+    formula, rule = request.op.decompose, vjp.get(request.op)
     scratch = Scratch.open(request, "jvp")
     graph, operands, attributes = scratch.graph, scratch.operands, request.attrs.as_dict()
     tangents = scratch.derivatives("tangent", request.operands, request.active)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.ir.shape import Shape, normalize_axis, upper
+from rlx.ir.shape import Extent, Shape, normalize_axis, upper
 from rlx.passes.autodiff.algebra import (
     divide_by_count,
     expand_to,
     extent_product,
-    full,
     reshape_to,
     restore_axes,
 )
@@ -93,13 +92,13 @@ def _shifted(x: Value, distance: int) -> Value:
     return _padded(kept, distance, 0)
 
 
-def _padded(x: Value, before: int, after: Shape | int) -> Value:
+def _padded(x: Value, before: int, after: Extent) -> Value:
     none = (0,) * (x.rank - 1)
     padded: Value = ops.pad(x, low=(*none, before), high=(*none, after), value=1)
     return padded
 
 
-def _narrow_last(x: Value, length: object) -> Value:
+def _narrow_last(x: Value, length: Extent) -> Value:
     narrowed: Value = ops.narrow(x, axis=-1, start=0, length=length)
     return narrowed
 
