@@ -129,8 +129,7 @@ def _docstring(definition: OpDef) -> list[str]:
     line = f'        """{summary}"""'
     if len(line) <= WIDTH:
         return [line]
-    lines = textwrap.wrap(f'"""{summary}', WIDTH - 8)
-    return [f"        {text}" for text in [*lines, '"""']]
+    return [f"        {text}" for text in textwrap.wrap(line.strip(), WIDTH - 8)]
 
 
 def _operand_parameters(definition: OpDef) -> list[str]:

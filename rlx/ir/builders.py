@@ -333,7 +333,7 @@ class Builders:
         return self._one(OPS["sigmoid"], (x,))
 
     def sign(self, x: Operand) -> Value:
-        """-1, 0 or 1 with the sign of `x`; a NaN stays NaN."""
+        """-1, 0 or 1; a NaN stays NaN."""
         return self._one(OPS["sign"], (x,))
 
     def silu(self, x: Operand) -> Value:
@@ -390,7 +390,8 @@ class Builders:
         return results
 
     def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: tuple[int | Dim, ...]) -> Value:
-        """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis."""
+        """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per
+        axis."""
         return self._one(OPS["dynamic_slice"], (x, starts), sizes=sizes)
 
     def dynamic_update_slice(self, x: Operand, update: Operand, starts: Operand) -> Value:
@@ -471,7 +472,8 @@ class Builders:
         return self._one(OPS["softmax_cross_entropy_backward"], (logits, labels, d_loss))
 
     def softmax_cross_entropy_with_logits(self, logits: Operand, labels: Operand) -> Value:
-        """`logsumexp(logits[i]) - logits[i, labels[i]]` for logits `[..., C]` and labels `[...]`."""
+        """`logsumexp(logits[i]) - logits[i, labels[i]]` for logits `[..., C]` and labels
+        `[...]`."""
         return self._one(OPS["softmax_cross_entropy_with_logits"], (logits, labels))
 
     def layer_norm(
