@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -154,7 +156,10 @@ Operand: TypeAlias = E | bool | int | float
 
 
 def const(value: Number, prim: Prim, lanes: int = 1) -> E:
-    """Return a literal of a machine type."""
+    """Return a literal of a machine type; an f32 is rounded here, once, for all printers."""
+    if prim is Prim.F32:
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
     return E(Const(value, ValueType(prim, lanes)))
 
 

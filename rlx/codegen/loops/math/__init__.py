@@ -1,0 +1,28 @@
+"""The math library: pure functions of the loop language, branch-free, with stated bounds.
+
+`build_function("exp", Prim.F32)` returns a `Function`; `MATH_FUNCTIONS` lists them with their
+bounds in ulp. They lean on `Fma`: a target without the instruction pays a library call for each
+(same bits, an order of magnitude slower), so emitters should ask for it where the CPU has it.
+"""
+
+from rlx.codegen.loops.math import (
+    error_function,
+    exponential,
+    inverse_trigonometry,
+    logarithm,
+    power,
+    trigonometry,
+)
+from rlx.codegen.loops.math.define import MATH_FUNCTIONS, MathFunction, build_function
+
+__all__ = [
+    "MATH_FUNCTIONS",
+    "MathFunction",
+    "build_function",
+    "error_function",
+    "exponential",
+    "inverse_trigonometry",
+    "logarithm",
+    "power",
+    "trigonometry",
+]

@@ -1,0 +1,187 @@
+"""How a math function is declared, and the pieces that several share.
+
+    @math_function(f32=1.0, f64=1.0)
+    def exp(m: FunctionBuilder, x: E) -> E:
+        "e**x."
+        ...
+
+makes `build_function("exp", Prim.F32)`. The numbers are the stated bounds in ulp: the one table
+that documentation and tests read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from rlx.codegen.loops.expr import E, Operand, const, fma, select
+from rlx.codegen.loops.math.coefficients import Coefficients
+from rlx.codegen.loops.nodes import Function, Let, Prim, UnaryOp, ValueType, Var
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """What the algorithms must know of an IEEE binary format."""
+
+    integer: Prim
+    mantissa: int
+    """Stored significand bits."""
+    bias: int
+
+    @property
+    def magic(self) -> float:
+        """Adding it rounds to an integer, which then stands in the low bits."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def one_bits(self) -> int:
+        return self.bias << self.mantissa
+
+    @property
+    def sign_bit(self) -> int:
+        """The sign bit as a signed integer."""
+        return -(1 << (self.mantissa + (8 if self.integer is Prim.I32 else 11)))
+
+    @property
+    def least_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    def bits(self, value: float) -> int:
+        """The bits of a positive `value` as an integer."""
+        form = ("<f", "<i") if self.integer is Prim.I32 else ("<d", "<q")
+        return int(struct.unpack(form[1], struct.pack(form[0], value))[0])
+
+
+_FORMATS = {
+    Prim.F32: FloatFormat(Prim.I32, 23, 127),
+    Prim.F64: FloatFormat(Prim.I64, 52, 1023),
+}
+
+
+class FunctionBuilder:
+    """Collects the lets of one function of `prim`."""
+
+    def __init__(self, prim: Prim) -> None:
+        self.prim = prim
+        self.lets: list[Let] = []
+        self._names: dict[str, int] = {}
+
+    @property
+    def format(self) -> FloatFormat:
+        return _FORMATS[self.prim]
+
+    def parameter(self, name: str, prim: Prim) -> Var:
+        return Var(self._fresh(name), ValueType(prim))
+
+    def let(self, name: str, value: E) -> E:
+        """Name a value."""
+        var = Var(self._fresh(name), value.type)
+        self.lets.append(Let(var, value.node))
+        return E(var)
+
+    def constant(self, value: float) -> E:
+        return const(value, self.prim)
+
+    def choose(self, f32: float, f64: float) -> float:
+        """The figure for this format."""
+        return f32 if self.prim is Prim.F32 else f64
+
+    def bits(self, x: E) -> E:
+        return x.bitcast(self.format.integer)
+
+    def polynomial(self, x: E, table: Coefficients, *leading: float) -> E:
+        """Horner's scheme: `leading` coefficients, then those of the table, lowest first."""
+        coefficients = (*leading, *table[self.prim])
+        result = self.constant(coefficients[-1])
+        for coefficient in reversed(coefficients[:-1]):
+            result = fma(result, x, coefficient)
+        return self.let("polynomial", result)
+
+    def split(self, value: float, low: float) -> tuple[float, float]:
+        """A constant given as an f64 and what that lacks, as two numbers of this format."""
+        if self.prim is Prim.F64:
+            return value, low
+        high = struct.unpack("<f", struct.pack("<f", value))[0]
+        return high, value - high
+
+    def with_sign_of(self, magnitude: E, x: E) -> E:
+        """A nonnegative `magnitude` with the sign bit of x."""
+        sign = self.bits(x) & self.format.sign_bit
+        return (self.bits(magnitude) | sign).bitcast(self.prim)
+
+    def exact_sum(self, a: Operand, b: E) -> tuple[E, E]:
+        """`a + b` rounded, and the rounding error, exactly (Knuth)."""
+        total = self.let("total", a + b)
+        other = self.let("other", total - a)
+        return total, self.let("rest", (a - (total - other)) + (b - other))
+
+    def exact_product(self, a: E, b: E) -> tuple[E, E]:
+        """`a * b` rounded, and the rounding error, exactly."""
+        product = self.let("product", a * b)
+        return product, self.let("rest", fma(a, b, -product))
+
+    def _fresh(self, name: str) -> str:
+        count = self._names.get(name, 0) + 1
+        self._names[name] = count
+        return name if count == 1 else f"{name}_{count}"
+
+
+def square_root(x: E) -> E:
+    return x.unary(UnaryOp.SQRT)
+
+
+def is_tiny(m: FunctionBuilder, magnitude: E) -> E:
+    """True where x**2 is lost beside 1, subnormal numbers and zero included."""
+    return magnitude < 2.0 ** -(m.format.mantissa // 2 + 2)
+
+
+def keep_tiny(m: FunctionBuilder, x: E, result: E) -> E:
+    """x itself where an odd function f(x) = x + O(x**2) cannot be told from x."""
+    return select(abs(x) < 2.0 ** -(m.format.mantissa + 3), x, result)
+
+
+Build = Callable[..., E]
+
+
+@dataclass(frozen=True, slots=True)
+class MathFunction:
+    """A declared function: how to build it, and its bounds in ulp."""
+
+    name: str
+    build: Build
+    bounds: dict[Prim, float]
+    doc: str
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.build).parameters)[1:]
+
+
+MATH_FUNCTIONS: dict[str, MathFunction] = {}
+
+
+def math_function(*, f32: float, f64: float) -> Callable[[Build], Build]:
+    """Declare a function of f32 and f64 with its bounds in ulp."""
+
+    def declare(build: Build) -> Build:
+        bounds = {Prim.F32: f32, Prim.F64: f64}
+        name = build.__name__.rstrip("_")
+        doc = inspect.getdoc(build) or ""
+        MATH_FUNCTIONS[name] = MathFunction(name, build, bounds, doc)
+        return build
+
+    return declare
+
+
+@cache
+def build_function(name: str, prim: Prim) -> Function:
+    """Return the math function `name` for f32 or f64."""
+    declared = MATH_FUNCTIONS[name]
+    builder = FunctionBuilder(prim)
+    params = tuple(builder.parameter(each, prim) for each in declared.parameters)
+    result = declared.build(builder, *(E(param) for param in params))
+    doc = f"{declared.doc} Error below {declared.bounds[prim]:g} ulp."
+    return Function(f"{name}_{prim}", params, tuple(builder.lets), result.node, doc)
