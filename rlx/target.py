@@ -22,6 +22,7 @@ class Target:
     """One machine. Sizes are in bytes; `features` are LLVM's names, such as `avx512f`."""
 
     architecture: str
+    vendor: str
     cpu: str
     features: frozenset[str]
     cores: int
@@ -52,11 +53,13 @@ class Target:
 @functools.cache
 def detect_target() -> Target:
     """Return this machine's target."""
-    cpu, features = _host_cpu()
+    fields = _first_cpu()
+    flags = fields.get("flags", fields.get("Features", "")).split()
     return Target(
         architecture=platform.machine(),
-        cpu=cpu,
-        features=features,
+        vendor=fields.get("vendor_id", "unknown"),
+        cpu=fields.get("model name", "unknown"),
+        features=frozenset(_llvm_spelling(flag) for flag in flags),
         cores=_usable_cores(),
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
@@ -64,14 +67,8 @@ def detect_target() -> Target:
     )
 
 
-def _host_cpu() -> tuple[str, frozenset[str]]:
-    """Return the model name and features; both are empty where /proc does not tell."""
-    fields = _first_cpu()
-    flags = fields.get("flags", fields.get("Features", "")).split()
-    return fields.get("model name", "unknown"), frozenset(_llvm_spelling(flag) for flag in flags)
-
-
 def _first_cpu() -> dict[str, str]:
+    """Return what /proc says of the first CPU; nothing where there is no /proc."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

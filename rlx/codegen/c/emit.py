@@ -9,6 +9,7 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -45,8 +46,12 @@ class UnitView:
     kernels: tuple[str, ...]
 
 
-def emit_module(module: Module) -> str:
-    """Return the C source of `module`. External symbols keep their logical names."""
+def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> str:
+    """Return the C source of `module`.
+
+    `symbols` gives external functions the name that the linker knows, where it differs from the
+    one that kernels call (`cblas_sgemm` may be `scipy_cblas_sgemm` in the library).
+    """
     emitter = ModuleEmitter()
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
@@ -54,7 +59,7 @@ def emit_module(module: Module) -> str:
         name=module.name,
         statuses=tuple(emitter.prelude.statuses),
         types=tuple(emitter.prelude.types),
-        externals=tuple(external_prototypes((*module.kernels, *module.entries))),
+        externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols or {})),
         entries=tuple(f"{emitter.signature(entry, is_entry=True)};" for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
@@ -120,7 +125,7 @@ class ModuleEmitter:
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
     ) -> None:
         """Print what comes before the body: unused arguments, the header, the status."""
-        arguments = [argument.name for argument in (*kernel.buffers, *kernel.scalars)]
+        arguments = [b.name for b in kernel.buffers] + [s.name for s in kernel.scalars]
         holds_header = is_entry and can_fail(kernel)
         for name in arguments[1:] if holds_header else arguments:
             if name not in used:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.c.walk import statements
@@ -15,12 +15,17 @@ def external_symbols(kernels: Sequence[Kernel]) -> list[str]:
     return sorted(_signatures(kernels))
 
 
-def external_prototypes(kernels: Sequence[Kernel]) -> list[str]:
+def external_prototypes(kernels: Sequence[Kernel], symbols: Mapping[str, str]) -> list[str]:
     """Return one prototype per external function, sorted by name."""
     return [
-        f"extern {result} {symbol}({', '.join(params) or 'void'});"
-        for symbol, (result, params) in sorted(_signatures(kernels).items())
+        f"extern {result} {name}({', '.join(params) or 'void'}){_label(name, symbols)};"
+        for name, (result, params) in sorted(_signatures(kernels).items())
     ]
+
+
+def _label(name: str, symbols: Mapping[str, str]) -> str:
+    linked = symbols.get(name, name)
+    return "" if linked == name else f' __asm__("{linked}")'
 
 
 def _signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...]]]:

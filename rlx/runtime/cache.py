@@ -1,0 +1,115 @@
+"""A content-addressed cache of files that take long to make.
+
+The key is a digest of everything that the content depends on. An entry is written to a private
+file and renamed into place, so that readers see all of it or nothing, however many processes
+write and whenever they are killed. Each entry carries its own digest beside it: a damaged one
+is made again. The directory is `RLX_CACHE_DIR`, else `$XDG_CACHE_HOME/rlx`, else `~/.cache/rlx`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_DEFAULT_LIMIT = 2 * 1024**3
+_SEAL = ".sha256"
+
+
+def cache_directory() -> Path:
+    """Return the directory of this environment; it need not exist."""
+    named = os.environ.get("RLX_CACHE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rlx"
+
+
+def content_key(*parts: str) -> str:
+    """Return the digest of `parts`; it tells ("ab", "c") from ("a", "bc")."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Files by key. `limit` bounds the bytes kept; the least recently used go first."""
+
+    directory: Path
+    limit: int = _DEFAULT_LIMIT
+
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+        """Return the file of `key`, calling `make(path)` to write it where there is none."""
+        place = self.directory / key[:2] / f"{key}{suffix}"
+        if _is_intact(place):
+            with contextlib.suppress(OSError):
+                os.utime(place)  # recently used; a read-only cache still serves
+            return place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".making-") as private:
+            made = Path(private) / place.name
+            make(made)
+            _publish(made, place)
+        self.trim(keep=place)
+        return place
+
+    def trim(self, *, keep: Path | None = None) -> None:
+        """Delete the least recently used entries until the rest fits the limit."""
+        entries = sorted(_entries(self.directory), key=lambda entry: entry[1].st_mtime)
+        total = sum(status.st_size for _, status in entries)
+        for path, status in entries:
+            if total <= self.limit:
+                return
+            if path != keep:
+                _remove(path)
+                total -= status.st_size
+
+
+def _publish(made: Path, place: Path) -> None:
+    """Rename an entry into place, its seal first: a lone seal is harmless.
+
+    Two makers of one key may differ in bytes (a linker's build id). Whoever comes second can
+    leave a seal that does not fit for an instant; a reader in that instant makes the entry again.
+    """
+    seal = _seal_of(made)
+    seal.write_text(_digest(made))
+    seal.replace(_seal_of(place))
+    made.replace(place)
+
+
+def _is_intact(place: Path) -> bool:
+    try:
+        return _seal_of(place).read_text() == _digest(place)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _seal_of(place: Path) -> Path:
+    return place.with_name(place.name + _SEAL)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _entries(directory: Path) -> list[tuple[Path, os.stat_result]]:
+    found = []
+    for path in directory.glob("??/*"):
+        if path.suffix != _SEAL and path.is_file():
+            with contextlib.suppress(OSError):  # another process may have just removed it
+                found.append((path, path.stat()))
+    return found
+
+
+def _remove(path: Path) -> None:
+    for victim in (path, _seal_of(path)):
+        with contextlib.suppress(OSError):
+            victim.unlink()

@@ -1,0 +1,71 @@
+"""Shared libraries and native function pointers, through cffi's ABI mode.
+
+The only file that touches cffi. Calls through the returned functions release the GIL.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import cffi
+
+from rlx.errors import ToolchainError
+
+ffi: Any = cffi.FFI()
+Pointer: TypeAlias = Any
+"""A cffi pointer; cffi has no static types for its values."""
+
+
+@functools.cache
+def function_type(declaration: str) -> Any:
+    """Return the cffi type of a function pointer such as `int (*)(uint8_t *, int64_t)`."""
+    return ffi.typeof(declaration)
+
+
+def function_at(address: int, declaration: str) -> Callable[..., Any]:
+    """Return the native function at `address` as a Python callable."""
+    function: Callable[..., Any] = ffi.cast(function_type(declaration), address)
+    return function
+
+
+def pointer_to(address: int, type: str = "uint8_t *") -> Pointer:
+    """Return `address` as a pointer argument."""
+    return ffi.cast(type, address)
+
+
+class SharedLibrary:
+    """An open shared library; `symbols_for_all` offers its symbols to libraries opened later."""
+
+    def __init__(self, path: Path, *, symbols_for_all: bool = False) -> None:
+        scope = ffi.RTLD_GLOBAL if symbols_for_all else ffi.RTLD_LOCAL
+        self.path = path
+        self._ffi: Any = cffi.FFI()  # holds the declarations of this library's symbols alone
+        try:
+            self._library: Any = self._ffi.dlopen(str(path), ffi.RTLD_NOW | scope)
+        except OSError as error:
+            raise ToolchainError(f"cannot load {path}: {error}") from error
+
+    def address(self, symbol: str) -> int:
+        """Return the address of a function, or raise ToolchainError."""
+        found = self.find(symbol)
+        if found is None:
+            raise ToolchainError(f"{self.path} has no symbol {symbol}")
+        return found
+
+    def find(self, symbol: str) -> int | None:
+        """Return the address of a function, or None."""
+        self._ffi.cdef(f"void {symbol}(void);")
+        try:
+            function = self._ffi.addressof(self._library, symbol)
+        except AttributeError:
+            return None
+        return int(self._ffi.cast("intptr_t", function))
+
+
+def call_for_text(address: int) -> str:
+    """Call a `const char *(void)` function and return its text."""
+    text: bytes = ffi.string(function_at(address, "char *(*)(void)")())
+    return text.decode()
