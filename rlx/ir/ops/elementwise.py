@@ -51,7 +51,7 @@ def compare(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
 # Sign and rounding
 neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR)
 abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL)
-sign = unary("sign", "-1, 0 or 1 with the sign of `x`; a NaN stays NaN.", _REAL)
+sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL)
 round = unary("round", "Nearest integer, halves to even; integers unchanged.", _REAL)
 floor = unary("floor", "Largest integer not above `x`; integers unchanged.", _REAL)
 ceil = unary("ceil", "Smallest integer not below `x`; integers unchanged.", _REAL)
@@ -149,8 +149,6 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     nearest even. To bool means `x != 0`. c64 keeps its real part in f32 and f64 and converts
     to nothing else but bool.
     """
-    if not isinstance(to, DType):
-        raise DTypeError(f"to is {to!r}; it must be a DType", remedy="write DType('f32')")
     if rounding not in ("trunc", "away"):
         raise DTypeError(f"rounding is {rounding!r}; it must be 'trunc' or 'away'")
     if x.dtype.is_complex and to not in (DType.F32, DType.F64, DType.BOOL, DType.C64):

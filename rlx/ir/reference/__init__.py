@@ -1,0 +1,31 @@
+"""The NumPy meaning of every op: the oracle of all backends, and the constant folder."""
+
+from rlx.ir.reference import (
+    attention,
+    elementwise,
+    indexing,
+    linalg,
+    linalg_packed,
+    loss,
+    norm,
+    reduction,
+    shape,
+)
+from rlx.ir.reference.interpreter import evaluate, evaluate_body, fold
+from rlx.ir.reference.registry import reference
+
+__all__ = [
+    "attention",
+    "elementwise",
+    "evaluate",
+    "evaluate_body",
+    "fold",
+    "indexing",
+    "linalg",
+    "linalg_packed",
+    "loss",
+    "norm",
+    "reduction",
+    "reference",
+    "shape",
+]

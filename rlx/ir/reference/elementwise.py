@@ -1,0 +1,122 @@
+"""Elementwise ops in NumPy: one line each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.op import OpDef
+from rlx.ir.reference.cast import cast
+from rlx.ir.reference.registry import Array, reference
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _of_floats(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return `function` for floats and the identity for integers."""
+    return lambda x: function(x) if np.issubdtype(x.dtype, np.floating) else x
+
+
+def _sigmoid(x: Array) -> Array:
+    decayed = np.exp(-np.abs(x))
+    return np.where(x < 0, decayed, np.ones_like(x)) / (1 + decayed)
+
+
+def _sqrt(x: Array) -> Array:
+    # The branch cut belongs to the upper half plane, also for an imaginary part of -0.
+    return np.sqrt(x + x.dtype.type(0)) if np.iscomplexobj(x) else np.sqrt(x)
+
+
+def _div(a: Array, b: Array) -> Array:
+    if not np.issubdtype(a.dtype, np.integer):
+        return np.divide(a, b)
+    divisor = np.where(b == 0, b.dtype.type(1), b)
+    quotient = np.floor_divide(a, divisor)
+    remainder = a - quotient * divisor
+    quotient = quotient + ((remainder != 0) & ((a < 0) != (divisor < 0))).astype(a.dtype)
+    return np.where(b == 0, a.dtype.type(0), quotient)
+
+
+def _pow(a: Array, b: Array) -> Array:
+    return np.power(a, np.maximum(b, 0) if np.issubdtype(b.dtype, np.integer) else b)
+
+
+_FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
+    ops.neg: np.negative,
+    ops.abs: np.abs,
+    ops.sign: np.sign,
+    ops.round: _of_floats(np.rint),
+    ops.floor: _of_floats(np.floor),
+    ops.ceil: _of_floats(np.ceil),
+    ops.trunc: _of_floats(np.trunc),
+    ops.square: np.square,
+    ops.reciprocal: np.reciprocal,
+    ops.sqrt: _sqrt,
+    ops.rsqrt: lambda x: 1 / np.sqrt(x),
+    ops.exp: np.exp,
+    ops.exp2: np.exp2,
+    ops.expm1: np.expm1,
+    ops.log: np.log,
+    ops.log1p: np.log1p,
+    ops.log2: np.log2,
+    ops.sin: np.sin,
+    ops.cos: np.cos,
+    ops.tan: np.tan,
+    ops.asin: np.arcsin,
+    ops.acos: np.arccos,
+    ops.atan: np.arctan,
+    ops.sinh: np.sinh,
+    ops.cosh: np.cosh,
+    ops.tanh: np.tanh,
+    ops.asinh: np.arcsinh,
+    ops.acosh: np.arccosh,
+    ops.atanh: np.arctanh,
+    ops.erf: lambda x: np.asarray(_erf(x.astype(np.float64))).astype(x.dtype),
+    ops.relu: lambda x: np.maximum(x, x.dtype.type(0)),
+    ops.sigmoid: _sigmoid,
+    ops.logical_not: np.logical_not,
+    ops.is_nan: np.isnan,
+    ops.is_finite: np.isfinite,
+    ops.add: np.add,
+    ops.sub: np.subtract,
+    ops.mul: np.multiply,
+    ops.div: _div,
+    ops.pow: _pow,
+    ops.mod: np.mod,
+    ops.atan2: np.arctan2,
+    ops.maximum: np.maximum,
+    ops.minimum: np.minimum,
+    ops.logical_and: np.logical_and,
+    ops.logical_or: np.logical_or,
+    ops.logical_xor: np.logical_xor,
+    ops.eq: np.equal,
+    ops.ne: np.not_equal,
+    ops.lt: np.less,
+    ops.le: np.less_equal,
+    ops.gt: np.greater,
+    ops.ge: np.greater_equal,
+    ops.complex_norm_sq: lambda z: np.square(z.real) + np.square(z.imag),
+    ops.conj: np.conj,
+    ops.real: np.real,
+    ops.imag: np.imag,
+}
+for _definition, _function in _FUNCTIONS.items():
+    reference.register(_definition, _function)
+
+reference.exact(ops.cast)(cast)
+reference.absent(ops.stop_gradient, because="a view: the interpreter returns the operand")
+
+
+@reference.exact(ops.where)
+def where(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition != 0, a, b)
+
+
+@reference(ops.complex)
+def complex_from_parts(re: Array, im: Array) -> Array:
+    result = np.empty(np.broadcast_shapes(re.shape, im.shape), np.complex64)
+    result.real, result.imag = re, im  # `re + 1j * im` would turn an infinity into NaN
+    return result

@@ -1,0 +1,77 @@
+"""Run-time indexing in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.errors import IndexOutOfRangeError
+from rlx.ir import ops
+from rlx.ir.reference.registry import Array, reference
+
+
+def decoded(indices: Array, extent: int, what: str) -> Array:
+    """Return i64 indices; IndexOutOfRangeError names the first outside [0, extent) or NaN."""
+    values = np.trunc(indices) if np.issubdtype(indices.dtype, np.floating) else indices
+    bad = ~((values >= 0) & (values < extent))  # not `<` and `>=`, which NaN would pass
+    if bad.any():
+        position = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise IndexOutOfRangeError(
+            f"{what} at position {position} is {indices[position]}; it must lie in [0, {extent})"
+        )
+    return values.astype(np.int64)
+
+
+@reference.exact(ops.gather)
+def gather(table: Array, indices: Array, *, axis: int) -> Array:
+    rows = decoded(indices, table.shape[axis], "index")
+    return np.take(table, rows, axis=axis)
+
+
+@reference(ops.gather_backward)
+def gather_backward(dy: Array, indices: Array, *, axis: int, size: int) -> Array:
+    position = axis % (dy.ndim - indices.ndim + 1)
+    rows = decoded(indices, size, "index").reshape(-1)
+    before = dy.shape[:position]
+    after = dy.shape[position + indices.ndim :]
+    slices = np.moveaxis(dy.reshape(*before, rows.size, *after), position, 0)
+    result = np.zeros((size, *before, *after), dy.dtype)
+    np.add.at(result, rows, slices)
+    return np.moveaxis(result, 0, position)
+
+
+@reference(ops.scatter_add)
+def scatter_add(updates: Array, indices: Array, *, size: int) -> Array:
+    rows = decoded(indices, size, "index")
+    result = np.zeros((size, *updates.shape[indices.ndim :]), updates.dtype)
+    np.add.at(result, rows, updates)
+    return result
+
+
+@reference.exact(ops.topk)
+def topk(x: Array, *, k: int) -> tuple[Array, Array]:
+    """Sort backwards twice: a stable ascending sort of the reversed row, read from its end."""
+    last = x.shape[-1] - 1
+    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind != "i" else x
+    ascending = np.argsort(keys[..., ::-1], axis=-1, kind="stable")
+    indices = (last - ascending[..., ::-1])[..., :k].astype(np.int64)
+    return np.take_along_axis(x, indices, axis=-1), indices
+
+
+@reference.exact(ops.dynamic_slice)
+def dynamic_slice(x: Array, starts: Array, *, sizes: tuple[int, ...]) -> Array:
+    return x[_block(x, starts, sizes)]
+
+
+@reference.exact(ops.dynamic_update_slice)
+def dynamic_update_slice(x: Array, update: Array, starts: Array) -> Array:
+    result = x.copy()
+    result[_block(x, starts, update.shape)] = update
+    return result
+
+
+def _block(x: Array, starts: Array, sizes: tuple[int, ...]) -> tuple[slice, ...]:
+    clamped = [
+        min(max(int(start), 0), extent - size)
+        for start, extent, size in zip(starts, x.shape, sizes, strict=True)
+    ]
+    return tuple(slice(start, start + size) for start, size in zip(clamped, sizes, strict=True))

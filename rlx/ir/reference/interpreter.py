@@ -1,0 +1,104 @@
+"""Evaluation of whole graphs and of single nodes with NumPy.
+
+Symbolic extents are bound from the feeds' shapes first; every node then runs at concrete
+extents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import InputError, RlxError
+from rlx.ir.dtype import as_dtype
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Attrs
+from rlx.ir.reference.binding import bind_extents
+from rlx.ir.reference.registry import Array, apply_op
+from rlx.ir.shape import Dim
+from rlx.ir.shape import evaluate as evaluate_extent
+from rlx.ir.types import TensorType
+
+
+def evaluate(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs of `graph` for `feeds`: an array for every input and param by name."""
+    leaves = (*graph.inputs, *graph.params)
+    arrays = _checked(graph, leaves, feeds)
+    shapes = {str(leaf.node.name): array.shape for leaf, array in zip(leaves, arrays, strict=True)}
+    binding = bind_extents({str(leaf.node.name): leaf.shape for leaf in leaves}, shapes)
+    return _evaluate(graph, dict(zip(leaves, arrays, strict=True)), binding)
+
+
+def evaluate_body(
+    body: Graph, arrays: Sequence[Array], binding: Mapping[str, int] | None = None
+) -> list[Array]:
+    """Return the outputs of a sub-graph, its inputs bound to `arrays` in order."""
+    return _evaluate(body, dict(zip(body.inputs, arrays, strict=True)), binding or {})
+
+
+def fold(node: Node, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Return the results of one node with static attributes for the operands `arrays`."""
+    return _apply(node, arrays, {})
+
+
+def _evaluate(graph: Graph, values: dict[Value, Array], binding: Mapping[str, int]) -> list[Array]:
+    for node in graph.nodes:
+        if node.results[0] not in values:
+            results = _apply(node, [values[operand] for operand in node.operands], binding)
+            values.update(zip(node.results, results, strict=True))
+    return [values[output] for output in graph.outputs]
+
+
+def _apply(node: Node, arrays: Sequence[Array], binding: Mapping[str, int]) -> tuple[Array, ...]:
+    if node.op.name == "constant":
+        return (node.attribute("value").array,)
+    try:
+        return apply_op(node.op, arrays, _bound_attrs(node.attrs, binding))
+    except RlxError as error:
+        if error.source is None:
+            raise error.located(node.op.name, node.source) from None
+        raise
+
+
+def _bound_attrs(attrs: Attrs, binding: Mapping[str, int]) -> Attrs:
+    if not binding:
+        return attrs
+    bound = {name: _bound(value, binding) for name, value in attrs.as_dict().items()}
+    return dataclasses.replace(attrs, **bound)
+
+
+def _bound(value: Any, binding: Mapping[str, int]) -> Any:
+    if isinstance(value, Dim):
+        return evaluate_extent(value, binding)
+    if isinstance(value, tuple):
+        return tuple(_bound(item, binding) for item in value)
+    if isinstance(value, TensorType):
+        return value.with_shape(_bound(value.shape, binding))
+    return value
+
+
+def _checked(graph: Graph, leaves: Sequence[Value], feeds: Mapping[str, Array]) -> list[Array]:
+    """Return the feeds in the order of `leaves`, their names and dtypes checked."""
+    names = [str(leaf.node.name) for leaf in leaves]
+    missing = [name for name in names if name not in feeds]
+    unknown = [name for name in feeds if name not in names]
+    if missing or unknown:
+        faults = [
+            f"{what}: {', '.join(given)}"
+            for what, given in (("missing", missing), ("unknown", unknown))
+            if given
+        ]
+        raise InputError(
+            f"graph {graph.name!r} takes {', '.join(names) or 'no arrays'}; " + "; ".join(faults)
+        )
+    arrays = [np.asarray(feeds[name]) for name in names]
+    for name, leaf, array in zip(names, leaves, arrays, strict=True):
+        if array.dtype != leaf.dtype.numpy:
+            raise InputError(
+                f"{name!r} has dtype {array.dtype}; it must be {leaf.dtype}",
+                remedy=f"convert it with .astype({as_dtype(leaf.dtype).numpy.name!r})",
+            )
+    return arrays

@@ -1,0 +1,82 @@
+"""Reductions, running sums and softmax in NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.reference.registry import Array, reference
+
+
+@reference(ops.reduce_sum)
+def reduce_sum(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.sum(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
+
+
+@reference(ops.reduce_mean)
+def reduce_mean(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
+    folded = _axes(x, axes)
+    count = math.prod(x.shape[axis] for axis in folded)
+    return np.sum(x, axis=folded, keepdims=keepdims, dtype=x.dtype) / x.dtype.type(count)
+
+
+@reference(ops.reduce_prod)
+def reduce_prod(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.prod(x, axis=_axes(x, axes), keepdims=keepdims, dtype=x.dtype)
+
+
+@reference(ops.reduce_max)
+def reduce_max(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.max(x, axis=_axes(x, axes), keepdims=keepdims, initial=_bounds(x)[0])
+
+
+@reference(ops.reduce_min)
+def reduce_min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.min(x, axis=_axes(x, axes), keepdims=keepdims, initial=_bounds(x)[1])
+
+
+@reference(ops.argmax)
+def argmax(x: Array, *, axis: int, keepdims: bool) -> Array:
+    return np.argmax(x, axis=axis, keepdims=keepdims).astype(np.int64)
+
+
+@reference(ops.argmin)
+def argmin(x: Array, *, axis: int, keepdims: bool) -> Array:
+    return np.argmin(x, axis=axis, keepdims=keepdims).astype(np.int64)
+
+
+@reference(ops.cumsum)
+def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    forward = np.moveaxis(x, axis, 0)[:: -1 if reverse else 1]
+    if exclusive:
+        forward = np.concatenate([np.zeros_like(forward[:1]), forward[:-1]])
+    running = np.cumsum(forward, axis=0, dtype=x.dtype)[:: -1 if reverse else 1]
+    return np.moveaxis(running, 0, axis)
+
+
+@reference(ops.softmax)
+def softmax(x: Array, *, axis: int) -> Array:
+    weights = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return weights / np.sum(weights, axis=axis, keepdims=True)
+
+
+@reference(ops.log_softmax)
+def log_softmax(x: Array, *, axis: int) -> Array:
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def _axes(x: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple({axis % x.ndim for axis in axes})
+
+
+def _bounds(x: Array) -> tuple[Any, Any]:
+    """Return the least and the greatest value of the dtype."""
+    if np.issubdtype(x.dtype, np.floating):
+        return -np.inf, np.inf
+    if x.dtype == np.bool_:
+        return False, True
+    return np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
