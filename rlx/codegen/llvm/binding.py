@@ -14,10 +14,11 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from rlx.codegen.llvm.machine import Machine
-from rlx.codegen.llvm.optimize import Options
+from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.errors import InternalError, ToolchainError
 
 _library_numbers = itertools.count()
+_SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
 @functools.cache
@@ -89,7 +90,7 @@ def _target_machine(machine: Machine, options: Options) -> Any:
     return target.create_target_machine(
         cpu=machine.cpu,
         features=machine.features,
-        opt=options.codegen_level,
+        opt=options.code_level,
         reloc="pic",
         codemodel="small",
     )
@@ -97,19 +98,30 @@ def _target_machine(machine: Machine, options: Options) -> Any:
 
 def _optimized(text: str, target_machine: Any, options: Options) -> Any:
     """Parse, check and optimize; a refusal is a fault of the emitter."""
+    pipeline = options.pipeline or Pipeline.O2
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"llvm: the emitted IR is invalid: {error}") from error
-    builder = llvm.create_pass_builder(target_machine, _tuning(options))
-    builder.getModulePassManager().run(module, builder)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVELS[pipeline])
+    tuning.loop_vectorization = True
+    tuning.loop_unrolling = pipeline is Pipeline.O3
+    builder = llvm.create_pass_builder(target_machine, tuning)
+    _passes(builder, pipeline).run(module, builder)
     return module
 
 
-def _tuning(options: Options) -> Any:
-    tuning = llvm.create_pipeline_tuning_options(speed_level=options.speed_level)
-    tuning.loop_vectorization = options.loop_vectorization
-    tuning.slp_vectorization = options.slp_vectorization
-    tuning.loop_unrolling = options.loop_unrolling
-    return tuning
+def _passes(builder: Any, pipeline: Pipeline) -> Any:
+    if pipeline is not Pipeline.LIGHT:
+        return builder.getModulePassManager()
+    passes = llvm.create_new_module_pass_manager()
+    for add in (
+        passes.add_always_inliner_pass,
+        passes.add_sroa_pass,
+        passes.add_instruction_combine_pass,
+        passes.add_simplify_cfg_pass,
+        passes.add_global_dead_code_eliminate_pass,
+    ):
+        add()
+    return passes

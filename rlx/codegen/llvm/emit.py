@@ -1,6 +1,6 @@
 """A `Module` of the loop language as LLVM IR text.
 
-    text = emit_module(module, machine)
+    text = emit_module(module, machine).text
 
 Equal modules give equal text. Kernels are internal functions, entries are exported with the C
 calling convention; how both are called is written down in `rlx.codegen.entry`.
@@ -9,68 +9,56 @@ calling convention; how both are called is written down in `rlx.codegen.entry`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from rlx.codegen.entry import can_fail
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.spelling import type_name
-from rlx.codegen.llvm.statements import StatementEmitter
+from rlx.codegen.llvm.statements import BEGIN, END, FAULT, StatementEmitter
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
-from rlx.codegen.loops.nodes import Block, Buffer, Fail, For, If, Invoke, Kernel, Module, While
+from rlx.codegen.loops.nodes import Buffer, Kernel, Module
 
 _FUNCTION = "#0"
 _KERNEL = "#1"
 _ENTRY = "#2"
 
 
-def emit_module(module: Module, machine: Machine) -> str:
+@dataclass(frozen=True, slots=True)
+class EmittedModule:
+    """IR text, and what compiling it takes."""
+
+    text: str
+    externals: tuple[str, ...]
+    """Symbols of the C functions that it calls."""
+    needs_vectorizer: bool
+    """True if a `simd` loop was left for LLVM to vectorize."""
+
+
+def emit_module(module: Module, machine: Machine) -> EmittedModule:
     """Return the IR of every kernel and entry, and of the functions that they call."""
-    emitter = _ModuleEmitter(machine, failing_kernels(module))
+    emitter = _ModuleEmitter(machine)
     for kernel in module.kernels:
         emitter.kernel(kernel)
     for entry in module.entries:
         emitter.entry(entry)
     header = f'source_filename = "{module.name}"\ntarget triple = "{machine.triple}"'
-    return emitter.writer.text(header, _attributes(machine))
-
-
-def failing_kernels(module: Module) -> frozenset[str]:
-    """Return the names of the kernels that return a status; callees come first in a module."""
-    failing: set[str] = set()
-    for kernel in module.kernels:
-        if _fails(kernel.body, failing):
-            failing.add(kernel.name)
-    return frozenset(failing)
-
-
-def _fails(body: Block, failing: set[str]) -> bool:
-    for statement in body:
-        match statement:
-            case Fail():
-                return True
-            case Invoke(kernel=kernel) if kernel.name in failing:
-                return True
-            case For(body=inner) | While(body=inner) if _fails(inner, failing):
-                return True
-            case If() if _fails(statement.then, failing) or _fails(statement.orelse, failing):
-                return True
-            case _:
-                continue
-    return False
+    text = emitter.writer.text(header, _attributes(machine))
+    return EmittedModule(text, emitter.writer.externals, emitter.writer.needs_vectorizer)
 
 
 class _ModuleEmitter:
-    def __init__(self, machine: Machine, failing: frozenset[str]) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.writer = ModuleWriter()
         self._machine = machine
-        self._failing = failing
 
     def kernel(self, kernel: Kernel) -> None:
         params = [*_pointers(kernel, _promises), *_scalars(kernel)]
         if kernel.parallel_loop is not None:
-            params += ["i64 %begin", "i64 %end"]
-        if kernel.name not in self._failing:
+            params += [f"i64 {BEGIN}", f"i64 {END}"]
+        if not can_fail(kernel):
             self._define(kernel, f"internal void @{kernel.name}", params, "void", _KERNEL)
             return
-        params.append("ptr %fault")
+        params.append(f"ptr {FAULT}")
         self._define(kernel, f"internal i32 @{kernel.name}", params, "i32 0", _KERNEL)
 
     def entry(self, entry: Kernel) -> None:
@@ -81,8 +69,8 @@ class _ModuleEmitter:
     def _define(
         self, kernel: Kernel, head: str, params: list[str], result: str, attributes: str
     ) -> None:
-        fault = "%fault" if attributes == _KERNEL else _arena(kernel)
-        emitter = StatementEmitter(FunctionWriter(self.writer), self._machine, fault, self._failing)
+        fault = FAULT if attributes == _KERNEL else _arena(kernel)
+        emitter = StatementEmitter(FunctionWriter(self.writer), self._machine, fault)
         emitter.pointers = {buffer.name: f"%{buffer.name}" for buffer in kernel.buffers}
         emitter.values = {scalar.name: f"%{scalar.name}" for scalar in kernel.scalars}
         emitter.block(kernel.body)

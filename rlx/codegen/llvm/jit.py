@@ -10,8 +10,9 @@ Object code is cached by what determines it: the IR text, LLVM's version and the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from rlx.codegen.llvm import binding
@@ -26,9 +27,9 @@ from rlx.target import Target
 class ObjectCache(Protocol):
     """Where compiled objects are kept between processes."""
 
-    def read(self, key: str) -> bytes | None: ...
-
-    def write(self, key: str, content: bytes) -> None: ...
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+        """Return the file of `key`, calling `make(path)` to write it where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,20 @@ class LlvmModule:
         return binding.compile_assembly(self.text, self.machine, self.options)
 
 
+def _nowhere(_symbol: str) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class LlvmBackend:
-    """Compiles modules for the host CPU. `symbols` gives addresses of external functions that
-    the process does not export by itself, such as those of a BLAS library."""
+    """Compiles modules for the host CPU.
+
+    `resolve` gives the address of an external function, such as one of a BLAS library, or None
+    for what the process exports by itself.
+    """
 
     options: Options = field(default_factory=Options)
-    symbols: Mapping[str, int] = field(default_factory=dict)
+    resolve: Callable[[str], int | None] = _nowhere
     cache: ObjectCache | None = None
 
     @property
@@ -75,20 +83,25 @@ class LlvmBackend:
     def load(self, module: Module, target: Target) -> LlvmModule:
         """Compile `module`, or take its object code from the cache, and load it."""
         machine = binding.host_machine(target.vector_bytes)
-        text = emit_module(module, machine)
+        emitted = emit_module(module, machine)
+        options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
         exports = tuple(entry.name for entry in module.entries)
-        loaded = binding.LoadedObject(self._object(text, machine), exports, self.symbols)
-        return LlvmModule(text, machine, self.options, loaded, exports)
+        code = self._object(emitted.text, machine, options)
+        loaded = binding.LoadedObject(code, exports, self._symbols(emitted.externals))
+        return LlvmModule(emitted.text, machine, options, loaded, exports)
 
-    def _object(self, text: str, machine: Machine) -> bytes:
+    def _object(self, text: str, machine: Machine, options: Options) -> bytes:
         if self.cache is None:
-            return binding.compile_object(text, machine, self.options)
-        key = _object_key(text, machine, self.options)
-        code = self.cache.read(key)
-        if code is None:
-            code = binding.compile_object(text, machine, self.options)
-            self.cache.write(key, code)
-        return code
+            return binding.compile_object(text, machine, options)
+
+        def make(path: Path) -> None:
+            path.write_bytes(binding.compile_object(text, machine, options))
+
+        return self.cache.fetch(_object_key(text, machine, options), ".o", make).read_bytes()
+
+    def _symbols(self, externals: tuple[str, ...]) -> dict[str, int]:
+        found = {symbol: self.resolve(symbol) for symbol in externals}
+        return {symbol: address for symbol, address in found.items() if address is not None}
 
 
 def _object_key(text: str, machine: Machine, options: Options) -> str:
@@ -97,4 +110,4 @@ def _object_key(text: str, machine: Machine, options: Options) -> str:
     for part in (binding.version(), repr(machine), repr(options), text):
         digest.update(part.encode())
         digest.update(b"\0")
-    return f"{digest.hexdigest()}.o"
+    return digest.hexdigest()

@@ -1,21 +1,36 @@
-"""What LLVM is asked to do with a module: the knobs, chosen by measurement."""
+"""What LLVM is asked to do with a module, chosen by measurement.
+
+The emitter leaves little to optimize: `simd` loops are vectors already, `unroll` loops are
+repeated, loops are rotated, values are numbered. A handful of passes then gives the run time of
+LLVM's own pipelines; level 2 takes six times as long and 3 ten times, most of it in repeated
+instruction combining. Generating machine code costs the same for all of them.
+"""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
+
+
+class Pipeline(enum.Enum):
+    """Which passes run before machine code is generated."""
+
+    LIGHT = "light"
+    """Inline the math functions, put variables into registers, clean up once."""
+    O2 = "O2"
+    O3 = "O3"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Optimization levels as LLVM numbers them.
+    """`pipeline=None` takes the light one, or LLVM's level 2 for a module with a loop that needs
+    LLVM's vectorizer. `code_level` is that of instruction selection and register allocation."""
 
-    Our own emitter has already inlined nothing, widened `simd` loops and numbered values, so
-    level 1 with an optimizing code generator gives the speed of level 3 (see
-    `bench/llvm_pipeline.py`) in half of the time.
-    """
+    pipeline: Pipeline | None = None
+    code_level: int = 2
 
-    speed_level: int = 2
-    codegen_level: int = 2
-    slp_vectorization: bool = False
-    loop_vectorization: bool = True
-    loop_unrolling: bool = True
+    def resolved(self, *, needs_vectorizer: bool) -> Options:
+        """Return these options with the pipeline chosen."""
+        if self.pipeline is not None:
+            return self
+        return Options(Pipeline.O2 if needs_vectorizer else Pipeline.LIGHT, self.code_level)

@@ -71,19 +71,26 @@ def _pieces(loop: For, vector_bytes: int) -> Iterator[Stmt]:
 def _start(loop: For, wide: list[Var], partial: list[Var]) -> Iterator[Stmt]:
     """Declare the accumulators of one width: neutral, or what the width before it has."""
     for position, (_, op) in enumerate(loop.accumulators):
-        type = wide[position].type
-        start = _narrow(op, partial[position], type.lanes) if partial else _neutral(op, type)
-        yield Declare(wide[position], start)
+        var = wide[position]
+        if not partial:
+            yield Declare(var, _neutral(op, var.type))
+            continue
+        lets, start = _narrow(op, partial[position], var.type.lanes)
+        yield from lets
+        yield Declare(var, start)
 
 
-def _narrow(op: BinaryOp, vector: Expr, lanes: int) -> Expr:
+def _narrow(op: BinaryOp, vector: Var, lanes: int) -> tuple[list[Let], Var]:
     """Combine halves of a vector until `lanes` are left."""
+    lets: list[Let] = []
     while vector.type.lanes > lanes:
         half = vector.type.lanes // 2
         low = Shuffle(vector, vector, tuple(range(half)))
         high = Shuffle(vector, vector, tuple(range(half, 2 * half)))
-        vector = Binary(op, low, high)
-    return vector
+        narrow = Var(f"{vector.name}.{half}", ValueType(vector.type.prim, half))
+        lets.append(Let(narrow, Binary(op, low, high)))
+        vector = narrow
+    return lets, vector
 
 
 def _whole_steps(start: Expr, stop: Expr, lanes: int) -> Expr:

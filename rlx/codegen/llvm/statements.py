@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import assert_never
 
+from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.llvm.expressions import ExpressionEmitter
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.simd import widen_loop
@@ -28,7 +28,6 @@ from rlx.codegen.loops.nodes import (
     For,
     If,
     Invoke,
-    Kernel,
     Let,
     Local,
     LoopKind,
@@ -40,18 +39,22 @@ from rlx.codegen.loops.nodes import (
     While,
 )
 
+BEGIN, END, FAULT = "%range.begin", "%range.end", "%fault.record"
+"""Arguments that the emitter adds; a dot keeps them apart from the kernel's own names."""
+
+_MOST_UNROLLED = 64
+_VECTORIZE = '!"llvm.loop.vectorize.enable", i1 true'
+_AS_WRITTEN = ['!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"']
+
 
 class StatementEmitter(ExpressionEmitter):
     """Emits the body of one kernel."""
 
-    def __init__(
-        self, writer: FunctionWriter, machine: Machine, fault: str, failing: Set[str]
-    ) -> None:
+    def __init__(self, writer: FunctionWriter, machine: Machine, fault: str) -> None:
         super().__init__(writer)
         self.machine = machine
         self.fault = fault
         """The operand that points to the arena's header, for kernels that can fail."""
-        self.failing = failing
         self._accumulators: dict[str, BinaryOp] = {}
 
     # Statements, in the order of the grammar
@@ -127,13 +130,13 @@ class StatementEmitter(ExpressionEmitter):
     def loop(self, node: For) -> None:
         match node.kind:
             case LoopKind.PARALLEL:
-                self._counted(node, "%begin", "%end", [])
+                self._counted(node, BEGIN, END, _AS_WRITTEN)
             case LoopKind.SIMD:
                 self._simd(node)
             case LoopKind.UNROLL:
-                self._bounded(node, ['!"llvm.loop.unroll.enable"'])
+                self._unrolled(node)
             case LoopKind.SERIAL:
-                self._bounded(node, ['!"llvm.loop.vectorize.enable", i1 false'])
+                self._bounded(node, _AS_WRITTEN)
             case _:
                 assert_never(node.kind)
 
@@ -175,18 +178,16 @@ class StatementEmitter(ExpressionEmitter):
 
     def invoke(self, node: Invoke) -> None:
         name = node.kernel.name
-        pointers = [self.element(address.buffer, address.index) for address in node.buffers]
-        scalars = [self.expression(scalar) for scalar in node.scalars]
-        args = [f"ptr {pointer}" for pointer in pointers]
-        args += [
-            f"{type_name(scalar.type)} {operand}"
-            for scalar, operand in zip(node.scalars, scalars, strict=True)
-        ]
-        args += [f"i64 {bound}" for bound in self._range(node, pointers, scalars)]
-        if name not in self.failing:
+        args = [f"ptr {self.element(address.buffer, address.index)}" for address in node.buffers]
+        args += [f"{type_name(scalar.type)} {self.expression(scalar)}" for scalar in node.scalars]
+        if node.kernel.parallel_loop is not None:
+            bounds = node.bounds or full_range(node)
+            args += [f"i64 {self.expression(bound)}" for bound in bounds]
+        if not can_fail(node.kernel):
             self.writer.write(f"call void @{name}({', '.join(args)})")
             return
-        status = self.writer.value(f"call i32 @{name}({', '.join([*args, f'ptr {self.fault}'])})")
+        args.append(f"ptr {self.fault}")
+        status = self.writer.value(f"call i32 @{name}({', '.join(args)})")
         self._return_failure(status, node.origin)
 
     def atomic(self, node: Atomic) -> None:
@@ -215,23 +216,34 @@ class StatementEmitter(ExpressionEmitter):
         if pieces is not None:
             self.block(pieces)
             return
+        self.writer.module.needs_vectorizer = True
         group = self.writer.module.distinct()
         outer, self.access_group = self.access_group, f", !llvm.access.group {group}"
         self._accumulators = {var.name: op for var, op in node.accumulators}
-        hints = ['!"llvm.loop.vectorize.enable", i1 true']
-        self._bounded(node, [*hints, f'!"llvm.loop.parallel_accesses", {group}'])
+        hints = [_VECTORIZE, f'!"llvm.loop.parallel_accesses", {group}']
+        self._bounded(node, hints)
         self.access_group, self._accumulators = outer, {}
 
+    def _unrolled(self, node: For) -> None:
+        """Repeat the body per iteration, so that scratch indexed by it can live in registers."""
+        trips = _iterations(node)
+        if trips is None or len(trips) > _MOST_UNROLLED:
+            self._bounded(node, ['!"llvm.loop.unroll.enable"'])
+        else:
+            self._repeated(node, trips)
+
     def _bounded(self, node: For, hints: list[str]) -> None:
-        if isinstance(node.start, Const) and isinstance(node.stop, Const):
-            trips = -(-(int(node.stop.value) - int(node.start.value)) // node.step)
-            if trips < 1:
-                return
-            if trips == 1:
-                self.values[node.var.name] = self.expression(node.start)
-                self.block(node.body)
-                return
-        self._counted(node, self.expression(node.start), self.expression(node.stop), hints)
+        trips = _iterations(node)
+        if trips is not None and len(trips) <= 1:
+            self._repeated(node, trips)
+        else:
+            start, stop = self.expression(node.start), self.expression(node.stop)
+            self._counted(node, start, stop, hints)
+
+    def _repeated(self, node: For, trips: range) -> None:
+        for trip in trips:
+            self.values[node.var.name] = str(trip)
+            self.block(node.body)
 
     def _counted(self, node: For, start: str, stop: str, hints: list[str]) -> None:
         """Emit a rotated loop: a guard, then the body with the test at its end."""
@@ -277,29 +289,6 @@ class StatementEmitter(ExpressionEmitter):
             extension = " signext" if prim.is_signed else " zeroext"
         return f"{prim_name(prim)}{extension}", self.expression(arg)
 
-    def _range(self, node: Invoke, pointers: list[str], scalars: list[str]) -> tuple[str, ...]:
-        """Return begin and end for a kernel with a parallel loop."""
-        loop = node.kernel.parallel_loop
-        if loop is None:
-            return ()
-        if node.bounds is not None:
-            return tuple(self.expression(bound) for bound in node.bounds)
-        return self._own_range(node.kernel, loop, pointers, scalars)
-
-    def _own_range(
-        self, kernel: Kernel, loop: For, pointers: list[str], scalars: list[str]
-    ) -> tuple[str, ...]:
-        """Evaluate a loop's bounds here, with the callee's names bound to the arguments."""
-        callee = ExpressionEmitter(self.writer)
-        buffers = zip(kernel.buffers, pointers, strict=True)
-        callee.pointers = {buffer.name: pointer for buffer, pointer in buffers}
-        params = zip(kernel.scalars, scalars, strict=True)
-        callee.values = {param.name: operand for param, operand in params}
-        for statement in kernel.body:
-            if isinstance(statement, Let):
-                callee.values[statement.var.name] = callee.expression(statement.value)
-        return callee.expression(loop.start), callee.expression(loop.stop)
-
     def _return_failure(self, status: str, origin: int) -> None:
         failed, passed = self._labels("call", "failed", "passed")
         self.writer.branch_if(self.writer.value(f"icmp ne i32 {status}, 0"), failed, passed)
@@ -322,3 +311,10 @@ class StatementEmitter(ExpressionEmitter):
 
     def _labels(self, base: str, *suffixes: str) -> list[str]:
         return [self.writer.unique(f"{base}.{suffix}") for suffix in suffixes]
+
+
+def _iterations(node: For) -> range | None:
+    """Return the values of a loop variable whose bounds are literals."""
+    if isinstance(node.start, Const) and isinstance(node.stop, Const):
+        return range(int(node.start.value), int(node.stop.value), node.step)
+    return None

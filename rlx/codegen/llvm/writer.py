@@ -13,6 +13,8 @@ class ModuleWriter:
     """Definitions, declarations and metadata of one module, in order of first use."""
 
     def __init__(self) -> None:
+        self.needs_vectorizer = False
+        """True if a `simd` loop was left scalar."""
         self._definitions: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = []
@@ -27,6 +29,11 @@ class ModuleWriter:
     def declare(self, name: str, result: str, params: str) -> None:
         """Declare an external function or intrinsic once; the first signature stands."""
         self._declarations.setdefault(name, f"declare {result} @{name}({params})")
+
+    @property
+    def externals(self) -> tuple[str, ...]:
+        """Symbols declared that are not intrinsics of LLVM."""
+        return tuple(name for name in self._declarations if not name.startswith("llvm."))
 
     def distinct(self, content: str = "") -> str:
         """Add a metadata node with an identity; `{self}` in `content` is its own name."""
