@@ -121,4 +121,3 @@ def choose_tile(height: int, columns: int, lanes: int, registers: int) -> Tile:
     rows = max(1, -(-height // max(1, tiles)))
     vectors = min(8, budget // rows, -(-columns // lanes))
     return Tile(rows, max(1, vectors) * lanes, lanes)
-
