@@ -1,0 +1,132 @@
+"""Where the elements of a value lie in an iteration space: affine indices and their groups.
+
+A kernel iterates over a shape whose axes it gathers into groups, with one flat index per
+group. Reading a value at an iteration point takes, for each axis of the value, an affine
+function of the iteration axes; folded with the value's strides that is one affine address.
+Over a group it collapses to `index * stride` where the strides allow, else the group's index
+is taken apart by division and remainder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.nodes import Binary, BinaryOp, Expr
+from rlx.ir.shape import Extent, Shape, product, row_major_strides
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`constant + sum(coefficients[j] * iteration axis j)`."""
+
+    coefficients: tuple[Extent, ...]
+    constant: Extent = 0
+
+    def scaled(self, factor: Extent) -> Index:
+        return Index(tuple(c * factor for c in self.coefficients), self.constant * factor)
+
+    def plus(self, other: Index) -> Index:
+        summed = (a + b for a, b in zip(self.coefficients, other.coefficients, strict=True))
+        return Index(tuple(summed), self.constant + other.constant)
+
+    def shifted(self, distance: Extent) -> Index:
+        return Index(self.coefficients, self.constant + distance)
+
+
+Position: TypeAlias = tuple[Index, ...]
+"""One index per axis of a value."""
+
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+"""The axes of an iteration shape, gathered; within a group the last axis runs fastest."""
+
+
+def zero(rank: int) -> Index:
+    """Return the index that stays at 0 over an iteration space of `rank` axes."""
+    return Index((0,) * rank)
+
+
+def identity(shape: Shape) -> Position:
+    """Return the position that reads a value of `shape` at the iteration point itself."""
+    rank = len(shape)
+    return tuple(
+        Index(tuple(int(axis == j and shape[axis] != 1) for j in range(rank)))
+        for axis in range(rank)
+    )
+
+
+def address(position: Position, shape: Shape, rank: int) -> Index:
+    """Return the element offset in a dense tensor of `shape` read at `position`."""
+    total = zero(rank)
+    for index, stride in zip(position, row_major_strides(shape), strict=True):
+        total = total.plus(index.scaled(stride))
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """An iteration shape with its axes gathered into groups."""
+
+    shape: Shape
+    groups: Groups
+    extents: Extents
+
+    def extent(self, group: int) -> Extent:
+        """Return the number of iterations of a group's flat index."""
+        return product(self.shape[axis] for axis in self.groups[group])
+
+    def offset(self, group: int, index: Index, at: E) -> E:
+        """Return what the flat index `at` of one group contributes to an affine index."""
+        runs = self.runs(group, index)
+        total = self.extents(0)
+        rest = at
+        while runs:
+            extent, stride = runs.pop()
+            coordinate = rest % self.extents(extent) if runs else rest
+            total = coordinate * self.extents(stride) + total
+            if all(stride == 0 for _, stride in runs):
+                break
+            rest = rest / self.extents(extent)
+        return total
+
+    def runs(self, group: int, index: Index) -> list[tuple[Extent, Extent]]:
+        """Return the group as the fewest (extent, stride) pairs for an affine index."""
+        runs: list[tuple[Extent, Extent]] = []
+        for axis in self.groups[group]:
+            extent, stride = self.shape[axis], index.coefficients[axis]
+            if extent == 1:
+                continue
+            if runs and runs[-1][1] == stride * extent:
+                extent = runs.pop()[0] * extent
+            runs.append((extent, stride))
+        return runs
+
+
+def collapse(shape: Shape, axes: Sequence[int], indices: Iterable[Index]) -> Groups:
+    """Gather `axes` into the fewest groups that are single runs for every one of `indices`."""
+    known = list(indices)
+    groups: list[list[int]] = []
+    for axis in axes:
+        if shape[axis] == 1:
+            continue
+        if groups and all(_continues(shape, groups[-1][-1], axis, index) for index in known):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return tuple(tuple(group) for group in groups)
+
+
+def divides(expression: Expr) -> bool:
+    """True if index arithmetic holds a division or remainder, worth computing once."""
+    if not isinstance(expression, Binary):
+        return False
+    if expression.op in (BinaryOp.DIV, BinaryOp.MOD):
+        return True
+    return divides(expression.a) or divides(expression.b)
+
+
+def _continues(shape: Shape, outer: int, inner: int, index: Index) -> bool:
+    return index.coefficients[outer] == index.coefficients[inner] * shape[inner]

@@ -1,0 +1,191 @@
+"""From a thunk to its kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from rlx.codegen.kernels.access import Body, Reader, Writer, is_pointwise
+from rlx.codegen.kernels.elementwise import region
+from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.registry import KERNELS, SCRATCH, Scope, invoke_builder
+from rlx.codegen.kernels.values import compute_prim
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.nodes import Buffer, Kernel, storage
+from rlx.codegen.schedule import Thunk
+from rlx.errors import InternalError
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import OPS, Attrs, OpDef, Trait
+from rlx.ir.shape import Symbol, symbols_of
+from rlx.ir.types import TensorType
+
+
+def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
+    """Build the kernel of `thunk`.
+
+    Arguments: a pointer per operand, per result and for scratch, in this order; then one i64
+    per symbol of the types, sorted by name (`kernel_symbols`). A result without elements has
+    an argument too.
+    """
+    graph = thunk_body(thunk)
+    k = KernelBuilder(name)
+    inputs, outputs = _declare_arguments(k, thunk, graph)
+    scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
+    extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in kernel_symbols(thunk)})
+    body = Body(graph, find_anchor(graph), k, extents, inputs, outputs)
+    scope = Scope(k, extents, body, scratch)
+    if body.anchor is None:
+        region(scope)
+    else:
+        _build_anchored(scope, body.anchor)
+    _check_stored(body)
+    return k.build(doc)
+
+
+def kernel_symbols(thunk: Thunk) -> tuple[Symbol, ...]:
+    """Return the symbols that the kernel of `thunk` takes as i64 arguments, in order."""
+    shapes = [ref.type.shape for ref in (*thunk.operands, *thunk.results)]
+    return tuple(sorted({symbol for shape in shapes for symbol in symbols_of(shape)}))
+
+
+def kernel_name(thunk: Thunk) -> str:
+    """Return a readable name, such as `softmax_16x384` or `add_tanh_64`; not yet unique."""
+    if thunk.kind == "fused":
+        graph: Graph = thunk.attrs.as_dict()["body"]
+        kinds = [node.op.name for node in graph.nodes if not node.op.has(Trait.LEAF)]
+    else:
+        kinds = [thunk.kind]
+    kept = kinds if len(kinds) <= 4 else [*kinds[:3], kinds[-1]]
+    shape = thunk.results[0].type.shape if thunk.results else ()
+    extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape]
+    return "_".join([*kept, "x".join(extents) or "scalar"])
+
+
+def has_kernel(definition: OpDef) -> bool:
+    """True if a node of this op can become a thunk without being decomposed."""
+    if definition.name in KERNELS or definition.has(Trait.FUSED):
+        return True
+    return definition.name == "iota" or (
+        definition.has(Trait.ELEMENTWISE) or definition.name in _MOVED
+    )
+
+
+_MOVED = ("expand", "narrow", "slice", "reverse", "reshape")
+
+
+def scratch_bytes(node: Node) -> int:
+    """Return the bytes of scratch that the kernel of `node` needs."""
+    graph = node.attribute("body") if node.op.has(Trait.FUSED) else None
+    anchor = node if graph is None else find_anchor(graph)
+    if anchor is None or anchor.op.name not in SCRATCH:
+        return 0
+    operands = [operand.type for operand in anchor.operands]
+    results = [result.type for result in anchor.results]
+    return SCRATCH[anchor.op.name](operands, results, **anchor.attrs.as_dict())
+
+
+def thunk_body(thunk: Thunk) -> Graph:
+    """Return the graph that `thunk` computes, its composite elementwise ops spelled out."""
+    if thunk.kind == "fused":
+        graph: Graph = thunk.attrs.as_dict()["body"]
+        return expand_composites(graph)
+    definition = OPS.get(thunk.kind)
+    if definition is None:
+        raise InternalError(f"thunk kind {thunk.kind!r} names no op")
+    operands = [ref.type for ref in thunk.operands]
+    return expand_composites(single_node_body(definition, operands, thunk.attrs))
+
+
+def single_node_body(definition: OpDef, operands: Sequence[TensorType], attrs: Attrs) -> Graph:
+    """Return a body of one node whose inputs are named as the op names its operands."""
+    graph = Graph("body")
+    names = list(definition.operands)
+    if definition.variadic:
+        names[-1:] = [f"{names[-1]}_{i}" for i in range(len(operands) - len(names) + 1)]
+    inputs = [
+        graph.input(name, type.shape, type.dtype)
+        for name, type in zip(names, operands, strict=False)
+    ]
+    graph.set_outputs(graph.append(definition, inputs, attrs))
+    return graph
+
+
+def expand_composites(graph: Graph) -> Graph:
+    """Replace pointwise formulas (`gelu`, ...) by their formulas."""
+    if not any(_is_formula(node) for node in graph.nodes):
+        return graph
+    expanded = Graph(graph.name)
+    image: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if _is_formula(node) and node.op.decompose is not None:
+            operands = [image[operand] for operand in node.operands]
+            image[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
+        else:
+            expanded.copy_node(node, image)
+    expanded.set_outputs([image[output] for output in graph.outputs])
+    return expand_composites(expanded)
+
+
+def find_anchor(graph: Graph) -> Node | None:
+    """Return the one node of a body that is not pointwise, if there is one."""
+    nodes = [node for node in graph.nodes if not node.op.has(Trait.LEAF)]
+    if len(nodes) == 1 and nodes[0].op.name in KERNELS:
+        return nodes[0]
+    anchors = [node for node in nodes if not is_pointwise(node)]
+    if len(anchors) > 1:
+        names = ", ".join(node.op.name for node in anchors)
+        raise InternalError(f"a fused body has more than one anchor: {names}")
+    return anchors[0] if anchors else None
+
+
+def _is_formula(node: Node) -> bool:
+    return node.op.has(Trait.ELEMENTWISE) and node.op.decompose is not None
+
+
+def _declare_arguments(
+    k: KernelBuilder, thunk: Thunk, graph: Graph
+) -> tuple[Mapping[Value, Buffer], tuple[tuple[Value, Buffer], ...]]:
+    shared_operands = {operand for operand, _ in thunk.aliased}
+    shared_results = {result for _, result in thunk.aliased}
+    inputs: dict[Value, Buffer] = {}
+    for number, (value, ref) in enumerate(zip(graph.inputs, thunk.operands, strict=True)):
+        name = _identifier(value.node.attribute("name"))
+        inputs[value] = k.argument(
+            name, storage(ref.type.dtype), may_alias=number in shared_operands
+        )
+    outputs = []
+    for number, (value, ref) in enumerate(zip(graph.outputs, thunk.results, strict=True)):
+        name = "y" if len(thunk.results) == 1 else _identifier(f"y_{number}")
+        buffer = k.argument(
+            name, storage(ref.type.dtype), writable=True, may_alias=number in shared_results
+        )
+        outputs.append((value, buffer))
+    return inputs, tuple(outputs)
+
+
+def _declare_scratch(k: KernelBuilder, graph: Graph) -> Buffer:
+    """Scratch holds elements of the anchor's compute type."""
+    anchor = find_anchor(graph)
+    if anchor is None:
+        raise InternalError(f"kernel {k.name} has scratch and no anchor that wants it")
+    return k.argument("scratch", compute_prim(anchor.operands[0].dtype), writable=True)
+
+
+def _build_anchored(scope: Scope, anchor: Node) -> None:
+    names = anchor.op.operands
+    readers = [
+        Reader(scope.body, operand, names[min(i, len(names) - 1)])
+        for i, operand in enumerate(anchor.operands)
+    ]
+    writers = [Writer(scope.body, result, f"y{result.index}") for result in anchor.results]
+    invoke_builder(anchor.op.name, scope, readers, writers, anchor.attrs.as_dict())
+
+
+def _check_stored(body: Body) -> None:
+    missing = [i for i in range(len(body.outputs)) if i not in body.stored]
+    if missing:
+        raise InternalError(f"kernel {body.k.name} does not store outputs {missing} of its body")
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

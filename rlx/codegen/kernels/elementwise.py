@@ -1,0 +1,88 @@
+"""Elementwise regions: any graph of elementwise and movement nodes, in one pass.
+
+The iteration space collapses to the fewest loops that every operand and result can follow;
+the innermost is a `simd` loop. A single elementwise op, a copy, an expand or a slice is a
+region of one node.
+"""
+
+from __future__ import annotations
+
+from rlx.codegen.kernels.access import Body, GroupedWriter, target
+from rlx.codegen.kernels.affine import Grid, Groups, collapse
+from rlx.codegen.kernels.parallel import blocks, is_large
+from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.loops.nodes import LoopKind
+from rlx.ir.graph import Value
+from rlx.ir.shape import Extent, Shape, product, upper
+
+UNROLLED = 4
+"""Innermost extents up to this are written out: vectors gain nothing there."""
+
+PARALLEL_ITERATIONS = 64
+"""Outer axes are joined into the parallel loop until it has this many iterations."""
+
+
+def region(scope: Scope) -> None:
+    """Build the kernel of a body without an anchor."""
+    body = scope.body
+    shape = iteration_shape(body)
+    probe = region_writer(body, shape, (tuple(range(len(shape))),))
+    groups = collapse(shape, range(len(shape)), [where for _, where in probe._addresses()])
+    work = product(shape)
+    if len(groups) <= 1:
+        _flat(scope, region_writer(body, shape, groups or ((),)), work)
+    else:
+        _nested(scope, shape, groups, work)
+
+
+def iteration_shape(body: Body) -> Shape:
+    """Return the shape that the outputs are computed over: the first one's, before reshapes."""
+    value: Value = body.outputs[0][0]
+    while value.op.name == "reshape":
+        value = value.node.operands[0]
+    return value.shape
+
+
+def region_writer(body: Body, shape: Shape, groups: Groups) -> GroupedWriter:
+    """Return a writer of all outputs of a body without an anchor."""
+    targets = tuple(target(value, buffer, shape) for value, buffer in body.outputs)
+    body.stored.update(range(len(targets)))
+    return GroupedWriter(body, Grid(shape, groups, body.extents), (), {}, None, targets)
+
+
+def _flat(scope: Scope, writer: GroupedWriter, work: Extent) -> None:
+    if not writer.grid.groups[0]:
+        writer.write_region(scope.extents(0))
+        return
+    with (
+        blocks(scope.k, writer.extent(0), work) as (start, stop),
+        scope.k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
+    ):
+        writer.write_region(i)
+
+
+def _nested(scope: Scope, shape: Shape, groups: Groups, work: Extent) -> None:
+    """Loop over the groups; the outer ones are joined until there is work for the threads."""
+    extents = [product(shape[axis] for axis in group) for group in groups]
+    if not is_large(work):
+        _loops(scope, region_writer(scope.body, shape, groups), len(groups), 0)
+        return
+    joined = 1
+    while joined < len(groups) - 1 and upper(product(extents[:joined])) < PARALLEL_ITERATIONS:
+        joined += 1
+    outer = tuple(axis for group in groups[:joined] for axis in group)
+    writer = region_writer(scope.body, shape, (outer, *groups[joined:]))
+    with scope.k.loop("row", writer.extent(0), kind=LoopKind.PARALLEL) as row:
+        _loops(scope, writer.at(row), len(groups) - joined, 0)
+
+
+def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> None:
+    extent = writer.extent_of(0)
+    if remaining == 1:
+        short = isinstance(extent, int) and extent <= UNROLLED
+        kind = LoopKind.UNROLL if short else LoopKind.SIMD
+        with scope.k.loop("i", writer.extent(0), kind=kind) as i:
+            writer.write_region(i)
+        return
+    with scope.k.loop("abcdefgh"[depth], writer.extent(0)) as index:
+        _loops(scope, writer.at(index), remaining - 1, depth + 1)

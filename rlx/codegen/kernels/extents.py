@@ -1,0 +1,27 @@
+"""Extents inside a kernel: literals, or expressions over its i64 arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import Prim
+from rlx.ir.shape import Extent
+
+
+class Extents:
+    """Turns extents into expressions; `symbols` maps each symbol's name to its argument."""
+
+    def __init__(self, symbols: Mapping[str, E]) -> None:
+        self._symbols = dict(symbols)
+
+    def __call__(self, extent: Extent) -> E:
+        if isinstance(extent, int):
+            return const(extent, Prim.I64)
+        total = const(0, Prim.I64)
+        for monomial, coefficient in extent.terms:
+            term = const(coefficient, Prim.I64)
+            for symbol in monomial:
+                term = term * self._symbols[symbol.name]
+            total = total + term
+        return total

@@ -1,0 +1,170 @@
+"""What reductions fold: a few scalar accumulators that start, take elements in, and finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.codegen.kernels.complexes import mul as complex_mul
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, real
+from rlx.codegen.loops.expr import E, binary, const, select
+from rlx.codegen.loops.nodes import BinaryOp, Prim
+from rlx.ir.dtype import DType
+
+State: TypeAlias = tuple[E, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One kind of reduction for one dtype.
+
+    `take` adds an element to the accumulators and `join` merges two sets of them. `free_order`
+    names the operator of each accumulator if vectors may reorder it.
+    """
+
+    names: tuple[str, ...]
+    start: State
+    take: Callable[[State, Scalar], State]
+    join: Callable[[State, State], State]
+    finish: Callable[[State, E], Scalar]
+    free_order: tuple[BinaryOp, ...] | None
+
+
+def sum_fold(dtype: DType) -> Fold:
+    names = ("sum_re", "sum_im") if dtype.is_complex else ("sum",)
+    zero = const(0.0 if compute_prim(dtype).is_float else 0, compute_prim(dtype))
+    return Fold(
+        names,
+        (zero,) * len(names),
+        lambda state, x: _add(state, _parts(x)),
+        _add,
+        lambda state, _: _whole(state),
+        (BinaryOp.ADD,) * len(names),
+    )
+
+
+def mean_fold(dtype: DType) -> Fold:
+    fold = sum_fold(dtype)
+    prim = compute_prim(dtype)
+    return Fold(
+        fold.names,
+        fold.start,
+        fold.take,
+        fold.join,
+        lambda state, count: _whole(tuple(part / count.cast(prim) for part in state)),
+        fold.free_order,
+    )
+
+
+def prod_fold(dtype: DType) -> Fold:
+    prim = compute_prim(dtype)
+    one = const(1.0 if prim.is_float else 1, prim)
+    if not dtype.is_complex:
+        return _single("product", one, BinaryOp.MUL)
+    return Fold(
+        ("product_re", "product_im"),
+        (one, const(0.0, prim)),
+        lambda state, x: _parts(complex_mul(Complex(*state), _complex(x))),
+        lambda a, b: _parts(complex_mul(Complex(*a), Complex(*b))),
+        lambda state, _: Complex(*state),
+        None,
+    )
+
+
+def max_fold(dtype: DType) -> Fold:
+    return _extremum("largest", dtype, BinaryOp.MAX)
+
+
+def min_fold(dtype: DType) -> Fold:
+    return _extremum("smallest", dtype, BinaryOp.MIN)
+
+
+def peak_fold(dtype: DType) -> Fold:
+    """A maximum for kernels whose result is NaN anyway where the slice holds a NaN."""
+    prim = compute_prim(dtype)
+    return _single("peak", const(least(prim), prim), BinaryOp.MAX)
+
+
+def _extremum(name: str, dtype: DType, op: BinaryOp) -> Fold:
+    prim = compute_prim(dtype)
+    if prim is Prim.BOOL:
+        start = const(op is BinaryOp.MIN, prim)
+        return _single(name, start, BinaryOp.AND if op is BinaryOp.MIN else BinaryOp.OR)
+    start = const(least(prim) if op is BinaryOp.MAX else greatest(prim), prim)
+    return _float_extremum(name, start, op) if prim.is_float else _single(name, start, op)
+
+
+def _float_extremum(name: str, start: E, op: BinaryOp) -> Fold:
+    """Hardware max and min drop a NaN, so that one is noted in a flag of equal width.
+
+    Both accumulators then vectorize; a select on every element would not.
+    """
+    prim = start.type.prim
+    flag = Prim.I32 if prim is Prim.F32 else Prim.I64
+
+    def take(state: State, x: Scalar) -> State:
+        value = real(x)
+        return binary(op, state[0], value), state[1] | value.ne(value).cast(flag)
+
+    return Fold(
+        (name, "has_nan"),
+        (start, const(0, flag)),
+        take,
+        lambda a, b: (binary(op, a[0], b[0]), a[1] | b[1]),
+        lambda state, _: select(state[1].ne(0), const(float("nan"), prim), state[0]),
+        (op, BinaryOp.OR),
+    )
+
+
+def _single(name: str, start: E, op: BinaryOp) -> Fold:
+    def join(a: State, b: State) -> State:
+        return (binary(op, a[0], b[0]),)
+
+    return Fold(
+        (name,),
+        (start,),
+        lambda state, x: join(state, (real(x),)),
+        join,
+        lambda state, _: state[0],
+        (op,),
+    )
+
+
+def least(prim: Prim) -> int | float:
+    """Return the smallest value of a machine type: what a maximum starts from."""
+    if prim.is_float:
+        return float("-inf")
+    return 0 if prim.is_unsigned else -(1 << (prim.size * 8 - 1))
+
+
+def greatest(prim: Prim) -> int | float:
+    """Return the largest value of a machine type: what a minimum starts from."""
+    if prim.is_float:
+        return float("inf")
+    return (1 << (prim.size * 8 - (0 if prim.is_unsigned else 1))) - 1
+
+
+def _add(a: Sequence[E], b: Sequence[E]) -> State:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _parts(x: Scalar) -> State:
+    return (x.re, x.im) if isinstance(x, Complex) else (x,)
+
+
+def _whole(state: State) -> Scalar:
+    return Complex(*state) if len(state) == 2 else state[0]
+
+
+def _complex(x: Scalar) -> Complex:
+    return x if isinstance(x, Complex) else Complex(x, x * 0.0)
+
+
+FOLDS: dict[str, Callable[[DType], Fold]] = {
+    "reduce_sum": sum_fold,
+    "reduce_mean": mean_fold,
+    "reduce_prod": prod_fold,
+    "reduce_max": max_fold,
+    "reduce_min": min_fold,
+}

@@ -1,0 +1,128 @@
+"""Movement ops inside a fused body: they only change where their operand is read.
+
+A rule takes the position at which the result is read and returns the position at which the
+operand is: indices stay affine. A reshape is affine where every operand axis is kept, merged
+from result axes or of extent 1; fusion must not form the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from rlx.codegen.kernels.affine import Index, Position, zero
+from rlx.errors import InternalError
+from rlx.ir.graph import Node
+from rlx.ir.shape import Extent, Shape, normalize_axis
+
+MovementRule: TypeAlias = Callable[..., Position]
+
+MOVEMENTS: dict[str, MovementRule] = {}
+"""Op name -> rule `(position, operand shape, result shape, **attributes) -> position`."""
+
+
+def moves(name: str) -> Callable[[MovementRule], MovementRule]:
+    """Register the rule of one movement op."""
+
+    def register(rule: MovementRule) -> MovementRule:
+        MOVEMENTS[name] = rule
+        return rule
+
+    return register
+
+
+def operand_position(node: Node, operand: int, position: Position, rank: int) -> Position:
+    """Return where `node` reads its operand when its result is read at `position`.
+
+    `rank` is the rank of the iteration space. Elementwise ops broadcast: axes are aligned on
+    the right, and an operand's axes of extent 1 are read at 0.
+    """
+    source, result = node.operands[operand].shape, node.results[0].shape
+    rule = MOVEMENTS.get(node.op.name)
+    if rule is None:
+        return broadcast_position(position, source, rank)
+    return rule(position, source, result, **node.attrs.as_dict())
+
+
+def broadcast_position(position: Position, source: Shape, rank: int) -> Position:
+    """Return the position of a value that broadcasts to the shape read at `position`."""
+    aligned = position[len(position) - len(source) :]
+    return tuple(
+        zero(rank) if extent == 1 else index for index, extent in zip(aligned, source, strict=True)
+    )
+
+
+@moves("expand")
+def expand_position(position: Position, source: Shape, result: Shape, **_: Any) -> Position:
+    return broadcast_position(position, source, _rank(position))
+
+
+@moves("transpose")
+def transpose_position(
+    position: Position, source: Shape, result: Shape, *, perm: tuple[int, ...]
+) -> Position:
+    rank = len(source)
+    found = {normalize_axis(axis, rank): position[i] for i, axis in enumerate(perm)}
+    return tuple(found[axis] for axis in range(rank))
+
+
+@moves("narrow")
+def narrow_position(
+    position: Position, source: Shape, result: Shape, *, axis: int, start: int, length: int
+) -> Position:
+    axis = normalize_axis(axis, len(source))
+    return (*position[:axis], position[axis].shifted(start), *position[axis + 1 :])
+
+
+@moves("slice")
+def slice_position(
+    position: Position,
+    source: Shape,
+    result: Shape,
+    *,
+    start: tuple[int, ...],
+    stop: tuple[int, ...],
+    step: tuple[int, ...],
+) -> Position:
+    return tuple(
+        index.scaled(stride).shifted(first)
+        for index, first, stride in zip(position, start, step, strict=True)
+    )
+
+
+@moves("reverse")
+def reverse_position(
+    position: Position, source: Shape, result: Shape, *, axes: tuple[int, ...]
+) -> Position:
+    flipped = {normalize_axis(axis, len(source)) for axis in axes}
+    return tuple(
+        index.scaled(-1).shifted(source[axis] - 1) if axis in flipped else index
+        for axis, index in enumerate(position)
+    )
+
+
+@moves("reshape")
+def reshape_position(position: Position, source: Shape, result: Shape, **_: Any) -> Position:
+    found: list[Index] = []
+    taken = 0
+    for extent in source:
+        if extent == 1:
+            found.append(zero(_rank(position)))
+            continue
+        merged, covered = zero(_rank(position)), _one()
+        while covered != extent:
+            if taken == len(result):
+                raise InternalError(f"reshape {result} -> {source} splits an axis in a fused body")
+            merged = merged.scaled(result[taken]).plus(position[taken])
+            covered = covered * result[taken]
+            taken += 1
+        found.append(merged)
+    return tuple(found)
+
+
+def _one() -> Extent:
+    return 1
+
+
+def _rank(position: Position) -> int:
+    return len(position[0].coefficients) if position else 0

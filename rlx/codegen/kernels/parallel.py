@@ -1,0 +1,49 @@
+"""How kernels split work: what runs on several threads, and in pieces of which size.
+
+The split depends on shapes alone, never on the number of threads, so that a result has the
+same bits on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, minimum
+from rlx.codegen.loops.nodes import LoopKind
+from rlx.ir.shape import Extent, upper
+
+PARALLEL_WORK = 1 << 15
+"""Elements below which a kernel stays on one thread: waking another costs more."""
+
+BLOCK = 4096
+"""Elements of a flat loop that one thread takes at a time: 16 KiB of f32, half an L1 cache."""
+
+
+@contextmanager
+def rows(k: KernelBuilder, name: str, extent: E, work: Extent) -> Iterator[E]:
+    """Open the outermost loop of a kernel that touches `work` elements in all."""
+    kind = LoopKind.PARALLEL if is_large(work) else LoopKind.SERIAL
+    with k.loop(name, extent, kind=kind) as row:
+        yield row
+
+
+@contextmanager
+def blocks(k: KernelBuilder, extent: E, work: Extent, size: int = BLOCK) -> Iterator[tuple[E, E]]:
+    """Open a loop over blocks of a flat range; yields where the block starts and stops.
+
+    Small ranges are one block without a loop around it.
+    """
+    if not is_large(work):
+        yield extent * 0, extent
+        return
+    count = (extent + (size - 1)) / size
+    with k.loop("block", count, kind=LoopKind.PARALLEL) as block:
+        start = k.let("start", block * size)
+        yield start, k.let("stop", minimum(start + size, extent))
+
+
+def is_large(work: Extent) -> bool:
+    """True if `work` elements are worth several threads."""
+    return upper(work) >= PARALLEL_WORK

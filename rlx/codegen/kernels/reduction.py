@@ -1,0 +1,301 @@
+"""Reductions over any set of axes.
+
+Where the fastest axis is folded away a row is summed by vector accumulators; where it is kept,
+vectors run across columns. Long sums are taken in chunks whose partial results are added, so
+that the rounding error grows with the chunk and not with the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.folds import FOLDS, Fold, State
+from rlx.codegen.kernels.parallel import blocks, rows
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.slices import Columns, column_blocks, column_width
+from rlx.codegen.kernels.values import Scalar, named
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, minimum
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
+from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
+
+ROW_CHUNK = 4096
+"""Elements of a contiguous row folded into one set of accumulators."""
+
+COLUMN_CHUNK = 512
+"""Steps along a strided axis folded into one set of accumulators."""
+
+STREAMS = 4
+"""Independent accumulators of a long row: an addition takes four cycles, one starts in each."""
+
+STREAMED = 256
+"""Row length from which several streams pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The axes of an operand by what a reduction does with them."""
+
+    outer: tuple[int, ...]
+    """Kept, and slower than some reduced axis."""
+    reduced: tuple[int, ...]
+    inner: tuple[int, ...]
+    """Kept, and faster than every reduced axis."""
+
+
+def split_axes(shape: Shape, reduced: Sequence[int]) -> Axes:
+    """Sort the axes of `shape`; axes of extent 1 count as kept."""
+    folded = {normalize_axis(axis, len(shape)) for axis in reduced}
+    folded = {axis for axis in folded if shape[axis] != 1}
+    last = max(folded, default=-1)
+    kept = [axis for axis in range(len(shape)) if axis not in folded]
+    return Axes(
+        tuple(axis for axis in kept if axis < last),
+        tuple(sorted(folded)),
+        tuple(axis for axis in kept if axis > last),
+    )
+
+
+@kernel("reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min")
+def reduce(
+    scope: Scope, x: Reader, y: Writer, *, axes: tuple[int, ...], keepdims: bool = False
+) -> None:
+    """Fold `axes` away, by the fold that the anchor's name stands for."""
+    anchor = scope.body.anchor
+    assert anchor is not None  # this builder runs for an anchor
+    split = split_axes(x.shape, axes)
+    fold = FOLDS[anchor.op.name](x.dtype)
+    if not split.reduced:
+        _copy(scope, x, y)
+    elif product(x.shape[axis] for axis in split.inner) == 1:
+        _reduce_rows(scope, x, y, fold, split)
+    else:
+        _reduce_columns(scope, x, y, fold, split)
+
+
+def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
+    """Return the result's axes that stand for the operand's outer and inner axes."""
+    if len(y.shape) == len(x):
+        return (*split.outer, *split.reduced), split.inner
+    # The result dropped axes: the kept ones that remain are its last ones, in order.
+    inner = 0
+    needed = product(x[axis] for axis in split.inner)
+    while product(y.shape[len(y.shape) - inner :]) != needed:
+        inner += 1
+    axes = tuple(range(len(y.shape)))
+    return axes[: len(axes) - inner], axes[len(axes) - inner :]
+
+
+def _copy(scope: Scope, x: Reader, y: Writer) -> None:
+    source = x.grouped((tuple(range(len(x.shape))),))
+    target = y.grouped((tuple(range(len(y.shape))),))
+    with (
+        blocks(scope.k, source.extent(0), x.type.elements) as (start, stop),
+        scope.k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
+    ):
+        target.write(i, value=source.read(i))
+
+
+# Rows: the fastest axis is folded away
+
+
+def _reduce_rows(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes) -> None:
+    kept = (*split.outer, *split.inner)
+    runs = x.runs(split.reduced)
+    source = x.grouped((kept, *runs))
+    target = y.grouped((tuple(range(len(y.shape))),))
+    count = product(x.shape[axis] for axis in split.reduced)
+    with rows(scope.k, "row", source.extent(0), x.type.elements) as row:
+        slice_, result = source.at(row), target.at(row)
+        state = fold_row(
+            scope, slice_, fold, streams=streams_for(x, slice_.extent_of(len(runs) - 1), fold)
+        )
+        result.write(value=fold.finish(state, scope.extents(count)))
+
+
+def fold_row(
+    scope: Scope,
+    x: GroupedReader,
+    fold: Fold,
+    *,
+    streams: int = 1,
+    prepare: Callable[[Scalar], Scalar] = lambda value: value,
+) -> State:
+    """Fold everything that `x` still iterates over; its last group is contiguous.
+
+    `prepare` turns an element into what is folded, such as its square.
+    """
+    groups = len(x.grid.groups) - len(x.bound)
+    with ExitStack() as stack:
+        length = x.extent_of(groups - 1)
+        chunked = groups > 1 or upper(length) > ROW_CHUNK
+        if not chunked:
+            return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams, prepare)
+        total = accumulators(scope.k, fold)
+        for number in range(groups - 1):
+            index = stack.enter_context(scope.k.loop("abcdefgh"[number], x.extent(0)))
+            x = x.at(index)
+        bounds = stack.enter_context(_chunks(scope, length, ROW_CHUNK))
+        part = _fold_run(scope, x, fold, bounds, streams, prepare)
+        assign(scope.k, total, fold.join(tuple(total), part))
+    return tuple(total)
+
+
+def _fold_run(
+    scope: Scope,
+    x: GroupedReader,
+    fold: Fold,
+    bounds: tuple[E, E],
+    streams: int,
+    prepare: Callable[[Scalar], Scalar],
+) -> State:
+    k = scope.k
+    start, stop = bounds
+    states = [accumulators(k, fold) for _ in range(streams)]
+    width = (stop - start) / streams
+    with k.loop("i", width, kind=_kind(fold), accumulators=_declared(fold, states)) as i:
+        for number, state in enumerate(states):
+            at = i + start + width * number
+            assign(k, state, fold.take(tuple(state), _element(k, fold, prepare(x.read(at)))))
+    folded = [tuple(state) for state in states]
+    while len(folded) > 1:
+        folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
+    return folded[0]
+
+
+def streams_for(x: Reader, length: Extent, fold: Fold) -> int:
+    """Several streams need a length that divides, and elements that cost nothing but a load."""
+    if x.memory is None or fold.free_order is None or not isinstance(length, int):
+        return 1
+    whole_chunks = length <= ROW_CHUNK or length % ROW_CHUNK == 0
+    return STREAMS if length >= STREAMED and length % STREAMS == 0 and whole_chunks else 1
+
+
+# Columns: the fastest axis is kept
+
+
+def _reduce_columns(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes) -> None:
+    source = x.grouped((split.outer, *x.runs(split.reduced), split.inner))
+    target = y.grouped(result_groups(y, x.shape, split))
+    outer = product(x.shape[axis] for axis in split.outer)
+    inner = product(x.shape[axis] for axis in split.inner)
+    count = product(x.shape[axis] for axis in split.reduced)
+    with column_blocks(scope, outer, inner, x.type.elements) as columns:
+        state = local_state(scope.k, fold, column_width(inner))
+        fill(scope.k, fold, state, columns.width)
+        fold_columns(scope, source.at(columns.outer), fold, state, columns)
+        result = target.at(columns.outer)
+        with scope.k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+            value = fold.finish(loaded(scope.k, state, j), scope.extents(count))
+            result.write(columns.start + j, value=value)
+
+
+def fold_columns(
+    scope: Scope,
+    x: GroupedReader,
+    fold: Fold,
+    state: Sequence[Buffer],
+    columns: Columns,
+    *,
+    prepare: Callable[[E, Scalar], Scalar] = lambda _, value: value,
+) -> None:
+    """Fold all groups of `x` but the last into `state`, one element per column.
+
+    `prepare` turns an element, given its column in the block, into what is folded.
+    """
+    k = scope.k
+    runs = len(x.grid.groups) - len(x.bound) - 1
+    lengths = [x.extent_of(run) for run in range(runs)]
+    chunked = upper(product(lengths)) > 2 * COLUMN_CHUNK and fold.start[0].type.prim.is_float
+    part = local_state(k, fold, state[0].extent or 1, "part_") if chunked else state
+    with ExitStack() as stack:
+        for number in range(runs - 1):
+            x = x.at(stack.enter_context(k.loop("abcdefgh"[number], x.extent(0))))
+        start, stop = scope.extents(0), x.extent(0)
+        if chunked:
+            start, stop = stack.enter_context(_chunks(scope, lengths[-1], COLUMN_CHUNK))
+            fill(k, fold, part, columns.width)
+        with k.loop("r", stop, start=start) as r:
+            line = x.at(r)
+            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                value = _element(k, fold, prepare(j, line.read(columns.start + j)))
+                _stored(k, part, j, fold.take(loaded(k, part, j), value))
+        if chunked:
+            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                _stored(k, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
+
+
+def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> tuple[Buffer, ...]:
+    """Reserve one local array per accumulator."""
+    pairs = zip(fold.names, fold.start, strict=True)
+    return tuple(k.local(prefix + name, start.type.prim, width) for name, start in pairs)
+
+
+def fill(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], width: E) -> None:
+    """Set the accumulators of every column to the fold's start."""
+    with k.loop("j", width, kind=LoopKind.SIMD) as j:
+        _stored(k, state, j, fold.start)
+
+
+def loaded(k: KernelBuilder, state: Sequence[Buffer], j: E) -> State:
+    return tuple(k.load(buffer, j) for buffer in state)
+
+
+def _stored(k: KernelBuilder, state: Sequence[Buffer], j: E, values: State) -> None:
+    for buffer, value in zip(
+        state, _settled(k, [buffer.name for buffer in state], values), strict=True
+    ):
+        k.store(buffer, j, value)
+
+
+# Accumulators
+
+
+def accumulators(k: KernelBuilder, fold: Fold) -> list[Mutable]:
+    """Declare one variable per accumulator of `fold`, at its start."""
+    pairs = zip(fold.names, fold.start, strict=True)
+    return [k.mutable(name, start) for name, start in pairs]
+
+
+def assign(k: KernelBuilder, state: Sequence[Mutable], values: State) -> None:
+    """Set all accumulators at once: each new value may read every old one."""
+    names = [mutable.var.name for mutable in state]
+    for variable, value in zip(state, _settled(k, names, values), strict=True):
+        variable.set(value)
+
+
+def _settled(k: KernelBuilder, names: Sequence[str], values: State) -> State:
+    return values if len(values) == 1 else tuple(map(k.let, [f"next_{n}" for n in names], values))
+
+
+def _element(k: KernelBuilder, fold: Fold, value: Scalar) -> Scalar:
+    """Name an element that the fold uses more than once."""
+    return value if len(fold.names) == 1 else named(k, "value", value)
+
+
+def _kind(fold: Fold) -> LoopKind:
+    return LoopKind.SERIAL if fold.free_order is None else LoopKind.SIMD
+
+
+def _declared(fold: Fold, states: Sequence[Sequence[Mutable]]) -> list[tuple[Mutable, BinaryOp]]:
+    if fold.free_order is None:
+        return []
+    return [pair for state in states for pair in zip(state, fold.free_order, strict=True)]
+
+
+@contextmanager
+def _chunks(scope: Scope, length: Extent, size: int) -> Iterator[tuple[E, E]]:
+    """Open a loop over chunks of a run; a short run is its own chunk."""
+    whole = scope.extents(length)
+    if upper(length) <= size:
+        yield scope.extents(0), whole
+        return
+    with scope.k.loop("chunk", whole, step=size) as start:
+        if isinstance(length, int) and length % size == 0:
+            yield start, start + size
+        else:
+            yield start, scope.k.let("stop", minimum(start + size, whole))

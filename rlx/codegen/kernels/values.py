@@ -1,0 +1,93 @@
+"""Tensor elements as kernels compute with them.
+
+Memory holds what `ir.dtype` says; a kernel computes f16 and bf16 in f32, and c64 as a pair.
+`load` and `store` convert, so that no kernel knows how an element is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, Number, const
+from rlx.codegen.loops.math.half import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from rlx.codegen.loops.nodes import Buffer, Const, Prim, Var, storage
+from rlx.errors import InternalError
+from rlx.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """A c64 value: two f32 expressions."""
+
+    re: E
+    im: E
+
+
+Scalar: TypeAlias = E | Complex
+
+
+def compute_prim(dtype: DType) -> Prim:
+    """Return the machine type in which elements of `dtype` are computed (c64: its parts)."""
+    return Prim.F32 if dtype.is_low_precision else storage(dtype)
+
+
+def real(value: Scalar) -> E:
+    """Return `value`, which the op's type rule guarantees not to be complex."""
+    if isinstance(value, Complex):
+        raise InternalError("a complex value reached a kernel for real dtypes")
+    return value
+
+
+def literal(number: Number | complex, dtype: DType) -> Scalar:
+    """Return a constant element of `dtype`."""
+    if dtype.is_complex:
+        number = complex(number)
+        return Complex(const(number.real, Prim.F32), const(number.imag, Prim.F32))
+    prim = compute_prim(dtype)
+    if prim is Prim.BOOL:
+        return const(bool(number), prim)
+    plain = number.real if isinstance(number, complex) else number
+    return const(float(plain) if prim.is_float else int(plain), prim)
+
+
+def load(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, lanes: int = 1) -> Scalar:
+    """Read element `at` (with `lanes`: consecutive ones), widened to its compute type."""
+    if dtype.is_complex:
+        return Complex(k.load(buffer, at * 2), k.load(buffer, at * 2 + 1))
+    return widen(k.load(buffer, at, lanes), dtype)
+
+
+def store(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, value: Scalar) -> None:
+    """Write element `at`, rounded once from its compute type."""
+    if isinstance(value, Complex):
+        k.store(buffer, at * 2, value.re)
+        k.store(buffer, at * 2 + 1, value.im)
+        return
+    k.store(buffer, at, narrow(value, dtype))
+
+
+def widen(bits: E, dtype: DType) -> E:
+    """Turn what memory holds into the compute type."""
+    if dtype is DType.F16:
+        return f16_to_f32(bits)
+    return bf16_to_f32(bits) if dtype is DType.BF16 else bits
+
+
+def narrow(value: E, dtype: DType) -> E:
+    """Turn the compute type into what memory holds."""
+    if dtype is DType.F16:
+        return f32_to_f16(value)
+    return f32_to_bf16(value) if dtype is DType.BF16 else value
+
+
+def named(k: KernelBuilder, name: str, value: Scalar) -> Scalar:
+    """Bind `value` to a name, unless it is a name or literal already."""
+    if isinstance(value, Complex):
+        return Complex(_named(k, f"{name}_re", value.re), _named(k, f"{name}_im", value.im))
+    return _named(k, name, value)
+
+
+def _named(k: KernelBuilder, name: str, value: E) -> E:
+    return value if isinstance(value.node, (Var, Const)) else k.let(name, value)
