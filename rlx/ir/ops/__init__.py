@@ -8,6 +8,7 @@ them all. An op is visible here as soon as its family's file declares it.
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.attention_tiled import *
+from rlx.ir.ops.control import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *

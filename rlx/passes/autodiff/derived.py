@@ -7,10 +7,12 @@ its dead nodes, wherever a node matches the request.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef
@@ -19,7 +21,15 @@ from rlx.ir.types import TensorType
 Mask: TypeAlias = tuple[bool, ...]
 Sparse: TypeAlias = tuple[Value | None, ...]
 """Derivatives by position; `None` is zero."""
-Derivatives: TypeAlias = Value | Sequence[Value | None] | None
+
+
+class Decline(enum.Enum):
+    """What a rule returns to leave a case to the op's formula."""
+
+    BY_FORMULA = "by formula"
+
+
+Derivatives: TypeAlias = Value | Sequence[Value | None] | Decline | None
 """What a rule gives: one derivative per operand (or result), a single one, or none."""
 
 
@@ -130,6 +140,8 @@ def place(values: Iterable[Value | None], mask: Mask) -> Sparse:
 
 def spread(derivatives: Derivatives, count: int) -> Sparse:
     """Return what a rule gave as `count` derivatives; missing trailing ones are zero."""
+    if isinstance(derivatives, Decline):
+        raise InternalError("autodiff: a rule leaves its case to a formula that the op lacks")
     if derivatives is None or isinstance(derivatives, Value):
         derivatives = (derivatives,)
     return (*derivatives, *(None,) * (count - len(derivatives)))

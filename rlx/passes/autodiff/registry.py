@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeAlias
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OpDef, Registry
 from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
+from rlx.passes.autodiff.derived import Decline
 from rlx.passes.autodiff.derived import Derivatives as Derivatives
 
 
@@ -74,7 +75,10 @@ class Pushforward:
 VjpRule: TypeAlias = Callable[..., Derivatives]
 """`(at: Pullback, *operands, **attributes) -> a cotangent per operand`."""
 JvpRule: TypeAlias = Callable[..., Derivatives]
-"""`(at: Pushforward, *operands, **attributes) -> a tangent per result`."""
+"""`(at: Pushforward, *operands, **attributes) -> a tangent per result`.
+
+Both may return `BY_FORMULA` to leave a case to the op's formula.
+"""
 LinearMap: TypeAlias = Callable[..., Value]
 """`(v, result, *operands, **attributes) -> partial * v`."""
 
@@ -86,6 +90,8 @@ class Fact(Protocol):
 
     def jvp(self, at: Pushforward, *operands: Value, **attributes: Any) -> Derivatives: ...
 
+
+BY_FORMULA = Decline.BY_FORMULA
 
 vjp: Registry[VjpRule] = Registry("vjp")
 jvp: Registry[JvpRule] = Registry("jvp")

@@ -8,8 +8,8 @@ it traces. They follow every path from `inputs` to `outputs`; a function transfo
 must not see outer uses of its argument traces its function into a graph of its own.
 
 A node is differentiated by its op's own rule, or else by one derived from what the op says:
-in reverse `vjp`, fact, decomposition, transposed `jvp`; forward `jvp`, fact, decomposition,
-twice transposed `vjp`.
+in reverse `vjp`, fact, transposed `jvp`, formula; forward `jvp`, fact, formula, twice
+transposed `vjp` (whose ops may pay in reverse mode only, so the formula goes first).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TypeAlias
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.autodiff.derived import (
+    Decline,
     Derived,
     Mask,
     Request,
@@ -113,23 +114,27 @@ def pull_back(node: Node, cotangents: Sparse, wanted: Mask) -> Sparse:
     """Append the pullback of one node; one cotangent or `None` per operand."""
     fact = facts.get(node.op)
     rule = vjp.get(node.op) or (fact.vjp if fact else None)
-    if rule is None:
-        request = Request.of(node, wanted, tuple(c is not None for c in cotangents))
-        return _derive(node, _derived_pullback, request, "reverse").graft(node, cotangents)
-    at = Pullback(node.results[0].graph, node.results, cotangents, wanted)
-    return spread(rule(at, *node.operands, **node.attrs.as_dict()), len(node.operands))
+    if rule is not None:
+        at = Pullback(node.results[0].graph, node.results, cotangents, wanted)
+        pulled = rule(at, *node.operands, **node.attrs.as_dict())
+        if not isinstance(pulled, Decline):
+            return spread(pulled, len(node.operands))
+    request = Request.of(node, wanted, tuple(c is not None for c in cotangents))
+    return _derive(node, _derived_pullback, request, "reverse").graft(node, cotangents)
 
 
 def push_forward(node: Node, tangents: Sparse) -> Sparse:
     """Append the pushforward of one node; one tangent or `None` per result."""
     fact = facts.get(node.op)
     rule = jvp.get(node.op) or (fact.jvp if fact else None)
-    if rule is None:
-        flowing = tuple(_carries(result) for result in node.results)
-        request = Request.of(node, tuple(t is not None for t in tangents), flowing)
-        return _derive(node, _derived_pushforward, request, "forward").graft(node, tangents)
-    at = Pushforward(node.results[0].graph, node.results, tangents)
-    return spread(rule(at, *node.operands, **node.attrs.as_dict()), len(node.results))
+    if rule is not None:
+        at = Pushforward(node.results[0].graph, node.results, tangents)
+        moved = rule(at, *node.operands, **node.attrs.as_dict())
+        if not isinstance(moved, Decline):
+            return spread(moved, len(node.results))
+    flowing = tuple(_carries(result) for result in node.results)
+    request = Request.of(node, tuple(t is not None for t in tangents), flowing)
+    return _derive(node, _derived_pushforward, request, "forward").graft(node, tangents)
 
 
 def _derive(node: Node, derivation: Derivation, request: Request, mode: str) -> Derived:
@@ -150,20 +155,20 @@ def _derive(node: Node, derivation: Derivation, request: Request, mode: str) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _derived_pullback(request: Request) -> Derived | None:
-    """By the formula, or by transposing the linear graph that the tangent rule builds."""
+    """By transposing the linear graph that the tangent rule builds, or by the formula."""
     formula, rule = request.op.decompose, jvp.get(request.op)
     scratch = Scratch.open(request, "vjp")
     graph, operands, attributes = scratch.graph, scratch.operands, request.attrs.as_dict()
     cotangents = scratch.derivatives("cotangent", request.results, request.flowing)
-    if formula is not None:
-        results = present(spread(formula(*operands, **attributes), len(request.results)))
-        wanted = [o for o, active in zip(operands, request.active, strict=True) if active]
-        pulled = vjp_in_graph(graph, results, wanted, cotangents)
-    elif rule is not None:
+    if rule is not None:
         tangents = scratch.derivatives("tangent", request.operands, request.active)
         at = Pushforward(graph, scratch.results, tangents)
         moved = spread(rule(at, *operands, **attributes), len(request.results))
         pulled = _transpose(graph, tangents, moved, cotangents)
+    elif formula is not None:
+        results = present(spread(formula(*operands, **attributes), len(request.results)))
+        wanted = [o for o, active in zip(operands, request.active, strict=True) if active]
+        pulled = vjp_in_graph(graph, results, wanted, cotangents)
     else:
         return None
     return scratch.close(place(pulled, request.active))
