@@ -15,7 +15,14 @@ from rlx.passes.autodiff.algebra import zeros
 from rlx.passes.autodiff.derived import derivative_type
 from rlx.passes.autodiff.errors import NonDifferentiableError, UnknownInputError
 from rlx.passes.autodiff.prepare import prepare, set_outputs_like
-from rlx.passes.autodiff.reverse import describe, differentiate, find_value, fresh_name
+from rlx.passes.autodiff.reverse import (
+    STRICT,
+    Missing,
+    describe,
+    differentiate,
+    find_value,
+    fresh_name,
+)
 from rlx.passes.autodiff.sweep import jvp_in_graph
 
 
@@ -58,14 +65,16 @@ def push(graph: Graph, tangent_for: Sequence[Value | str]) -> Tangents:
     return Tangents(copy, tuple(names), image)
 
 
-def hvp(graph: Graph, wrt: Sequence[Value | str]) -> Graph:
+def hvp(
+    graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT
+) -> Graph:
     """Return the forward derivative of the gradient: Hessian times `tangent_<name>`.
 
     Outputs: loss, aux.., gradients.., then the tangent of each; those of the gradients are
     the products. `wrt` names leaves.
     """
     leaves = [_require_leaf(find_value(graph, target)) for target in wrt]
-    gradient = differentiate(graph, leaves)
+    gradient = differentiate(graph, leaves, missing=missing)
     return jvp(gradient.graph, [str(leaf.node.name) for leaf in leaves])
 
 

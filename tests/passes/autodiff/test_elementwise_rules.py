@@ -1,0 +1,109 @@
+"""Derivatives of elementwise ops against finite differences, broadcasting and kinks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.ir import ops
+from rlx.ir.op import OpDef
+from tests.passes.autodiff.checking import (
+    Array,
+    Case,
+    check_first_order,
+    check_second_order,
+    gradients,
+    tensors,
+)
+
+REALS = (
+    "neg abs square exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh erf relu sigmoid "
+    "gelu gelu_approx silu softplus log_sigmoid leaky_relu elu selu hard_swish mish"
+).split()
+POSITIVE = "reciprocal sqrt rsqrt log log1p log2".split()
+INSIDE = "asin acos atanh".split()
+ABOVE_ONE = ["acosh"]
+
+
+def unary_inputs() -> list[tuple[str, Array]]:
+    line = np.array([-2.1, -1.3, -0.4, 0.3, 0.9, 1.7])
+    ranges = [
+        (REALS, line),
+        (POSITIVE, np.abs(line) + 0.1),
+        (INSIDE, line / 3),
+        (ABOVE_ONE, np.abs(line) + 1.2),
+    ]
+    return [(name, x) for names, x in ranges for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "x"), unary_inputs(), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_unary_op_has_its_derivatives_of_first_and_second_order(name: str, x: Array) -> None:
+    case = Case(name, ops_by_name(name), (x,), tolerance=1e-6)
+    check_first_order(case)
+    check_second_order(case)
+
+
+BROADCASTS = [
+    ((3,), (3,)),
+    ((2, 1), (3,)),
+    ((1,), (2, 3)),
+    ((), (2,)),
+    ((2, 3), (1, 1)),
+    ((0, 2), (2,)),
+]
+
+
+@pytest.mark.parametrize("shapes", BROADCASTS, ids=str)
+@pytest.mark.parametrize("name", "add sub mul div pow mod atan2 maximum minimum".split())
+def test_binary_op_has_its_derivatives_whatever_broadcasts(
+    name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    a, b = tensors(5, *shapes)
+    case = Case(name, ops_by_name(name), (np.abs(a) + 0.3, np.abs(b) + 0.4), tolerance=1e-6)
+    check_first_order(case)
+    check_second_order(case)
+
+
+def ops_by_name(name: str) -> OpDef:
+    from rlx.ir.op import OPS
+
+    return OPS[name]
+
+
+def slope(op: OpDef, *points: float) -> list[float]:
+    """Return the partial derivatives at one point."""
+    case = Case(op.name, op, tuple(np.array(point) for point in points))
+    return [float(g) for g in gradients(case.graph(), case.feeds, case.wrt)]
+
+
+KINKS = [
+    (ops.relu, (0.0,), [0.0]),
+    (ops.abs, (0.0,), [0.0]),
+    (ops.sqrt, (0.0,), [0.0]),
+    (ops.sqrt, (-1.0,), [0.0]),
+    (ops.rsqrt, (0.0,), [0.0]),
+    (ops.rsqrt, (-1.0,), [0.0]),
+    (ops.round, (0.4,), [1.0]),
+    (ops.floor, (0.4,), [0.0]),
+    (ops.sign, (0.4,), [0.0]),
+    (ops.maximum, (2.0, 2.0), [0.5, 0.5]),
+    (ops.minimum, (2.0, 2.0), [0.5, 0.5]),
+    (ops.maximum, (np.nan, 1.0), [0.0, 0.0]),
+    (ops.maximum, (np.inf, np.inf), [0.5, 0.5]),
+    (ops.pow, (0.0, 2.0), [0.0, 0.0]),
+    (ops.pow, (0.0, 1.0), [1.0, 0.0]),
+    (ops.pow, (0.0, 0.0), [0.0, 0.0]),
+    (ops.pow, (3.0, 0.0), [0.0, np.log(3.0)]),
+    (ops.softplus, (0.0,), [0.5]),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "point", "expected"), KINKS, ids=lambda v: getattr(v, "name", str(v))
+)
+def test_derivative_at_a_kink_follows_the_convention(
+    op: OpDef, point: tuple[float, ...], expected: list[float]
+) -> None:
+    np.testing.assert_allclose(slope(op, *point), expected, rtol=1e-15)
