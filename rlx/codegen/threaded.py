@@ -1,0 +1,352 @@
+"""Entries for runs on several threads, and the protocol between them.
+
+A run is SPMD: every thread executes the same list of kernels, each over its static share of
+their parallel loops, with a barrier wherever a kernel touches what another thread may have
+written. Which thread computes what does not change any result. Kernels without a parallel loop,
+and kernels that can fail, run on thread 0 alone.
+
+    <name>_launch(arena, sync, extents..., threads, seat)         thread 0: start all, join in
+    <name>_worker(arena, sync, thread, threads, seat, patience)   the others, until idle
+    <name>_drain(arena, sync, threads)                            thread 0, after a fault
+
+`sync` is a block of i64 words shared by the threads of one pool, one cache line per word in use.
+A seat is a number for one executable's arena: a worker serves one seat at a time and returns
+when a job is for another seat, or when nothing happened for `patience` rounds of waiting.
+
+A fault on thread 0 ends its run at once. The others learn of it from the arena's header: a
+barrier lets them pass once a status is there, and they skip the segments that follow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.codegen.entries import ARENA, Kernels, ThunkCalls, entry_name
+from rlx.codegen.entry import can_fail, full_range
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, minimum
+from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Prim, ValueType
+from rlx.codegen.schedule import (
+    AnyThunk,
+    BranchThunk,
+    BufferRef,
+    LoopThunk,
+    Phase,
+    Schedule,
+    Thunk,
+)
+from rlx.errors import InternalError
+
+LINE = 8
+"""i64 words in a cache line."""
+ARRIVED, PASSED, JOB, SEAT, DONE, EXTENTS = (LINE * i for i in range(6))
+MAX_EXTENTS = 2 * LINE
+WORKERS = EXTENTS + MAX_EXTENTS
+"""The words of `sync`: threads at the barrier, barriers passed, jobs started, the job's seat,
+workers that finished it, its extents; then, per thread, the last job it took part in."""
+
+_SPINS = 2000
+"""Pauses before a waiting thread offers its core to others: some tens of microseconds."""
+
+
+def sync_words(threads: int) -> int:
+    """Return the size of the sync block of a pool of `threads` threads."""
+    return WORKERS + LINE * threads
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadedEntries:
+    """The kernels that the entries call, and the entries."""
+
+    kernels: tuple[Kernel, ...]
+    entries: tuple[Kernel, ...]
+
+
+def build_threaded_entries(
+    schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
+) -> ThreadedEntries:
+    """Return what running `schedule` on several threads needs beside `setup` and `run`."""
+    if len(symbols) > MAX_EXTENTS:
+        raise InternalError(f"{len(symbols)} symbolic extents; a job carries {MAX_EXTENTS}")
+    barrier = _barrier(schedule)
+    share = _share(schedule, kernels, symbols, barrier)
+    wait = _wait_for_workers(schedule)
+    entries = (
+        _launch(schedule, share, wait, symbols),
+        _worker(schedule, share, symbols),
+        _drain(schedule, wait),
+    )
+    return ThreadedEntries((barrier, share, wait), entries)
+
+
+# Waiting
+
+
+def _wait_round(k: KernelBuilder, rounds: Mutable) -> None:
+    """Pause; after many rounds also let other threads have the core."""
+    k.pause()
+    rounds.set(rounds + 1)
+    with k.if_(rounds > _SPINS):
+        k.external("sched_yield", (), ValueType(Prim.I32))
+
+
+def _wait_until(k: KernelBuilder, sync: Buffer, word: int, expected: E) -> None:
+    rounds = k.mutable("rounds", const(0, Prim.I64))
+    seen = k.mutable("current", _load(k, sync, word))
+    with k.while_(seen.ne(expected)):
+        _wait_round(k, rounds)
+        seen.set(_load(k, sync, word))
+
+
+def _load(k: KernelBuilder, buffer: Buffer, word: int | E) -> E:
+    seen = k.atomic(AtomicOp.LOAD, buffer, word)
+    assert seen is not None, "an atomic load binds what it saw"
+    return seen
+
+
+def _barrier(schedule: Schedule) -> Kernel:
+    """Wait until all threads are here, or until a fault is recorded in the header."""
+    k = KernelBuilder(entry_name(schedule, "barrier"))
+    header = k.argument("header", Prim.I64)
+    sync = k.argument("sync", Prim.I64, writable=True)
+    threads = k.scalar("threads")
+    passed = k.let("passed", _load(k, sync, PASSED))
+    arrived = k.atomic(AtomicOp.ADD, sync, ARRIVED, 1)
+    assert arrived is not None, "an atomic add binds what it saw"
+    with k.if_(arrived.eq(threads - 1)):
+        k.atomic(AtomicOp.STORE, sync, ARRIVED, 0)
+        k.atomic(AtomicOp.STORE, sync, PASSED, passed + 1)
+    with k.else_():
+        rounds = k.mutable("rounds", const(0, Prim.I64))
+        waiting = k.mutable("waiting", const(1, Prim.I64))
+        with k.while_(waiting.ne(0)):
+            _wait_round(k, rounds)
+            now = _load(k, sync, PASSED)
+            fault = _load(k, header, 0)
+            with k.if_(now.ne(passed) | fault.ne(0)):
+                waiting.set(0)
+    return k.build(["All threads meet here."])
+
+
+# The run of one thread
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    start: int
+    stop: int
+    writes: bool
+    solo: bool
+
+    def conflicts(self, other: _Access) -> bool:
+        if (self.solo and other.solo) or not (self.writes or other.writes):
+            return False
+        return self.start < other.stop and other.start < self.stop
+
+
+class _Barrier:
+    """Marks the place of a barrier among thunks."""
+
+
+_BARRIER = _Barrier()
+_Step: TypeAlias = AnyThunk | _Barrier
+
+
+def plan_segments(
+    thunks: Sequence[AnyThunk], is_solo: Callable[[AnyThunk], bool], fails: Callable[[Thunk], bool]
+) -> list[list[_Step]]:
+    """Return the run as segments, with barriers before thunks that depend on other threads.
+
+    A segment ends with the first barrier that follows a thunk which can fail: what comes after
+    runs only if there was no fault.
+    """
+    segments: list[list[_Step]] = [[]]
+    since_barrier: list[_Access] = []
+    failing = False
+    for thunk in thunks:
+        accesses = _accesses(thunk, solo=is_solo(thunk))
+        if any(new.conflicts(old) for new in accesses for old in since_barrier):
+            segments[-1].append(_BARRIER)
+            since_barrier = []
+            if failing:
+                segments.append([])
+                failing = False
+        segments[-1].append(thunk)
+        since_barrier += accesses
+        failing = failing or any(fails(inner) for inner in _flatten(thunk))
+    return segments
+
+
+def _share(schedule: Schedule, kernels: Kernels, symbols: Sequence[str], barrier: Kernel) -> Kernel:
+    """Build one thread's share of the run phase."""
+    k = KernelBuilder(entry_name(schedule, "share"))
+    arena = k.argument(ARENA, Prim.U8, writable=True)
+    sync = k.argument("sync", Prim.I64, writable=True)
+    extents = {symbol: k.scalar(symbol) for symbol in symbols}
+    builder = _ShareBuilder(
+        k, ThunkCalls(k, arena, extents, kernels), sync, k.scalar("thread"), k.scalar("threads")
+    )
+    builder.run(schedule.phase(Phase.RUN), barrier)
+    return k.build([f"{schedule.name}: the share of one thread of several."])
+
+
+@dataclass(frozen=True, slots=True)
+class _ShareBuilder:
+    k: KernelBuilder
+    calls: ThunkCalls
+    sync: Buffer
+    thread: E
+    threads: E
+
+    def run(self, thunks: Sequence[AnyThunk], barrier: Kernel) -> None:
+        segments = plan_segments(thunks, self._is_solo, self._fails)
+        self._segment(segments[0], barrier)
+        for segment in segments[1:]:
+            status = self.k.let("status", self.k.load(self.calls.arena, 0))
+            with self.k.if_(status.eq(0)):
+                self._segment(segment, barrier)
+
+    def _is_solo(self, thunk: AnyThunk) -> bool:
+        if not isinstance(thunk, Thunk):
+            return True
+        return self.calls.kernel(thunk).parallel_loop is None or self._fails(thunk)
+
+    def _fails(self, thunk: Thunk) -> bool:
+        return can_fail(self.calls.kernel(thunk))
+
+    def _segment(self, steps: Sequence[_Step], barrier: Kernel) -> None:
+        """Emit steps in order; neighbors that run alone share one `if`."""
+        for alone, group in itertools.groupby(steps, key=self._runs_alone):
+            if alone:
+                with self.k.if_(self.thread.eq(0)):
+                    for step in group:
+                        self._step(step, barrier)
+            else:
+                for step in group:
+                    self._step(step, barrier)
+
+    def _runs_alone(self, step: _Step) -> bool:
+        return not isinstance(step, _Barrier) and self._is_solo(step)
+
+    def _step(self, step: _Step, barrier: Kernel) -> None:
+        if isinstance(step, _Barrier):
+            header = self.k.address(self.calls.arena, 0, prim=Prim.I64)
+            sync = self.k.address(self.sync, writable=True)
+            self.k.invoke(barrier, [header, sync], [self.threads])
+        elif isinstance(step, Thunk) and not self._is_solo(step):
+            self.calls.call(step, self._bounds(step))
+        else:
+            self.calls.emit(step)
+
+    def _bounds(self, thunk: Thunk) -> tuple[E, E]:
+        """Return this thread's share of the kernel's parallel loop."""
+        kernel = self.calls.kernel(thunk)
+        loop = kernel.parallel_loop
+        assert loop is not None, "only kernels with a parallel loop are shared"
+        whole = Invoke(kernel, (), tuple(s.node for s in self.calls.scalars(thunk)))
+        start, stop = (E(bound) for bound in full_range(whole))
+        trips = (stop - start + (loop.step - 1)) // loop.step
+        first = start + trips * self.thread // self.threads * loop.step
+        last = start + trips * (self.thread + 1) // self.threads * loop.step
+        return first, last if loop.step == 1 else minimum(last, stop)
+
+
+def _flatten(thunk: AnyThunk) -> Iterator[Thunk]:
+    match thunk:
+        case Thunk():
+            yield thunk
+        case LoopThunk(body=body, condition=condition):
+            for inner in (*condition, *body):
+                yield from _flatten(inner)
+        case BranchThunk(branches=branches):
+            for branch in branches:
+                for inner in branch:
+                    yield from _flatten(inner)
+
+
+def _accesses(thunk: AnyThunk, *, solo: bool) -> list[_Access]:
+    """Return the byte ranges that a thunk reads and writes, at its largest extents."""
+    reads: list[BufferRef] = []
+    writes: list[BufferRef] = []
+    for inner in _flatten(thunk):
+        reads += inner.operands
+        writes += inner.results
+        writes += [] if inner.scratch is None else [inner.scratch]
+    match thunk:
+        case LoopThunk(predicate=predicate, advancing=advancing):
+            reads += [] if predicate is None else [predicate]
+            writes += [ref for whole, row, _ in advancing for ref in (whole, row)]
+        case BranchThunk(selector=selector):
+            reads.append(selector)
+        case Thunk():
+            pass
+    return [
+        _Access(ref.offset, ref.offset + ref.type.bytes, is_write, solo)
+        for refs, is_write in ((reads, False), (writes, True))
+        for ref in refs
+    ]
+
+
+# Entries
+
+
+def _launch(schedule: Schedule, share: Kernel, wait: Kernel, symbols: Sequence[str]) -> Kernel:
+    k = KernelBuilder(entry_name(schedule, "launch"))
+    arena = k.argument(ARENA, Prim.U8, writable=True)
+    sync = k.argument("sync", Prim.I64, writable=True)
+    extents = [k.scalar(symbol) for symbol in symbols]
+    threads, seat = k.scalar("threads"), k.scalar("seat")
+    for word, value in ((ARRIVED, 0), (DONE, 0), (SEAT, seat)):
+        k.atomic(AtomicOp.STORE, sync, word, value)
+    for position, extent in enumerate(extents):
+        k.store(sync, EXTENTS + position, extent)
+    k.atomic(AtomicOp.ADD, sync, JOB, 1)
+    buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
+    k.invoke(share, buffers, [*extents, const(0, Prim.I64), threads])
+    k.invoke(wait, [buffers[1]], [threads])
+    return k.build(["Start the workers, take part as thread 0, wait for all."])
+
+
+def _wait_for_workers(schedule: Schedule) -> Kernel:
+    k = KernelBuilder(entry_name(schedule, "wait"))
+    sync = k.argument("sync", Prim.I64, writable=True)
+    threads = k.scalar("threads")
+    _wait_until(k, sync, DONE, threads - 1)
+    return k.build(["Wait until all workers have finished the job."])
+
+
+def _drain(schedule: Schedule, wait: Kernel) -> Kernel:
+    k = KernelBuilder(entry_name(schedule, "drain"))
+    k.argument(ARENA, Prim.U8, writable=True)
+    sync = k.argument("sync", Prim.I64, writable=True)
+    k.invoke(wait, [k.address(sync, writable=True)], [k.scalar("threads")])
+    return k.build(["After a launch that failed: wait for the workers."])
+
+
+def _worker(schedule: Schedule, share: Kernel, symbols: Sequence[str]) -> Kernel:
+    k = KernelBuilder(entry_name(schedule, "worker"))
+    arena = k.argument(ARENA, Prim.U8, writable=True)
+    sync = k.argument("sync", Prim.I64, writable=True)
+    thread, threads, seat = (k.scalar(name) for name in ("thread", "threads", "seat"))
+    patience = k.scalar("patience")
+    own = k.let("own", thread * LINE + WORKERS)
+    rounds = k.mutable("rounds", const(0, Prim.I64))
+    with k.while_(rounds < patience):
+        job = _load(k, sync, JOB)
+        with k.if_(job.eq(k.load(sync, own))):
+            _wait_round(k, rounds)
+        with k.else_():
+            current = _load(k, sync, SEAT)
+            with k.if_(current.ne(seat)):
+                rounds.set(patience)
+            with k.else_():
+                k.store(sync, own, job)
+                extents = [k.load(sync, EXTENTS + i) for i in range(len(symbols))]
+                buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
+                k.invoke(share, buffers, [*extents, thread, threads])
+                k.atomic(AtomicOp.ADD, sync, DONE, 1)
+                rounds.set(const(0, Prim.I64))
+    return k.build(["Take part in jobs of one seat until idle for long, or another seat's turn."])
