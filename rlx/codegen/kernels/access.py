@@ -30,6 +30,7 @@ from rlx.codegen.kernels.affine import (
     collapse,
     divides,
     identity,
+    sum_of,
 )
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.movement import MOVEMENTS, operand_position
@@ -45,7 +46,7 @@ from rlx.codegen.kernels.values import (
 )
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.nodes import Buffer, Const, Prim
+from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
@@ -231,26 +232,30 @@ class Grouped:
         partial = dict(self.partial)
         for name, where in addresses:
             offset = self.grid.offset(group, where, index)
-            if where in partial:
-                if not _is_zero(offset):
-                    partial[where] = self.body.k.let(f"{name}_offset", partial[where] + offset)
-            elif divides(offset.node):
-                before = self._sum(where, self.bound, 0)
-                partial[where] = self.body.k.let(f"{name}_offset", before + offset)
+            if not divides(offset.node) and where not in partial:
+                continue
+            known = partial.get(where)
+            before = self._sum(where, self.bound, 0) if known is None else known
+            total = sum_of(before, offset)
+            partial[where] = total
+            if divides(offset.node):
+                partial[where] = self.body.k.let(f"{name}_offset", total)
         return partial
 
     def _locate(self, where: Index, indices: tuple[E, ...]) -> E:
         """Return the address `where` at the bound indices followed by `indices`."""
         first = len(self.bound)
         if where in self.partial:
-            return self.partial[where] + self._sum(where, indices, first, constant=False)
+            return sum_of(self.partial[where], *self._terms(where, indices, first))
         return self._sum(where, (*self.bound, *indices), 0)
 
-    def _sum(self, where: Index, indices: tuple[E, ...], first: int, *, constant: bool = True) -> E:
-        total = self.body.extents(where.constant if constant else 0)
-        for group, index in reversed(list(enumerate(indices, start=first))):
-            total = self.grid.offset(group, where, index) + total
-        return total
+    def _sum(self, where: Index, indices: tuple[E, ...], first: int) -> E:
+        constant = self.body.extents(where.constant)
+        return sum_of(*self._terms(where, indices, first), constant)
+
+    def _terms(self, where: Index, indices: tuple[E, ...], first: int) -> list[E]:
+        numbered = enumerate(indices, start=first)
+        return [self.grid.offset(group, where, index) for group, index in numbered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +449,3 @@ class Evaluation:
         buffer = self._access.body.inputs.get(value)
         name = value.op.name if buffer is None else buffer.name
         return named(self._access.body.k, f"{name}_value", element)
-
-
-def _is_zero(offset: E) -> bool:
-    return isinstance(offset.node, Const) and offset.node.value == 0

@@ -86,7 +86,7 @@ class Grid:
         while runs:
             extent, stride = runs.pop()
             coordinate = rest % self.extents(extent) if runs else rest
-            total = coordinate * self.extents(stride) + total
+            total = sum_of(coordinate * self.extents(stride), total)
             if all(stride == 0 for _, stride in runs):
                 break
             rest = rest / self.extents(extent)
@@ -117,6 +117,20 @@ def collapse(shape: Shape, axes: Sequence[int], indices: Iterable[Index]) -> Gro
         else:
             groups.append([axis])
     return tuple(tuple(group) for group in groups)
+
+
+def sum_of(first: E, *rest: E) -> E:
+    """Return a sum of indices, associated to the left so that it prints without parentheses."""
+    total = first
+    for term in rest:
+        total = _plus(total, term.node)
+    return total
+
+
+def _plus(total: E, term: Expr) -> E:
+    if isinstance(term, Binary) and term.op is BinaryOp.ADD:
+        return _plus(_plus(total, term.a), term.b)
+    return total + E(term)
 
 
 def divides(expression: Expr) -> bool:

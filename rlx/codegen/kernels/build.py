@@ -10,6 +10,7 @@ from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.registry import KERNELS, SCRATCH, Scope, invoke_builder
 from rlx.codegen.kernels.values import compute_prim
+from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.schedule import Thunk

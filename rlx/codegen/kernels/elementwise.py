@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlx.codegen.kernels.access import Body, GroupedWriter, target
 from rlx.codegen.kernels.affine import Grid, Groups, collapse
-from rlx.codegen.kernels.parallel import blocks, is_large
+from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, is_large
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.graph import Value
@@ -84,5 +84,5 @@ def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> N
         with scope.k.loop("i", writer.extent(0), kind=kind) as i:
             writer.write_region(i)
         return
-    with scope.k.loop("abcdefgh"[depth], writer.extent(0)) as index:
+    with scope.k.loop(LOOP_NAMES[depth], writer.extent(0)) as index:
         _loops(scope, writer.at(index), remaining - 1, depth + 1)

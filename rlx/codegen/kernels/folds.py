@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rlx.codegen.kernels.complexes import mul as complex_mul
-from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, real
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, real
+from rlx.codegen.loops.complex_scalar import from_real, multiply
 from rlx.codegen.loops.expr import E, binary, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Prim
 from rlx.ir.dtype import DType
@@ -52,7 +52,7 @@ def mean_fold(dtype: DType) -> Fold:
         fold.start,
         fold.take,
         fold.join,
-        lambda state, count: _whole(tuple(part / count.cast(prim) for part in state)),
+        lambda state, count: _whole(tuple(part / converted(count, prim) for part in state)),
         fold.free_order,
     )
 
@@ -65,8 +65,8 @@ def prod_fold(dtype: DType) -> Fold:
     return Fold(
         ("product_re", "product_im"),
         (one, const(0.0, prim)),
-        lambda state, x: _parts(complex_mul(Complex(*state), _complex(x))),
-        lambda a, b: _parts(complex_mul(Complex(*a), Complex(*b))),
+        lambda state, x: multiply((state[0], state[1]), _pair(x)),
+        lambda a, b: multiply((a[0], a[1]), (b[0], b[1])),
         lambda state, _: Complex(*state),
         None,
     )
@@ -157,8 +157,8 @@ def _whole(state: State) -> Scalar:
     return Complex(*state) if len(state) == 2 else state[0]
 
 
-def _complex(x: Scalar) -> Complex:
-    return x if isinstance(x, Complex) else Complex(x, x * 0.0)
+def _pair(x: Scalar) -> tuple[E, E]:
+    return (x.re, x.im) if isinstance(x, Complex) else from_real(x)
 
 
 FOLDS: dict[str, Callable[[DType], Fold]] = {

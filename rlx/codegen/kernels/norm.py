@@ -21,7 +21,7 @@ from rlx.codegen.kernels.reduction import (
 )
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, column_width, slices
-from rlx.codegen.kernels.values import Scalar, real
+from rlx.codegen.kernels.values import Scalar, converted, real
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind, UnaryOp
 from rlx.ir.dtype import DType
@@ -64,7 +64,7 @@ def _layer_norm_rows(
     x, gamma, beta = operands
     source, target = x.grouped(split.groups[:2]), y.grouped(split.groups[:2])
     scale, shift = gamma.grouped(WHOLE), beta.grouped(WHOLE)
-    count = scope.extents(split.length).cast(x.prim)
+    count = converted(scope.extents(split.length), x.prim)
     with rows(k, "row", source.extent(0), x.type.elements) as row:
         x_row, y_row = source.at(row), target.at(row)
         mean = k.let("mean", _row_sum(scope, x, x_row) / count)
@@ -82,7 +82,7 @@ def _rms_norm_rows(
     x, gamma, *beta = operands
     source, target = x.grouped(split.groups[:2]), y.grouped(split.groups[:2])
     vectors = [vector.grouped(WHOLE) for vector in (gamma, *beta)]
-    count = scope.extents(split.length).cast(x.prim)
+    count = converted(scope.extents(split.length), x.prim)
     with rows(k, "row", source.extent(0), x.type.elements) as row:
         x_row, y_row = source.at(row), target.at(row)
         mean_square = _row_sum(scope, x, x_row, square=True) / count
@@ -119,7 +119,7 @@ def _layer_norm_columns(
     x, gamma, beta = operands
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     scale, shift = gamma.grouped(WHOLE), beta.grouped(WHOLE)
-    count = scope.extents(split.length).cast(x.prim)
+    count = converted(scope.extents(split.length), x.prim)
     with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         mean = _column_sum(scope, "mean", x_block, x.dtype, split, columns)
@@ -142,7 +142,7 @@ def _rms_norm_columns(
     x, gamma, *beta = operands
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     vectors = [vector.grouped(WHOLE) for vector in (gamma, *beta)]
-    count = scope.extents(split.length).cast(x.prim)
+    count = converted(scope.extents(split.length), x.prim)
     with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         inverse = _column_sum(scope, "inverse", x_block, x.dtype, split, columns, square=True)

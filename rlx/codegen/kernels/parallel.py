@@ -21,6 +21,10 @@ BLOCK = 4096
 """Elements of a flat loop that one thread takes at a time: 16 KiB of f32, half an L1 cache."""
 
 
+LOOP_NAMES = ("p", "q", "s", "t", "u", "v", "w", "z")
+"""Indices of serial loops between a kernel's outermost `row` and its innermost `i`."""
+
+
 @contextmanager
 def rows(k: KernelBuilder, name: str, extent: E, work: Extent) -> Iterator[E]:
     """Open the outermost loop of a kernel that touches `work` elements in all."""

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
-from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.affine import Groups, sum_of
 from rlx.codegen.kernels.folds import FOLDS, Fold, State
-from rlx.codegen.kernels.parallel import blocks, rows
+from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, column_blocks, column_width
 from rlx.codegen.kernels.values import Scalar, named
@@ -137,11 +137,11 @@ def fold_row(
             return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams, prepare)
         total = accumulators(scope.k, fold)
         for number in range(groups - 1):
-            index = stack.enter_context(scope.k.loop("abcdefgh"[number], x.extent(0)))
+            index = stack.enter_context(scope.k.loop(LOOP_NAMES[number], x.extent(0)))
             x = x.at(index)
         bounds = stack.enter_context(_chunks(scope, length, ROW_CHUNK))
         part = _fold_run(scope, x, fold, bounds, streams, prepare)
-        assign(scope.k, total, fold.join(tuple(total), part))
+        assign(scope.k, fold, total, fold.join(tuple(total), part))
     return tuple(total)
 
 
@@ -159,8 +159,8 @@ def _fold_run(
     width = (stop - start) / streams
     with k.loop("i", width, kind=_kind(fold), accumulators=_declared(fold, states)) as i:
         for number, state in enumerate(states):
-            at = i + start + width * number
-            assign(k, state, fold.take(tuple(state), _element(k, fold, prepare(x.read(at)))))
+            at = sum_of(start, i, width * number)
+            assign(k, fold, state, fold.take(tuple(state), _element(k, fold, prepare(x.read(at)))))
     folded = [tuple(state) for state in states]
     while len(folded) > 1:
         folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
@@ -214,7 +214,7 @@ def fold_columns(
     part = local_state(k, fold, state[0].extent or 1, "part_") if chunked else state
     with ExitStack() as stack:
         for number in range(runs - 1):
-            x = x.at(stack.enter_context(k.loop("abcdefgh"[number], x.extent(0))))
+            x = x.at(stack.enter_context(k.loop(LOOP_NAMES[number], x.extent(0))))
         start, stop = scope.extents(0), x.extent(0)
         if chunked:
             start, stop = stack.enter_context(_chunks(scope, lengths[-1], COLUMN_CHUNK))
@@ -223,10 +223,10 @@ def fold_columns(
             line = x.at(r)
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                 value = _element(k, fold, prepare(j, line.read(columns.start + j)))
-                _stored(k, part, j, fold.take(loaded(k, part, j), value))
+                _stored(k, fold, part, j, fold.take(loaded(k, part, j), value))
         if chunked:
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                _stored(k, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
+                _stored(k, fold, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
 
 
 def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> tuple[Buffer, ...]:
@@ -238,17 +238,15 @@ def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> t
 def fill(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], width: E) -> None:
     """Set the accumulators of every column to the fold's start."""
     with k.loop("j", width, kind=LoopKind.SIMD) as j:
-        _stored(k, state, j, fold.start)
+        _stored(k, fold, state, j, fold.start)
 
 
 def loaded(k: KernelBuilder, state: Sequence[Buffer], j: E) -> State:
     return tuple(k.load(buffer, j) for buffer in state)
 
 
-def _stored(k: KernelBuilder, state: Sequence[Buffer], j: E, values: State) -> None:
-    for buffer, value in zip(
-        state, _settled(k, [buffer.name for buffer in state], values), strict=True
-    ):
+def _stored(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], j: E, values: State) -> None:
+    for buffer, value in zip(state, _settled(k, fold, values), strict=True):
         k.store(buffer, j, value)
 
 
@@ -261,15 +259,16 @@ def accumulators(k: KernelBuilder, fold: Fold) -> list[Mutable]:
     return [k.mutable(name, start) for name, start in pairs]
 
 
-def assign(k: KernelBuilder, state: Sequence[Mutable], values: State) -> None:
-    """Set all accumulators at once: each new value may read every old one."""
-    names = [mutable.var.name for mutable in state]
-    for variable, value in zip(state, _settled(k, names, values), strict=True):
+def assign(k: KernelBuilder, fold: Fold, state: Sequence[Mutable], values: State) -> None:
+    for variable, value in zip(state, _settled(k, fold, values), strict=True):
         variable.set(value)
 
 
-def _settled(k: KernelBuilder, names: Sequence[str], values: State) -> State:
-    return values if len(values) == 1 else tuple(map(k.let, [f"next_{n}" for n in names], values))
+def _settled(k: KernelBuilder, fold: Fold, values: State) -> State:
+    """Name all values before the first is assigned, where they depend on each other's old ones."""
+    if fold.free_order is not None:
+        return values
+    return tuple(k.let(f"next_{name}", x) for name, x in zip(fold.names, values, strict=True))
 
 
 def _element(k: KernelBuilder, fold: Fold, value: Scalar) -> Scalar:

@@ -59,7 +59,10 @@ SCRATCH: dict[str, ScratchRule] = {}
 
 
 def scratch(kind: str) -> Callable[[ScratchRule], ScratchRule]:
-    """Register how many bytes of scratch the kernel of a kind needs."""
+    """Register how many bytes of scratch the kernel of a kind needs.
+
+    The kernel sees them as elements of its first result's compute type.
+    """
 
     def register(rule: ScratchRule) -> ScratchRule:
         SCRATCH[kind] = rule

@@ -25,7 +25,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, column_width, slices
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
-from rlx.codegen.loops.scalar import scalar_expression
+from rlx.codegen.loops.scalar import scalar_function
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, upper
 
@@ -74,7 +74,7 @@ def _log_softmax_rows(scope: Scope, x: Reader, y: Writer, split: Slices) -> None
         x_row, y_row = source.at(row), target.at(row)
         largest = row_peak(scope, x, x_row)
         total = exponential_sum(scope, x_row, largest)
-        log_sum = k.let("log_sum", scalar_expression("log", [total]))
+        log_sum = k.let("log_sum", scalar_function("log")(total))
         with k.loop("i", y_row.extent(0), kind=LoopKind.SIMD) as i:
             y_row.write(i, value=x_row.read_real(i) - largest - log_sum)
 
@@ -88,7 +88,7 @@ def row_peak(scope: Scope, x: Reader, x_row: GroupedReader) -> E:
 
 def exponential(x_row: GroupedReader, i: E, largest: E) -> E:
     """Return `exp(x[i] - largest)`."""
-    return scalar_expression("exp", [x_row.read_real(i) - largest])
+    return scalar_function("exp")(x_row.read_real(i) - largest)
 
 
 def exponential_sum(scope: Scope, x_row: GroupedReader, largest: E, keep: Keep | None = None) -> E:
@@ -152,7 +152,7 @@ def _log_softmax_columns(scope: Scope, x: Reader, y: Writer, split: Slices) -> N
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         largest, total = _column_sums(scope, x_block, x.dtype, split, columns)
         with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-            k.store(total, j, scalar_expression("log", [k.load(total, j)]))
+            k.store(total, j, scalar_function("log")(k.load(total, j)))
         with k.loop("r", x_block.extent(0)) as r:
             x_line, y_line = x_block.at(r), y_block.at(r)
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
@@ -178,11 +178,11 @@ def _column_sums(
         fill(k, fold, [state], columns.width)
     fold_columns(scope, x, folds[0], [largest], columns)
     with k.loop("r", x.extent(0)) as r:
-        line = x.at(r)
+        line, kept = x.at(r), None if keep is None else keep.at(r)
         with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
             at = columns.start + j
             weight = k.let("weight", exponential(line, at, k.load(largest, j)))
-            if keep is not None:
-                keep.at(r).write(at, value=weight)
+            if kept is not None:
+                kept.write(at, value=weight)
             k.store(total, j, k.load(total, j) + weight)
     return largest, total

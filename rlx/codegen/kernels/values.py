@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Number, const
-from rlx.codegen.loops.math.half import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from rlx.codegen.loops.math.storage import from_storage, to_storage
 from rlx.codegen.loops.nodes import Buffer, Const, Prim, Var, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
@@ -52,11 +52,18 @@ def literal(number: Number | complex, dtype: DType) -> Scalar:
     return const(float(plain) if prim.is_float else int(plain), prim)
 
 
+def converted(count: E, prim: Prim) -> E:
+    """Return an extent as a number of type `prim`, folded if it is a literal."""
+    if isinstance(count.node, Const):
+        return const(float(count.node.value) if prim.is_float else count.node.value, prim)
+    return count.cast(prim)
+
+
 def load(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, lanes: int = 1) -> Scalar:
     """Read element `at` (with `lanes`: consecutive ones), widened to its compute type."""
     if dtype.is_complex:
         return Complex(k.load(buffer, at * 2), k.load(buffer, at * 2 + 1))
-    return widen(k.load(buffer, at, lanes), dtype)
+    return from_storage(k.load(buffer, at, lanes), dtype)
 
 
 def store(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, value: Scalar) -> None:
@@ -65,21 +72,7 @@ def store(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, value: Scalar) 
         k.store(buffer, at * 2, value.re)
         k.store(buffer, at * 2 + 1, value.im)
         return
-    k.store(buffer, at, narrow(value, dtype))
-
-
-def widen(bits: E, dtype: DType) -> E:
-    """Turn what memory holds into the compute type."""
-    if dtype is DType.F16:
-        return f16_to_f32(bits)
-    return bf16_to_f32(bits) if dtype is DType.BF16 else bits
-
-
-def narrow(value: E, dtype: DType) -> E:
-    """Turn the compute type into what memory holds."""
-    if dtype is DType.F16:
-        return f32_to_f16(value)
-    return f32_to_bf16(value) if dtype is DType.BF16 else value
+    k.store(buffer, at, to_storage(value, dtype))
 
 
 def named(k: KernelBuilder, name: str, value: Scalar) -> Scalar:
