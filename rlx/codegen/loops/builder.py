@@ -1,11 +1,11 @@
 """`KernelBuilder`: the one way to build a kernel.
 
-    k = KernelBuilder("scale")
-    x = k.argument("x", Prim.F32)
-    y = k.argument("y", Prim.F32, writable=True)
-    with k.loop("i", 1024, kind=LoopKind.SIMD) as i:
-        k.store(y, i, k.load(x, i) * 2.0)
-    kernel = k.build()
+k = KernelBuilder("scale")
+x = k.argument("x", Prim.F32)
+y = k.argument("y", Prim.F32, writable=True)
+with k.loop("i", 1024, kind=LoopKind.SIMD) as i:
+    k.store(y, i, k.load(x, i) * 2.0)
+kernel = k.build()
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ class KernelBuilder:
     def load(self, buffer: Buffer, at: Operand, lanes: int = 1) -> E:
         return E(Load(buffer, index(at).node, lanes))
 
-    def store(self, buffer: Buffer, at: Operand, value: Operand, *, streaming: bool = False) -> None:
+    def store(
+        self, buffer: Buffer, at: Operand, value: Operand, *, streaming: bool = False
+    ) -> None:
         stored = value if isinstance(value, E) else const(value, buffer.prim)
         self.emit(Store(buffer, index(at).node, stored.node, streaming))
 
@@ -132,9 +134,7 @@ class KernelBuilder:
         with self._block() as body:
             yield E(var)
         folded = tuple((mutable.var, op) for mutable, op in accumulators)
-        self.emit(
-            For(var, index(start).node, index(stop).node, step, kind, tuple(body), folded)
-        )
+        self.emit(For(var, index(start).node, index(stop).node, step, kind, tuple(body), folded))
 
     @contextmanager
     def while_(self, condition: E) -> Iterator[None]:
@@ -182,9 +182,7 @@ class KernelBuilder:
         origin: int = -1,
     ) -> None:
         limits = None if bounds is None else (bounds[0].node, bounds[1].node)
-        self.emit(
-            Invoke(kernel, tuple(buffers), tuple(s.node for s in scalars), limits, origin)
-        )
+        self.emit(Invoke(kernel, tuple(buffers), tuple(s.node for s in scalars), limits, origin))
 
     def address(
         self, buffer: Buffer, at: Operand = 0, *, prim: Prim | None = None, writable: bool = False
@@ -212,7 +210,11 @@ class KernelBuilder:
 
     def build(self, doc: Sequence[str] = ()) -> Kernel:
         return Kernel(
-            self.name, tuple(self._buffers), tuple(self._scalars), tuple(self._blocks[0]), tuple(doc)
+            self.name,
+            tuple(self._buffers),
+            tuple(self._scalars),
+            tuple(self._blocks[0]),
+            tuple(doc),
         )
 
     def emit(self, statement: Stmt) -> None:

@@ -175,7 +175,7 @@ def _shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], A
 
 def _logical_shift_right(a: Array, b: Array) -> Array:
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    return np.right_shift(a.astype(unsigned), b.astype(unsigned)).astype(a.dtype)
+    return np.asarray(np.right_shift(a.astype(unsigned), b.astype(unsigned))).astype(a.dtype)
 
 
 def _bitcast(x: Array, target: np.dtype[Any]) -> Array:

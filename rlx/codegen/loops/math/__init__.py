@@ -14,6 +14,7 @@ from rlx.codegen.loops.math import (
     trigonometry,
 )
 from rlx.codegen.loops.math.define import MATH_FUNCTIONS, MathFunction, build_function
+from rlx.codegen.loops.visit import functions_of
 
 __all__ = [
     "MATH_FUNCTIONS",
@@ -21,6 +22,7 @@ __all__ = [
     "build_function",
     "error_function",
     "exponential",
+    "functions_of",
     "inverse_trigonometry",
     "logarithm",
     "power",

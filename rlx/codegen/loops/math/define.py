@@ -133,11 +133,6 @@ def square_root(x: E) -> E:
     return x.unary(UnaryOp.SQRT)
 
 
-def is_tiny(m: FunctionBuilder, magnitude: E) -> E:
-    """True where x**2 is lost beside 1, subnormal numbers and zero included."""
-    return magnitude < 2.0 ** -(m.format.mantissa // 2 + 2)
-
-
 def keep_tiny(m: FunctionBuilder, x: E, result: E) -> E:
     """x itself where an odd function f(x) = x + O(x**2) cannot be told from x."""
     return select(abs(x) < 2.0 ** -(m.format.mantissa + 3), x, result)

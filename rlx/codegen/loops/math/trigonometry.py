@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rlx.codegen.loops.expr import E, const, fma, lshr, maximum, select
 from rlx.codegen.loops.math import coefficients
@@ -74,8 +75,7 @@ def shift_window(m: FunctionBuilder, words: Sequence[E], shift: E, bits: int) ->
     """Shift a row of words left by `shift` < `bits`; the last word only feeds its neighbor."""
     back = m.let("back", (bits - 1) - shift)
     return [
-        m.let("window", (high << shift) | lshr(lshr(low, 1), back))
-        for high, low in zip(words, words[1:], strict=False)
+        m.let("window", (high << shift) | lshr(lshr(low, 1), back)) for high, low in pairwise(words)
     ]
 
 

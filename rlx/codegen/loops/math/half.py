@@ -1,0 +1,78 @@
+"""Conversions between f32 and the 16-bit floats, by bits: branch-free and vectorizable."""
+
+from __future__ import annotations
+
+from rlx.codegen.loops.expr import E, const, lshr, select
+from rlx.codegen.loops.math.define import FunctionBuilder
+from rlx.codegen.loops.nodes import Function, Prim
+
+_INFINITY = 0x7F800000
+
+
+def _f16_to_f32(m: FunctionBuilder, h: E) -> E:
+    bits = m.let("bits", h.cast(Prim.U32))
+    moved = m.let("moved", (bits & 0x7FFF) << 13)
+    scaled = (moved.bitcast(Prim.F32) * 2.0**112).bitcast(Prim.U32)  # normalizes subnormals
+    special = (bits & 0x7C00).eq(0x7C00)
+    magnitude = select(special, moved | _INFINITY, scaled)
+    return (magnitude | ((bits & 0x8000) << 16)).bitcast(Prim.F32)
+
+
+def _f32_to_f16(m: FunctionBuilder, x: E) -> E:
+    bits = m.let("bits", x.bitcast(Prim.U32))
+    magnitude = m.let("magnitude", bits & 0x7FFFFFFF)
+    rounded = magnitude + (const(0xFFF, Prim.U32) + (lshr(magnitude, 13) & 1))
+    normal = lshr(rounded - (112 << 23), 13)
+    # Adding 1/2 leaves the multiple of 2**-24 that a subnormal result counts in the low bits.
+    counted = (magnitude.bitcast(Prim.F32) + 0.5).bitcast(Prim.U32) - 0x3F000000
+    finite = select(magnitude < 0x38800000, counted, normal)
+    bounded = select(magnitude < 0x477FF000, finite, const(0x7C00, Prim.U32))
+    nan = (lshr(magnitude, 13) & 0x3FF) | 0x7E00
+    result = select(magnitude > _INFINITY, nan, bounded)
+    return (result | (lshr(bits, 16) & 0x8000)).cast(Prim.U16)
+
+
+def _bf16_to_f32(m: FunctionBuilder, h: E) -> E:
+    return m.let("bits", h.cast(Prim.U32) << 16).bitcast(Prim.F32)
+
+
+def _f32_to_bf16(m: FunctionBuilder, x: E) -> E:
+    bits = m.let("bits", x.bitcast(Prim.U32))
+    upper = m.let("upper", lshr(bits, 16))
+    rounded = lshr(bits + ((upper & 1) + 0x7FFF), 16)
+    is_nan = (bits & 0x7FFFFFFF) > _INFINITY
+    return select(is_nan, upper | 0x40, rounded).cast(Prim.U16)
+
+
+def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:
+    """Rounding to odd keeps a second rounding, to 16 bits, from doubling the error."""
+    near = m.let("near", x.cast(Prim.F32))
+    back = m.let("back", near.cast(Prim.F64))
+    bits = m.let("bits", near.bitcast(Prim.I32))
+    even = (bits & 1).eq(0) & back.ne(x) & ((abs(back) < float("inf")) | x.ne(x))
+    step = select(abs(back) < abs(x), const(1, Prim.I32), const(-1, Prim.I32))
+    return select(even & x.eq(x), bits + step, bits).bitcast(Prim.F32)
+
+
+_CONVERSIONS = {
+    "f16_to_f32": (_f16_to_f32, Prim.U16, "The value of f16 bits, exactly."),
+    "f32_to_f16": (_f32_to_f16, Prim.F32, "The bits of the nearest f16, ties to even."),
+    "bf16_to_f32": (_bf16_to_f32, Prim.U16, "The value of bf16 bits, exactly."),
+    "f32_to_bf16": (_f32_to_bf16, Prim.F32, "The bits of the nearest bf16, ties to even."),
+    "f64_to_f32_odd": (_f64_to_f32_odd, Prim.F64, "The f32 beside x, odd unless exact."),
+}
+
+
+def _conversion(name: str) -> Function:
+    build, prim, doc = _CONVERSIONS[name]
+    builder = FunctionBuilder(Prim.F32)
+    param = builder.parameter("x", prim)
+    result = build(builder, E(param))
+    return Function(name, (param,), tuple(builder.lets), result.node, doc)
+
+
+f16_to_f32 = _conversion("f16_to_f32")
+f32_to_f16 = _conversion("f32_to_f16")
+bf16_to_f32 = _conversion("bf16_to_f32")
+f32_to_bf16 = _conversion("f32_to_bf16")
+f64_to_f32_odd = _conversion("f64_to_f32_odd")

@@ -1,0 +1,176 @@
+"""The scalar meaning of every elementwise op: name -> expression.
+
+    scalar_function("tanh")(x)
+    scalar_expression("maximum", [a, b])
+    cast_expression(x, Prim.I32, rounding="away")
+
+Operands are `E`s of one machine type (f32, f64, an integer type or bool; 16-bit floats are
+computed as f32). Adding a simple op is one line in `_TABLE`. c64 is made of these by
+`kernels.complexes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rlx.codegen.loops.expr import E, binary, call, const, maximum, minimum, select
+from rlx.codegen.loops.math import build_function
+from rlx.codegen.loops.math.arithmetic import (
+    divide_integers,
+    greatest,
+    integer_power,
+    least,
+    modulo,
+)
+from rlx.codegen.loops.math.half import f64_to_f32_odd
+from rlx.codegen.loops.nodes import BinaryOp, Prim, UnaryOp
+from rlx.errors import InternalError
+
+ScalarFunction = Callable[..., E]
+
+
+def scalar_function(name: str) -> ScalarFunction:
+    """Return the function that builds op `name` from operand expressions."""
+    try:
+        return _TABLE[name]
+    except KeyError:
+        raise InternalError(f"{name}: no scalar function; add it to loops/scalar.py") from None
+
+
+def scalar_expression(name: str, operands: Sequence[E]) -> E:
+    """Return op `name` applied to operand expressions."""
+    return scalar_function(name)(*operands)
+
+
+def has_scalar_function(name: str) -> bool:
+    return name in _TABLE
+
+
+def scalar_names() -> tuple[str, ...]:
+    return tuple(_TABLE)
+
+
+def truth(x: E) -> E:
+    """`x != 0` as a bool."""
+    return x if x.type.prim is Prim.BOOL else x.ne(0)
+
+
+def _math(name: str) -> ScalarFunction:
+    """An op that is a function of the math library."""
+
+    def build(*operands: E) -> E:
+        return call(build_function(name, operands[0].type.prim), *operands)
+
+    return build
+
+
+def _rounding(op: UnaryOp) -> ScalarFunction:
+    """Integers are round already."""
+    return lambda x: x.unary(op) if x.type.prim.is_float else x
+
+
+def _logical(op: BinaryOp) -> ScalarFunction:
+    return lambda a, b: binary(op, truth(a), truth(b))
+
+
+def _sign(x: E) -> E:
+    one, zero = const(1, x.type.prim), const(0, x.type.prim)
+    positive = select(x > 0, one, select(x.eq(0), zero, x))
+    return positive if x.type.prim.is_unsigned else select(x < 0, -one, positive)
+
+
+def _maximum(a: E, b: E) -> E:
+    if a.type.prim is Prim.BOOL:
+        return a | b
+    return select(a.ne(a), a, maximum(a, b)) if a.type.prim.is_float else maximum(a, b)
+
+
+def _minimum(a: E, b: E) -> E:
+    if a.type.prim is Prim.BOOL:
+        return a & b
+    return select(a.ne(a), a, minimum(a, b)) if a.type.prim.is_float else minimum(a, b)
+
+
+def _divide(a: E, b: E) -> E:
+    return a / b if a.type.prim.is_float else divide_integers(a, b)
+
+
+def _power(a: E, b: E) -> E:
+    if a.type.prim.is_float:
+        return _math("pow")(a, b)
+    return call(integer_power(a.type.prim), a, b)
+
+
+def _is_finite(x: E) -> E:
+    return abs(x) < float("inf") if x.type.prim.is_float else x.eq(x)
+
+
+def cast_expression(x: E, to: Prim, *, rounding: str = "trunc") -> E:
+    """Convert as the op `cast` does: float to integer saturates and maps NaN to 0."""
+    if to is Prim.BOOL:
+        return truth(x)
+    if x.type.prim.is_float and to.is_int:
+        return _saturate(x, to, rounding)
+    return x.cast(to)
+
+
+def narrowing_expression(x: E) -> E:
+    """Convert to f32 on the way to a 16-bit float, so that the two roundings act as one."""
+    return call(f64_to_f32_odd, x) if x.type.prim is Prim.F64 else x.cast(Prim.F32)
+
+
+def _saturate(x: E, target: Prim, rounding: str) -> E:
+    """The nearest value in range of x rounded toward zero or, halves, away from it; NaN is 0."""
+    whole = x.unary(UnaryOp.TRUNC)
+    if rounding == "away":
+        step = select(x < 0, const(-1.0, x.type.prim), const(1.0, x.type.prim))
+        whole = select(abs(x - whole) >= 0.5, whole + step, whole)
+    low, high = float(least(target)), float(greatest(target) + 1)
+    inside = (whole >= low) & (whole < high)
+    exact = select(inside, whole, 0.0).cast(target)
+    above = select(whole >= high, const(greatest(target), target), exact)
+    return select(whole < low, const(least(target), target), above)
+
+
+_MATH = (
+    "exp exp2 expm1 log log1p log2 sigmoid erf sinh cosh tanh asinh acosh atanh"
+    " sin cos tan asin acos atan atan2"
+)
+_TABLE: dict[str, ScalarFunction] = {
+    **{name: _math(name) for name in _MATH.split()},
+    "neg": lambda x: -x,
+    "abs": lambda x: x if x.type.prim.is_unsigned else abs(x),
+    "sign": _sign,
+    "sqrt": lambda x: x.unary(UnaryOp.SQRT),
+    "rsqrt": lambda x: 1.0 / x.unary(UnaryOp.SQRT),  # two roundings: below 1.5 ulp
+    "reciprocal": lambda x: _divide(const(1, x.type.prim, x.type.lanes), x),
+    "square": lambda x: x * x,
+    "relu": lambda x: maximum(0, x),  # this order keeps NaN
+    "round": _rounding(UnaryOp.ROUND_EVEN),
+    "floor": _rounding(UnaryOp.FLOOR),
+    "ceil": _rounding(UnaryOp.CEIL),
+    "trunc": _rounding(UnaryOp.TRUNC),
+    "is_nan": lambda x: x.ne(x),
+    "is_finite": _is_finite,
+    "logical_not": lambda x: ~truth(x),
+    "logical_and": _logical(BinaryOp.AND),
+    "logical_or": _logical(BinaryOp.OR),
+    "logical_xor": _logical(BinaryOp.XOR),
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "mod": modulo,
+    "pow": _power,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "eq": lambda a, b: a.eq(b),
+    "ne": lambda a, b: a.ne(b),
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "where": lambda condition, a, b: select(truth(condition), a, b),
+    "cast": cast_expression,
+    "stop_gradient": lambda x: x,
+}

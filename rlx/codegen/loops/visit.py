@@ -1,0 +1,244 @@
+"""Walking and rewriting expressions and statements, by one table of what each kind contains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from rlx.codegen.loops.nodes import (
+    Address,
+    Assign,
+    Atomic,
+    Binary,
+    Bitcast,
+    Block,
+    Call,
+    Cast,
+    Comment,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    External,
+    Fail,
+    Fma,
+    Fold,
+    For,
+    Function,
+    If,
+    Invoke,
+    Kernel,
+    Lane,
+    Let,
+    Load,
+    Local,
+    Pause,
+    Ramp,
+    Select,
+    Shuffle,
+    Splat,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+
+Rewrite = Callable[[Expr], Expr]
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """Return the direct sub-expressions, in evaluation order."""
+    match expr:
+        case Const() | Var():
+            return ()
+        case Load():
+            return (expr.index,)
+        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
+            return (expr.x,)
+        case Ramp():
+            return (expr.base,)
+        case Binary() | Compare() | Shuffle():
+            return (expr.a, expr.b)
+        case Select():
+            return (expr.condition, expr.a, expr.b)
+        case Fma():
+            return (expr.a, expr.b, expr.c)
+        case Call():
+            return expr.args
+        case _:
+            assert_never(expr)
+
+
+def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
+    """Return `expr` over other sub-expressions."""
+    match expr:
+        case Const() | Var():
+            return expr
+        case Load():
+            return replace(expr, index=new[0])
+        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
+            return replace(expr, x=new[0])
+        case Ramp():
+            return replace(expr, base=new[0])
+        case Binary() | Compare() | Shuffle():
+            return replace(expr, a=new[0], b=new[1])
+        case Select():
+            return replace(expr, condition=new[0], a=new[1], b=new[2])
+        case Fma():
+            return replace(expr, a=new[0], b=new[1], c=new[2])
+        case Call():
+            return replace(expr, args=new)
+        case _:
+            assert_never(expr)
+
+
+def expressions(statement: Stmt) -> tuple[Expr, ...]:
+    """Return the expressions that a statement holds itself, not those of its blocks."""
+    match statement:
+        case Let() | Declare() | Assign():
+            return (statement.value,)
+        case Store():
+            return (statement.index, statement.value)
+        case For():
+            return (statement.start, statement.stop)
+        case While() | If():
+            return (statement.condition,)
+        case Fail():
+            return (statement.position,)
+        case External():
+            return tuple(arg.index if isinstance(arg, Address) else arg for arg in statement.args)
+        case Invoke():
+            indices = tuple(address.index for address in statement.buffers)
+            return (*indices, *statement.scalars, *(statement.bounds or ()))
+        case Atomic():
+            return (
+                (statement.index,)
+                if statement.value is None
+                else (statement.index, statement.value)
+            )
+        case Local() | Pause() | Comment():
+            return ()
+        case _:
+            assert_never(statement)
+
+
+def blocks(statement: Stmt) -> tuple[Block, ...]:
+    """Return the blocks nested directly in a statement."""
+    match statement:
+        case For() | While():
+            return (statement.body,)
+        case If():
+            return (statement.then, statement.orelse)
+        case _:
+            return ()
+
+
+def walk_expression(expr: Expr) -> Iterator[Expr]:
+    """Yield `expr` and everything below it, parents first; not the bodies of functions."""
+    yield expr
+    for operand in operands(expr):
+        yield from walk_expression(operand)
+
+
+def walk(block: Block) -> Iterator[Stmt]:
+    """Yield every statement, nested ones after the one that holds them."""
+    for statement in block:
+        yield statement
+        for inner in blocks(statement):
+            yield from walk(inner)
+
+
+def all_expressions(block: Block) -> Iterator[Expr]:
+    """Yield every expression of every statement, sub-expressions included."""
+    for statement in walk(block):
+        for expr in expressions(statement):
+            yield from walk_expression(expr)
+
+
+def rewrite_expression(expr: Expr, rewrite: Rewrite) -> Expr:
+    """Apply `rewrite` bottom up; it returns its argument for "no change"."""
+    old = operands(expr)
+    new = tuple(rewrite_expression(operand, rewrite) for operand in old)
+    changed = any(a is not b for a, b in zip(old, new, strict=True))
+    return rewrite(with_operands(expr, new) if changed else expr)
+
+
+def rewrite_block(block: Block, rewrite: Rewrite) -> Block:
+    """Rewrite every expression of a block, nested blocks included."""
+    return tuple(rewrite_statement(statement, rewrite) for statement in block)
+
+
+def rewrite_statement(statement: Stmt, rewrite: Rewrite) -> Stmt:
+    """Rewrite every expression of a statement, nested blocks included."""
+
+    def at(expr: Expr) -> Expr:
+        return rewrite_expression(expr, rewrite)
+
+    def moved(address: Address) -> Address:
+        return replace(address, index=at(address.index))
+
+    match statement:
+        case Let() | Declare() | Assign():
+            return replace(statement, value=at(statement.value))
+        case Store():
+            return replace(statement, index=at(statement.index), value=at(statement.value))
+        case For():
+            start, stop = at(statement.start), at(statement.stop)
+            body = rewrite_block(statement.body, rewrite)
+            return replace(statement, start=start, stop=stop, body=body)
+        case While():
+            body = rewrite_block(statement.body, rewrite)
+            return replace(statement, condition=at(statement.condition), body=body)
+        case If():
+            then = rewrite_block(statement.then, rewrite)
+            orelse = rewrite_block(statement.orelse, rewrite)
+            return If(at(statement.condition), then, orelse)
+        case Fail():
+            return replace(statement, position=at(statement.position))
+        case External():
+            args = tuple(moved(x) if isinstance(x, Address) else at(x) for x in statement.args)
+            return replace(statement, args=args)
+        case Invoke():
+            bounds = statement.bounds and (at(statement.bounds[0]), at(statement.bounds[1]))
+            buffers = tuple(moved(address) for address in statement.buffers)
+            scalars = tuple(at(scalar) for scalar in statement.scalars)
+            return replace(statement, buffers=buffers, scalars=scalars, bounds=bounds)
+        case Atomic():
+            value = None if statement.value is None else at(statement.value)
+            return replace(statement, index=at(statement.index), value=value)
+        case Local() | Pause() | Comment():
+            return statement
+        case _:
+            assert_never(statement)
+
+
+def functions_of(kernels: Iterable[Kernel]) -> tuple[Function, ...]:
+    """Return the functions that kernels call, directly or not, callees before callers."""
+    ordered: dict[str, Function] = {}
+    for kernel in kernels:
+        for expr in all_expressions(kernel.body):
+            if isinstance(expr, Call):
+                _collect(expr.function, ordered)
+    return tuple(ordered.values())
+
+
+def _collect(function: Function, ordered: dict[str, Function]) -> None:
+    if function.name in ordered:
+        return
+    for expr in (*(let.value for let in function.lets), function.result):
+        for inner in walk_expression(expr):
+            if isinstance(inner, Call):
+                _collect(inner.function, ordered)
+    ordered[function.name] = function
+
+
+def can_fail(kernel: Kernel) -> bool:
+    """True if the kernel returns a status: it holds a `Fail` or invokes a kernel that can fail."""
+    for statement in walk(kernel.body):
+        if isinstance(statement, Fail):
+            return True
+        if isinstance(statement, Invoke) and can_fail(statement.kernel):
+            return True
+    return False
