@@ -1,0 +1,109 @@
+"""Uses of run-time indexing. Out-of-range indices have tests of their own."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from tests.record_data import edges, exactly, indices, normal, separate, ties
+from tests.records import Operand, OpRecord, over_all_dtypes
+
+_INDEX_DTYPES = (DType.I32, DType.I64, DType.F32)
+_SUM_GROWTH = 8.0
+
+_GATHERS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int]] = {
+    "rows": ((9, 4), (5,), 0),
+    "embedding": ((11, 7), (2, 3), 0),
+    "last-axis": ((3, 9), (5,), -1),
+    "middle-axis": ((2, 5, 3), (2, 2), 1),
+    "scalar-index": ((6, 3), (), 0),
+    "no-index": ((6, 3), (0,), 0),
+    "vector": ((17,), (33,), 0),
+}
+
+
+def _gathers(
+    name: str, table: tuple[int, ...], index: tuple[int, ...], axis: int
+) -> list[OpRecord]:
+    position = axis % len(table)
+    size = table[position]
+    taken = (*table[:position], *index, *table[position + 1 :])
+    found = []
+    for dtype in _INDEX_DTYPES:
+        chosen = Operand(index, indices(size), dtype)
+        found.append(
+            over_all_dtypes(
+                ops.gather,
+                f"{name}-{dtype}",
+                Operand(table, normal),
+                chosen,
+                smooth=True,
+                growth=0.0,
+                axis=axis,
+            )
+        )
+        found.append(
+            over_all_dtypes(
+                ops.gather_backward,
+                f"{name}-{dtype}",
+                Operand(taken, normal),
+                chosen,
+                smooth=True,
+                growth=_SUM_GROWTH,
+                axis=axis,
+                size=size,
+            )
+        )
+    return found  # fmt: skip
+
+
+_SCATTERS = [
+    over_all_dtypes(
+        ops.scatter_add, f"{name}-{dtype}", Operand((*index, *row), normal),
+        Operand(index, indices(size), dtype), smooth=True, growth=_SUM_GROWTH, size=size,
+    )
+    for name, index, row, size in [
+        ("rows", (5,), (4,), 3),
+        ("embedding", (2, 3), (7,), 11),
+        ("scalars", (33,), (), 6),
+        ("no-index", (0,), (3,), 2),
+    ]
+    for dtype in _INDEX_DTYPES
+]  # fmt: skip
+
+_TOPKS = [
+    over_all_dtypes(ops.topk, name, Operand(shape, make), smooth=smooth, growth=0.0, k=k)
+    for name, shape, make, k, smooth in [
+        ("rows", (7, 17), separate, 5, True),
+        ("ties", (3, 9), ties, 4, False),
+        ("all", (2, 6), separate, 6, True),
+        ("none", (2, 6), separate, 0, False),
+        ("edges", (1, 24), edges, 24, False),
+        ("vector", (33,), normal, 1, False),
+        ("empty-batch", (0, 5), normal, 2, False),
+    ]
+]
+
+_STARTS = {"inside": (1, 2), "clamped-low": (-3, 0), "clamped-high": (9, 9)}
+_DYNAMIC = [
+    record
+    for name, starts in _STARTS.items()
+    for dtype in (DType.I32, DType.I64)
+    for record in (
+        over_all_dtypes(
+            ops.dynamic_slice, f"{name}-{dtype}", Operand((5, 7), normal),
+            Operand((2,), exactly(starts), dtype), smooth=True, growth=0.0, sizes=(2, 3),
+        ),
+        over_all_dtypes(
+            ops.dynamic_update_slice, f"{name}-{dtype}", Operand((5, 7), normal),
+            Operand((2, 3), normal), Operand((2,), exactly(starts), dtype), smooth=True,
+            growth=0.0,
+        ),
+    )
+]  # fmt: skip
+
+RECORDS: list[OpRecord] = [
+    *(record for name, case in _GATHERS.items() for record in _gathers(name, *case)),
+    *_SCATTERS,
+    *_TOPKS,
+    *_DYNAMIC,
+]
