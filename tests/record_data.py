@@ -34,7 +34,8 @@ def uniform(low: float, high: float) -> Maker:
         drawn = rng.uniform(low, high, shape)
         if dtype.is_complex:
             return (drawn * np.exp(1j * rng.uniform(-3, 3, shape))).astype(np.complex64)
-        return np.rint(drawn).astype(dtype.numpy) if dtype.is_int else drawn.astype(dtype.numpy)
+        rounded: Array = np.rint(drawn) if dtype.is_int else drawn
+        return rounded.astype(dtype.numpy)
 
     return make
 
@@ -75,7 +76,7 @@ def exactly(values: Any) -> Maker:
 EDGES = 24
 
 
-def edges(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+def edges(_rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """The special values of the dtype, repeated to fill `shape`: use an axis of `EDGES`."""
     return np.resize(_special_values(dtype), shape)
 
@@ -91,7 +92,7 @@ def _special_values(dtype: DType) -> Array:
         near = [0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, info.max // 2]
         signed = [-1, -2, -3, -7] if dtype.is_signed_int else []
         return np.resize(np.array(near + signed, dtype.numpy), EDGES)
-    limits = ml_dtypes.finfo(dtype.numpy)
+    limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call] # has no stubs
     halves = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5]
     special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-4, 10.0, -10.0, 100.0, -100.0]
     extreme = [limits.max, limits.min, limits.smallest_normal, limits.smallest_subnormal]

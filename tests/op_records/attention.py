@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from tests.record_data import Array, exactly, indices, normal, uniform
-from tests.records import Operand, OpRecord, over_all_dtypes
+from tests.records import Maker, Operand, OpRecord, over_all_dtypes
 
 _GROWTH = 32.0
 _Shape = tuple[int, ...]
@@ -77,7 +78,7 @@ def _records(
     ]
 
 
-def angles(function: Any) -> Any:
+def angles(function: Callable[[Array], Array]) -> Maker:
     """Return a maker of a table of `function` at angles that grow with the position."""
 
     def make(_rng: np.random.Generator, shape: _Shape, dtype: DType) -> Array:
@@ -87,20 +88,21 @@ def angles(function: Any) -> Any:
     return make
 
 
+_ROPE_CASES: list[tuple[str, _Shape, _Shape, dict[str, Any]]] = [
+    ("rank-two", (5, 8), (5, 2), {"head_dim": 4}),
+    ("rank-three", (2, 5, 12), (7, 2), {"head_dim": 4}),
+    ("heads-first", (2, 3, 5, 6), (5, 3), {"head_dim": 6}),
+    ("partial", (1, 2, 16), (2, 4), {"head_dim": 8, "n_rot": 6}),
+    ("none-rotated", (1, 2, 8), (2, 4), {"head_dim": 8, "n_rot": 0}),
+    ("table-starts-over", (1, 5, 4), (2, 2), {"head_dim": 4}),
+    ("tail", (1, 2, 6), (2, 2), {"head_dim": 4}),
+]
 _ROPES = [
     over_all_dtypes(
         ops.rope, name, Operand(x, uniform(-1.0, 1.0)), Operand(table, angles(np.cos)),
         Operand(table, angles(np.sin)), smooth=True, growth=4.0, **attributes,
     )
-    for name, x, table, attributes in [
-        ("rank-two", (5, 8), (5, 2), {"head_dim": 4}),
-        ("rank-three", (2, 5, 12), (7, 2), {"head_dim": 4}),
-        ("heads-first", (2, 3, 5, 6), (5, 3), {"head_dim": 6}),
-        ("partial", (1, 2, 16), (2, 4), {"head_dim": 8, "n_rot": 6}),
-        ("none-rotated", (1, 2, 8), (2, 4), {"head_dim": 8, "n_rot": 0}),
-        ("table-starts-over", (1, 5, 4), (2, 2), {"head_dim": 4}),
-        ("tail", (1, 2, 6), (2, 2), {"head_dim": 4}),
-    ]
+    for name, x, table, attributes in _ROPE_CASES
 ]  # fmt: skip
 
 RECORDS: list[OpRecord] = [*(record for case in _CASES for record in _records(*case)), *_ROPES]

@@ -9,6 +9,7 @@ from tests.record_data import (
     EDGES,
     away_from_zero,
     edges,
+    exactly,
     normal,
     positive,
     separate,
@@ -93,8 +94,9 @@ _EDGE_LIMITS = "the sign of a zero"
 def _unary(op: OpDef) -> list[OpRecord]:
     growth = 0.0 if op in _EXACT else _COMPOSITE_GROWTH if op.decompose else 1.0
     maker = _SMOOTH.get(op, normal)
+    smooth = op in _SMOOTH and op is not ops.stop_gradient  # it has no derivative by decree
     return [
-        over_all_dtypes(op, "tail", Operand(_TAIL, maker), smooth=op in _SMOOTH, growth=growth),
+        over_all_dtypes(op, "tail", Operand(_TAIL, maker), smooth=smooth, growth=growth),
         over_all_dtypes(op, "edges", Operand((EDGES,), edges), growth=growth, limits=_EDGE_LIMITS),
     ]
 
@@ -178,6 +180,17 @@ def _cast() -> list[OpRecord]:
             found.append(
                 OpRecord(ops.cast, f"to-{to}-{name}", (operand,), {"to": to}, sources, growth=0.0)
             )
+    found += [
+        OpRecord(
+            ops.cast,
+            f"to-{to}-boundaries",
+            (Operand((len(_BOUNDARIES),), exactly(_BOUNDARIES)),),
+            {"to": to},
+            (DType.F64, DType.F32),
+            growth=0.0,
+        )
+        for to in DType
+    ]
     floats = (DType.F16, DType.BF16, DType.F32, DType.F64)
     return found + [
         OpRecord(
@@ -188,6 +201,14 @@ def _cast() -> list[OpRecord]:
     ]  # fmt: skip
 
 
+# Halves, the ends of every integer range, overflow of f16, bf16 and f32, and numbers that
+# rounding twice, through f32, would round wrongly to bf16.
+_BOUNDARIES = [
+    *(sign * (2.0**bits + offset) for sign in (1, -1) for bits in (7, 8, 15, 16, 31, 32, 63)
+      for offset in (-1.0, -0.5, 0.0)),
+    65504.0, 65519.0, 65520.0, 1e5, 3.38e38, 3.3961775e38, 1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-40,
+    1 + 3 * 2.0**-8 - 2.0**-40, 2.0**-25, 1e-40, 5e-324,
+]  # fmt: skip
 _FROM_COMPLEX = (DType.F32, DType.F64, DType.BOOL, DType.C64)
 
 _COMPLEX = OpRecord(

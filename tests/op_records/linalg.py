@@ -32,7 +32,6 @@ _GENERAL: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...
     "outer": ((3,), (4,), ((), (), (), ())),
     "all": ((3, 4), (3, 4), ((0, 1), (0, 1), (), ())),
 }
-_NAMES = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
 
 RECORDS: list[OpRecord] = [
     over_all_dtypes(
@@ -42,7 +41,7 @@ RECORDS: list[OpRecord] = [
 ] + [
     over_all_dtypes(
         ops.dot_general, name, Operand(a, normal), Operand(b, normal), smooth=True, growth=_GROWTH,
-        **dict(zip(_NAMES, axes, strict=True)),
+        lhs_contracting=axes[0], rhs_contracting=axes[1], lhs_batch=axes[2], rhs_batch=axes[3],
     )
     for name, (a, b, axes) in _GENERAL.items()
 ]  # fmt: skip
