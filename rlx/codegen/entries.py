@@ -14,7 +14,6 @@ from pathlib import PurePath
 from typing import Any, TypeAlias, assert_never
 
 from rlx.codegen.entry import can_fail
-from rlx.codegen.kernels.build import kernel_symbols
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, Kernel, LoopKind, Prim, storage
@@ -102,7 +101,7 @@ class ThunkCalls:
         return self.kernels[thunk.kernel_key]
 
     def scalars(self, thunk: Thunk) -> list[E]:
-        return [self.extents[symbol.name] for symbol in kernel_symbols(thunk)]
+        return [self.extents[symbol.name] for symbol in thunk.symbols]
 
     def _address(self, ref: BufferRef, buffer: Buffer) -> Address:
         return self.k.address(self.arena, ref.offset, prim=buffer.prim, writable=buffer.writable)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from rlx.ir.graph import Node
 from rlx.ir.op import Attrs
+from rlx.ir.shape import Symbol, symbols_of
 from rlx.ir.types import TensorType
 
 
@@ -47,6 +48,12 @@ class Thunk:
     node: Node = field(compare=False)
     scratch: BufferRef | None = None
     aliased: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols of its types, sorted by name: i64 arguments of its kernel."""
+        shapes = [ref.type.shape for ref in (*self.operands, *self.results)]
+        return tuple(sorted({symbol for shape in shapes for symbol in symbols_of(shape)}))
 
     @property
     def kernel_key(self) -> tuple[Any, ...]:
