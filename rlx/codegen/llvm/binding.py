@@ -6,6 +6,7 @@ LLVM (about 100 MB of library), so the rest of the package imports it only when 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,15 @@ def host_machine(vector_bytes: int) -> Machine:
 def version() -> str:
     """Return LLVM's version: object code from another one is not reused."""
     return ".".join(str(part) for part in llvm.llvm_version_info)
+
+
+def process_symbol(name: str) -> int | None:
+    """Return the address of a function that this process exports, such as one of libm."""
+    try:
+        function = ctypes.CDLL(None)[name]
+    except AttributeError:
+        return None
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def compile_object(text: str, machine: Machine, options: Options) -> bytes:

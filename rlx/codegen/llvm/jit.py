@@ -87,7 +87,8 @@ class LlvmBackend:
         options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
         exports = tuple(entry.name for entry in module.entries)
         code = self._object(emitted.text, machine, options)
-        loaded = binding.LoadedObject(code, exports, self._symbols(emitted.externals))
+        symbols = {symbol: self._address_of(symbol) for symbol in emitted.externals}
+        loaded = binding.LoadedObject(code, exports, symbols)
         return LlvmModule(emitted.text, machine, options, loaded, exports)
 
     def _object(self, text: str, machine: Machine, options: Options) -> bytes:
@@ -99,9 +100,13 @@ class LlvmBackend:
 
         return self.cache.fetch(_object_key(text, machine, options), ".o", make).read_bytes()
 
-    def _symbols(self, externals: tuple[str, ...]) -> dict[str, int]:
-        found = {symbol: self.resolve(symbol) for symbol in externals}
-        return {symbol: address for symbol, address in found.items() if address is not None}
+    def _address_of(self, symbol: str) -> int:
+        address = self.resolve(symbol) or binding.process_symbol(symbol)
+        if address is None:
+            raise ToolchainError(
+                f"the module calls {symbol}, which neither the process nor the given libraries have"
+            )
+        return address
 
 
 def _object_key(text: str, machine: Machine, options: Options) -> str:

@@ -162,7 +162,7 @@ class StatementEmitter(ExpressionEmitter):
     def fail(self, node: Fail) -> None:
         self._record(2, self.expression(node.position))
         self.writer.write(f"ret i32 {int(node.status)}")
-        self.writer.start(self.writer.unique("unreachable"))
+        self.writer.start(self.writer.unique("after.failure"))
 
     def external(self, node: External) -> None:
         args = [self._argument(arg) for arg in node.args]

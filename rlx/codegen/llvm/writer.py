@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+_FIRST = "entry.block"
+"""Labels have a dot: they share one namespace with arguments, whose names have none."""
+
 
 class ModuleWriter:
     """Definitions, declarations and metadata of one module, in order of first use."""
@@ -60,7 +63,7 @@ class FunctionWriter:
 
     def __init__(self, module: ModuleWriter) -> None:
         self.module = module
-        self.label = "entry"
+        self.label = _FIRST
         """The block that is being written: what a phi names as its predecessor."""
         self._allocas: list[str] = []
         self._lines: list[str] = []
@@ -111,4 +114,4 @@ class FunctionWriter:
 
     def text(self, signature: str) -> str:
         """Return the definition with `signature` as its first line."""
-        return "\n".join([f"{signature} {{", "entry:", *self._allocas, *self._lines, "}"])
+        return "\n".join([f"{signature} {{", f"{_FIRST}:", *self._allocas, *self._lines, "}"])

@@ -1,0 +1,149 @@
+"""The backend as the runtime sees it: text, loading, symbols and cached objects."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.codegen.llvm import binding
+from rlx.codegen.llvm.emit import emit_module
+from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.llvm.machine import Machine
+from rlx.codegen.llvm.optimize import Options, Pipeline
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim, ValueType
+from rlx.errors import ToolchainError
+from rlx.target import detect_target
+from tests.codegen.llvm.native import call, load, module_of, number
+
+_MACHINE = Machine("x86_64-unknown-linux-gnu", "x86-64", "", 16)
+
+
+def _doubling() -> Kernel:
+    k = KernelBuilder("double")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 10, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i) * 2.0)
+    return k.build(doc=["double: y = 2 x"])
+
+
+def _calling(symbol: str) -> Module:
+    k = KernelBuilder("caller")
+    y = k.argument("y", Prim.I64, writable=True)
+    k.store(y, 0, number(k.external(symbol, [k.load(y, 0)], ValueType(Prim.I64))))
+    return module_of(k.build())
+
+
+def test_equal_modules_give_equal_text() -> None:
+    first = emit_module(module_of(_doubling()), _MACHINE)
+    assert emit_module(module_of(_doubling()), _MACHINE) == first
+
+
+def test_text_names_the_kernel_and_its_documentation() -> None:
+    text = emit_module(module_of(_doubling()), _MACHINE).text
+    assert "; double: y = 2 x\ndefine internal void @double(" in text
+    assert "ptr noalias readonly align 4 %x, ptr noalias align 4 %y" in text
+
+
+def test_kernels_without_an_entry_are_not_exported() -> None:
+    native = load(_doubling())
+    with pytest.raises(ToolchainError, match="no entry 'double'; its entries are: run"):
+        native.address("double")
+
+
+@pytest.mark.parametrize("pipeline", list(Pipeline))
+def test_every_pipeline_gives_the_same_bits(pipeline: Pipeline) -> None:
+    backend = LlvmBackend(Options(pipeline))
+    native = backend.load(module_of(_doubling()), detect_target())
+    x, y = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    assert call(native, np.zeros(8, np.int64), [x, y]) == 0
+    assert y.tolist() == (2 * x).tolist()
+
+
+def test_assembly_shows_the_entry() -> None:
+    assert "run:" in load(_doubling()).assembly
+
+
+def test_external_symbols_come_from_the_resolver() -> None:
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    triple = signature(lambda value: 3 * value)
+    address = ctypes.cast(triple, ctypes.c_void_p).value
+    backend = LlvmBackend(resolve={"rlx_test_triple": address}.get)
+    native = backend.load(_calling("rlx_test_triple"), detect_target())
+    cell = np.array([14])
+    call(native, np.zeros(8, np.int64), [cell])
+    assert cell[0] == 42
+
+
+def test_missing_symbol_is_a_toolchain_error_that_names_it() -> None:
+    with pytest.raises(ToolchainError, match="rlx_no_such_function"):
+        LlvmBackend().load(_calling("rlx_no_such_function"), detect_target())
+
+
+class _RecordingCache:
+    """Keeps files in a directory and counts what was made."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.made = 0
+
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+        path = self.directory / f"{key}{suffix}"
+        if not path.exists():
+            make(path)
+            self.made += 1
+        return path
+
+
+def test_cached_object_is_loaded_instead_of_compiled_again(tmp_path: Path) -> None:
+    cache = _RecordingCache(tmp_path)
+    x = np.arange(10, dtype=np.float32)
+    for _ in range(2):
+        native = LlvmBackend(cache=cache).load(module_of(_doubling()), detect_target())
+        y = np.zeros(10, np.float32)
+        call(native, np.zeros(8, np.int64), [x, y])
+        assert y.tolist() == (2 * x).tolist()
+    assert cache.made == 1
+
+
+def test_other_options_make_another_object(tmp_path: Path) -> None:
+    cache = _RecordingCache(tmp_path)
+    for pipeline in (Pipeline.LIGHT, Pipeline.O2):
+        backend = LlvmBackend(Options(pipeline), cache=cache)
+        backend.load(module_of(_doubling()), detect_target())
+    assert cache.made == 2
+
+
+def test_code_for_a_cpu_without_vectors_or_fma_can_be_generated() -> None:
+    text = emit_module(module_of(_doubling()), _MACHINE).text
+    assembly = binding.compile_assembly(text, _MACHINE, Options(Pipeline.LIGHT))
+    assert "zmm" not in assembly
+    assert "ymm" not in assembly
+
+
+def test_backend_works_without_a_c_compiler_and_importing_rlx_does_not_load_llvm(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import sys, rlx, rlx.codegen.llvm.emit\n"
+        "assert 'llvmlite' not in sys.modules\n"
+        "from tests.codegen.llvm.test_jit import _doubling\n"
+        "from tests.codegen.llvm.native import load\n"
+        "print(load(_doubling()).address('run') > 0)\n"
+    )
+    root = Path(__file__).parents[3]
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": str(tmp_path), "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stdout == "True\n", result.stderr

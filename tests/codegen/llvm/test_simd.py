@@ -1,0 +1,172 @@
+"""`simd` loops become vector code, with the scalar loop's results."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlx.codegen.llvm.simd import widen_loop
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.evaluate import evaluate_function
+from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
+from rlx.codegen.loops.math import build_function
+from rlx.codegen.loops.nodes import BinaryOp, Function, Kernel, LoopKind, Prim
+from tests.codegen.llvm import native as harness
+from tests.codegen.llvm.native import Array, load, run, same_bits
+
+
+@functools.cache
+def _exp() -> Function:
+    return build_function("exp", Prim.F32)
+
+
+def _exp_kernel(count: int) -> Kernel:
+    k = KernelBuilder("exps")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", count, kind=LoopKind.SIMD) as i:
+        k.store(y, i, call(_exp(), k.load(x, i)))
+    return k.build()
+
+
+def _normal(count: int) -> Array:
+    return np.random.default_rng(3).standard_normal(count).astype(np.float32)
+
+
+def test_simd_loop_over_exp_is_vector_code() -> None:
+    text = load(_exp_kernel(1000)).optimized_text
+    assert "<16 x float>" in text or "<8 x float>" in text or "<4 x float>" in text
+    assert "call float" not in text
+
+
+@pytest.mark.parametrize("count", [1, 3, 15, 16, 17, 100, 131])
+def test_every_tail_of_a_simd_loop_has_the_scalar_results(count: int) -> None:
+    x, y = _normal(count), np.zeros(count, np.float32)
+    run(_exp_kernel(count), [x, y])
+    assert same_bits(y, evaluate_function(_exp(), x))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 64, 77])
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (BinaryOp.ADD, np.sum),
+        (BinaryOp.MUL, np.prod),
+        (BinaryOp.MIN, functools.partial(np.min, initial=math.inf)),
+        (BinaryOp.MAX, functools.partial(np.max, initial=-math.inf)),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_float_accumulators_fold_all_elements(
+    op: BinaryOp, expected: functools.partial[Array], count: int, dynamic: bool
+) -> None:
+    neutral = {BinaryOp.ADD: 0.0, BinaryOp.MUL: 1.0, BinaryOp.MIN: math.inf}
+    combine = {BinaryOp.ADD: E.__add__, BinaryOp.MUL: E.__mul__, BinaryOp.MIN: minimum}
+    k = KernelBuilder("fold")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    stop = k.scalar("n") if dynamic else count
+    total = k.mutable("total", const(neutral.get(op, -math.inf), Prim.F64))
+    with k.loop("i", stop, kind=LoopKind.SIMD, accumulators=[(total, op)]) as i:
+        total.set(combine.get(op, maximum)(total, k.load(x, i)))
+    k.store(y, 0, total)
+    values = np.random.default_rng(4).uniform(0.9, 1.1, max(count, 1))
+    actual = np.zeros(1)
+    run(k.build(), [values, actual], [count] if dynamic else [])
+    np.testing.assert_allclose(actual[0], expected(values[:count]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("prim", [Prim.BOOL, Prim.I32, Prim.U8])
+@pytest.mark.parametrize("op", [BinaryOp.AND, BinaryOp.OR, BinaryOp.MIN, BinaryOp.MAX])
+def test_integer_and_bool_accumulators_are_exact(op: BinaryOp, prim: Prim) -> None:
+    combine = {BinaryOp.AND: E.__and__, BinaryOp.OR: E.__or__, BinaryOp.MIN: minimum}
+    reference = {
+        BinaryOp.AND: np.bitwise_and,
+        BinaryOp.OR: np.bitwise_or,
+        BinaryOp.MIN: np.minimum,
+        BinaryOp.MAX: np.maximum,
+    }
+    k = KernelBuilder("fold")
+    x, y = k.argument("x", prim), k.argument("y", prim, writable=True)
+    total = k.mutable("total", k.load(x, 0))
+    with k.loop("i", 77, kind=LoopKind.SIMD, accumulators=[(total, op)]) as i:
+        total.set(combine.get(op, maximum)(total, k.load(x, i)))
+    k.store(y, 0, total)
+    dtype: type[Any] = {Prim.BOOL: np.bool_, Prim.I32: np.int32, Prim.U8: np.uint8}[prim]
+    largest = 2 if prim is Prim.BOOL else 200
+    values: Array = np.random.default_rng(2).integers(0, largest, 77).astype(dtype)
+    actual: Array = np.zeros(1, dtype)
+    run(k.build(), [values, actual])
+    assert actual[0] == reference[op].reduce(values)
+
+
+def test_dot_product_through_fma_accumulates_in_vectors() -> None:
+    k = KernelBuilder("dot")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    total = k.mutable("total", const(0.0, Prim.F32))
+    with k.loop("i", 999, kind=LoopKind.SIMD, accumulators=[(total, BinaryOp.ADD)]) as i:
+        value = k.let("value", k.load(x, i))
+        total.set(fma(value, value, total))
+    k.store(y, 0, total)
+    native, values, actual = load(k.build()), _normal(999), np.zeros(1, np.float32)
+    harness.call(native, np.zeros(8, np.int64), [values, actual])
+    np.testing.assert_allclose(actual[0], (values.astype(np.float64) ** 2).sum(), rtol=1e-6)
+    assert "@llvm.fma.v" in native.optimized_text
+
+
+def test_uniform_values_indices_and_inner_loops_widen() -> None:
+    k = KernelBuilder("columns")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    scale = k.argument("scale", Prim.F32)
+    with k.loop("column", 50, kind=LoopKind.SIMD) as column:
+        total = k.mutable("total", const(0.0, Prim.F32))
+        with k.loop("row", 3) as row:
+            at = k.let("at", row * 50 + column)
+            total.set(total + k.load(x, at) * k.load(scale, row))
+        even = k.let("even", (column % 2).eq(0))
+        k.store(y, column, select(even, total, -total) + column.cast(Prim.F32))
+    loop = k.build().body[0]
+    assert widen_loop(loop, 64) is not None  # type: ignore[arg-type]  # it is a For
+    values, factors = _normal(150).reshape(3, 50), np.array([1, 2, 4], np.float32)
+    actual = np.zeros(50, np.float32)
+    run(k.build(), [values, actual, factors])
+    columns = np.arange(50, dtype=np.float32)
+    total = (values[0] * 1 + values[1] * 2) + values[2] * 4
+    assert same_bits(actual, np.where(columns % 2 == 0, total, -total) + columns)
+
+
+@pytest.mark.parametrize("scale", [0, 2, -1])
+def test_loop_with_strided_access_stays_correct(scale: int) -> None:
+    k = KernelBuilder("strided")
+    x, y = k.argument("x", Prim.I32), k.argument("y", Prim.I32, writable=True)
+    with k.loop("i", 20, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i * scale + 19))
+    values, actual = np.arange(100, dtype=np.int32), np.zeros(20, np.int32)
+    run(k.build(), [values, actual])
+    assert actual.tolist() == [19 + scale * i for i in range(20)]
+
+
+def test_conditional_store_is_left_scalar_and_correct() -> None:
+    k = KernelBuilder("conditional")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 40, kind=LoopKind.SIMD) as i:
+        value = k.let("value", k.load(x, i))
+        with k.if_(value > 0.0):
+            k.store(y, i, value)
+    values, actual = _normal(40), np.full(40, 7, np.float32)
+    run(k.build(), [values, actual])
+    assert same_bits(actual, np.where(values > 0, values, np.float32(7)))
+
+
+def test_nan_held_by_a_maximum_survives_a_loop_that_has_none() -> None:
+    k = KernelBuilder("nan")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    best = k.mutable("best", const(math.nan, Prim.F32))
+    with k.loop("i", 0, kind=LoopKind.SIMD, accumulators=[(best, BinaryOp.MAX)]) as i:
+        best.set(maximum(k.load(x, i), best))
+    k.store(y, 0, best)
+    actual = np.zeros(1, np.float32)
+    run(k.build(), [np.zeros(1, np.float32), actual])
+    assert math.isnan(actual[0])
