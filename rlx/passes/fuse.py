@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from rlx.ir.graph import Graph, Node
+from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Shape
 from rlx.passes.fusion_bodies import contract
 from rlx.passes.fusion_groups import Group, Groups

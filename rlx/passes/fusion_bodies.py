@@ -85,7 +85,7 @@ class _Body:
 
     def _declare(self, value: Value) -> None:
         inside = value.node in self.group.members
-        if inside or value in self.image or value.node.op is ops.constant and is_free(value.node):
+        if inside or value in self.image or (value.node.op is ops.constant and is_free(value.node)):
             return
         name = f"x{len(self.operands)}"
         self.image[value] = self.graph.input(name, value.shape, value.dtype)

@@ -14,8 +14,12 @@ _ROW_WISE = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
 _PRODUCTS = frozenset({"matmul", "matmul_packed"})
 
 _CHEAP = frozenset(
-    "neg abs sign add sub mul maximum minimum square relu where cast eq ne lt le gt ge "
-    "logical_and logical_or logical_xor logical_not stop_gradient conj real imag complex".split()
+    {
+        *("neg", "abs", "sign", "add", "sub", "mul", "square", "maximum", "minimum", "relu"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "where", "cast", "stop_gradient"),
+        *("logical_and", "logical_or", "logical_xor", "logical_not"),
+        *("conj", "real", "imag", "complex"),
+    }
 )
 
 

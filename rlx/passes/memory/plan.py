@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rlx.ir.graph import Graph, Node, Value
 
@@ -12,9 +12,10 @@ from rlx.ir.graph import Graph, Node, Value
 class Slot:
     """The bytes of one value. A view's slot lies inside its root's.
 
-    `birth` and `death` are the first and last node index (inclusive) at which the bytes must
-    hold this value; a view extends its root's range. `resident` values (params, constants,
-    setup results) live from `setup` on, across runs.
+    `birth` and `death` are the first and last step (inclusive) at which the bytes must hold
+    this value or what is made of it: positions in `MemoryPlan.order`. A view extends its
+    root's range. `resident` values (params, constants, setup results) live from `setup` on,
+    across runs.
     """
 
     offset: int
@@ -32,6 +33,10 @@ class MemoryPlan:
 
     Layout: [0, header_bytes) status record; then residents (params, constants, setup results)
     up to `resident_bytes`; then inputs, outputs and temporaries up to `arena_bytes`.
+
+    Inputs keep their bytes for the whole run, unless donated: a caller may run again without
+    feeding them again. Outputs keep theirs until the next run. A donated output lies where
+    its leaf does.
     """
 
     graph: Graph
@@ -44,3 +49,8 @@ class MemoryPlan:
     """The maximal live set: the lower bound for `arena_bytes`."""
     in_place: Mapping[Node, tuple[tuple[int, int], ...]]
     """(operand, result) positions that share memory at a node."""
+    order: tuple[Node, ...] = ()
+    """The nodes as they run: those of `setup`, then those of `run`."""
+    bodies: Mapping[Node, tuple[MemoryPlan, ...]] = field(default_factory=dict)
+    """For control flow, the plans of its sub-graphs: offsets into the same arena, within the
+    node's block. Their `order` counts steps of the body."""

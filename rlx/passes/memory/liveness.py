@@ -1,0 +1,234 @@
+"""Who owns memory, from which step to which, and who may take it over in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rlx.errors import GraphError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.passes.memory.views import root_of, view_of
+from rlx.passes.phases import execution_order, setup_nodes
+from rlx.passes.rewrite import is_leaf
+
+
+@dataclass(slots=True, eq=False)
+class Range:
+    """Memory of one owner: `size` bytes that hold something from `birth` to `death`."""
+
+    owner: Value
+    size: int
+    birth: int
+    death: int
+    resident: bool = False
+    tenants: list[Value] = field(default_factory=list)
+    """Values computed in place of the owner, in order; views are not listed."""
+
+
+@dataclass(slots=True)
+class Liveness:
+    """The ranges of a graph and what lies in them; the planner gives each range an offset."""
+
+    graph: Graph
+    order: list[Node]
+    step: dict[Node, int]
+    ranges: dict[Value, Range]
+    """By owner."""
+    holder: dict[Value, Value]
+    """For every value that is no view, the owner of the range it lies in."""
+    in_place: dict[Node, tuple[tuple[int, int], ...]]
+    last_read: dict[Value, int]
+    """For every value that is no view, the last step that reads it or a view of it."""
+
+
+def find_liveness(graph: Graph) -> Liveness:
+    """Return the live ranges of `graph`; every donation must fit (`donation_fits`)."""
+    return _Analysis(graph, execution_order(graph), setup_nodes(graph)).run()
+
+
+def find_body_liveness(body: Graph) -> Liveness:
+    """Return the live ranges of a sub-graph, none of which is hoisted into `setup`."""
+    return _Analysis(body, list(body.nodes), set()).run()
+
+
+class _Analysis:
+    def __init__(self, graph: Graph, order: list[Node], setup: set[Node]) -> None:
+        self.graph = graph
+        self.order = order
+        self.step = {node: position for position, node in enumerate(self.order)}
+        self.end = len(self.order)
+        """The step after the last: outputs are read there."""
+        self.setup = setup
+        self.last_read = last_reads(graph, self.step, self.end)
+        self.donated = donated_roots(graph)
+        self.ranges: dict[Value, Range] = {}
+        self.holder: dict[Value, Value] = {}
+        self.in_place: dict[Node, tuple[tuple[int, int], ...]] = {}
+
+    def run(self) -> Liveness:
+        for node in self.order:
+            if view_of(node) is None:
+                self._place_results(node)
+        return Liveness(
+            self.graph,
+            self.order,
+            self.step,
+            self.ranges,
+            self.holder,
+            self.in_place,
+            self.last_read,
+        )
+
+    def _place_results(self, node: Node) -> None:
+        taken: list[Range] = []
+        for result in node.results:
+            if result in self.donated:
+                self._donate(result)
+            elif (held := self._overwritten(node, result, taken)) is not None:
+                taken.append(held)
+                self._move_in(result, held)
+            else:
+                self._own(node, result)
+        shared = tuple(self._shared(node))
+        if shared:
+            self.in_place[node] = shared
+
+    def _shared(self, node: Node) -> Iterator[tuple[int, int]]:
+        """Yield the (operand, result) positions of `node` in one range."""
+        held = [self.holder[root_of(operand)[0]] for operand in node.operands]
+        for result in node.results:
+            for position, owner in enumerate(held):
+                if owner is self.holder[result]:
+                    yield position, result.index
+
+    def _donate(self, result: Value) -> None:
+        """Put `result` where the leaf that it replaces lies."""
+        leaf = self.donated[result]
+        require_donation_fits(self.graph, leaf, result, self.step)
+        self._move_in(result, self.ranges[leaf])
+
+    def _overwritten(self, node: Node, result: Value, taken: list[Range]) -> Range | None:
+        """Return the range of an operand that dies here and that `result` may take over."""
+        for position in overwritable(node, result):
+            operand = root_of(node.operands[position])[0]
+            held = self.ranges[self.holder[operand]]
+            if held not in taken and self._may_overwrite(node, operand, result, held):
+                return held
+        return None
+
+    def _may_overwrite(self, node: Node, operand: Value, result: Value, held: Range) -> bool:
+        dies = self.last_read[operand] == self.step[node]
+        bound = is_leaf(held.owner.node) or held.resident or self._is_kept(result, node)
+        return dies and not bound and held.size == result.type.bytes
+
+    def _own(self, node: Node, result: Value) -> None:
+        step = self.step[node]
+        held = Range(result, result.type.bytes, step, max(step, self.last_read.get(result, step)))
+        held.resident = node.op in (ops.param, ops.constant) or self._is_kept(result, node)
+        if node.op.has(Trait.LEAF) or held.resident:
+            held.birth, held.death = 0, self.end
+        self.ranges[result] = held
+        self.holder[result] = result
+
+    def _is_kept(self, result: Value, node: Node) -> bool:
+        """True for what `setup` computes and `run`, or the caller, reads."""
+        return node in self.setup and self.last_read.get(result, 0) >= len(self.setup)
+
+    def _move_in(self, result: Value, held: Range) -> None:
+        held.tenants.append(result)
+        held.death = max(held.death, self.last_read.get(result, 0), self.step[result.node])
+        self.holder[result] = held.owner
+
+
+def last_reads(graph: Graph, step: dict[Node, int], end: int) -> dict[Value, int]:
+    """Return for every owner of memory the last step that reads it or a view of it."""
+    found: dict[Value, int] = {}
+    for node in graph.nodes:
+        if view_of(node) is not None:
+            continue
+        for operand in node.operands:
+            root = root_of(operand)[0]
+            found[root] = max(found.get(root, 0), step[node])
+    found.update((root_of(output)[0], end) for output in graph.outputs)
+    return found
+
+
+def overwritable(node: Node, result: Value) -> list[int]:
+    """Return the operands whose memory `result` may take over if they die at `node`.
+
+    Both have one type, for C lets the compiler assume that a float and an int never overlap.
+    Elementwise nodes and regions read each element of such an operand before they write
+    the result's at the same index; other ops with IN_PLACE promise that for operand 0. An
+    operand that shares memory with another one, other than as the same value, is left alone.
+    """
+    if node.op is ops.fused:
+        positions: Iterable[int] = _pointwise_inputs(node, result)
+    elif not node.op.has(Trait.IN_PLACE):
+        positions = ()
+    elif node.op.has(Trait.ELEMENTWISE):
+        positions = range(len(node.operands))
+    else:
+        positions = range(1)
+    return [position for position in positions if _fits(node, result, position)]
+
+
+def _fits(node: Node, result: Value, position: int) -> bool:
+    operand = node.operands[position]
+    root, offset = root_of(operand)
+    others = [root_of(other) for other in node.operands if other is not operand]
+    alone = all(other != root or at == offset for other, at in others)
+    whole = offset == 0 and root.type.bytes == operand.type.bytes
+    same_extents = all(o.shape == operand.shape for o in node.operands if root_of(o)[0] is root)
+    return operand.type == result.type and alone and whole and same_extents
+
+
+def _pointwise_inputs(node: Node, result: Value) -> list[int]:
+    """Return the operands that a region without anchor reads at the result's index only."""
+    body: Graph = node.attribute("body")
+    if ops.anchor_of(body) is not None:
+        return []
+    return [i for i, value in enumerate(body.inputs) if value.shape == result.shape]
+
+
+def donated_roots(graph: Graph) -> dict[Value, Value]:
+    """Return for each owner of a donated output the leaf that it replaces."""
+    return {
+        root_of(graph.outputs[position])[0]: graph.leaf(name)
+        for name, position in graph.donations.items()
+    }
+
+
+def donation_fits(graph: Graph, leaf: Value, output: Value, step: dict[Node, int]) -> bool:
+    """True if `output` can be computed where `leaf` lies.
+
+    Its owner must be a node's result of the leaf's size that replaces no other leaf, and every
+    reader of the leaf must run before; at the node itself the leaf may only be read where it
+    is overwritten.
+    """
+    root, offset = root_of(output)
+    if root.op.has(Trait.LEAF) or offset or root.type.bytes != leaf.type.bytes:
+        return False
+    replaced = [
+        name for name, at in graph.donations.items() if root_of(graph.outputs[at])[0] is root
+    ]
+    if len(replaced) > 1:
+        return False
+    last = last_reads(graph, step, len(graph.nodes)).get(leaf, 0)
+    if last > step[root.node]:
+        return False
+    operands = enumerate(root.node.operands)
+    reading = [i for i, operand in operands if root_of(operand)[0] is leaf]
+    return set(reading) <= set(overwritable(root.node, root))
+
+
+def require_donation_fits(graph: Graph, leaf: Value, output: Value, step: dict[Node, int]) -> None:
+    """Raise GraphError unless the donation can be planned in place."""
+    if not donation_fits(graph, leaf, output, step):
+        raise GraphError(
+            f"output {output.label} cannot be computed in the place of {leaf.node.name!r}: "
+            "the old value is read later, or elsewhere than it is overwritten",
+            source=output.node.source,
+            remedy="run the pass `copy-outputs` first",
+        )

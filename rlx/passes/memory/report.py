@@ -1,0 +1,44 @@
+"""The memory plan as text, for people."""
+
+from __future__ import annotations
+
+from rlx.ir.graph import Value
+from rlx.passes.memory.plan import MemoryPlan, Slot
+
+
+def format_plan(plan: MemoryPlan) -> str:
+    """Return the plan: totals beside the lower bound, then one row per slot by offset.
+
+    Columns are tab-separated: offset, size, first and last step, what lies there.
+    """
+    ratio = plan.arena_bytes / plan.live_bytes if plan.live_bytes else 1.0
+    unshared = sum(slot.size for slot in plan.slots.values() if slot.root is None)
+    head = [
+        f"# arena {plan.arena_bytes} bytes, {ratio:.3f} of the maximal live set "
+        f"{plan.live_bytes}; resident {plan.resident_bytes - plan.header_bytes}; "
+        f"saved {max(0, unshared - plan.arena_bytes)} of {unshared}",
+        "# offset\tsize\tbirth\tdeath\tvalue",
+    ]
+    rows = [(slot, _describe(plan, value)) for value, slot in plan.slots.items()]
+    rows += [(slot, f"scratch of {node.op.name}") for node, slot in plan.scratch.items()]
+    rows.sort(key=lambda row: (row[0].offset, row[0].birth))
+    bodies = [
+        f"# body {inner.graph.name} of {node.results[0].label}\n{format_plan(inner)}"
+        for node, inners in plan.bodies.items()
+        for inner in inners
+    ]
+    return "\n".join([*head, *(_row(slot, text) for slot, text in rows), *bodies])
+
+
+def _row(slot: Slot, text: str) -> str:
+    return f"{slot.offset}\t{slot.size}\t{slot.birth}\t{slot.death}\t{text}"
+
+
+def _describe(plan: MemoryPlan, value: Value) -> str:
+    slot = plan.slots[value]
+    name = f" {value.node.name!r}" if value.node.name else ""
+    text = f"{value.label}: {value.type} = {value.op.name}{name}"
+    if slot.root is not None:
+        in_place = any(result == value.index for _, result in plan.in_place.get(value.node, ()))
+        text += f" ({'in place of' if in_place else 'view of'} {slot.root.label})"
+    return text + (" resident" if slot.resident else "")
