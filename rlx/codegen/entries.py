@@ -31,8 +31,6 @@ from rlx.ir.graph import Node
 Kernels: TypeAlias = Mapping[tuple[Any, ...], Kernel]
 """The kernel of each `Thunk.kernel_key`."""
 
-ARENA = "arena"
-
 
 def entry_name(schedule: Schedule, kind: str) -> str:
     """Return the exported name of an entry: `setup`, `run`, `launch` or `worker`."""
@@ -49,11 +47,16 @@ def build_entries(
     )
 
 
+def declare_arena(k: KernelBuilder) -> Buffer:
+    """Declare the arena; its header and everything in it may be reached otherwise too."""
+    return k.argument("arena", Prim.U8, writable=True, may_alias=True)
+
+
 def _phase_entry(
     schedule: Schedule, kernels: Kernels, phase: Phase, symbols: Sequence[str]
 ) -> Kernel:
     k = KernelBuilder(entry_name(schedule, phase.value))
-    arena = k.argument(ARENA, Prim.U8, writable=True)
+    arena = declare_arena(k)
     extents = {symbol: k.scalar(symbol) for symbol in symbols}
     calls = ThunkCalls(k, arena, extents, kernels)
     for thunk in schedule.phase(phase):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rlx.codegen.entries import ARENA, Kernels, ThunkCalls, entry_name
+from rlx.codegen.entries import Kernels, ThunkCalls, declare_arena, entry_name
 from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum
@@ -101,6 +101,10 @@ def _wait_until(k: KernelBuilder, sync: Buffer, word: int, expected: E) -> None:
         seen.set(_load(k, sync, word))
 
 
+def _declare_sync(k: KernelBuilder) -> Buffer:
+    return k.argument("sync", Prim.I64, writable=True, may_alias=True)
+
+
 def _load(k: KernelBuilder, buffer: Buffer, word: int | E) -> E:
     seen = k.atomic(AtomicOp.LOAD, buffer, word)
     assert seen is not None, "an atomic load binds what it saw"
@@ -110,8 +114,8 @@ def _load(k: KernelBuilder, buffer: Buffer, word: int | E) -> E:
 def _barrier(schedule: Schedule) -> Kernel:
     """Wait until all threads are here, or until a fault is recorded in the header."""
     k = KernelBuilder(entry_name(schedule, "barrier"))
-    header = k.argument("header", Prim.I64)
-    sync = k.argument("sync", Prim.I64, writable=True)
+    header = k.argument("header", Prim.I64, may_alias=True)
+    sync = _declare_sync(k)
     threads = k.scalar("threads")
     passed = k.let("passed", _load(k, sync, PASSED))
     arrived = k.atomic(AtomicOp.ADD, sync, ARRIVED, 1)
@@ -183,8 +187,8 @@ def plan_segments(
 def _share(schedule: Schedule, kernels: Kernels, symbols: Sequence[str], barrier: Kernel) -> Kernel:
     """Build one thread's share of the run phase."""
     k = KernelBuilder(entry_name(schedule, "share"))
-    arena = k.argument(ARENA, Prim.U8, writable=True)
-    sync = k.argument("sync", Prim.I64, writable=True)
+    arena = declare_arena(k)
+    sync = _declare_sync(k)
     extents = {symbol: k.scalar(symbol) for symbol in symbols}
     builder = _ShareBuilder(
         k, ThunkCalls(k, arena, extents, kernels), sync, k.scalar("thread"), k.scalar("threads")
@@ -295,8 +299,8 @@ def _accesses(thunk: AnyThunk, *, solo: bool) -> list[_Access]:
 
 def _launch(schedule: Schedule, share: Kernel, wait: Kernel, symbols: Sequence[str]) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "launch"))
-    arena = k.argument(ARENA, Prim.U8, writable=True)
-    sync = k.argument("sync", Prim.I64, writable=True)
+    arena = declare_arena(k)
+    sync = _declare_sync(k)
     extents = [k.scalar(symbol) for symbol in symbols]
     threads, seat = k.scalar("threads"), k.scalar("seat")
     for word, value in ((ARRIVED, 0), (DONE, 0), (SEAT, seat)):
@@ -312,7 +316,7 @@ def _launch(schedule: Schedule, share: Kernel, wait: Kernel, symbols: Sequence[s
 
 def _wait_for_workers(schedule: Schedule) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "wait"))
-    sync = k.argument("sync", Prim.I64, writable=True)
+    sync = _declare_sync(k)
     threads = k.scalar("threads")
     _wait_until(k, sync, DONE, threads - 1)
     return k.build(["Wait until all workers have finished the job."])
@@ -320,16 +324,16 @@ def _wait_for_workers(schedule: Schedule) -> Kernel:
 
 def _drain(schedule: Schedule, wait: Kernel) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "drain"))
-    k.argument(ARENA, Prim.U8, writable=True)
-    sync = k.argument("sync", Prim.I64, writable=True)
+    declare_arena(k)
+    sync = _declare_sync(k)
     k.invoke(wait, [k.address(sync, writable=True)], [k.scalar("threads")])
     return k.build(["After a launch that failed: wait for the workers."])
 
 
 def _worker(schedule: Schedule, share: Kernel, symbols: Sequence[str]) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "worker"))
-    arena = k.argument(ARENA, Prim.U8, writable=True)
-    sync = k.argument("sync", Prim.I64, writable=True)
+    arena = declare_arena(k)
+    sync = _declare_sync(k)
     thread, threads, seat = (k.scalar(name) for name in ("thread", "threads", "seat"))
     patience = k.scalar("patience")
     own = k.let("own", thread * LINE + WORKERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -29,6 +30,24 @@ class Code(NamedTuple):
     def at(self, level: Level) -> str:
         """Return the text, in parentheses if it binds looser than `level`."""
         return self.text if self.level >= level else f"({self.text})"
+
+
+_LINE_LENGTH = 100
+
+
+def fit(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
+    """Return `head` + comma-separated `items` + `tail`, broken into lines where it is long."""
+    line = f"{indent}{head}{', '.join(items)}{tail}"
+    if len(line) <= _LINE_LENGTH:
+        return [line]
+    lines, current = [f"{indent}{head}"], ""
+    for position, item in enumerate(items):
+        piece = item + (tail if position == len(items) - 1 else ",")
+        if current and len(indent) + 4 + len(current) + 1 + len(piece) > _LINE_LENGTH:
+            lines.append(f"{indent}    {current}")
+            current = ""
+        current = f"{current} {piece}" if current else piece
+    return [*lines, f"{indent}    {current}"]
 
 
 _SIGNS = {

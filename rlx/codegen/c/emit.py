@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rlx.codegen.c.code import fit
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.functions import FunctionTable
 from rlx.codegen.c.names import free_name, function_name, variable_name
@@ -60,7 +61,7 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
         statuses=tuple(emitter.prelude.statuses),
         types=tuple(emitter.prelude.types),
         externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols or {})),
-        entries=tuple(f"{emitter.signature(entry, is_entry=True)};" for entry in module.entries),
+        entries=tuple(emitter.signature(entry, is_entry=True) for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
         kernels=tuple(kernels),
@@ -107,10 +108,11 @@ class ModuleEmitter:
             emitter.line("return 0;")
         doc = [f"// {line}".rstrip().rstrip("\\") for line in kernel.doc]
         static = "" if is_entry else "static "
-        head = f"{static}{self.signature(kernel, is_entry=is_entry)} {{"
+        head = f"{static}{self.signature(kernel, is_entry=is_entry, tail=') {')}"
         return "\n".join([*doc, head, *emitter.lines, "}"])
 
-    def signature(self, kernel: Kernel, *, is_entry: bool = False) -> str:
+    def signature(self, kernel: Kernel, *, is_entry: bool = False, tail: str = ");") -> str:
+        """Return the function's head up to `tail`."""
         names = _extra_names(kernel)
         params = [pointer(buffer) for buffer in kernel.buffers]
         params += [f"{scalar_type(s.type.prim)} {variable_name(s.name)}" for s in kernel.scalars]
@@ -119,7 +121,8 @@ class ModuleEmitter:
         if can_fail(kernel) and not is_entry:
             params.append(f"int64_t *{names['fault']}")
         returned = "int" if is_entry or can_fail(kernel) else "void"
-        return f"{returned} {function_name(kernel.name)}({', '.join(params) or 'void'})"
+        head = f"{returned} {function_name(kernel.name)}("
+        return "\n".join(fit(head, params or ["void"], tail, ""))
 
     def _open(
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rlx.codegen.c.code import Level
+from rlx.codegen.c.code import Level, fit
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.spelling import scalar_type
@@ -197,14 +197,14 @@ class StatementEmitter:
 
     def _external(self, statement: External) -> None:
         args = [self._argument(arg) for arg in statement.args]
-        call = f"{statement.symbol}({', '.join(args)})"
-        if statement.result is None or statement.result.name not in self._used:
-            discard = "" if statement.result is None else "(void)"
-            self.line(f"{discard}{call};")
-            return
         result = statement.result
-        type = scalar_type(result.type.prim)
-        self.line(f"const {type} {variable_name(result.name)} = {call};")
+        if result is None:
+            self._call(f"{statement.symbol}(", args)
+        elif result.name not in self._used:
+            self._call(f"(void){statement.symbol}(", args)
+        else:
+            type = scalar_type(result.type.prim)
+            self._call(f"const {type} {variable_name(result.name)} = {statement.symbol}(", args)
 
     def _argument(self, arg: Expr | Address) -> str:
         if isinstance(arg, Address):
@@ -219,12 +219,15 @@ class StatementEmitter:
             bounds = statement.bounds or full_range(statement)
             args += [self.expressions.index(bound).text for bound in bounds]
         if not can_fail(kernel):
-            self.line(f"{function_name(kernel.name)}({', '.join(args)});")
+            self._call(f"{function_name(kernel.name)}(", args)
             return
         args.append(self._names["fault"])
         status = self._names["status"]
-        self.line(f"{status} = {function_name(kernel.name)}({', '.join(args)});")
+        self._call(f"{status} = {function_name(kernel.name)}(", args)
         self._check_status(statement.origin)
+
+    def _call(self, head: str, args: list[str]) -> None:
+        self.lines += fit(head, args, ");", "  " * self._depth)
 
     def _check_status(self, origin: int) -> None:
         status, fault = self._names["status"], self._names["fault"]

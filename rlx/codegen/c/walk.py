@@ -212,12 +212,29 @@ def is_index(expr: Expr, names: set[str]) -> bool:
 
 
 def _derived(everything: list[Stmt], names: set[str]) -> set[str]:
+    """Add variables whose every value is a sum of indices: offsets, counters."""
     known = set(names)
     for statement in everything:
         match statement:
             case Let(var, value) if var.type.prim is Prim.I64 and is_index(value, known):
                 known.add(var.name)
+            case Declare(var, _) if var.type.prim is Prim.I64:
+                values = [
+                    s.value for s in everything if isinstance(s, (Declare, Assign)) and s.var == var
+                ]
+                if all(_is_sum(value, known | {var.name}) for value in values):
+                    known.add(var.name)
     return known
+
+
+def _is_sum(expr: Expr, names: set[str]) -> bool:
+    match expr:
+        case Binary(BinaryOp.ADD | BinaryOp.SUB, a, b):
+            return _is_sum(a, names) and _is_sum(b, names)
+        case Const() | Var():
+            return is_index(expr, names)
+        case _:
+            return False
 
 
 def _index_positions(statement: Stmt) -> Iterator[Expr]:
