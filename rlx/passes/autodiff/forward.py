@@ -65,9 +65,7 @@ def push(graph: Graph, tangent_for: Sequence[Value | str]) -> Tangents:
     return Tangents(copy, tuple(names), image)
 
 
-def hvp(
-    graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT
-) -> Graph:
+def hvp(graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT) -> Graph:
     """Return the forward derivative of the gradient: Hessian times `tangent_<name>`.
 
     Outputs: loss, aux.., gradients.., then the tangent of each; those of the gradients are

@@ -121,14 +121,12 @@ def _require_differentiable(value: Value, what: str) -> None:
 
 
 def _require_all(targets: Sequence[Value], cotangents: Sequence[Value | None]) -> None:
-    names = [
-        describe(target)
-        for target, cotangent in zip(targets, cotangents, strict=True)
-        if cotangent is None
+    lost = [
+        target for target, cotangent in zip(targets, cotangents, strict=True) if cotangent is None
     ]
-    if names:
+    if lost:
         raise MissingGradientError(
-            f"the loss does not depend differentiably on {', '.join(names)}",
-            names=names,
+            f"the loss does not depend differentiably on {', '.join(map(describe, lost))}",
+            names=[target.node.name or target.label for target in lost],
             remedy='leave it out of wrt, or pass missing="zero"',
         )
