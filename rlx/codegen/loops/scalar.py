@@ -2,11 +2,11 @@
 
     scalar_function("tanh")(x)
     scalar_expression("maximum", [a, b])
-    cast_expression(x, Prim.I32, rounding="away")
+    scalar_function("cast")(x, to=DType.I32, rounding="away")
 
 Operands are `E`s of one machine type (f32, f64, an integer type or bool; 16-bit floats are
 computed as f32). Adding a simple op is one line in `_TABLE`. c64 is made of these by
-`kernels.complexes`.
+`complex_scalar`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from rlx.codegen.loops.math.arithmetic import (
     least,
     modulo,
 )
-from rlx.codegen.loops.math.half import f64_to_f32_odd
-from rlx.codegen.loops.nodes import BinaryOp, Prim, UnaryOp
+from rlx.codegen.loops.math.storage import f64_to_f32_odd, from_storage, to_storage
+from rlx.codegen.loops.nodes import BinaryOp, Prim, UnaryOp, storage
 from rlx.errors import InternalError
+from rlx.ir.dtype import DType
 
 ScalarFunction = Callable[..., E]
 
@@ -105,18 +106,18 @@ def _is_finite(x: E) -> E:
     return abs(x) < float("inf") if x.type.prim.is_float else x.eq(x)
 
 
-def cast_expression(x: E, to: Prim, *, rounding: str = "trunc") -> E:
-    """Convert as the op `cast` does: float to integer saturates and maps NaN to 0."""
-    if to is Prim.BOOL:
+def cast(x: E, *, to: DType, rounding: str = "trunc") -> E:
+    """Convert as the op `cast` does: float to integer saturates and maps NaN to 0; a 16-bit
+    float target rounds, once, and stays in f32."""
+    if to is DType.BOOL:
         return truth(x)
-    if x.type.prim.is_float and to.is_int:
-        return _saturate(x, to, rounding)
-    return x.cast(to)
-
-
-def narrowing_expression(x: E) -> E:
-    """Convert to f32 on the way to a 16-bit float, so that the two roundings act as one."""
-    return call(f64_to_f32_odd, x) if x.type.prim is Prim.F64 else x.cast(Prim.F32)
+    if to.is_low_precision:
+        single = call(f64_to_f32_odd, x) if x.type.prim is Prim.F64 else x.cast(Prim.F32)
+        return from_storage(to_storage(single, to), to)
+    target = storage(to)
+    if x.type.prim.is_float and target.is_int:
+        return _saturate(x, target, rounding)
+    return x.cast(target)
 
 
 def _saturate(x: E, target: Prim, rounding: str) -> E:
@@ -171,6 +172,6 @@ _TABLE: dict[str, ScalarFunction] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
     "where": lambda condition, a, b: select(truth(condition), a, b),
-    "cast": cast_expression,
+    "cast": cast,
     "stop_gradient": lambda x: x,
 }

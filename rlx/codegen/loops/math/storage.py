@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rlx.codegen.loops.expr import E, const, lshr, select
+from rlx.codegen.loops.expr import E, call, const, lshr, select
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Function, Prim
+from rlx.ir.dtype import DType
 
 _INFINITY = 0x7F800000
 
@@ -76,3 +77,17 @@ f32_to_f16 = _conversion("f32_to_f16")
 bf16_to_f32 = _conversion("bf16_to_f32")
 f32_to_bf16 = _conversion("f32_to_bf16")
 f64_to_f32_odd = _conversion("f64_to_f32_odd")
+
+
+def from_storage(x: E, dtype: DType) -> E:
+    """A loaded element as the machine type it is computed in: 16-bit floats become f32."""
+    if not dtype.is_low_precision:
+        return x
+    return call(f16_to_f32 if dtype is DType.F16 else bf16_to_f32, x)
+
+
+def to_storage(x: E, dtype: DType) -> E:
+    """A computed element as it is stored: f32 is rounded to a 16-bit float's bits."""
+    if not dtype.is_low_precision:
+        return x
+    return call(f32_to_f16 if dtype is DType.F16 else f32_to_bf16, x)
