@@ -1,0 +1,341 @@
+"""Facts and conventions of the specification, chapter 05, on the ops that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.passes.autodiff import grad, grad_with_loss, jvp, vjp_in_graph
+from tests.passes.autodiff.checking import (
+    Array,
+    Case,
+    check_first_order,
+    check_second_order,
+    gradients,
+    hessian_product_forward,
+    tangents,
+    tensors,
+)
+
+
+def gradient_of(build: Any, *arrays: Any) -> Array:
+    """Return the gradient of the sum of `build` by its first operand."""
+    case = Case("gradient", build, tuple(np.asarray(array, float) for array in arrays))
+    return gradients(case.graph(), case.feeds, case.wrt)[0]
+
+
+# Ties, zeros, infinities
+
+
+def test_extrema_split_ties_over_all_reduced_axes() -> None:
+    largest = lambda axes: lambda x: ops.reduce_max(x, axes=axes)  # noqa: E731
+    np.testing.assert_allclose(gradient_of(largest((0,)), [1, 3, 3, 2]), [0, 0.5, 0.5, 0])
+    thirds = gradient_of(largest((0, 1)), [[3, 3], [3, 2]])
+    np.testing.assert_allclose(thirds, np.array([[1, 1], [1, 0]]) / 3)
+    smallest = gradient_of(lambda x: ops.reduce_min(x, axes=(1,)), [[1, 1], [0, 1]])
+    np.testing.assert_allclose(smallest, [[0.5, 0.5], [1, 0]])
+
+
+def test_extremum_of_a_nan_has_no_derivative() -> None:
+    result = gradient_of(lambda x: ops.reduce_max(x, axes=(0,)), [1, np.nan])
+    np.testing.assert_array_equal(result, [0, 0])
+
+
+def test_tangent_of_a_tied_maximum_is_the_mean_of_the_tied_tangents() -> None:
+    case = Case("max", lambda x: ops.reduce_max(x, axes=(0,)), (np.array([2.0, 2.0, 1.0]),))
+    (pushed,) = tangents(case.graph(), case.feeds, {"x0": np.array([1.0, 5.0, 7.0])})
+    np.testing.assert_allclose(pushed, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [([2, 0, 3], [0, 6, 0]), ([2, 0, 0], [0, 0, 0]), ([2, 3, 4], [12, 8, 6])]
+)
+def test_product_is_differentiated_without_division(x: list[float], expected: list[float]) -> None:
+    np.testing.assert_array_equal(gradient_of(lambda v: ops.reduce_prod(v, axes=(0,)), x), expected)
+
+
+def test_hessian_of_a_product_is_exact_at_zeros() -> None:
+    case = Case("prod", lambda v: ops.reduce_prod(v, axes=(0,)), (np.array([2.0, 0.0, 0.0]),))
+    unit = [{"x0": row} for row in np.eye(3)]
+    rows = [hessian_product_forward(case.graph(), case.feeds, moving)[0] for moving in unit]
+    np.testing.assert_array_equal(rows, [[0, 0, 0], [0, 0, 2], [0, 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "x"),
+    [
+        ("sqrt", ops.sqrt, 0.0),
+        ("rsqrt", ops.rsqrt, 0.0),
+        ("norm", lambda x: ops.sqrt(ops.reduce_sum(x * x, axes=(0,))), [0.0, 0.0]),
+        ("square by pow", lambda x: x**2.0, 0.0),
+        ("abs", ops.abs, 0.0),
+        ("relu", ops.relu, 0.0),
+    ],
+)
+def test_second_derivative_at_a_guarded_point_is_finite(name: str, build: Any, x: Any) -> None:
+    case = Case(name, build, (np.asarray(x),))
+    moving = {"x0": np.ones_like(case.arrays[0])}
+    (product,) = hessian_product_forward(case.graph(), case.feeds, moving)
+    expected = 2.0 if name == "square by pow" else 0.0
+    np.testing.assert_array_equal(product, np.full_like(case.arrays[0], expected))
+
+
+def test_mixed_second_derivative_of_a_power_is_right_where_the_exponent_is_zero() -> None:
+    """d/db (d/da a^b) = a^(b-1) (1 + b log a), which is 1/a at b = 0."""
+    case = Case("pow", ops.pow, (np.array(4.0), np.array(0.0)))
+    moving = {"x0": np.array(0.0), "x1": np.array(1.0)}
+    by_a, _ = hessian_product_forward(case.graph(), case.feeds, moving)
+    np.testing.assert_allclose(by_a, 0.25)
+
+
+def test_rounding_is_straight_through_in_both_modes() -> None:
+    case = Case("round", ops.round, (np.array([0.2, 1.7]),))
+    np.testing.assert_array_equal(gradients(case.graph(), case.feeds, ["x0"])[0], [1, 1])
+    (pushed,) = tangents(case.graph(), case.feeds, {"x0": np.array([3.0, 4.0])})
+    np.testing.assert_array_equal(pushed, [3, 4])
+
+
+def test_softmax_of_equal_cotangents_has_no_gradient() -> None:
+    (x,) = tensors(57, (3, 5))
+    np.testing.assert_allclose(gradient_of(lambda v: ops.softmax(v, axis=-1), x), 0, atol=1e-15)
+
+
+def test_sharp_softplus_has_a_sigmoid_for_a_derivative() -> None:
+    x = np.array([0.005, 0.01, 0.02, 0.05, -0.005, -0.01, -0.02, -0.05])
+    result = gradient_of(lambda v: ops.log(1.0 + ops.exp(200.0 * v)) / 200.0, x)
+    np.testing.assert_allclose(result, 1 / (1 + np.exp(-200 * x)), rtol=1e-12)
+
+
+# Embeddings
+
+
+def test_embedding_gradient_adds_repeated_indices_of_any_rank() -> None:
+    (table,) = tensors(8, (4, 3))
+    index = np.array([[1, 1, 3], [0, 1, 1]])
+    result = gradient_of(lambda t: ops.gather(t, t.graph.constant(index)), table)
+    np.testing.assert_array_equal(result[:, 0], [1, 4, 0, 1])
+
+
+def test_indices_in_f32_get_no_derivative_and_stop_none() -> None:
+    g = Graph()
+    table, index = g.input("table", (3, 2), "f32"), g.input("index", (2,), "f32")
+    g.set_outputs([ops.gather(table, index)])
+    step = grad_with_loss(g, [table, index], missing="zero")
+    feeds = {"table": np.ones((3, 2), np.float32), "index": np.array([2, 0], np.float32)}
+    _, d_table, d_index = evaluate(step, {**feeds, "d_output": np.ones((2, 2), np.float32)})
+    np.testing.assert_array_equal(d_table[:, 0], [1, 0, 1])
+    np.testing.assert_array_equal(d_index, [0, 0])
+
+
+# Complex numbers: dL/d(conj z)
+
+
+def complex_gradient(build: Any, *arrays: Any, seed: Any = None) -> list[Array]:
+    case = Case("complex", build, tuple(map(np.asarray, arrays)))
+    return gradients(case.graph(), case.feeds, case.wrt, seed)
+
+
+Z = np.array([2 + 1j, -1 + 3j], np.complex64)
+
+
+def test_norm_square_pulls_back_to_the_cotangent_times_the_number() -> None:
+    seed = np.array([0.5, -2], np.float32)
+    (dz,) = complex_gradient(ops.complex_norm_sq, Z, seed=seed)
+    np.testing.assert_array_equal(dz, [1 + 0.5j, 2 - 6j])
+
+
+def test_real_cast_to_complex_counts_twice_the_real_part() -> None:
+    """|x (1+2i)|^2 = 5 x^2: 30 at x = 3."""
+
+    def build(x: Value) -> Any:
+        z = ops.cast(x, to=DType.C64)
+        return ops.complex_norm_sq(z * x.graph.constant(np.complex64(1 + 2j)))
+
+    (dx,) = complex_gradient(build, np.array(3, np.float32))
+    np.testing.assert_allclose(dx, 30, rtol=1e-6)
+
+
+def test_complex_parts_pair_with_their_conjugates() -> None:
+    (dz,) = complex_gradient(lambda z: ops.real(z), Z)
+    np.testing.assert_array_equal(dz, [0.5, 0.5])
+    (dz,) = complex_gradient(lambda z: ops.imag(z), Z)
+    np.testing.assert_array_equal(dz, [0.5j, 0.5j])
+    (dz,) = complex_gradient(lambda z: ops.cast(z, to=DType.F32), Z)
+    np.testing.assert_array_equal(dz, [0.5, 0.5])
+
+
+def one_complex(*shape: int) -> Array:
+    real, imaginary = tensors(9, shape, shape)
+    return np.asarray(real + 1j * imaginary, np.complex64)
+
+
+COMPLEX = [
+    ("neg", lambda z: -z, 1),
+    ("exp", ops.exp, 1),
+    ("log", ops.log, 1),
+    ("sqrt", ops.sqrt, 1),
+    ("square", ops.square, 1),
+    ("reciprocal", ops.reciprocal, 1),
+    ("conj", ops.conj, 1),
+    ("real", ops.real, 1),
+    ("imag", ops.imag, 1),
+    ("norm", ops.complex_norm_sq, 1),
+    ("mul", lambda a, b: a * b, 2),
+    ("div", lambda a, b: a / b, 2),
+    ("matmul", lambda a, b: a @ b, 2),
+    ("sum", lambda z: ops.reduce_sum(z * z, axes=(0,)), 1),
+    ("mean", lambda z: ops.reduce_mean(z * z, axes=(1,)), 1),
+    ("prod", lambda z: ops.reduce_prod(z, axes=(1,)), 1),
+    ("parts", lambda z: ops.complex(ops.real(z) * ops.imag(z), ops.real(z)), 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "count"), COMPLEX, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_complex_tangents_and_cotangents_pair_and_match_differences(
+    name: str, build: Any, count: int
+) -> None:
+    arrays = tuple(one_complex(2, 2) + np.complex64(i) for i in range(count))
+    case = Case(name, build, arrays, smooth=False)
+    graph, feeds = case.graph(), case.feeds
+    moving = {key: one_complex(2, 2) * np.complex64(0.3 + 0.1j) for key in feeds}
+    (pushed,) = tangents(graph, feeds, moving)
+    step = np.float32(1e-2)
+    ahead, behind = (
+        evaluate(graph, {k: a + side * step * moving[k] for k, a in feeds.items()})[0]
+        for side in (np.float32(1), np.float32(-1))
+    )
+    np.testing.assert_allclose(pushed, (ahead - behind) / (2 * step), rtol=2e-2, atol=2e-2)
+    check_complex_pairing(case, moving, pushed)
+
+
+def check_complex_pairing(case: Case, moving: dict[str, Array], pushed: Array) -> None:
+    from tests.passes.autodiff.checking import pairing
+
+    seed = np.asarray(np.ones(pushed.shape) * (0.7 - 0.2j if pushed.dtype.kind == "c" else 0.7))
+    pulled = gradients(case.graph(), case.feeds, case.wrt, seed.astype(pushed.dtype))
+    right = pairing(pulled, list(moving.values()))
+    np.testing.assert_allclose(pairing([seed], [pushed]), right, rtol=1e-4, atol=1e-4)
+
+
+# Dtypes
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+def test_every_derivative_has_the_dtype_of_its_primal(dtype: str) -> None:
+    g = Graph()
+    x, gamma = g.input("x", (2, 3), dtype), g.param("gamma", (3,), dtype)
+    y = ops.rms_norm(ops.gelu(x), gamma, axis=-1, eps=1e-3)
+    y = ops.reduce_mean(ops.sqrt(ops.maximum(y, 0.1)) ** 2.0 + ops.softmax(y, axis=0), axes=(0, 1))
+    g.set_outputs([y])
+    for graph in (grad(g, [x, gamma]), jvp(g, [x, gamma])):
+        assert {output.dtype for output in graph.outputs} == {DType(dtype)}
+        assert all(
+            node.results[0].dtype.is_differentiable is False
+            or node.results[0].dtype in (DType(dtype), DType.F32)
+            for node in graph.nodes
+        )
+
+
+def test_cast_between_floats_casts_the_cotangent_back_and_integers_stop_it() -> None:
+    g = Graph()
+    x = g.input("x", (2,), "f32")
+    whole = ops.cast(ops.cast(x, to=DType.I32), to=DType.F64)
+    g.set_outputs([ops.cast(x, to=DType.F64) * 3.0 + whole])
+    feeds = {"x": np.array([1.5, 2.5], np.float32)}
+    _, dx = evaluate(grad_with_loss(g, [x]), {**feeds, "d_output": np.ones(2)})
+    np.testing.assert_array_equal(dx, np.array([3, 3], np.float32))
+    assert dx.dtype == np.float32
+    _, t = evaluate(jvp(g, [x]), {**feeds, "tangent_x": feeds["x"]})
+    np.testing.assert_array_equal(t, [4.5, 7.5])
+
+
+# Whole programs
+
+
+def test_feed_forward_network_has_the_gradients_of_finite_differences() -> None:
+    m, k, n, p = 2, 3, 4, 2
+    grid = lambda *shape: np.arange(np.prod(shape), dtype=float).reshape(shape)  # noqa: E731
+    arrays = (
+        0.1 + 0.07 * grid(m, k),
+        -0.2 + 0.05 * grid(k, n),
+        0.01 * (grid(n) + 1),
+        0.05 + 0.03 * grid(n, p),
+    )
+    case = Case("ffn", lambda x, w1, b1, w2: ops.gelu(x @ w1 + b1) @ w2, arrays)
+    check_first_order(case)
+    check_second_order(case)
+
+
+def test_attention_emits_one_backward_op_that_keeps_scale_and_softcap() -> None:
+    g = Graph()
+    q, k, v = (g.input(name, (1, 2, 4, 3), "f64") for name in "qkv")
+    settings: dict[str, Any] = {"num_heads": 2, "head_dim": 3, "score_scale": 0.9, "softcap": 2.0}
+    g.set_outputs([ops.attention(q, k, v, mask_kind="causal", **settings)])
+    step = grad(g, [q, k, v])
+    (backward,) = [node for node in step.nodes if node.op is ops.attention_backward]
+    given = backward.attrs.as_dict()
+    assert {name: given[name] for name in settings} == settings
+    assert given["mask_kind"] == "causal"
+
+
+def test_hidden_scores_of_fully_masked_rows_get_no_gradient() -> None:
+    q, k, v = tensors(11, *((1, 1, 2, 3),) * 3)
+    hidden = np.zeros((1, 1, 2, 2))
+
+    def build(q: Value, k: Value, v: Value) -> Any:
+        mask = q.graph.constant(hidden, "f64")
+        return ops.attention(q, k, v, mask, num_heads=1, head_dim=3, mask_kind="custom")
+
+    case = Case("masked", build, (q, k, v))
+    dq, dk, dv = gradients(case.graph(), case.feeds, case.wrt)
+    np.testing.assert_array_equal(dq, 0)
+    np.testing.assert_array_equal(dk, 0)
+    np.testing.assert_allclose(dv, 1.0)
+
+
+def test_branch_that_is_not_taken_gives_no_nan() -> None:
+    build = lambda x: ops.where(x > 0.0, ops.log(ops.where(x > 0.0, x, 1.0)), 0.0)  # noqa: E731
+    np.testing.assert_array_equal(gradient_of(build, [-1.0, 2.0]), [0.0, 0.5])
+
+
+# Forward mode by transposing twice
+
+
+def by_double_transposition(case: Case, moving: dict[str, Array]) -> Sequence[Array]:
+    """Return the tangents as the pullback's pullback by its cotangent."""
+    graph = case.graph()
+    outputs, inputs = graph.outputs, [graph.leaf(name) for name in case.wrt]
+    found = []
+    for position, output in enumerate(outputs):
+        seed = graph.input(f"q{position}", output.shape, output.dtype)
+        pulled = vjp_in_graph(graph, [output], inputs, [seed])
+        given = [graph.constant(moving[name]) for name in case.wrt]
+        pairs = [(p, t) for p, t in zip(pulled, given, strict=True) if p is not None]
+        found += vjp_in_graph(graph, [p for p, _ in pairs], [seed], [t for _, t in pairs])
+    graph.set_outputs([value for value in found if value is not None])
+    zeros = {v.node.name: np.zeros(v.shape) for v in graph.inputs if v.node.name not in case.feeds}
+    return evaluate(graph, {**case.feeds, **zeros})
+
+
+def every_case() -> list[Case]:
+    from tests.passes.autodiff.test_op_rules import ALL
+
+    return [case for case in ALL if "nothing" not in case.name]
+
+
+@pytest.mark.parametrize("case", every_case(), ids=lambda case: case.name)
+def test_tangent_rule_agrees_with_the_pullback_transposed(case: Case) -> None:
+    (noise,) = tensors(12, (64,))
+    moving = {name: np.resize(noise, case.feeds[name].shape) for name in case.wrt}
+    direct = tangents(case.graph(), case.feeds, moving)
+    for left, right in zip(direct, by_double_transposition(case, moving), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
