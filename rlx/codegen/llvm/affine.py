@@ -4,47 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlx.codegen.loops.nodes import (
-    Binary,
-    BinaryOp,
-    Bitcast,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Fma,
-    Fold,
-    Lane,
-    Load,
-    Ramp,
-    Select,
-    Shuffle,
-    Splat,
-    Unary,
-    Var,
-)
-
-
-def operands_of(node: Expr) -> tuple[Expr, ...]:
-    """Return the expressions that `node` is computed from."""
-    match node:
-        case Const() | Var():
-            return ()
-        case Load():
-            return (node.index,)
-        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
-            return (node.x,)
-        case Ramp():
-            return (node.base,)
-        case Binary() | Compare() | Shuffle():
-            return (node.a, node.b)
-        case Select():
-            return (node.condition, node.a, node.b)
-        case Fma():
-            return (node.a, node.b, node.c)
-        case Call():
-            return node.args
+from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Expr, Var
+from rlx.codegen.loops.visit import operands
 
 
 def stride(node: Expr, strides: Mapping[str, int | None]) -> int | None:
@@ -54,7 +15,7 @@ def stride(node: Expr, strides: Mapping[str, int | None]) -> int | None:
     """
     if isinstance(node, Var):
         return strides.get(node.name, 0)
-    parts = [stride(operand, strides) for operand in operands_of(node)]
+    parts = [stride(operand, strides) for operand in operands(node)]
     if not any(part != 0 for part in parts):
         return 0
     if not isinstance(node, Binary) or not node.type.prim.is_int:

@@ -71,6 +71,9 @@ _INT_BINARY = {
 }
 _PICKS = {BinaryOp.MIN: CompareOp.LT, BinaryOp.MAX: CompareOp.GT}
 
+_SMALL = 1 << 30
+_INDEX = ValueType(Prim.I64)
+
 
 class ExpressionEmitter:
     """Emits expressions into one function."""
@@ -171,6 +174,10 @@ class ExpressionEmitter:
             return self._pick(chosen, type, a, b)
         if type.prim.is_float:
             return self.writer.value(f"{_FLOAT_BINARY[op]} {flags}{kind} {a}, {b}")
+        if type == _INDEX:
+            folded = _folded(op, a, b)
+            if folded is not None:
+                return folded
         special = _SIGNED_BINARY if type.prim.is_signed else _UNSIGNED_BINARY
         return self.writer.value(f"{special.get(op) or _INT_BINARY[op]} {kind} {a}, {b}")
 
@@ -288,6 +295,30 @@ class ExpressionEmitter:
         mask = ", ".join(f"i32 {position}" for position in positions)
         lanes = f"<{len(positions)} x i32> <{mask}>"
         return self.writer.value(f"shufflevector {kind} {a}, {kind} {b}, {lanes}")
+
+
+def _folded(op: BinaryOp, a: str, b: str) -> str | None:
+    """Return the result of index arithmetic on small literals, such as `1 * 32 + 16`.
+
+    Unrolled loops make many of them, and scratch that they index can live in registers only if
+    its indices are literals.
+    """
+    if not (_is_small(a) and _is_small(b)):
+        return None
+    match op:
+        case BinaryOp.ADD:
+            return str(int(a) + int(b))
+        case BinaryOp.SUB:
+            return str(int(a) - int(b))
+        case BinaryOp.MUL:
+            return str(int(a) * int(b))
+        case _:
+            return None
+
+
+def _is_small(operand: str) -> bool:
+    """True for literals whose sums, differences and products fit any integer type."""
+    return operand.removeprefix("-").isdigit() and abs(int(operand)) < _SMALL
 
 
 def _conversion(source: Prim, target: Prim) -> str | None:

@@ -7,10 +7,9 @@ register's width, then halves. Static trip counts leave no scalar iteration but 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from rlx.codegen.llvm.affine import operands_of
 from rlx.codegen.llvm.widen import CannotWidenError, Widener
 from rlx.codegen.loops.nodes import (
     Assign,
@@ -23,7 +22,6 @@ from rlx.codegen.loops.nodes import (
     Expr,
     Fold,
     For,
-    If,
     Let,
     Load,
     LoopKind,
@@ -34,6 +32,7 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
+from rlx.codegen.loops.visit import operands, walk
 
 _INT64 = ValueType(Prim.I64)
 _INDEPENDENT_CHAINS = 4
@@ -49,10 +48,10 @@ def widen_loop(loop: For, vector_bytes: int) -> Block | None:
 
 
 def _pieces(loop: For, vector_bytes: int) -> Iterator[Stmt]:
-    position = loop.start
+    position, end = yield from _bounds(loop)
     partial: list[Var] = []
     for lanes in _widths(loop, vector_bytes):
-        stop = _whole_steps(position, loop.stop, lanes)
+        stop = yield from _named(f"{loop.var.name}.x{lanes}", _whole_steps(position, end, lanes))
         if stop == position:
             continue
         widener = Widener(lanes)
@@ -64,8 +63,23 @@ def _pieces(loop: For, vector_bytes: int) -> Iterator[Stmt]:
     for (var, op), wide_var in zip(loop.accumulators, partial, strict=bool(partial)):
         # The variable comes second: `min` and `max` then keep a NaN that it holds.
         yield Assign(var, Binary(op, Fold(op, wide_var), var))
-    if position != loop.stop:
-        yield replace(loop, start=position, kind=LoopKind.SERIAL, accumulators=())
+    if position != end:
+        yield replace(loop, start=position, stop=end, kind=LoopKind.SERIAL, accumulators=())
+
+
+def _bounds(loop: For) -> Generator[Stmt, None, tuple[Expr, Expr]]:
+    start = yield from _named(f"{loop.var.name}.first", loop.start)
+    end = yield from _named(f"{loop.var.name}.last", loop.stop)
+    return start, end
+
+
+def _named(name: str, value: Expr) -> Generator[Stmt, None, Expr]:
+    """Bind `value` to a variable, to be evaluated once; literals need none."""
+    if isinstance(value, Const):
+        return value
+    var = Var(name, value.type)
+    yield Let(var, value)
+    return var
 
 
 def _start(loop: For, wide: list[Var], partial: list[Var]) -> Iterator[Stmt]:
@@ -116,48 +130,30 @@ def _chains(loop: For) -> int:
     """Return how many registers wide the main loop is."""
     if not loop.accumulators:
         return 1
-    calls = any(isinstance(node, Call) for node in _expressions(loop.body))
+    calls = any(isinstance(node, Call) for node in _data(loop.body))
     return _INDEPENDENT_CHAINS // 2 if calls else _INDEPENDENT_CHAINS
 
 
 def _element_bytes(loop: For) -> int:
     """Return the size of the widest element that moves through memory or accumulates."""
     sizes = [var.type.prim.size for var, _ in loop.accumulators]
-    sizes += [node.buffer.prim.size for node in _stores(loop.body)]
-    sizes += [node.buffer.prim.size for node in _expressions(loop.body) if isinstance(node, Load)]
+    sizes += [node.buffer.prim.size for node in walk(loop.body) if isinstance(node, Store)]
+    sizes += [node.buffer.prim.size for node in _data(loop.body) if isinstance(node, Load)]
     return max(sizes, default=8)
 
 
-def _stores(body: Block) -> Iterator[Store]:
-    for statement in body:
-        if isinstance(statement, Store):
-            yield statement
-        for inner in _inner_blocks(statement):
-            yield from _stores(inner)
-
-
-def _expressions(body: Block) -> Iterator[Expr]:
+def _data(body: Block) -> Iterator[Expr]:
     """Yield every expression that computes data, without the indices of loads."""
-    for statement in body:
+    for statement in walk(body):
         if isinstance(statement, Let | Declare | Assign | Store):
-            yield from _walk(statement.value)
-        for inner in _inner_blocks(statement):
-            yield from _expressions(inner)
+            yield from _below(statement.value)
 
 
-def _walk(node: Expr) -> Iterator[Expr]:
+def _below(node: Expr) -> Iterator[Expr]:
     yield node
     if not isinstance(node, Load):
-        for operand in operands_of(node):
-            yield from _walk(operand)
-
-
-def _inner_blocks(statement: Stmt) -> tuple[Block, ...]:
-    if isinstance(statement, For):
-        return (statement.body,)
-    if isinstance(statement, If):
-        return (statement.then, statement.orelse)
-    return ()
+        for operand in operands(node):
+            yield from _below(operand)
 
 
 def _neutral(op: BinaryOp, type: ValueType) -> Const:
