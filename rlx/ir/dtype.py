@@ -99,13 +99,19 @@ _RANK = {
 
 
 def as_dtype(spec: DType | str | np.dtype[Any] | type[Any]) -> DType:
-    """Return the `DType` that a dtype string, NumPy dtype or NumPy scalar type names."""
+    """Return the `DType` that a dtype string, NumPy dtype or NumPy scalar type names.
+
+    NumPy's names (`float32`) are strings too, its codes are not: its `i8` has eight bytes.
+    """
     if isinstance(spec, DType):
         return spec
     if isinstance(spec, str) and spec in DType._value2member_map_:
         return DType(spec)
     try:
-        return _FROM_NUMPY[np.dtype(spec)]
+        dtype = np.dtype(spec)
+        if isinstance(spec, str) and dtype.name != spec:
+            raise KeyError(spec)
+        return _FROM_NUMPY[dtype]
     except (KeyError, TypeError):
         known = " ".join(dtype.value for dtype in DType)
         raise DTypeError(f"unknown dtype {spec!r}", remedy=f"use one of: {known}") from None

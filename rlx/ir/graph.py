@@ -243,6 +243,7 @@ class Graph(Builders):
         source = self._source or calling_source()
         try:
             given = [operand for operand in operands if operand is not None]
+            check_arity(definition, len(given))
             values = self._promote(definition, self._coerce(definition, given))
             attrs = make_attrs(definition, attributes)
             results = self.append(definition, values, attrs, source=source)

@@ -137,6 +137,8 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
         return dividend // divisor
     if dividend == divisor:
         return 1
+    if dividend == 0:
+        return 0
     terms = _terms(divisor)
     if len(terms) != 1:
         raise ShapeError(f"extent {dividend} is not divisible by {divisor}")

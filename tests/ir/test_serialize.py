@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 from pathlib import Path
@@ -94,10 +95,8 @@ def test_every_flipped_bit_is_refused_or_harmless_padding() -> None:
     for _ in range(400):
         place, bit = rng.randrange(len(content)), 1 << rng.randrange(8)
         content[place] ^= bit
-        try:
+        with contextlib.suppress(FormatError):
             assert loads(bytes(content)) == graph
-        except FormatError:
-            pass
         content[place] ^= bit
 
 

@@ -198,10 +198,12 @@ def _mutate(pieces: list[str], rng: random.Random) -> None:
 
 
 def _parses_or_complains(text: str) -> None:
+    complaint = "<text>:1:1: "
     try:
         parse_graph(text)
     except FormatError as error:
-        assert re.match(r"<text>:\d+:\d+: ", error.message)
+        complaint = error.message
+    assert re.match(r"<text>:\d+:\d+: ", complaint)
 
 
 def test_the_error_marks_the_place_in_the_line() -> None:

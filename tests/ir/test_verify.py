@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import OPS, make_attrs
+from rlx.ir.op import OPS, Attrs, make_attrs
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 from rlx.ir.verify import errors_of, verify
@@ -24,7 +24,7 @@ def chain() -> Graph:
     return graph
 
 
-def damage(node: Node, **fields: Any) -> None:
+def damage(node: Node | Attrs, **fields: Any) -> None:
     """Break a frozen node the way a faulty pass might."""
     for name, value in fields.items():
         object.__setattr__(node, name, value)

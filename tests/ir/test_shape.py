@@ -1,0 +1,114 @@
+"""Extents: arithmetic of bounded symbols, exact division, broadcasting."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.errors import ShapeError
+from rlx.ir.shape import (
+    Dim,
+    Extent,
+    broadcast_shapes,
+    divide,
+    evaluate,
+    normalize_axis,
+    product,
+    row_major_strides,
+    upper,
+)
+
+N = Dim("n", max=8)
+M = Dim("m", min=1, max=5)
+extents = st.recursive(
+    st.one_of(st.integers(-3, 3), st.sampled_from([N, M])),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: pair[0] + pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] * pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] - pair[1]),
+    ),
+    max_leaves=5,
+)
+
+
+@given(extents, extents, st.integers(0, 8), st.integers(1, 5))
+def test_arithmetic_agrees_with_integers_at_every_binding(
+    a: Extent, b: Extent, n: int, m: int
+) -> None:
+    at = {"n": n, "m": m}
+    assert evaluate(a + b, at) == evaluate(a, at) + evaluate(b, at)
+    assert evaluate(a * b, at) == evaluate(a, at) * evaluate(b, at)
+    assert evaluate(a - b, at) == evaluate(a, at) - evaluate(b, at)
+
+
+@given(extents, extents)
+def test_equal_polynomials_are_equal_values(a: Extent, b: Extent) -> None:
+    assert a + b == b + a
+    assert a * b == b * a
+    assert (a + b) * 2 == 2 * a + 2 * b
+    assert hash(a * b) == hash(b * a)
+
+
+@given(extents, st.integers(0, 8), st.integers(1, 5))
+def test_upper_bounds_every_binding(extent: Extent, n: int, m: int) -> None:
+    assert evaluate(extent, {"n": n, "m": m}) <= upper(extent)
+
+
+@given(extents)
+def test_division_undoes_multiplication(extent: Extent) -> None:
+    assert divide(extent * 3, 3) == extent
+    assert divide(extent * N, N) == extent
+
+
+def test_extents_print_as_they_are_written() -> None:
+    assert str(2 * N * M - N + 1) == "2*m*n-n+1"
+    assert str(-N) == "-n"
+    assert N - N == 0
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor"), [(7, 2), (N, 2), (2 * N, M), (N, N + 1), (3, 0), (2 * N, 4 * N)]
+)
+def test_inexact_division_is_a_shape_error(dividend: Extent, divisor: Extent) -> None:
+    with pytest.raises(ShapeError, match="not divisible"):
+        divide(dividend, divisor)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 4), (5, 4)])
+def test_bounds_out_of_order_are_refused(low: int, high: int) -> None:
+    with pytest.raises(ShapeError, match="0 <= min <= max"):
+        Dim("n", min=low, max=high)
+
+
+@pytest.mark.parametrize("name", ["", "2n", "a b", "é", "f32", "none", "graph"])
+def test_a_name_that_the_text_form_could_not_read_is_refused(name: str) -> None:
+    with pytest.raises(ShapeError, match="cannot name an extent"):
+        Dim(name)
+
+
+def test_an_unbounded_symbol_has_no_upper_bound() -> None:
+    with pytest.raises(ShapeError, match="no upper bound"):
+        upper(Dim("k") * 2)
+
+
+def test_symbols_of_one_name_and_other_bounds_can_be_ordered() -> None:
+    assert Dim("n") + Dim("n", max=3) == Dim("n", max=3) + Dim("n")
+
+
+def test_broadcasting_stretches_ones_and_matches_symbols() -> None:
+    assert broadcast_shapes((N, 1), (3,), ()) == (N, 3)
+    with pytest.raises(ShapeError, match="extents n and m meet on axis -1"):
+        broadcast_shapes((N,), (M,))
+
+
+def test_axes_count_from_both_ends() -> None:
+    assert [normalize_axis(axis, 3) for axis in (0, 2, -1, -3)] == [0, 2, 2, 0]
+    for axis in (3, -4):
+        with pytest.raises(ShapeError, match="out of range for rank 3"):
+            normalize_axis(axis, 3)
+
+
+def test_strides_and_products_stay_symbolic() -> None:
+    assert row_major_strides((2, N, 3)) == (3 * N, 3, 1)
+    assert product((2, N, 3)) == 6 * N
