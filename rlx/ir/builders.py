@@ -90,11 +90,55 @@ class Builders:
         )
         return results
 
+    def attention_tiled(
+        self,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        mask: Operand | None = None,
+        *,
+        rows: int,
+        panel: int,
+        lanes: int,
+        num_heads: int,
+        head_dim: int,
+        mask_kind: str = "none",
+        window: int | None = None,
+        score_scale: float | None = None,
+        softcap: float | None = None,
+        layout: str = "auto",
+    ) -> Value:
+        """`attention`, computed for `rows` queries and `panel` keys at a time in `lanes`-wide
+        vectors."""
+        return self._one(
+            OPS["attention_tiled"],
+            (q, k, v, mask),
+            rows=rows,
+            panel=panel,
+            lanes=lanes,
+            num_heads=num_heads,
+            head_dim=head_dim,
+            mask_kind=mask_kind,
+            window=window,
+            score_scale=score_scale,
+            softcap=softcap,
+            layout=layout,
+        )
+
     def rope(
         self, x: Operand, cos: Operand, sin: Operand, *, head_dim: int, n_rot: int | None = None
     ) -> Value:
         """Rotate pairs (i, i + n_rot/2) of each head by its position's angle; copy the rest."""
         return self._one(OPS["rope"], (x, cos, sin), head_dim=head_dim, n_rot=n_rot)
+
+    def barrier(self, x: Operand, *dependencies: Operand) -> Value:
+        """`x` itself, available only once `dependencies` are computed."""
+        return self._one(OPS["barrier"], (x, *dependencies))
+
+    def checkpoint(self, *operands: Operand, body: Graph) -> tuple[Value, ...]:
+        """Apply `body`, whose inputs bind to the operands in order; it has no params."""
+        results: tuple[Value, ...] = self.apply(OPS["checkpoint"], (*operands,), body=body)
+        return results
 
     def abs(self, x: Operand) -> Value:
         """Magnitude; the smallest integer wraps to itself."""
