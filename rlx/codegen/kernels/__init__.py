@@ -1,0 +1,42 @@
+"""Kernels: one definition per thunk kind, in the loop language.
+
+Importing this package registers every kind; `build_kernel` makes the kernel of a thunk.
+"""
+
+from rlx.codegen.kernels import (
+    attention,
+    indexing,
+    linalg_packed,
+    loss,
+    norm,
+    reduction,
+    rope,
+    scan,
+    search,
+    shape,
+    softmax,
+)
+from rlx.codegen.kernels.build import (
+    build_kernel,
+    has_kernel,
+    kernel_name,
+    scratch_bytes,
+)
+
+__all__ = [
+    "attention",
+    "build_kernel",
+    "has_kernel",
+    "indexing",
+    "kernel_name",
+    "linalg_packed",
+    "loss",
+    "norm",
+    "reduction",
+    "rope",
+    "scan",
+    "scratch_bytes",
+    "search",
+    "shape",
+    "softmax",
+]

@@ -10,14 +10,12 @@ from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.registry import KERNELS, SCRATCH, Scope, invoke_builder
 from rlx.codegen.kernels.values import compute_prim
-from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
-from rlx.ir.shape import Symbol, symbols_of
 from rlx.ir.types import TensorType
 
 
@@ -25,14 +23,14 @@ def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
     """Build the kernel of `thunk`.
 
     Arguments: a pointer per operand, per result and for scratch, in this order; then one i64
-    per symbol of the types, sorted by name (`kernel_symbols`). A result without elements has
+    per symbol of the types, in the order of `thunk.symbols`. A result without elements has
     an argument too.
     """
     graph = thunk_body(thunk)
     k = KernelBuilder(name)
     inputs, outputs = _declare_arguments(k, thunk, graph)
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
-    extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in kernel_symbols(thunk)})
+    extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
     body = Body(graph, find_anchor(graph), k, extents, inputs, outputs)
     scope = Scope(k, extents, body, scratch)
     if body.anchor is None:
@@ -41,12 +39,6 @@ def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
         _build_anchored(scope, body.anchor)
     _check_stored(body)
     return k.build(doc)
-
-
-def kernel_symbols(thunk: Thunk) -> tuple[Symbol, ...]:
-    """Return the symbols that the kernel of `thunk` takes as i64 arguments, in order."""
-    shapes = [ref.type.shape for ref in (*thunk.operands, *thunk.results)]
-    return tuple(sorted({symbol for shape in shapes for symbol in symbols_of(shape)}))
 
 
 def kernel_name(thunk: Thunk) -> str:

@@ -161,7 +161,7 @@ def _fold_run(
         for number, state in enumerate(states):
             at = sum_of(start, i, width * number)
             assign(k, fold, state, fold.take(tuple(state), _element(k, fold, prepare(x.read(at)))))
-    folded = [tuple(state) for state in states]
+    folded: list[State] = [tuple(state) for state in states]
     while len(folded) > 1:
         folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
     return folded[0]
@@ -223,10 +223,10 @@ def fold_columns(
             line = x.at(r)
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                 value = _element(k, fold, prepare(j, line.read(columns.start + j)))
-                _stored(k, fold, part, j, fold.take(loaded(k, part, j), value))
+                stored(k, fold, part, j, fold.take(loaded(k, part, j), value))
         if chunked:
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                _stored(k, fold, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
+                stored(k, fold, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
 
 
 def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> tuple[Buffer, ...]:
@@ -238,14 +238,14 @@ def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> t
 def fill(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], width: E) -> None:
     """Set the accumulators of every column to the fold's start."""
     with k.loop("j", width, kind=LoopKind.SIMD) as j:
-        _stored(k, fold, state, j, fold.start)
+        stored(k, fold, state, j, fold.start)
 
 
 def loaded(k: KernelBuilder, state: Sequence[Buffer], j: E) -> State:
     return tuple(k.load(buffer, j) for buffer in state)
 
 
-def _stored(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], j: E, values: State) -> None:
+def stored(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], j: E, values: State) -> None:
     for buffer, value in zip(state, _settled(k, fold, values), strict=True):
         k.store(buffer, j, value)
 

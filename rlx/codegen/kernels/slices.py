@@ -75,9 +75,10 @@ def column_blocks(scope: Scope, outer: Extent, inner: Extent, work: Extent) -> I
         if upper(inner) <= COLUMNS:
             yield Columns(block, extents(0), extents(inner))
             return
-        start = k.let("start", block % count * COLUMNS)
+        before = extents(0) if outer == 1 else k.let("outer", block / count)
+        start = k.let("start", (block if outer == 1 else block % count) * COLUMNS)
         width = k.let("width", minimum(extents(inner) - start, COLUMNS))
-        yield Columns(block / count, start, width)
+        yield Columns(before, start, width)
 
 
 def column_width(inner: Extent) -> int:

@@ -1,0 +1,265 @@
+"""Kernels whose positions are known at run time only.
+
+An index outside its range ends the kernel with a status before anything is accessed through
+it. Sums of slices run in ascending order of their position, so that results do not depend on
+the number of threads: threads share out columns, never the slices that meet in one.
+"""
+
+from __future__ import annotations
+
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.shape import coordinates
+from rlx.codegen.kernels.slices import column_blocks
+from rlx.codegen.kernels.values import Complex, Scalar, literal, load, store
+from rlx.codegen.loops.expr import E, maximum, minimum, select
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
+from rlx.errors import InternalError
+from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, normalize_axis, product
+from rlx.ir.types import TensorType
+
+
+def checked_index(scope: Scope, indices: GroupedReader, at: E, size: E, name: str = "index") -> E:
+    """Read the index at flat position `at` and leave the kernel if it is not in [0, size)."""
+    k = scope.k
+    given = k.let(name, indices.read_real(at))
+    if not given.type.prim.is_float:
+        chosen = given.cast(Prim.I64)
+        with k.if_((chosen < 0) | (chosen >= size)):
+            k.fail(Status.INDEX_OUT_OF_RANGE, at)
+        return chosen
+    # Truncation takes everything above -1 to 0 or more; a NaN fails both comparisons.
+    wide = given.cast(Prim.F64)
+    inside = (wide > -1.0) & (wide < size.cast(Prim.F64))
+    with k.if_(~inside):
+        k.fail(Status.INDEX_OUT_OF_RANGE, at)
+    return k.let(f"whole_{name}", given.cast(Prim.I64))
+
+
+@kernel("gather")
+def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int = 0) -> None:
+    """Copy one slice of the table per index."""
+    k = scope.k
+    axis = normalize_axis(axis, len(table.shape))
+    source = table.grouped(_around(len(table.shape), axis, 1))
+    target = y.grouped(_around(len(y.shape), axis, len(indices.shape)))
+    chosen = indices.grouped((tuple(range(len(indices.shape))),))
+    count = target.extent(1)
+    with rows(k, "row", target.extent(0) * count, y.type.elements) as row:
+        outer, position = row / count, row % count
+        if target.extent_of(0) == 1:
+            outer, position = scope.extents(0), row
+        index = checked_index(scope, chosen, position, source.extent(1))
+        slice_, result = source.at(outer, index), target.at(outer, position)
+        with k.loop("i", result.extent(0), kind=LoopKind.SIMD) as i:
+            result.write(i, value=slice_.read(i))
+
+
+def _around(rank: int, axis: int, width: int) -> Groups:
+    """Group the axes before, in and after `width` axes from `axis` on."""
+    axes = tuple(range(rank))
+    return axes[:axis], axes[axis : axis + width], axes[axis + width :]
+
+
+@kernel("gather_backward")
+def gather_backward(
+    scope: Scope, dy: Reader, indices: Reader, y: Writer, *, axis: int, size: Extent
+) -> None:
+    """Add the slices of `dy` into a table of zeros."""
+    del size  # the result's shape says it
+    axis = normalize_axis(axis, len(y.shape))
+    source = dy.grouped(_around(len(dy.shape), axis, len(indices.shape)))
+    _add_slices(scope, source, indices, y, axis)
+
+
+@kernel("scatter_add")
+def scatter_add(scope: Scope, updates: Reader, indices: Reader, y: Writer, *, size: Extent) -> None:
+    """Add rows of updates into rows of zeros."""
+    del size
+    source = updates.grouped(_around(len(updates.shape), 0, len(indices.shape)))
+    _add_slices(scope, source, indices, y, 0)
+
+
+@scratch("gather_backward")
+@scratch("scatter_add")
+def sums_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+    """Sums of 16-bit floats grow in f32 and are rounded once."""
+    del operands
+    return results[0].bytes * 2 if results[0].dtype.is_low_precision else 0
+
+
+def _add_slices(scope: Scope, source: GroupedReader, indices: Reader, y: Writer, axis: int) -> None:
+    k = scope.k
+    chosen = indices.grouped((tuple(range(len(indices.shape))),))
+    groups = _around(len(y.shape), axis, 1)
+    target = y.grouped(groups)
+    outer, inner = target.extent_of(0), target.extent_of(2)
+    stride = scope.extents(inner)
+    height = target.extent(1)
+    work = product(source.grid.shape) + y.type.elements
+    sums = _Sums(scope, y)
+    with column_blocks(scope, outer, inner, work) as columns:
+        base = k.let("base", columns.outer * (height * stride) + columns.start)
+        with k.loop("r", height) as r, k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+            sums.set(base + r * stride + j, literal(0, y.dtype))
+        with k.loop("n", source.extent(1)) as n:
+            index = checked_index(scope, chosen, n, height)
+            row = k.let("row", base + index * stride)
+            slice_ = source.at(columns.outer, n)
+            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                sums.add(row + j, slice_.read(columns.start + j))
+        if sums.is_scratch:
+            with k.loop("r", height) as r, k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                sums.round(base + r * stride + j)
+
+
+class _Sums:
+    """Where sums grow: the result itself, or f32 scratch for 16-bit floats."""
+
+    def __init__(self, scope: Scope, y: Writer) -> None:
+        if y.memory is None:
+            raise InternalError("a sum of slices must not have an epilogue")
+        self._k = scope.k
+        self._result = y.memory
+        self._dtype = y.dtype
+        self._buffer: Buffer = y.memory
+        self.is_scratch = y.dtype.is_low_precision
+        if self.is_scratch:
+            if scope.scratch is None:
+                raise InternalError("a sum of 16-bit floats needs scratch")
+            self._buffer = scope.scratch
+
+    @property
+    def _stored(self) -> DType:
+        return DType.F32 if self.is_scratch else self._dtype
+
+    def set(self, at: E, value: Scalar) -> None:
+        store(self._k, self._buffer, self._stored, at, value)
+
+    def add(self, at: E, value: Scalar) -> None:
+        before = load(self._k, self._buffer, self._stored, at)
+        if isinstance(before, Complex) and isinstance(value, Complex):
+            self.set(at, Complex(before.re + value.re, before.im + value.im))
+        elif isinstance(before, E) and isinstance(value, E):
+            self.set(at, before + value)
+
+    def round(self, at: E) -> None:
+        store(self._k, self._result, self._dtype, at, self._k.load(self._buffer, at))
+
+
+# Blocks at run-time positions
+
+
+@kernel("dynamic_slice")
+def dynamic_slice(
+    scope: Scope, x: Reader, starts: Reader, y: Writer, *, sizes: tuple[Extent, ...]
+) -> None:
+    """Copy a block whose corner is clamped so that it fits."""
+    k = scope.k
+    corner = _corner(scope, starts, x.shape, sizes)
+    if not corner:
+        _copy_scalar(scope, x, y)
+        return
+    source = x.grouped(tuple((axis,) for axis in range(len(x.shape))))
+    target = y.grouped((tuple(range(len(sizes) - 1)), (len(sizes) - 1,)))
+    with rows(k, "row", target.extent(0), y.type.elements) as row:
+        place = coordinates(scope, row, sizes[:-1])
+        line = source.at(*(start + at for start, at in zip(corner, place, strict=False)))
+        result = target.at(row)
+        with k.loop("i", result.extent(0), kind=LoopKind.SIMD) as i:
+            result.write(i, value=line.read(corner[-1] + i))
+
+
+@kernel("dynamic_update_slice")
+def dynamic_update_slice(
+    scope: Scope, x: Reader, update: Reader, starts: Reader, y: Writer
+) -> None:
+    """Copy `x` unless it is the result's memory already, and write the block over it."""
+    k, rank = scope.k, len(x.shape)
+    corner = _corner(scope, starts, x.shape, update.shape)
+    if rank == 0:
+        _copy_scalar(scope, update, y)
+        return
+    in_place = x.memory is not None and x.memory.may_alias
+    shape = update.shape if in_place else x.shape
+    source = x.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    target = y.grouped(tuple((axis,) for axis in range(rank)))
+    block = update.grouped(tuple((axis,) for axis in range(rank)))
+    with rows(k, "row", scope.extents(product(shape[:-1])), product(shape)) as row:
+        place = coordinates(scope, row, shape[:-1])
+        inner = place if in_place else [at - c for at, c in zip(place, corner, strict=False)]
+        line = [at + c for at, c in zip(place, corner, strict=False)] if in_place else place
+        result = target.at(*line)
+        if not in_place:
+            before = source.at(row)
+            with k.loop("i", source.extent(1), kind=LoopKind.SIMD) as i:
+                result.write(i, value=before.read(i))
+        width = scope.extents(update.shape[-1])
+        if not in_place:
+            width = k.let("width", select(_inside(scope, inner, update.shape), width, 0))
+        with k.loop("i", width, kind=LoopKind.SIMD) as i:
+            result.write(corner[-1] + i, value=block.read(*inner, i))
+
+
+def _corner(
+    scope: Scope, starts: Reader, whole: tuple[Extent, ...], block: tuple[Extent, ...]
+) -> list[E]:
+    """Name the block's first coordinates, clamped so that it fits into `whole`."""
+    given = starts.grouped(((0,),))
+    corner: list[E] = []
+    for axis, (extent, size) in enumerate(zip(whole, block, strict=True)):
+        most = scope.extents(extent - size)
+        start = given.read_real(scope.extents(axis)).cast(Prim.I64)
+        corner.append(scope.k.let(f"start_{axis}", maximum(minimum(start, most), 0)))
+    return corner
+
+
+def _inside(scope: Scope, place: list[E], shape: tuple[Extent, ...]) -> E:
+    inside = scope.extents(0).eq(0)
+    for at, extent in zip(place, shape, strict=False):
+        inside = inside & (at >= 0) & (at < scope.extents(extent))
+    return inside
+
+
+def _copy_scalar(scope: Scope, x: Reader, y: Writer) -> None:
+    y.grouped(((),)).write(scope.extents(0), value=x.grouped(((),)).read(scope.extents(0)))
+
+
+# Selection
+
+
+@kernel("topk")
+def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
+    """Keep each row's best elements sorted in the results while the row streams past.
+
+    An element moves up past those that it outranks, so that equal ones keep their order.
+    """
+    rank = len(x.shape)
+    groups: Groups = (tuple(range(rank - 1)), (rank - 1,))
+    source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)
+    builder = scope.k
+    with rows(builder, "row", source.extent(0), x.type.elements) as row:
+        x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)
+        if k == 0:
+            return
+        with builder.loop("i", x_row.extent(0)) as i:
+            value = builder.let("value", x_row.read_real(i))
+            slot = builder.mutable("slot", minimum(i, k))
+            climbs = (slot > 0) & outranks(value, best_row.written(maximum(slot - 1, 0)))
+            with builder.while_(climbs):
+                with builder.if_(slot < k):
+                    best_row.write(slot, value=best_row.written(slot - 1))
+                    places_row.write(slot, value=places_row.written(slot - 1))
+                slot.set(slot - 1)
+            with builder.if_(slot < k):
+                best_row.write(slot, value=value)
+                places_row.write(slot, value=i)
+
+
+def outranks(a: E, b: E) -> E:
+    """True if `a` comes strictly before `b` in descending order; NaN is above everything."""
+    larger = a > b
+    return larger | (a.ne(a) & b.eq(b)) if a.type.prim.is_float else larger

@@ -1,0 +1,52 @@
+"""Softmax cross-entropy against class labels, and its gradient."""
+
+from __future__ import annotations
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.indexing import checked_index
+from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.slices import slices
+from rlx.codegen.kernels.softmax import exponential, exponential_sum, row_peak
+from rlx.codegen.loops.expr import const, select
+from rlx.codegen.loops.nodes import LoopKind
+from rlx.codegen.loops.scalar import scalar_function
+
+
+@kernel("softmax_cross_entropy_with_logits")
+def softmax_cross_entropy(scope: Scope, logits: Reader, labels: Reader, y: Writer) -> None:
+    """`max + log(sum(exp(logits - max))) - logits[label]` of each row."""
+    k = scope.k
+    split = slices(logits.shape, -1)
+    source = logits.grouped(split.groups[:2])
+    chosen, target = labels.grouped(split.groups[:1]), y.grouped(split.groups[:1])
+    with rows(k, "row", source.extent(0), logits.type.elements) as row:
+        logits_row = source.at(row)
+        label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
+        largest = row_peak(scope, logits, logits_row)
+        total = exponential_sum(scope, logits_row, largest)
+        log_sum = scalar_function("log")(total)
+        target.write(row, value=largest + log_sum - logits_row.read_real(label))
+
+
+@kernel("softmax_cross_entropy_backward")
+def softmax_cross_entropy_backward(
+    scope: Scope, logits: Reader, labels: Reader, d_loss: Reader, y: Writer
+) -> None:
+    """`(softmax(logits) - onehot(label)) * d_loss` of each row."""
+    k = scope.k
+    split = slices(logits.shape, -1)
+    source, target = logits.grouped(split.groups[:2]), y.grouped(split.groups[:2])
+    chosen, upstream = labels.grouped(split.groups[:1]), d_loss.grouped(split.groups[:1])
+    with rows(k, "row", source.extent(0), logits.type.elements) as row:
+        logits_row, y_row = source.at(row), target.at(row)
+        label = checked_index(scope, chosen, row, logits_row.extent(0), "label")
+        largest = row_peak(scope, logits, logits_row)
+        total = exponential_sum(scope, logits_row, largest)
+        scale = k.let("scale", 1.0 / total)
+        gradient = k.let("gradient", upstream.read_real(row))
+        zero, one = const(0.0, logits.prim), const(1.0, logits.prim)
+        with k.loop("i", logits_row.extent(0), kind=LoopKind.SIMD) as i:
+            probability = exponential(logits_row, i, largest) * scale
+            expected = select(i.eq(label), one, zero)
+            y_row.write(i, value=(probability - expected) * gradient)
