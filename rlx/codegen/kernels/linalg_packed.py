@@ -23,7 +23,7 @@ from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, upper
 
-_BLOCK_BYTES = 256 * 1024
+_BLOCK_BYTES = 512 * 1024
 """Bytes of `a` that stay in the second-level cache while the panels stream past."""
 
 _WORK_ITEMS = 8
@@ -100,8 +100,8 @@ def _block_rows(height: Extent, rows: int, product: _Product) -> int:
     row_bytes = upper(product.inner) * product.a_bytes
     tiles = max(1, _BLOCK_BYTES // (rows * row_bytes + 1))
     all_tiles = -(-upper(height) // rows)
-    wanted = -(-_WORK_ITEMS // product.panels)
-    return min(tiles, max(1, all_tiles // wanted)) * rows
+    blocks = max(-(-all_tiles // tiles), min(all_tiles, -(-_WORK_ITEMS // product.panels)))
+    return -(-all_tiles // blocks) * rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +203,13 @@ class _Product:
         edge = k.local("edge", self.weights.prim, rows * width)
         with self._rows(rows) as i, self._vectors() as j:
             k.store(edge, i * width + j, k.load(sums, i * width + j, self.lanes))
-        with k.loop("i", rows) as i, self._guarded(row + i, end):
-            with k.loop("j", self.columns % width, kind=LoopKind.SIMD) as j:
-                target.write(row + i, first + j, value=k.load(edge, i * width + j))
+        columns = self.columns % width
+        with (
+            k.loop("i", rows) as i,
+            self._guarded(row + i, end),
+            k.loop("j", columns, kind=LoopKind.SIMD) as j,
+        ):
+            target.write(row + i, first + j, value=k.load(edge, i * width + j))
 
     def _rows(self, rows: int) -> AbstractContextManager[E]:
         return self.k.loop("i", rows, kind=LoopKind.UNROLL)
