@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -44,7 +45,7 @@ class Liveness:
 
 
 def find_liveness(graph: Graph) -> Liveness:
-    """Return the live ranges of `graph`; every donation must fit (`donation_fits`)."""
+    """Return the live ranges of `graph`; every donation must fit (`DonationCheck`)."""
     return _Analysis(graph, execution_order(graph), setup_nodes(graph)).run()
 
 
@@ -68,6 +69,9 @@ class _Analysis:
         self.in_place: dict[Node, tuple[tuple[int, int], ...]] = {}
 
     def run(self) -> Liveness:
+        donations = DonationCheck(self.graph)
+        for name, position in self.graph.donations.items():
+            donations.require(self.graph.leaf(name), self.graph.outputs[position])
         for node in self.order:
             if view_of(node) is None:
                 self._place_results(node)
@@ -105,9 +109,7 @@ class _Analysis:
 
     def _donate(self, result: Value) -> None:
         """Put `result` where the leaf that it replaces lies."""
-        leaf = self.donated[result]
-        require_donation_fits(self.graph, leaf, result, self.step)
-        self._move_in(result, self.ranges[leaf])
+        self._move_in(result, self.ranges[self.donated[result]])
 
     def _overwritten(self, node: Node, result: Value, taken: list[Range]) -> Range | None:
         """Return the range of an operand that dies here and that `result` may take over."""
@@ -193,42 +195,48 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
 
 
 def donated_roots(graph: Graph) -> dict[Value, Value]:
-    """Return for each owner of a donated output the leaf that it replaces."""
-    return {
-        root_of(graph.outputs[position])[0]: graph.leaf(name)
-        for name, position in graph.donations.items()
-    }
+    """Return for each owner of a donated output the leaf that it replaces.
 
-
-def donation_fits(graph: Graph, leaf: Value, output: Value, step: dict[Node, int]) -> bool:
-    """True if `output` can be computed where `leaf` lies.
-
-    Its owner must be a node's result of the leaf's size that replaces no other leaf, and every
-    reader of the leaf must run before; at the node itself the leaf may only be read where it
-    is overwritten.
+    A leaf that replaces itself is left out: nothing happens to it.
     """
-    root, offset = root_of(output)
-    if root.op.has(Trait.LEAF) or offset or root.type.bytes != leaf.type.bytes:
-        return False
-    replaced = [
-        name for name, at in graph.donations.items() if root_of(graph.outputs[at])[0] is root
-    ]
-    if len(replaced) > 1:
-        return False
-    last = last_reads(graph, step, len(graph.nodes)).get(leaf, 0)
-    if last > step[root.node]:
-        return False
-    operands = enumerate(root.node.operands)
-    reading = [i for i, operand in operands if root_of(operand)[0] is leaf]
-    return set(reading) <= set(overwritable(root.node, root))
+    pairs = ((graph.leaf(name), graph.outputs[at]) for name, at in graph.donations.items())
+    return {root_of(output)[0]: leaf for leaf, output in pairs if output is not leaf}
 
 
-def require_donation_fits(graph: Graph, leaf: Value, output: Value, step: dict[Node, int]) -> None:
-    """Raise GraphError unless the donation can be planned in place."""
-    if not donation_fits(graph, leaf, output, step):
-        raise GraphError(
-            f"output {output.label} cannot be computed in the place of {leaf.node.name!r}: "
-            "the old value is read later, or elsewhere than it is overwritten",
-            source=output.node.source,
-            remedy="run the pass `copy-outputs` first",
-        )
+class DonationCheck:
+    """Which donated outputs can be computed where the leaf lies that they replace."""
+
+    def __init__(self, graph: Graph) -> None:
+        order = execution_order(graph)
+        self.step = {node: position for position, node in enumerate(order)}
+        self.last_read = last_reads(graph, self.step, len(order))
+        roots = [root_of(graph.outputs[at])[0] for at in graph.donations.values()]
+        self.claims = Counter(roots)
+
+    def fits(self, leaf: Value, output: Value) -> bool:
+        """True if `output` can be computed in the place of `leaf`.
+
+        Its owner must be a node's result of the leaf's size that replaces no other leaf, and
+        every reader of the leaf must run before; at the node itself the leaf may only be
+        read where it is overwritten.
+        """
+        root, offset = root_of(output)
+        if output is leaf:
+            return True
+        if root.op.has(Trait.LEAF) or offset or root.type.bytes != leaf.type.bytes:
+            return False
+        if self.claims[root] > 1 or self.last_read.get(leaf, 0) > self.step[root.node]:
+            return False
+        operands = enumerate(root.node.operands)
+        reading = {i for i, operand in operands if root_of(operand)[0] is leaf}
+        return reading <= set(overwritable(root.node, root))
+
+    def require(self, leaf: Value, output: Value) -> None:
+        """Raise GraphError unless `output` fits in the place of `leaf`."""
+        if not self.fits(leaf, output):
+            raise GraphError(
+                f"output {output.label} cannot be computed in the place of {leaf.node.name!r}: "
+                "the old value is read later, or elsewhere than it is overwritten",
+                source=output.node.source,
+                remedy="run the pass `copy-outputs` first",
+            )

@@ -1,0 +1,53 @@
+"""What lowering cannot take becomes what it can, or is an error that names it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+
+from rlx.errors import UnsupportedError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import OpDef, Trait
+from rlx.passes.rewrite import Rewritten, apply_rewrites, bodies_of, graph_pass, rewrite
+
+
+@graph_pass
+def legalize(graph: Graph) -> Rewritten:
+    """Drop what speaks to transforms alone. Decompositions have gone before (`decompose`).
+
+    %1: f32[4] = stop_gradient %0      ->      %1: f32[4] = exp %0
+    %2: f32[4] = exp %1
+    """
+    return apply_rewrites(graph, [_stop_gradient])
+
+
+@rewrite(ops.stop_gradient)
+def _stop_gradient(node: Node) -> Value:
+    return node.operands[0]
+
+
+def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[Node]:
+    """Return the nodes, those of bodies included, that are neither leaves nor supported."""
+    found: list[Node] = []
+    for node in graph.nodes:
+        if not node.op.has(Trait.LEAF) and not supports(node.op):
+            found.append(node)
+        if not node.op.has(Trait.FUSED):
+            for body in bodies_of(node.attrs):
+                found.extend(unsupported_nodes(body, supports))
+    return found
+
+
+def require_supported(graph: Graph, backend: str, claimed: Collection[str]) -> None:
+    """Raise UnsupportedError with the count and kinds of nodes that `backend` cannot run."""
+    found = unsupported_nodes(graph, lambda definition: definition.name in claimed)
+    if not found:
+        return
+    kinds = Counter(node.op.name for node in found)
+    listed = ", ".join(f"{name} ({count})" for name, count in sorted(kinds.items()))
+    raise UnsupportedError(
+        f"backend {backend!r} cannot run {len(found)} nodes of graph {graph.name!r}: {listed}",
+        source=found[0].source,
+        remedy="give these ops a kernel, or a formula to decompose into",
+    )

@@ -1,0 +1,130 @@
+"""The pipeline: which passes run, in which order, and what each of them did.
+
+    program = pipeline(claimed={"softmax", "layer_norm"}).run(graph)
+
+With `RLX_DUMP=dir` the graph is written there after every pass: `04_fold_constants.rlx`, and
+an empty `05_simplify (unchanged).rlx` where nothing happened.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.ir.graph import Graph
+from rlx.ir.printer import format_graph
+from rlx.ir.verify import verify
+from rlx.passes.common_subexpressions import common_subexpressions
+from rlx.passes.copy_outputs import copy_outputs
+from rlx.passes.dead_code import dead_code
+from rlx.passes.decompose import decompose
+from rlx.passes.fold_constants import fold_constants
+from rlx.passes.fuse import fuse
+from rlx.passes.legalize import legalize
+from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
+from rlx.passes.simplify import simplify
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did."""
+
+    name: str
+    seconds: float
+    verify_seconds: float
+    nodes_before: int
+    nodes_after: int
+    changed: bool
+
+    def __str__(self) -> str:
+        effect = f"{self.nodes_before} -> {self.nodes_after}" if self.changed else "(unchanged)"
+        return f"{self.name:<24}{effect:>18}{self.seconds * 1e3:10.2f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReport:
+    """The records of one run, in order; `str(report)` is a table."""
+
+    passes: tuple[PassRecord, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(str(record) for record in self.passes)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Passes in order; the graph is verified before the first and after each."""
+
+    passes: tuple[GraphPass, ...]
+
+    def run(self, graph: Graph) -> Graph:
+        """Return the graph after all passes."""
+        return self.run_with_report(graph)[0].graph
+
+    def run_with_report(
+        self, graph: Graph, *, dump: Path | None = None
+    ) -> tuple[Rewritten, PipelineReport]:
+        """Return graph and value map, and what each pass did; `dump` overrides `RLX_DUMP`."""
+        directory = dump or _dump_directory()
+        verify(graph)
+        _dump(directory, 0, "input", graph, changed=True)
+        done = unchanged(graph)
+        records: list[PassRecord] = []
+        for number, graph_pass in enumerate(self.passes, start=1):
+            before = done.graph
+            started = time.perf_counter()
+            done = done.then(graph_pass)
+            finished = time.perf_counter()
+            changed = done.graph is not before
+            if changed:
+                verify(done.graph, after=graph_pass.name)
+            records.append(
+                PassRecord(
+                    name=graph_pass.name,
+                    seconds=finished - started,
+                    verify_seconds=time.perf_counter() - finished,
+                    nodes_before=len(before.nodes),
+                    nodes_after=len(done.graph.nodes),
+                    changed=changed,
+                )
+            )
+            _dump(directory, number, graph_pass.name, done.graph, changed=changed)
+        return done, PipelineReport(tuple(records))
+
+
+def pipeline(claimed: Collection[str]) -> Pipeline:
+    """Return the passes from any valid graph to one that can be planned and lowered.
+
+    `claimed` names the ops that the backend has kernels for although they have a formula.
+    """
+    return Pipeline(
+        (
+            dead_code,
+            decompose(claimed),  # first: formulas bring their own constants and casts
+            legalize,
+            fold_constants,  # before simplify, whose rules look for constants
+            simplify,
+            common_subexpressions,  # after simplify, which gives equal values one spelling
+            fuse(),  # after all that changes nodes; bodies are final
+            copy_outputs,  # last: simplify would drop the copies, fusion move them
+        )
+    )
+
+
+def _dump_directory() -> Path | None:
+    given = os.environ.get("RLX_DUMP")
+    return Path(given) if given else None
+
+
+def _dump(directory: Path | None, number: int, name: str, graph: Graph, *, changed: bool) -> None:
+    if directory is None:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    stem = f"{number:02}_{name.replace('-', '_')}"
+    if changed:
+        (directory / f"{stem}.rlx").write_text(format_graph(graph, full=False) + "\n")
+    else:
+        (directory / f"{stem} (unchanged).rlx").write_text("")
