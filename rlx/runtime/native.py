@@ -42,6 +42,7 @@ class SharedLibrary:
     def __init__(self, path: Path, *, symbols_for_all: bool = False) -> None:
         scope = ffi.RTLD_GLOBAL if symbols_for_all else ffi.RTLD_LOCAL
         self.path = path
+        self._found: dict[str, int | None] = {}
         self._ffi: Any = cffi.FFI()  # holds the declarations of this library's symbols alone
         try:
             self._library: Any = self._ffi.dlopen(str(path), ffi.RTLD_NOW | scope)
@@ -57,6 +58,11 @@ class SharedLibrary:
 
     def find(self, symbol: str) -> int | None:
         """Return the address of a function, or None."""
+        if symbol not in self._found:
+            self._found[symbol] = self._look_up(symbol)
+        return self._found[symbol]
+
+    def _look_up(self, symbol: str) -> int | None:
         self._ffi.cdef(f"void {symbol}(void);")
         try:
             function = self._ffi.addressof(self._library, symbol)

@@ -98,7 +98,7 @@ def hand_built(graph: Graph, kernels: dict[Node, Kernel], *, threads: bool = Fal
     by_key = {thunk.kernel_key: kernels[thunk.node] for thunk in thunks}
     schedule = Schedule(graph.name, thunks, plan.arena_bytes)
     symbols = [symbol.name for symbol in graph.symbols]
-    entries = build_entries(schedule, by_key, symbols)
+    entries: tuple[Kernel, ...] = build_entries(schedule, by_key, symbols)
     helpers: tuple[Kernel, ...] = ()
     if threads:
         threaded = build_threaded_entries(schedule, by_key, symbols)

@@ -107,8 +107,7 @@ class ModuleEmitter:
         if is_entry or can_fail(kernel):
             emitter.line("return 0;")
         doc = [f"// {line}".rstrip().rstrip("\\") for line in kernel.doc]
-        static = "" if is_entry else "static "
-        head = f"{static}{self.signature(kernel, is_entry=is_entry, tail=') {')}"
+        head = self.signature(kernel, is_entry=is_entry, tail=") {")
         return "\n".join([*doc, head, *emitter.lines, "}"])
 
     def signature(self, kernel: Kernel, *, is_entry: bool = False, tail: str = ");") -> str:
@@ -121,7 +120,8 @@ class ModuleEmitter:
         if can_fail(kernel) and not is_entry:
             params.append(f"int64_t *{names['fault']}")
         returned = "int" if is_entry or can_fail(kernel) else "void"
-        head = f"{returned} {function_name(kernel.name)}("
+        static = "" if is_entry else "static "
+        head = f"{static}{returned} {function_name(kernel.name)}("
         return "\n".join(fit(head, params or ["void"], tail, ""))
 
     def _open(

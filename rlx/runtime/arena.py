@@ -1,0 +1,30 @@
+"""The memory of one executable: one aligned block, seen through NumPy views at byte offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.ir.dtype import DType
+
+_PAGE = 4096
+HEADER_WORDS = 8
+"""i64 words at the arena's start: status, origin, position of a fault; see `codegen.entry`."""
+
+
+class Arena:
+    """`size` zeroed bytes, aligned to a page."""
+
+    def __init__(self, size: int) -> None:
+        block = np.zeros(size + _PAGE, np.uint8)
+        start = -block.ctypes.data % _PAGE
+        self.bytes: NDArray[np.uint8] = block[start : start + size]
+        self.address: int = block.ctypes.data + start
+        self.header: NDArray[np.int64] = self.bytes[: 8 * HEADER_WORDS].view(np.int64)
+
+    def view(self, offset: int, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the dense array of `shape` that lies at `offset`."""
+        size = dtype.size * int(np.prod(shape, dtype=np.int64))
+        return self.bytes[offset : offset + size].view(dtype.numpy).reshape(shape)

@@ -1,0 +1,294 @@
+"""A compiled graph: native code, its arena, and checked calls from Python.
+
+    f = rlx.compile(graph, params={"w": W})
+    (y,) = f(x=X)            # or f(X), or f.run({"x": X})
+
+Inputs are copied into the arena and results out of it, so that arrays never alias. Calls from
+several threads take turns; `clone()` gives another executable of the same code with an arena of
+its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy import ndarray
+
+from rlx.codegen.loops.nodes import Module, Status
+from rlx.codegen.schedule import Schedule
+from rlx.errors import (
+    IndexOutOfRangeError,
+    InputError,
+    InternalError,
+    RlxError,
+    SingularMatrixError,
+)
+from rlx.ir.graph import Graph, Node
+from rlx.passes.memory.plan import MemoryPlan
+from rlx.runtime.arena import Arena
+from rlx.runtime.backend import NativeModule
+from rlx.runtime.native import function_at, pointer_to
+from rlx.runtime.signature import Argument, Array, Signature, checked, concrete
+from rlx.runtime.threads import Seat, WorkerPool, worker_pool
+
+_LAYOUTS_KEPT = 256
+_FAULTS: Mapping[Status, tuple[type[RlxError], str]] = {
+    Status.INDEX_OUT_OF_RANGE: (IndexOutOfRangeError, "index out of range"),
+    Status.SINGULAR_MATRIX: (SingularMatrixError, "singular matrix"),
+    Status.INVALID_DISTRIBUTION: (InputError, "logits without a distribution"),
+    Status.EXTENT_OUT_OF_RANGE: (InputError, "extent out of range"),
+}
+
+
+class Program(Protocol):
+    """What lowering hands over: `plan.graph` is the lowered graph that the offsets belong to."""
+
+    @property
+    def schedule(self) -> Schedule: ...
+
+    @property
+    def plan(self) -> MemoryPlan: ...
+
+    @property
+    def module(self) -> Module: ...
+
+
+_InputSlot: TypeAlias = tuple[Array, Any, tuple[int, ...], Argument]
+"""Where an input goes; the dtype and shape that need no further check; what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The arena at one binding of the extents, and the call that runs it there."""
+
+    inputs: tuple[_InputSlot, ...]
+    outputs: tuple[Array, ...]
+    enter: Callable[[], int]
+
+
+class Executable:
+    """Runs one compiled graph. Make it with `rlx.compile`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        program: Program,
+        native: NativeModule,
+        *,
+        threads: int = 1,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.signature = Signature.of(graph)
+        self.arena = Arena(program.plan.arena_bytes)
+        self._graph = graph
+        self._program = program
+        self._native = native
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
+        self._unset = set(self._params)
+        self._needs_setup = True
+        self._load_constants()
+        self._bind_entries()
+        self._fixed = None if self.signature.symbols else self._make_layout({})
+        for name, value in (params or {}).items():
+            self.set_param(name, value)
+
+    # Calling
+
+    def __call__(self, *inputs: Any, **named: Any) -> tuple[Array, ...]:
+        """Run on inputs by position or by name; results come in output order."""
+        if named or len(inputs) != len(self.signature.inputs):
+            return self._execute(self.signature.arrange(inputs, named))
+        return self._execute(inputs)
+
+    def run(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
+        """Run on inputs by name."""
+        return self._execute(self.signature.arrange((), feeds))
+
+    def set_param(self, name: str, value: Any) -> None:
+        """Set a param; what `setup` derives from it is made again before the next run."""
+        array = checked(self.signature.param(name), value, what="param")
+        with self._lock:
+            self._params[name][...] = array
+            self._unset.discard(name)
+            self._needs_setup = True
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """Copies of the params that are set."""
+        with self._lock:
+            return {n: view.copy() for n, view in self._params.items() if n not in self._unset}
+
+    def clone(self) -> Executable:
+        """Return another executable of the same code and params, with its own arena."""
+        return Executable(
+            self._graph, self._program, self._native, threads=self._threads, params=self.params
+        )
+
+    # Looking inside
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._program.schedule
+
+    @property
+    def plan(self) -> MemoryPlan:
+        return self._program.plan
+
+    @property
+    def module(self) -> Module:
+        """The kernels and entries in the loop language."""
+        return self._program.module
+
+    @property
+    def threads(self) -> int:
+        return self._threads
+
+    @property
+    def address(self) -> int:
+        """Address of `int run(uint8_t *arena, int64_t extents...)`."""
+        return self._native.address(self._entry("run"))
+
+    @property
+    def native_text(self) -> str:
+        """The text that the machine code was made from: C source or LLVM IR."""
+        return self._native.text
+
+    # Execution
+
+    def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
+        """Copy in, run, copy out. Every line here is paid by every call."""
+        with self._lock:
+            if self._needs_setup:
+                self._setup()
+            layout = self._fixed
+            if layout is None:
+                values, layout = self._bind(values)
+            for (view, dtype, shape, argument), value in zip(layout.inputs, values, strict=True):
+                if value.__class__ is ndarray and value.dtype is dtype and value.shape == shape:
+                    view[...] = value
+                else:
+                    view[...] = checked(argument, value)
+            status = layout.enter()
+            if status != 0:
+                raise self._fault(status)
+            return tuple([view.copy() for view in layout.outputs])
+
+    def _bind(self, values: Sequence[Any]) -> tuple[list[Array], _Layout]:
+        arrays = [
+            checked(argument, value)
+            for argument, value in zip(self.signature.inputs, values, strict=True)
+        ]
+        binding = self.signature.bind(arrays)
+        key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= _LAYOUTS_KEPT:
+                self._layouts.clear()
+            layout = self._layouts[key] = self._make_layout(binding)
+        return arrays, layout
+
+    def _setup(self) -> None:
+        if self._unset:
+            names = ", ".join(sorted(map(repr, self._unset)))
+            raise InputError(
+                f"{self.signature.name}: params not set: {names}",
+                remedy="pass params= to rlx.compile, or call set_param",
+            )
+        status = self._run_setup(self._arena_pointer)
+        if status != 0:
+            raise self._fault(status)
+        self._needs_setup = False
+
+    def _run_together(self, *extents: int) -> int:
+        """Run on all threads, or alone if they are busy with another executable."""
+        status = self._pool.try_run(self._seat, extents)
+        return self._run_plain(self._arena_pointer, *extents) if status is None else status
+
+    def _fault(self, status: int) -> RlxError:
+        """Turn the header's record into an exception, and clear it."""
+        _, origin, position = (int(word) for word in self.arena.header[:3])
+        self.arena.header[:3] = 0
+        if Status(status) not in _FAULTS:
+            return InternalError(f"{self.signature.name} returned status {Status(status).name}")
+        kind, words = _FAULTS[Status(status)]
+        node = self.plan.graph.nodes[origin] if origin < len(self.plan.graph.nodes) else None
+        source = None if node is None else node.source
+        return kind(f"{_title(node)}: {words} at position {position}", source=source)
+
+    # Making
+
+    def _bind_entries(self) -> None:
+        extents = ", int64_t" * len(self.signature.symbols)
+        self._arena_pointer = pointer_to(self.arena.address)
+        self._run_setup = self._function("setup", "int (*)(uint8_t *)")
+        self._run_plain = self._function("run", f"int (*)(uint8_t *{extents})")
+        self._enter: Callable[..., int] = functools.partial(self._run_plain, self._arena_pointer)
+        if self._threads > 1:
+            self._pool: WorkerPool = worker_pool(self._threads)
+            self._seat = self._make_seat(extents)
+            self._enter = self._run_together
+
+    def _make_seat(self, extents: str) -> Seat:
+        shared = "uint8_t *, int64_t *"
+        return Seat(
+            arena=self._arena_pointer,
+            launch=self._function("launch", f"int (*)({shared}{extents}, int64_t, int64_t)"),
+            worker=self._function("worker", f"int (*)({shared}{', int64_t' * 4})"),
+            drain=self._function("drain", f"int (*)({shared}, int64_t)"),
+            owner=(self.arena, self._native),
+        )
+
+    def _function(self, kind: str, type: str) -> Callable[..., int]:
+        return function_at(self._native.address(self._entry(kind)), type)
+
+    def _entry(self, kind: str) -> str:
+        return f"{self.schedule.name}_{kind}"
+
+    def _make_layout(self, binding: Mapping[str, int]) -> _Layout:
+        slots = self.plan.slots
+        extents = [binding[symbol.name] for symbol in self.signature.symbols]
+        outputs = [
+            self.arena.view(slots[output].offset, output.dtype, concrete(output.shape, binding))
+            for output in self.plan.graph.outputs
+        ]
+        return _Layout(
+            inputs=tuple(self._input_slot(argument, binding) for argument in self.signature.inputs),
+            outputs=tuple(outputs),
+            enter=functools.partial(self._enter, *extents) if extents else self._enter,
+        )
+
+    def _input_slot(self, argument: Argument, binding: Mapping[str, int]) -> _InputSlot:
+        view = self._leaf_view(argument, binding)
+        return view, argument.type.dtype.numpy, view.shape, argument
+
+    def _leaf_view(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
+        """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""
+        type = argument.type
+        shape = concrete(type.shape, binding or {})
+        for leaf in (*self.plan.graph.inputs, *self.plan.graph.params):
+            if leaf.node.name == argument.name:
+                return self.arena.view(self.plan.slots[leaf].offset, type.dtype, shape)
+        return np.zeros(shape, type.dtype.numpy)
+
+    def _load_constants(self) -> None:
+        for node in self.plan.graph.nodes:
+            if node.op.name == "constant":
+                literal = node.attribute("value")
+                slot = self.plan.slots.get(node.result)
+                if slot is not None and literal.array.size:
+                    view = self.arena.view(slot.offset, literal.dtype, literal.array.shape)
+                    view[...] = literal.array
+
+
+def _title(node: Node | None) -> str:
+    if node is None:
+        return "a kernel"
+    return node.op.name if node.name is None else f"{node.op.name} {node.name!r}"

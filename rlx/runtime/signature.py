@@ -1,0 +1,179 @@
+"""What a compiled graph takes and gives, and the checks of arrays at call time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import InputError
+from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Dim, Extent, Symbol, evaluate
+from rlx.ir.types import TensorType
+
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A named input or param."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Inputs and params in declaration order, result types, symbols sorted by name."""
+
+    name: str
+    inputs: tuple[Argument, ...]
+    params: tuple[Argument, ...]
+    outputs: tuple[TensorType, ...]
+    symbols: tuple[Symbol, ...]
+
+    @staticmethod
+    def of(graph: Graph) -> Signature:
+        return Signature(
+            name=graph.name,
+            inputs=tuple(map(_argument, graph.inputs)),
+            params=tuple(map(_argument, graph.params)),
+            outputs=tuple(output.type for output in graph.outputs),
+            symbols=graph.symbols,
+        )
+
+    def arrange(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Return the given inputs in declaration order; each must be given once."""
+        if len(positional) > len(self.inputs):
+            raise InputError(
+                f"{self.name} takes {len(self.inputs)} inputs and was given {len(positional)}"
+            )
+        given = {a.name: x for a, x in zip(self.inputs, positional, strict=False)}
+        for name, value in named.items():
+            if name in given:
+                raise InputError(f"{self.name}: input {name!r} is given twice")
+            given[name] = value
+        missing = [argument.name for argument in self.inputs if argument.name not in given]
+        unknown = [name for name in given if all(name != a.name for a in self.inputs)]
+        if missing or unknown:
+            raise InputError(self._names_message(missing, unknown), remedy=self._takes())
+        return [given[argument.name] for argument in self.inputs]
+
+    def param(self, name: str) -> Argument:
+        for argument in self.params:
+            if argument.name == name:
+                return argument
+        known = ", ".join(repr(argument.name) for argument in self.params) or "none"
+        raise InputError(f"{self.name} has no param {name!r}", remedy=f"its params are: {known}")
+
+    def bind(self, arrays: Sequence[Array]) -> dict[str, int]:
+        """Return the extent of every symbol, as the shapes of the inputs say."""
+        binding: dict[str, int] = {}
+        for argument, array in zip(self.inputs, arrays, strict=True):
+            for axis, extent in enumerate(argument.type.shape):
+                if isinstance(extent, Dim):
+                    _bind_extent(binding, argument, axis, extent, array.shape[axis])
+        for symbol in self.symbols:
+            self._check_symbol(symbol, binding)
+        return binding
+
+    def _check_symbol(self, symbol: Symbol, binding: Mapping[str, int]) -> None:
+        if symbol.name not in binding:
+            raise InputError(
+                f"{self.name}: no input's shape tells extent {symbol.name}",
+                remedy="give some input an axis of that extent alone",
+            )
+        value = binding[symbol.name]
+        if value < symbol.min or (symbol.max is not None and value > symbol.max):
+            raise InputError(
+                f"{self.name}: extent {symbol.name} = {value} is outside its bounds "
+                f"[{symbol.min}, {symbol.max}]"
+            )
+
+    def _names_message(self, missing: Sequence[str], unknown: Sequence[str]) -> str:
+        parts = []
+        if missing:
+            parts.append(f"missing {', '.join(map(repr, missing))}")
+        if unknown:
+            parts.append(f"unknown {', '.join(map(repr, unknown))}")
+        return f"{self.name}: inputs {' and '.join(parts)}"
+
+    def _takes(self) -> str:
+        return "it takes: " + (", ".join(f"{a.name}: {a.type}" for a in self.inputs) or "nothing")
+
+
+def checked(argument: Argument, value: Any, *, what: str = "input") -> Array:
+    """Return `value` as an array of the argument's dtype and rank; its extents where static.
+
+    Arrays are taken as they are, whatever their strides; a dtype is never converted silently.
+    Python numbers and lists become arrays of the argument's dtype.
+    """
+    array = value if isinstance(value, np.ndarray) else _from_python(argument, value, what)
+    wanted = argument.type
+    if array.dtype != wanted.dtype.numpy:
+        raise InputError(
+            f"{what} {argument.name!r} has dtype {array.dtype}; it must be {wanted.dtype}",
+            remedy=f"convert it with .astype({wanted.dtype.numpy.name!r})",
+        )
+    fits = len(array.shape) == wanted.rank and all(
+        isinstance(extent, Dim) or extent == given
+        for extent, given in zip(wanted.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(
+            f"{what} {argument.name!r} has shape {array.shape}; "
+            f"it must be {wanted.describe_shape()}"
+        )
+    return array
+
+
+def concrete(shape: Sequence[Extent], binding: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a shape at a binding of its symbols."""
+    return tuple(evaluate(extent, binding) for extent in shape)
+
+
+def _argument(leaf: Value) -> Argument:
+    return Argument(str(leaf.node.name), leaf.type)
+
+
+def _from_python(argument: Argument, value: Any, what: str) -> Array:
+    try:
+        return np.asarray(value, dtype=argument.type.dtype.numpy)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{what} {argument.name!r} of type {type(value).__name__} is no array: {error}"
+        ) from error
+
+
+def _bind_extent(
+    binding: dict[str, int], argument: Argument, axis: int, extent: Dim, given: int
+) -> None:
+    """Solve a linear extent for its unknown symbol, or check one whose symbols are known."""
+    unknown = [symbol for symbol in extent.symbols if symbol.name not in binding]
+    if unknown:
+        solved = _solve(extent, unknown[0].name, given) if len(extent.symbols) == 1 else None
+        if solved is not None:
+            binding[unknown[0].name] = solved
+    if all(symbol.name in binding for symbol in extent.symbols):
+        expected = extent.evaluate(binding)
+        if expected != given:
+            raise InputError(
+                f"input {argument.name!r} has extent {given} on axis {axis}; it must be "
+                f"{extent} = {expected} ({_shown(extent, binding)})"
+            )
+
+
+def _solve(extent: Dim, name: str, given: int) -> int | None:
+    """Return the value of the one symbol of a linear extent, rounded down."""
+    if any(len(monomial) > 1 for monomial, _ in extent.terms):
+        return None
+    offset = extent.evaluate({name: 0})
+    slope = extent.evaluate({name: 1}) - offset
+    return (given - offset) // slope
+
+
+def _shown(extent: Dim, binding: Mapping[str, int]) -> str:
+    return ", ".join(f"{symbol.name} = {binding[symbol.name]}" for symbol in extent.symbols)

@@ -1,0 +1,115 @@
+"""The worker threads that runs on several cores share.
+
+A pool of `threads` threads has `threads - 1` workers; the caller is the other one. A worker is a
+Python thread that spends its time in native code (`codegen.threaded`), where it needs no GIL: it
+waits there for jobs of the seat it serves. When nothing comes for a while it returns to Python
+and sleeps on a semaphore until the next launch wakes it. Workers are daemons: they never keep
+the process alive.
+
+Only one job runs at a time in a process. A caller that finds the workers busy runs alone, on its
+own thread, with the same result.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlx.codegen.threaded import sync_words
+from rlx.runtime.native import Pointer, pointer_to
+
+_PATIENCE = 3000
+"""Rounds of waiting before a worker goes to sleep: about a tenth of a millisecond."""
+
+_numbers = itertools.count(1)
+_busy = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seat:
+    """One executable's arena and the native functions that run it on several threads."""
+
+    arena: Pointer
+    launch: Callable[..., int]
+    worker: Callable[..., int]
+    drain: Callable[..., int]
+    owner: object
+    """Keeps the arena and the code alive while a worker is inside."""
+    number: int = field(default_factory=lambda: next(_numbers))
+
+
+class WorkerPool:
+    """Workers for runs on `threads` threads."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._words: Any = np.zeros(sync_words(threads) + 8, np.int64)
+        start = (-self._words.ctypes.data % 64) // 8
+        self._sync = pointer_to(self._words.ctypes.data + 8 * start, "int64_t *")
+        self._pending: Seat | None = None
+        self._asleep = [False] * threads
+        self._wake = [threading.Semaphore(0) for _ in range(threads)]
+        for thread in range(1, threads):
+            worker = threading.Thread(
+                target=self._work, args=(thread,), name=f"rlx-worker-{thread}", daemon=True
+            )
+            worker.start()
+
+    def try_run(self, seat: Seat, extents: Sequence[int]) -> int | None:
+        """Run a job on all threads and return its status, or None if the workers are busy."""
+        if not _busy.acquire(blocking=False):
+            return None
+        try:
+            self._pending = seat
+            self._wake_sleepers()
+            status = seat.launch(seat.arena, self._sync, *extents, self.threads, seat.number)
+            if status != 0:
+                seat.drain(seat.arena, self._sync, self.threads)
+            return status
+        finally:
+            self._pending = None
+            _busy.release()
+
+    def _wake_sleepers(self) -> None:
+        """Wake who sleeps. A worker on its way to sleep looks at `_pending` once more."""
+        for thread, asleep in enumerate(self._asleep):
+            if asleep:
+                self._asleep[thread] = False
+                self._wake[thread].release()
+
+    def _work(self, thread: int) -> None:
+        while True:
+            seat = self._pending
+            if seat is None:
+                self._sleep(thread)
+                continue
+            seat.worker(seat.arena, self._sync, thread, self.threads, seat.number, _PATIENCE)
+            del seat  # a sleeping worker keeps no executable alive
+
+    def _sleep(self, thread: int) -> None:
+        self._asleep[thread] = True
+        if self._pending is None:
+            self._wake[thread].acquire()
+
+
+@functools.cache
+def worker_pool(threads: int) -> WorkerPool:
+    """Return the pool of this process for `threads` threads; made on first use."""
+    return WorkerPool(threads)
+
+
+def _forget_pools() -> None:
+    """A forked child has none of its parent's threads."""
+    global _busy
+    _busy = threading.Lock()
+    worker_pool.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget_pools)
