@@ -35,6 +35,8 @@ class Case:
     smooth: bool = True
     """Whether central differences are near the derivative, twice."""
     tolerance: float = 1e-6
+    fixed: tuple[int, ...] = ()
+    """Operands that are not moved: indices in a floating dtype."""
 
     def graph(self) -> Graph:
         """Return the function as a graph with inputs x0, x1, .."""
@@ -53,7 +55,8 @@ class Case:
 
     @property
     def wrt(self) -> list[str]:
-        return [name for name, array in self.feeds.items() if array.dtype.kind in "fc"]
+        moving = [i for i, a in enumerate(self.arrays) if a.dtype.kind in "fc"]
+        return [f"x{i}" for i in moving if i not in self.fixed]
 
 
 def tensors(seed: int, *shapes: tuple[int, ...]) -> tuple[Array, ...]:
@@ -79,7 +82,7 @@ def gradients(
     """Return the gradients of the first output, by default of the sum of its elements."""
     graph_of_gradient = grad_with_loss(graph, wrt, missing="zero")
     loss = graph.outputs[0]
-    given = np.ones(_shape(loss), loss.dtype.numpy) if seed is None else seed
+    given = np.ones(shape_of(loss), loss.dtype.numpy) if seed is None else seed
     outputs = evaluate(graph_of_gradient, {**feeds, "d_output": given})
     return outputs[len(graph.outputs) :]
 
@@ -106,7 +109,7 @@ def weighted_sum(case: Case, seed: int) -> Graph:
     random = np.random.default_rng(seed)
     total: Value | None = None
     for output in graph.outputs:
-        weights = graph.constant(_noise(random, np.zeros(_shape(output), output.dtype.numpy)))
+        weights = graph.constant(_noise(random, np.zeros(shape_of(output), output.dtype.numpy)))
         term = ops.reduce_sum(output * weights, axes=tuple(range(output.rank)))
         total = term if total is None else total + term
     assert total is not None
@@ -158,7 +161,7 @@ def hessian_product_forward(graph: Graph, feeds: Feeds, moving: Feeds) -> list[A
     """Hessian times direction by forward over reverse mode."""
     product = hvp(graph, list(moving), missing="zero")
     given = {f"tangent_{name}": tangent for name, tangent in moving.items()}
-    ones = np.ones(_shape(graph.outputs[0]), graph.outputs[0].dtype.numpy)
+    ones = np.ones(shape_of(graph.outputs[0]), graph.outputs[0].dtype.numpy)
     return evaluate(product, {**feeds, **given, "d_output": ones})[-len(moving) :]
 
 
@@ -172,7 +175,7 @@ def hessian_product_reverse(graph: Graph, feeds: Feeds, moving: Feeds) -> list[A
         total = term if total is None else total + term
     assert total is not None
     once.set_outputs([total])
-    ones = np.ones(_shape(graph.outputs[0]), graph.outputs[0].dtype.numpy)
+    ones = np.ones(shape_of(graph.outputs[0]), graph.outputs[0].dtype.numpy)
     twice = grad_with_loss(once, list(moving), missing="zero")
     return evaluate(twice, {**feeds, "d_output": ones, "d_output_1": np.ones(())})[1:]
 
@@ -184,5 +187,5 @@ def _moved(feeds: Feeds, moving: Feeds, step: float) -> Feeds:
     }
 
 
-def _shape(value: Value) -> tuple[int, ...]:
+def shape_of(value: Value) -> tuple[int, ...]:
     return tuple(extent for extent in value.shape if isinstance(extent, int))

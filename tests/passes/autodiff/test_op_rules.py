@@ -121,6 +121,13 @@ NORM = cases(
     ("rms_norm", call(ops.rms_norm, axis=-1, eps=1e-5), ((2, 4), (4,), (4,))),
     ("rms_norm without beta", call(ops.rms_norm, axis=0, eps=1e-3), ((3, 2), (3,))),
 )
+
+
+def turned(x: Value) -> Any:
+    cos, sin = (x.graph.constant(table) for table in tensors(20, (3, 2), (3, 2)))
+    return ops.rope(ops.sin(x), cos, sin, head_dim=4)
+
+
 HEADS = {"num_heads": 2, "head_dim": 3}
 ATTENTION = cases(
     "attention",
@@ -146,6 +153,7 @@ ATTENTION = cases(
         ((1, 2, 6),) * 4,
     ),
     ("rope", call(ops.rope, head_dim=4, n_rot=2), ((1, 3, 9), (3, 2), (3, 2))),
+    ("rope by constant tables", turned, ((2, 3, 4),)),
 )
 
 
