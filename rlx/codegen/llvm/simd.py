@@ -35,26 +35,31 @@ from rlx.codegen.loops.nodes import (
 from rlx.codegen.loops.visit import operands, walk
 
 _INT64 = ValueType(Prim.I64)
-_INDEPENDENT_CHAINS = 4
-"""Registers per accumulator: an addition takes about that many cycles."""
+_MOST_SCATTERED = 8
+"""Lanes moved one by one."""
+_COST_OF_CALL = 20
+_LIGHT = 6
+"""Operations up to which a loop is bound by memory and by its own counting."""
 
 
 def widen_loop(loop: For, vector_bytes: int) -> Block | None:
     """Return statements that do the work of a `simd` loop, or None if it must stay scalar."""
-    try:
-        return tuple(_pieces(loop, vector_bytes))
-    except CannotWidenError:
-        return None
+    for scattered in (False, True):
+        try:
+            return tuple(_pieces(loop, _widths(loop, vector_bytes, scattered), scattered))
+        except CannotWidenError:
+            continue
+    return None
 
 
-def _pieces(loop: For, vector_bytes: int) -> Iterator[Stmt]:
+def _pieces(loop: For, widths: list[int], scattered: bool) -> Iterator[Stmt]:
     position, end = yield from _bounds(loop)
     partial: list[Var] = []
-    for lanes in _widths(loop, vector_bytes):
+    for lanes in widths:
         stop = yield from _named(f"{loop.var.name}.x{lanes}", _whole_steps(position, end, lanes))
         if stop == position:
             continue
-        widener = Widener(lanes)
+        widener = Widener(lanes, scattered=scattered)
         widener.bind_index(loop.var)
         wide = [widener.bind_vector(var) for var, _ in loop.accumulators]
         yield from _start(loop, wide, partial)
@@ -117,9 +122,11 @@ def _whole_steps(start: Expr, stop: Expr, lanes: int) -> Expr:
     return Binary(BinaryOp.SUB, stop, tail)
 
 
-def _widths(loop: For, vector_bytes: int) -> list[int]:
+def _widths(loop: For, vector_bytes: int, scattered: bool) -> list[int]:
     native = max(2, vector_bytes // _element_bytes(loop))
-    chains = _chains(loop)
+    if scattered:
+        native = min(native, _MOST_SCATTERED)
+    chains = 1 if scattered else _chains(loop)
     widths = [native * chains] if chains > 1 else []
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return widths + [native >> halving for halving in range(int(math.log2(native)))]
@@ -127,11 +134,11 @@ def _widths(loop: For, vector_bytes: int) -> list[int]:
 
 
 def _chains(loop: For) -> int:
-    """Return how many registers wide the main loop is."""
-    if not loop.accumulators:
-        return 1
-    calls = any(isinstance(node, Call) for node in _data(loop.body))
-    return _INDEPENDENT_CHAINS // 2 if calls else _INDEPENDENT_CHAINS
+    """Return how many registers wide the main loop is: few where the body needs many."""
+    size = sum(_COST_OF_CALL if isinstance(node, Call) else 1 for node in _data(loop.body))
+    if loop.accumulators:
+        return 4 if size < _COST_OF_CALL else 2
+    return 4 if size <= _LIGHT else 2 if size < _COST_OF_CALL else 1
 
 
 def _element_bytes(loop: For) -> int:

@@ -2,7 +2,8 @@
 
 A `simd` loop's iterations are independent by declaration, so its body runs for several of them
 at once without any analysis of aliasing; what LLVM's own vectorizer would have to prove or to
-recognize (reductions through `fma`, `min` on floats) is given here. Bodies that need gathers or
+recognize (reductions through `fma`, `min` on floats) is given here. Elements that do not lie side
+by side are moved one by one, the arithmetic between them is still on vectors. Bodies that need
 masks are not widened and are left to that vectorizer.
 
     for simd i in 0..100            for i in 0..96 step 16: y[i : i+16] = f.x16(x[i : i+16])
@@ -17,8 +18,10 @@ from rlx.codegen.llvm.affine import stride
 from rlx.codegen.loops.nodes import (
     Assign,
     Binary,
+    BinaryOp,
     Bitcast,
     Block,
+    Buffer,
     Call,
     Cast,
     Comment,
@@ -30,9 +33,12 @@ from rlx.codegen.loops.nodes import (
     For,
     Function,
     If,
+    Lane,
     Let,
     Load,
+    Local,
     LoopKind,
+    Prim,
     Ramp,
     Select,
     Splat,
@@ -42,6 +48,7 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
+from rlx.codegen.loops.visit import rewrite_expression
 
 
 class CannotWidenError(Exception):
@@ -55,10 +62,15 @@ class Widener:
     the first iteration); any other becomes a vector.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, *, scattered: bool = False) -> None:
         self.lanes = lanes
+        self._scattered = scattered
         self._strides: dict[str, int | None] = {}
         self._vectors: dict[str, Var] = {}
+        self._definitions: dict[str, Expr] = {}
+        """What the immutable variables with a value per lane are computed from."""
+        self._before: list[Stmt] = []
+        """Statements that the one being widened needs before it."""
 
     def bind_index(self, var: Var) -> None:
         """Let `var` be the loop variable: lane `k` sees `var + k`."""
@@ -120,13 +132,45 @@ class Widener:
                 raise CannotWidenError
 
     def _load(self, node: Load) -> Load:
-        self._require_consecutive(node.index)
-        return Load(node.buffer, node.index, self.lanes)
+        if stride(node.index, self._strides) == 1:
+            return Load(node.buffer, node.index, self.lanes)
+        self._require_scattered()
+        # LLVM turns this scratch into a vector in a register.
+        gathered = Buffer("gathered", node.buffer.prim, writable=True, extent=self.lanes)
+        self._before.append(Local(gathered))
+        for lane in range(self.lanes):
+            element = Load(node.buffer, self._in_lane(node.index, lane))
+            self._before.append(Store(gathered, _literal(lane), element))
+        return Load(gathered, _literal(0), self.lanes)
+
+    def _in_lane(self, node: Expr, lane: int) -> Expr:
+        """Return the scalar value that `node` has in one lane."""
+
+        def rewrite(part: Expr) -> Expr:
+            if not isinstance(part, Var):
+                return part
+            growth = self._strides.get(part.name, 0)
+            if growth is not None:
+                return _plus(part, growth * lane)
+            if part.name not in self._definitions:
+                raise CannotWidenError
+            return self._in_lane(self._definitions[part.name], lane)
+
+        growth = stride(node, self._strides)
+        if growth is not None:
+            return _plus(node, growth * lane)
+        return rewrite_expression(node, rewrite)
 
     # Statements
 
     def block(self, body: Block) -> Block:
-        return tuple(self.statement(statement) for statement in body)
+        result: list[Stmt] = []
+        for statement in body:
+            outer, self._before = self._before, []
+            widened = self.statement(statement)
+            result += [*self._before, widened]
+            self._before = outer
+        return tuple(result)
 
     def statement(self, node: Stmt) -> Stmt:
         match node:
@@ -138,8 +182,7 @@ class Widener:
             case Assign():
                 return self._assign(node)
             case Store():
-                self._require_consecutive(node.index)
-                return Store(node.buffer, node.index, self.vector(node.value), node.streaming)
+                return self._store(node)
             case For():
                 return self._inner_loop(node)
             case If():
@@ -156,12 +199,27 @@ class Widener:
             self._strides[node.var.name] = growth
             return node
         value = self.vector(node.value)
+        self._definitions[node.var.name] = node.value
         return Let(self.bind_vector(node.var), value)
 
     def _assign(self, node: Assign) -> Assign:
         if node.var.name not in self._vectors:
             raise CannotWidenError
         return Assign(self._vectors[node.var.name], self.vector(node.value))
+
+    def _store(self, node: Store) -> Store:
+        value = self.vector(node.value)
+        if stride(node.index, self._strides) == 1:
+            return Store(node.buffer, node.index, value, node.streaming)
+        self._require_scattered()
+        vector = Var(f"stored.x{self.lanes}", value.type)
+        self._before.append(Let(vector, value))
+        stores = [
+            Store(node.buffer, self._in_lane(node.index, lane), Lane(vector, lane))
+            for lane in range(self.lanes)
+        ]
+        self._before += stores[:-1]
+        return stores[-1]
 
     def _inner_loop(self, node: For) -> For:
         self._require_uniform(node.start)
@@ -171,8 +229,8 @@ class Widener:
 
     # Parts
 
-    def _require_consecutive(self, index: Expr) -> None:
-        if stride(index, self._strides) != 1:
+    def _require_scattered(self) -> None:
+        if not self._scattered:
             raise CannotWidenError
 
     def _require_uniform(self, node: Expr) -> None:
@@ -183,6 +241,15 @@ class Widener:
         if type.lanes != 1:
             raise CannotWidenError
         return ValueType(type.prim, self.lanes)
+
+
+def _literal(value: int) -> Const:
+    return Const(value, ValueType(Prim.I64))
+
+
+def _plus(node: Expr, offset: int) -> Expr:
+    """Return `node + offset`; only integers have an offset other than 0."""
+    return Binary(BinaryOp.ADD, node, Const(offset, node.type)) if offset else node
 
 
 def widen_function(function: Function, lanes: int) -> Function:

@@ -148,6 +148,49 @@ def test_loop_with_strided_access_stays_correct(scale: int) -> None:
     assert actual.tolist() == [19 + scale * i for i in range(20)]
 
 
+def test_elements_found_through_a_table_are_gathered() -> None:
+    k = KernelBuilder("lookup")
+    table, positions = k.argument("table", Prim.F32), k.argument("positions", Prim.I32)
+    y = k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 21, kind=LoopKind.SIMD) as i:
+        at = k.let("at", k.load(positions, i / 2).cast(Prim.I64))
+        k.store(y, i, call(_exp(), k.load(table, at * 3 + i % 2)))
+    values, chosen = _normal(64), np.arange(20, 9, -1, dtype=np.int32)
+    native, actual = load(k.build()), np.zeros(21, np.float32)
+    harness.call(native, np.zeros(8, np.int64), [values, chosen, actual])
+    i = np.arange(21)
+    assert same_bits(actual, evaluate_function(_exp(), values[chosen[i // 2] * 3 + i % 2]))
+    assert "call float" not in native.optimized_text
+
+
+def test_interleaved_pairs_are_read_and_written_apart() -> None:
+    k = KernelBuilder("swap")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    n = k.scalar("n")
+    with k.loop("i", n, start=1, kind=LoopKind.SIMD) as i:
+        at = k.let("at", i * 2)
+        real, imaginary = k.let("re", k.load(x, at)), k.let("im", k.load(x, at + 1))
+        k.store(y, at, -imaginary)
+        k.store(y, at + 1, real)
+    values, actual = _normal(2 * 23), np.zeros(2 * 23, np.float32)
+    run(k.build(), [values, actual], [23])
+    expected = np.stack([-values[1::2], values[::2]], axis=1)
+    expected[0] = 0
+    assert same_bits(actual, expected.ravel())
+
+
+def test_loop_that_rewrites_its_operand_in_place_is_exact() -> None:
+    k = KernelBuilder("in_place")
+    x = k.argument("x", Prim.F32, may_alias=True)
+    y = k.argument("y", Prim.F32, writable=True, may_alias=True)
+    with k.loop("i", 45, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i) * 2.0 + 1.0)
+    values = _normal(45)
+    expected = values * np.float32(2) + np.float32(1)
+    run(k.build(), [values, values])
+    assert same_bits(values, expected)
+
+
 def test_conditional_store_is_left_scalar_and_correct() -> None:
     k = KernelBuilder("conditional")
     x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
