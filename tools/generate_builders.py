@@ -27,6 +27,7 @@ if not TARGET.exists():  # the declarations import the graph, and the graph this
     TARGET.write_text("class Builders: ...\n")
 
 from rlx.ir import ops  # noqa: E402, F401 (fills OPS)
+from rlx.ir.dtype import DType  # noqa: E402
 from rlx.ir.op import OPS, OpDef  # noqa: E402
 
 WIDTH = 100
@@ -190,9 +191,9 @@ def annotation(hint: Any, imports: Imports) -> str:
         return "Any"
     if hint is type(None) or hint is None:
         return "None"
-    if hint is Ellipsis:
-        return "..."
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and arguments[-1] is Ellipsis:  # attributes turn lists into tuples
+        return f"Sequence[{annotation(arguments[0], imports)}]"
     if origin in (typing.Union, types.UnionType):
         return " | ".join(annotation(argument, imports) for argument in arguments)
     if origin is typing.Literal:
@@ -203,7 +204,7 @@ def annotation(hint: Any, imports: Imports) -> str:
         return f"{annotation(origin, imports)}[{inner}]"
     if hint.__module__ != "builtins":
         imports.for_annotations.add((hint.__module__, hint.__name__))
-    return str(hint.__name__)
+    return "DType | str" if hint is DType else str(hint.__name__)
 
 
 def _literal(value: Any) -> str:

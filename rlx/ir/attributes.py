@@ -132,6 +132,6 @@ def _fit_dtype(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         return value.item()
-    if isinstance(value, list):
+    if isinstance(value, (list, range)):
         return tuple(_plain(item) for item in value)
     return value

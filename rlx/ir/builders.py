@@ -176,7 +176,7 @@ class Builders:
         """Inverse hyperbolic tangent; infinite at -1 and 1."""
         return self._one(OPS["atanh"], (x,))
 
-    def cast(self, x: Operand, *, to: DType, rounding: str = "trunc") -> Value:
+    def cast(self, x: Operand, *, to: DType | str, rounding: str = "trunc") -> Value:
         """Convert to another dtype."""
         return self._one(OPS["cast"], (x,), to=to, rounding=rounding)
 
@@ -433,7 +433,7 @@ class Builders:
         results: tuple[Value, ...] = self.apply(OPS["fused"], (*operands,), body=body)
         return results
 
-    def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: tuple[int | Dim, ...]) -> Value:
+    def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: Sequence[int | Dim]) -> Value:
         """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per
         axis."""
         return self._one(OPS["dynamic_slice"], (x, starts), sizes=sizes)
@@ -466,10 +466,10 @@ class Builders:
         a: Operand,
         b: Operand,
         *,
-        lhs_contracting: tuple[int, ...],
-        rhs_contracting: tuple[int, ...],
-        lhs_batch: tuple[int, ...] = (),
-        rhs_batch: tuple[int, ...] = (),
+        lhs_contracting: Sequence[int],
+        rhs_contracting: Sequence[int],
+        lhs_batch: Sequence[int] = (),
+        rhs_batch: Sequence[int] = (),
     ) -> Value:
         """Sum products over paired contracting axes, apart for each index of paired batch axes."""
         return self._one(
@@ -550,27 +550,27 @@ class Builders:
         """The logarithm of `softmax`, finite where softmax underflows."""
         return self._one(OPS["log_softmax"], (x,), axis=axis)
 
-    def logsumexp(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def logsumexp(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""
         return self._one(OPS["logsumexp"], (x,), axes=axes, keepdims=keepdims)
 
-    def reduce_max(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def reduce_max(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """Largest element; NaN if any is; the least value for nothing."""
         return self._one(OPS["reduce_max"], (x,), axes=axes, keepdims=keepdims)
 
-    def reduce_mean(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def reduce_mean(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """Sum divided by the count; NaN for nothing."""
         return self._one(OPS["reduce_mean"], (x,), axes=axes, keepdims=keepdims)
 
-    def reduce_min(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def reduce_min(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """Smallest element; NaN if any is; the top value for nothing."""
         return self._one(OPS["reduce_min"], (x,), axes=axes, keepdims=keepdims)
 
-    def reduce_prod(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def reduce_prod(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """Product; integers wrap, nothing multiplies to 1."""
         return self._one(OPS["reduce_prod"], (x,), axes=axes, keepdims=keepdims)
 
-    def reduce_sum(self, x: Operand, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
+    def reduce_sum(self, x: Operand, *, axes: Sequence[int], keepdims: bool = False) -> Value:
         """Sum; integers wrap, nothing sums to 0."""
         return self._one(OPS["reduce_sum"], (x,), axes=axes, keepdims=keepdims)
 
@@ -582,7 +582,7 @@ class Builders:
         """Join tensors along `axis`; they agree in dtype and in every other extent."""
         return self._one(OPS["concat"], (*tensors,), axis=axis)
 
-    def expand(self, x: Operand, *, shape: tuple[int | Dim, ...]) -> Value:
+    def expand(self, x: Operand, *, shape: Sequence[int | Dim]) -> Value:
         """Broadcast to `shape`: new leading axes and extents of 1 repeat; -1 keeps an extent."""
         return self._one(OPS["expand"], (x,), shape=shape)
 
@@ -595,35 +595,25 @@ class Builders:
         return self._one(OPS["narrow"], (x,), axis=axis, start=start, length=length)
 
     def pad(
-        self,
-        x: Operand,
-        *,
-        low: tuple[int | Dim, ...],
-        high: tuple[int | Dim, ...],
-        value: float = 0,
+        self, x: Operand, *, low: Sequence[int | Dim], high: Sequence[int | Dim], value: float = 0
     ) -> Value:
         """Add `low[d]` elements before and `high[d]` after axis `d`, all equal to `value`."""
         return self._one(OPS["pad"], (x,), low=low, high=high, value=value)
 
-    def reshape(self, x: Operand, *, shape: tuple[int | Dim, ...]) -> Value:
+    def reshape(self, x: Operand, *, shape: Sequence[int | Dim]) -> Value:
         """Read the same elements, in row-major order, under another shape."""
         return self._one(OPS["reshape"], (x,), shape=shape)
 
-    def reverse(self, x: Operand, *, axes: tuple[int, ...]) -> Value:
+    def reverse(self, x: Operand, *, axes: Sequence[int]) -> Value:
         """Reverse the order of the elements along each of `axes`."""
         return self._one(OPS["reverse"], (x,), axes=axes)
 
     def slice(
-        self,
-        x: Operand,
-        *,
-        start: tuple[int, ...],
-        stop: tuple[int | Dim, ...],
-        step: tuple[int, ...],
+        self, x: Operand, *, start: Sequence[int], stop: Sequence[int | Dim], step: Sequence[int]
     ) -> Value:
         """Take elements `start[d], start[d] + step[d], ...` below `stop[d]` of each axis `d`."""
         return self._one(OPS["slice"], (x,), start=start, stop=stop, step=step)
 
-    def transpose(self, x: Operand, *, perm: tuple[int, ...]) -> Value:
+    def transpose(self, x: Operand, *, perm: Sequence[int]) -> Value:
         """Permute the axes: result axis `d` is operand axis `perm[d]`."""
         return self._one(OPS["transpose"], (x,), perm=perm)

@@ -5,6 +5,7 @@ Every complaint is a FormatError that names the line, the column and what was ex
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class TokenStream:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
+        self._line_ends = [match.start() for match in re.finditer("\n", text)]
         self._tokens = self._scan()
         self._position = 0
 
@@ -119,7 +121,7 @@ class TokenStream:
 
     def line_of(self, offset: int) -> int:
         """Return the line, counted from 1, of a place in the text."""
-        return self.text.count("\n", 0, offset) + 1
+        return bisect.bisect_left(self._line_ends, offset) + 1
 
     def fail(self, problem: str, offset: int) -> NoReturn:
         """Raise a FormatError at a place in the text, with its line and a mark."""

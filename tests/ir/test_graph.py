@@ -47,8 +47,8 @@ def test_arrays_become_constants_on_either_side() -> None:
 def test_dtype_strings_and_lists_are_attributes_too() -> None:
     graph = Graph()
     x = graph.input("x", (2, 3))
-    assert graph.cast(x, to="f16").dtype is DType.F16  # type: ignore[arg-type]  # a user's string
-    assert graph.transpose(x, perm=[1, 0]).shape == (3, 2)  # type: ignore[arg-type]  # a list
+    assert graph.cast(x, to="f16").dtype is DType.F16
+    assert graph.transpose(x, perm=[1, 0]).shape == (3, 2)
 
 
 def test_attributes_are_equal_only_bit_for_bit() -> None:
