@@ -59,6 +59,8 @@ def pack_operands(target: Target) -> GraphPass:
 def packed_product(node: Node, target: Target) -> Value | None:
     """Return `node`, a matmul, as a packed product, or None where that does not pay."""
     a, b = node.operands
+    if a.dtype.is_low_precision:
+        return in_single_precision(node)
     if a.dtype not in (DType.F32, DType.F64):
         return None
     a, a_transposed = without_transpose(a)
@@ -79,6 +81,13 @@ def packed_product(node: Node, target: Target) -> Value | None:
         a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
     )
     return ops.reshape(result, shape=node.result.shape) if shared else result
+
+
+def in_single_precision(node: Node) -> Value:
+    """Return a 16-bit product as one of f32, rounded once at the end."""
+    wide = [ops.cast(operand, to=DType.F32) for operand in node.operands]
+    result: Value = ops.cast(ops.matmul(*wide), to=node.result.dtype)
+    return result
 
 
 def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:

@@ -24,8 +24,11 @@ from rlx.passes.decompose import decompose
 from rlx.passes.fold_constants import fold_constants
 from rlx.passes.fuse import fuse
 from rlx.passes.legalize import legalize
+from rlx.passes.pack_operands import pack_operands
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.simplify import simplify
+from rlx.passes.tile_attention import tile_attention
+from rlx.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +98,23 @@ class Pipeline:
         return done, PipelineReport(tuple(records))
 
 
-def pipeline(claimed: Collection[str]) -> Pipeline:
+def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
     """Return the passes from any valid graph to one that can be planned and lowered.
 
     `claimed` names the ops that the backend has kernels for although they have a formula.
     """
+    tiled = {"attention"} if "attention_tiled" in claimed else set()
     return Pipeline(
         (
             dead_code,
-            decompose(claimed),  # first: formulas bring their own constants and casts
+            decompose({*claimed, *tiled}),  # first: formulas bring their own constants and casts
+            tile_attention(target),
+            decompose(claimed),  # attention that no tile fits
             legalize,
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            pack_operands(target),  # after simplify, which brings transposes to the products
             fuse(),  # after all that changes nodes; bodies are final
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )

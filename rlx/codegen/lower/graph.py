@@ -1,0 +1,126 @@
+"""From a legal graph to a program: plan memory, make thunks, build each kernel once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from rlx.codegen.entries import build_entries
+from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
+from rlx.codegen.loops.nodes import Kernel, Module
+from rlx.codegen.loops.visit import functions_of
+from rlx.codegen.lower.registry import Placement, lowering
+from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
+from rlx.errors import Source
+from rlx.ir.graph import Graph, Node
+from rlx.ir.op import Trait
+from rlx.passes.memory.plan import MemoryPlan
+from rlx.passes.memory.planner import plan_memory
+from rlx.passes.memory.views import view_of
+from rlx.passes.phases import execution_order, setup_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything a backend and the runtime need: each stage of lowering, kept for inspection."""
+
+    graph: Graph
+    plan: MemoryPlan
+    schedule: Schedule
+    kernels: Mapping[tuple[Any, ...], Kernel]
+    """Kernel of each `Thunk.kernel_key`."""
+    module: Module
+
+
+def lower_graph(graph: Graph) -> Program:
+    """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view."""
+    plan = plan_memory(graph, scratch_bytes=scratch_bytes)
+    schedule = make_schedule(graph, plan)
+    kernels = make_kernels(schedule)
+    setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
+    ordered = tuple(kernels.values())
+    entries = (setup, run)
+    module = Module(graph.name, functions_of((*ordered, *entries)), ordered, entries)
+    return Program(graph, plan, schedule, kernels, module)
+
+
+def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
+    """Return the thunks of all nodes that compute something, in order."""
+    hoisted = setup_nodes(graph)
+    thunks: list[AnyThunk] = []
+    for node in execution_order(graph):
+        if computes(node):
+            phase = Phase.SETUP if node in hoisted else Phase.RUN
+            thunks.extend(lower_node(node, Placement(plan, phase)))
+    return Schedule(graph.name, tuple(thunks), plan.arena_bytes)
+
+
+def computes(node: Node) -> bool:
+    """False for leaves, and for views, whose memory is their operand's."""
+    return node.op.name not in ("input", "param", "constant") and view_of(node) is None
+
+
+def lower_node(node: Node, place: Placement) -> list[AnyThunk]:
+    """Return the thunks of one node, by its rule or one thunk of the op's name."""
+    rule = lowering.get(node.op)
+    return list(rule(node, place)) if rule else [place.thunk(node)]
+
+
+def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:
+    """Build one kernel per distinct thunk, named after what it does; order of first use."""
+    users: dict[tuple[Any, ...], list[Thunk]] = {}
+    for thunk in all_thunks(schedule.thunks):
+        users.setdefault(thunk.kernel_key, []).append(thunk)
+    taken: dict[str, int] = {}
+    kernels = {}
+    for key, thunks in users.items():
+        name = _unique(kernel_name(thunks[0]), taken)
+        kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks))
+    return kernels
+
+
+def all_thunks(thunks: tuple[AnyThunk, ...]) -> Iterator[Thunk]:
+    """Yield every plain thunk, those inside loops and branches too."""
+    for thunk in thunks:
+        match thunk:
+            case Thunk():
+                yield thunk
+            case LoopThunk():
+                yield from all_thunks(thunk.condition)
+                yield from all_thunks(thunk.body)
+            case BranchThunk():
+                for branch in thunk.branches:
+                    yield from all_thunks(branch)
+
+
+def kernel_doc(thunks: list[Thunk]) -> tuple[str, ...]:
+    """Return the comment above a kernel: what it computes, for whom, and from which line."""
+    node = thunks[0].node
+    values = ", ".join(thunk.node.results[0].label for thunk in thunks[:8])
+    more = f" and {len(thunks) - 8} more" if len(thunks) > 8 else ""
+    lines = [f"{_describe(node)} -> {values}{more}"]
+    places = dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in _sources(node))
+    return (*lines, *([f"at {', '.join(list(places)[:4])}"] if places else []))
+
+
+def _describe(node: Node) -> str:
+    if not node.op.has(Trait.FUSED):
+        return node.op.name
+    body: Graph = node.attribute("body")
+    return ", ".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
+
+
+def _sources(node: Node) -> Iterator[Source]:
+    if node.op.has(Trait.FUSED):
+        body: Graph = node.attribute("body")
+        yield from (n.source for n in body.nodes if n.source and not n.op.has(Trait.LEAF))
+    elif node.source:
+        yield node.source
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    count = taken.get(name, 0) + 1
+    taken[name] = count
+    return name if count == 1 else _unique(f"{name}_{count}", taken)
