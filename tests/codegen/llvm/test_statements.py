@@ -282,9 +282,11 @@ def test_accumulators_of_a_scalar_loop_may_be_reassociated_and_others_not() -> N
     k = KernelBuilder("strided_sum")
     x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
     total = k.mutable("total", k.load(x, 0))
-    with k.loop("i", 64, kind=LoopKind.SIMD, accumulators=[(total, BinaryOp.ADD)]) as i:
-        with k.if_(k.load(x, i) > 2.0):
-            total.set(total + k.load(x, i))
+    folded = [(total, BinaryOp.ADD)]
+    with k.loop("i", 64, kind=LoopKind.SIMD, accumulators=folded) as i:
+        value = k.let("value", k.load(x, i))
+        with k.if_(value > 2.0):
+            total.set(total + value)
     k.store(y, 0, total + k.load(x, 1))
     native = load(k.build())
     assert native.text.count("reassoc") == 1
