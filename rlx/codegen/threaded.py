@@ -21,14 +21,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rlx.codegen.entries import Kernels, ThunkCalls, declare_arena, entry_name
-from rlx.codegen.entry import can_fail, full_range
+from rlx.codegen.entry import (
+    Kernels,
+    ThunkCalls,
+    can_fail,
+    declare_arena,
+    entry_name,
+    full_range,
+)
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum
-from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Prim, ValueType
+from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Module, Prim, ValueType
 from rlx.codegen.schedule import (
     AnyThunk,
     BranchThunk,
@@ -39,6 +45,7 @@ from rlx.codegen.schedule import (
     Thunk,
 )
 from rlx.errors import InternalError
+from rlx.ir.graph import Graph
 
 LINE = 8
 """i64 words in a cache line."""
@@ -57,18 +64,9 @@ def sync_words(threads: int) -> int:
     return WORKERS + LINE * threads
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadedEntries:
-    """The kernels that the entries call, and the entries."""
-
-    kernels: tuple[Kernel, ...]
-    entries: tuple[Kernel, ...]
-
-
-def build_threaded_entries(
-    schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
-) -> ThreadedEntries:
-    """Return what running `schedule` on several threads needs beside `setup` and `run`."""
+def with_threads(module: Module, schedule: Schedule, kernels: Kernels, graph: Graph) -> Module:
+    """Return `module` with the entries for running `schedule` on several threads."""
+    symbols = [symbol.name for symbol in graph.symbols]
     if len(symbols) > MAX_EXTENTS:
         raise InternalError(f"{len(symbols)} symbolic extents; a job carries {MAX_EXTENTS}")
     barrier = _barrier(schedule)
@@ -79,7 +77,11 @@ def build_threaded_entries(
         _worker(schedule, share, symbols),
         _drain(schedule, wait),
     )
-    return ThreadedEntries((barrier, share, wait), entries)
+    return replace(
+        module,
+        kernels=(*module.kernels, barrier, share, wait),
+        entries=(*module.entries, *entries),
+    )
 
 
 # Waiting

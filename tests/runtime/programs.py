@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.codegen.entries import build_entries
+from rlx.codegen.entry import build_entries
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import BinaryOp, Kernel, LoopKind, Module, Prim, Status
 from rlx.codegen.schedule import BufferRef, Phase, Schedule, Thunk
-from rlx.codegen.threaded import build_threaded_entries
+from rlx.codegen.threaded import with_threads
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.memory.plan import MemoryPlan, Slot
 
@@ -97,13 +97,10 @@ def hand_built(graph: Graph, kernels: dict[Node, Kernel], *, threads: bool = Fal
     thunks = tuple(_thunk(node, plan) for node in kernels)
     by_key = {thunk.kernel_key: kernels[thunk.node] for thunk in thunks}
     schedule = Schedule(graph.name, thunks, plan.arena_bytes)
-    symbols = [symbol.name for symbol in graph.symbols]
-    entries: tuple[Kernel, ...] = build_entries(schedule, by_key, symbols)
-    helpers: tuple[Kernel, ...] = ()
+    entries = build_entries(schedule, by_key, graph)
+    module = Module(graph.name, (), tuple(by_key.values()), entries)
     if threads:
-        threaded = build_threaded_entries(schedule, by_key, symbols)
-        entries, helpers = (*entries, *threaded.entries), threaded.kernels
-    module = Module(graph.name, (), (*by_key.values(), *helpers), entries)
+        module = with_threads(module, schedule, by_key, graph)
     return HandBuilt(graph, schedule, plan, module)
 
 
