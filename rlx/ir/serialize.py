@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 from pathlib import Path
 
 from rlx.errors import FormatError
@@ -33,9 +34,12 @@ _LONGEST_FIRST_LINE = 128
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write `graph` with its constants to `path`; a reader never sees half a file."""
     target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    partial.write_bytes(dumps(graph))
-    partial.replace(target)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.partial")
+    try:
+        partial.write_bytes(dumps(graph))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str]) -> Graph:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from rlx.ir.builders import Builders
+from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,3 +28,7 @@ def test_every_op_but_the_leaves_has_a_builder_with_its_operands_and_attributes(
         parameters = [p.rstrip("_") for p in signature.parameters][1:]
         attributes = list(definition.attrs.__dataclass_fields__)
         assert parameters == [*definition.operands, *attributes], definition.name
+
+
+def test_no_builder_is_hidden_by_a_method_of_the_graph() -> None:
+    assert set(OPS) & set(vars(Graph)) == {"input", "param", "constant"}

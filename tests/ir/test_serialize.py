@@ -43,6 +43,13 @@ def test_a_file_survives(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["graph.rlx"]
 
 
+def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "graph.rlx").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        save(everything(), tmp_path / "graph.rlx")
+    assert [path.name for path in tmp_path.iterdir()] == ["graph.rlx"]
+
+
 def test_long_constants_are_stored_raw_aligned_and_once() -> None:
     graph = Graph()
     weights = np.arange(100, dtype=np.float32)
