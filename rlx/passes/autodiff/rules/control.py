@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.passes.autodiff.derived import place, present
+from rlx.passes.autodiff.derived import graft, place, present
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.sweep import vjp_in_graph
 
 
 @vjp(ops.checkpoint)
 def checkpoint_vjp(at: Pullback, *operands: Value, body: Graph) -> Derivatives:
-    """Recompute the body from its operands, held back until the cotangent is there.
+    """Run the body again, and its pullback, on operands that wait for the cotangents.
 
-    The barriers make the second run differ from the first, so that no pass merges the two,
-    and depend on the cotangent, so that no schedule runs it early: what the body computes
-    lives only around its own backward pass.
+    What the body computes then lives only around its own backward pass.
     """
-    fresh = [ops.barrier(operand, *present(at.cotangents)) for operand in operands]
-    results = at.graph.inline(body, fresh)
-    wanted = [value for value, wants in zip(fresh, at.wanted, strict=True) if wants]
-    return place(vjp_in_graph(at.graph, results, wanted, at.cotangents), at.wanted)
+    again = Graph("checkpoint_vjp")
+    inputs = _declare(again, "x", operands)
+    cotangents = iter(_declare(again, "d", present(at.cotangents)))
+    seeds = [None if given is None else next(cotangents) for given in at.cotangents]
+    wanted = [value for value, wants in zip(inputs, at.wanted, strict=True) if wants]
+    pulled = vjp_in_graph(again, again.inline(body, inputs), wanted, seeds)
+    again.set_outputs(present(pulled))
+    waiting = [_held_back(operand, at) for operand in operands]
+    moved = iter(graft(at.graph, again, (*waiting, *present(at.cotangents))))
+    return place((None if p is None else next(moved) for p in pulled), at.wanted)
+
+
+def _held_back(operand: Value, at: Pullback) -> Value:
+    """Make the second run differ from the first, so that no pass merges them, and run late.
+
+    Params may be merged and hoisted: what depends on them alone is computed in `setup`.
+    """
+    if operand.op in (ops.param, ops.constant):
+        return operand
+    waiting: Value = ops.barrier(operand, *present(at.cotangents))
+    return waiting
+
+
+def _declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:
+    return [graph.input(f"{prefix}{i}", v.shape, v.dtype) for i, v in enumerate(like)]
 
 
 @vjp(ops.barrier)
