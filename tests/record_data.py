@@ -23,8 +23,11 @@ def normal(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
         low = -9 if dtype.is_signed_int else 0
         return rng.integers(low, 10, shape).astype(dtype.numpy)
     if dtype.is_complex:
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(np.complex64)
-    return rng.standard_normal(shape).astype(dtype.numpy)
+        parts = rng.standard_normal((*shape, 2)).astype(np.float32)
+        numbers: Array = parts.view(np.complex64)[..., 0]
+        return numbers
+    drawn: Array = rng.standard_normal(shape)
+    return drawn.astype(dtype.numpy)
 
 
 def uniform(low: float, high: float) -> Maker:

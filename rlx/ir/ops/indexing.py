@@ -2,7 +2,7 @@
 
 Indices are i32 or i64, or f32 holding integers, decoded by truncation. `gather` and its
 relatives refuse an index outside its range (NaN included) with `IndexOutOfRangeError`; the
-`dynamic_` ops clamp their start instead, as JAX does.
+`dynamic_` ops clamp their start instead, as XLA does (no start counts from the end).
 """
 
 from __future__ import annotations

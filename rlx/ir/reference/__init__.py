@@ -2,7 +2,9 @@
 
 from rlx.ir.reference import (
     attention,
+    control,
     elementwise,
+    fused,
     indexing,
     linalg,
     linalg_packed,
@@ -16,10 +18,12 @@ from rlx.ir.reference.registry import reference
 
 __all__ = [
     "attention",
+    "control",
     "elementwise",
     "evaluate",
     "evaluate_body",
     "fold",
+    "fused",
     "indexing",
     "linalg",
     "linalg_packed",

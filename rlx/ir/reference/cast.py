@@ -40,25 +40,24 @@ def _saturated(x: Array, to: DType, rounding: str) -> Array:
 
 
 def _to_bf16(x: Array) -> Array:
-    """Round through f32 with the last bit sticky, so that only the step to bf16 rounds."""
-    if x.dtype in (np.float64, np.int64, np.int32, np.uint32):
-        x = _to_odd_f32(x)
-    return x.astype(np.float32).astype(ml_dtypes.bfloat16)
+    """Round through f64 and f32 with a sticky last bit, so that only the step to bf16 rounds."""
+    wide = _sticky_integer(x) if x.dtype == np.int64 else x
+    return _sticky_f32(wide.astype(np.float64)).astype(ml_dtypes.bfloat16)
 
 
-def _to_odd_f32(x: Array) -> Array:
-    """Return f32 truncated towards zero, with an odd significand where that was inexact."""
+def _sticky_integer(x: Array) -> Array:
+    """Return 52 significant bits of a large integer, the last one set if any bit was lost."""
+    lost = (x & 2047) != 0
+    return np.where((x >= 2**53) | (x <= -(2**53)), ((x >> 11) | lost) << 11, x)
+
+
+def _sticky_f32(x: Array) -> Array:
+    """Truncate towards zero and make the significand odd where that lost anything."""
     nearest = x.astype(np.float32)
-    exact, back = _comparable(x, nearest)
-    beyond = np.isfinite(nearest) & (np.abs(back) > np.abs(exact))
-    truncated = np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
-    inexact = np.isfinite(nearest) & (back != exact)
-    bits = truncated.astype(np.float32).view(np.uint32) | inexact.astype(np.uint32)
+    back = nearest.astype(np.float64)
+    finite = np.isfinite(nearest)
+    truncated = np.where(
+        finite & (np.abs(back) > np.abs(x)), np.nextafter(nearest, np.float32(0)), nearest
+    )
+    bits = truncated.view(np.uint32) | (finite & (back != x)).astype(np.uint32)
     return bits.view(np.float32)
-
-
-def _comparable(x: Array, nearest: Array) -> tuple[Array, Array]:
-    """Return `x` and its f32 neighbor in a type that holds both exactly."""
-    if x.dtype == np.int64:
-        return x.astype(np.longdouble), nearest.astype(np.longdouble)
-    return x.astype(np.float64), nearest.astype(np.float64)

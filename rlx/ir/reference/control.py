@@ -1,0 +1,8 @@
+"""Control ops: what they leave to the interpreter."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.reference.registry import reference
+
+reference.absent(ops.barrier, because="a view: the interpreter returns the operand")
