@@ -67,7 +67,7 @@ from rlx.codegen.schedule import (
     Thunk,
 )
 from rlx.errors import InternalError
-from rlx.ir.graph import Graph, Node
+from rlx.ir.graph import Node
 
 Kernels: TypeAlias = Mapping[tuple[Any, ...], Kernel]
 """The kernel of each `Thunk.kernel_key`."""
@@ -148,9 +148,10 @@ def entry_name(schedule: Schedule, kind: str) -> str:
     return f"{schedule.name}_{kind}"
 
 
-def build_entries(schedule: Schedule, kernels: Kernels, graph: Graph) -> tuple[Kernel, Kernel]:
-    """Return the `setup` and `run` entries of `schedule`; `graph` tells the extents."""
-    symbols = [symbol.name for symbol in graph.symbols]
+def build_entries(
+    schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
+) -> tuple[Kernel, Kernel]:
+    """Return the `setup` and `run` entries; `symbols` are the graph's, sorted."""
     return (
         _phase_entry(schedule, kernels, Phase.SETUP, ()),
         _phase_entry(schedule, kernels, Phase.RUN, symbols),

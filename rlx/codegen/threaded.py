@@ -45,7 +45,6 @@ from rlx.codegen.schedule import (
     Thunk,
 )
 from rlx.errors import InternalError
-from rlx.ir.graph import Graph
 
 LINE = 8
 """i64 words in a cache line."""
@@ -64,9 +63,10 @@ def sync_words(threads: int) -> int:
     return WORKERS + LINE * threads
 
 
-def with_threads(module: Module, schedule: Schedule, kernels: Kernels, graph: Graph) -> Module:
+def with_threads(
+    module: Module, schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
+) -> Module:
     """Return `module` with the entries for running `schedule` on several threads."""
-    symbols = [symbol.name for symbol in graph.symbols]
     if len(symbols) > MAX_EXTENTS:
         raise InternalError(f"{len(symbols)} symbolic extents; a job carries {MAX_EXTENTS}")
     barrier = _barrier(schedule)

@@ -97,10 +97,11 @@ def hand_built(graph: Graph, kernels: dict[Node, Kernel], *, threads: bool = Fal
     thunks = tuple(_thunk(node, plan) for node in kernels)
     by_key = {thunk.kernel_key: kernels[thunk.node] for thunk in thunks}
     schedule = Schedule(graph.name, thunks, plan.arena_bytes)
-    entries = build_entries(schedule, by_key, graph)
+    symbols = [symbol.name for symbol in graph.symbols]
+    entries = build_entries(schedule, by_key, symbols)
     module = Module(graph.name, (), tuple(by_key.values()), entries)
     if threads:
-        module = with_threads(module, schedule, by_key, graph)
+        module = with_threads(module, schedule, by_key, symbols)
     return HandBuilt(graph, schedule, plan, module)
 
 

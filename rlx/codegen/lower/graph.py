@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from rlx.codegen.entries import build_entries
+from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.visit import functions_of
