@@ -63,6 +63,11 @@ def find_blas(target: Target) -> Blas:
     return _load(_library_path(os.environ.get("RLX_BLAS")), target)
 
 
+def is_blas(symbol: str) -> bool:
+    """True for CBLAS names and for LAPACK's, which end in an underscore."""
+    return symbol.startswith("cblas_") or symbol.endswith("_")
+
+
 def core_type_override(target: Target) -> str | None:
     """Return the core type that OpenBLAS must be told on `target`, or None to let it detect."""
     if target.vendor != "AuthenticAMD" or not all(map(target.has, _AVX512)):
@@ -119,6 +124,10 @@ def _system_library() -> Path | None:
         if found is not None:
             return found
     return None
+
+
+def _options(words: list[str], prefix: str) -> list[str]:
+    return [word[2:] for word in words if word.startswith(prefix)]
 
 
 def _file_of(directories: list[str], names: list[str]) -> Path | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.prototypes import external_symbols
 from rlx.codegen.loops.nodes import Module
-from rlx.runtime.blas import find_blas
+from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.native import SharedLibrary
 from rlx.runtime.toolchain import Toolchain, find_toolchain
@@ -59,16 +59,11 @@ class CBackend:
 
 def _external_names(module: Module, target: Target) -> dict[str, str]:
     """Return what the linker calls the BLAS functions of `module`; loads BLAS if it has any."""
-    names = external_symbols((*module.kernels, *module.entries))
-    if not any(_is_blas(name) for name in names):
+    names = [n for n in external_symbols((*module.kernels, *module.entries)) if is_blas(n)]
+    if not names:
         return {}
     blas = find_blas(target)
-    return {name: blas.symbol(name) for name in names if _is_blas(name)}
-
-
-def _is_blas(name: str) -> bool:
-    """True for CBLAS names and for LAPACK's, which end in an underscore."""
-    return name.startswith("cblas_") or name.endswith("_")
+    return {name: blas.symbol(name) for name in names}
 
 
 def _write(path: Path, text: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy import ndarray
 
+from rlx.codegen.c.emit import emit_module as c_text
 from rlx.codegen.loops.nodes import Module, Status
 from rlx.codegen.schedule import Schedule
 from rlx.errors import (
@@ -32,6 +33,8 @@ from rlx.ir.graph import Graph, Node
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
+from rlx.runtime.c_backend import CModule
+from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import function_at, pointer_to
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
@@ -157,8 +160,20 @@ class Executable:
         return self._native.address(self._entry("run"))
 
     @property
-    def native_text(self) -> str:
-        """The text that the machine code was made from: C source or LLVM IR."""
+    def native(self) -> NativeModule:
+        """The loaded machine code, with the text that it was made from."""
+        return self._native
+
+    @property
+    def c_source(self) -> str:
+        """The C translation unit, whichever backend runs."""
+        return self._native.text if isinstance(self._native, CModule) else c_text(self.module)
+
+    @property
+    def llvm_ir(self) -> str:
+        """The LLVM IR, whichever backend runs."""
+        if isinstance(self._native, CModule):
+            return llvm_text(self.module)
         return self._native.text
 
     # Execution

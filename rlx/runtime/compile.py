@@ -1,0 +1,79 @@
+"""From a graph to something that runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlx.codegen.kernels.build import has_kernel
+from rlx.codegen.lower import Program, lower_graph
+from rlx.codegen.threaded import with_threads
+from rlx.errors import UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.ir.op import OPS
+from rlx.passes.pipeline import pipeline
+from rlx.runtime.backend import Backend
+from rlx.runtime.c_backend import CBackend
+from rlx.runtime.executable import Executable
+from rlx.runtime.llvm_backend import CachedLlvmBackend
+from rlx.runtime.reference import ReferenceExecutable
+from rlx.runtime.toolchain import has_toolchain
+from rlx.target import Target, detect_target
+
+
+def compile(
+    graph: Graph,
+    *,
+    backend: str = "auto",
+    params: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> Executable | ReferenceExecutable:
+    """Compile `graph` for this machine.
+
+    `backend` is "c", "llvm", "reference", or "auto": C where there is a compiler, else LLVM.
+    `threads` defaults to `RLX_NUM_THREADS`, else the cores of this process; results have the
+    same bits for any number. Params may be set later, by `set_param`.
+    """
+    if backend == "reference":
+        return ReferenceExecutable(graph, params)
+    target = detect_target()
+    chosen = choose_backend(backend)
+    count = thread_count(threads, target)
+    program = lower_for(graph, target, threads=count)
+    native = chosen.load(program.module, target)
+    return Executable(graph, program, native, threads=count, params=params)
+
+
+def lower_for(graph: Graph, target: Target, *, threads: int = 1) -> Program:
+    """Run the passes and lower; with several threads the module gets the entries for them."""
+    claimed = {name for name, definition in OPS.items() if has_kernel(definition)}
+    program = lower_graph(pipeline(claimed, target).run(graph))
+    if threads == 1:
+        return program
+    symbols = [symbol.name for symbol in program.graph.symbols]
+    module = with_threads(program.module, program.schedule, program.kernels, symbols)
+    return replace(program, module=module)
+
+
+def choose_backend(name: str) -> Backend:
+    """Return the backend called `name`; "auto" needs no C compiler."""
+    if name == "auto":
+        return CBackend() if has_toolchain() else CachedLlvmBackend()
+    backends: dict[str, Backend] = {"c": CBackend(), "llvm": CachedLlvmBackend()}
+    if name not in backends:
+        raise UnsupportedError(
+            f"unknown backend {name!r}", remedy="use 'auto', 'c', 'llvm' or 'reference'"
+        )
+    return backends[name]
+
+
+def thread_count(threads: int | None, target: Target) -> int:
+    """Return how many threads to run on: as asked, else RLX_NUM_THREADS, else all cores."""
+    if threads is None:
+        named = os.environ.get("RLX_NUM_THREADS")
+        threads = int(named) if named and named.isdigit() else target.cores
+    if threads < 1:
+        raise UnsupportedError(f"cannot run on {threads} threads", remedy="use 1 or more")
+    return threads

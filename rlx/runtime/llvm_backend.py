@@ -1,0 +1,49 @@
+"""The LLVM backend as the runtime uses it: with our cache and BLAS.
+
+LLVM is a large library; it is loaded by the first graph that asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlx.codegen.loops.nodes import Module
+from rlx.runtime.backend import NativeModule
+from rlx.runtime.blas import find_blas, is_blas
+from rlx.runtime.cache import Cache, cache_directory
+from rlx.target import Target, detect_target
+
+
+@dataclass(frozen=True, slots=True)
+class CachedLlvmBackend:
+    """Compiles with LLVM, keeping object code in `cache` (default: this environment's)."""
+
+    cache: Cache | None = None
+
+    @property
+    def name(self) -> str:
+        return "llvm"
+
+    def load(self, module: Module, target: Target) -> NativeModule:
+        from rlx.codegen.llvm.jit import LlvmBackend
+
+        cache = self.cache or Cache(cache_directory())
+        return LlvmBackend(resolve=_blas_resolver(target), cache=cache).load(module, target)
+
+
+def llvm_text(module: Module) -> str:
+    """Return the LLVM IR of `module` for this machine."""
+    from rlx.codegen.llvm.binding import host_machine
+    from rlx.codegen.llvm.emit import emit_module
+
+    return emit_module(module, host_machine(detect_target().vector_bytes)).text
+
+
+def _blas_resolver(target: Target) -> Callable[[str], int | None]:
+    """Return what finds BLAS functions; BLAS is loaded when the first is asked for."""
+
+    def resolve(symbol: str) -> int | None:
+        return find_blas(target).address(symbol) if is_blas(symbol) else None
+
+    return resolve
