@@ -15,10 +15,12 @@ graph acyclic in `fusion_groups`; bodies are built in `fusion_bodies`.
 from __future__ import annotations
 
 import heapq
+import inspect
 from collections.abc import Callable
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Shape
+from rlx.passes.dead_code import dead_code
 from rlx.passes.fusion_bodies import contract
 from rlx.passes.fusion_groups import Group, Groups
 from rlx.passes.fusion_policy import FusionPolicy, free_source, is_fusable
@@ -37,12 +39,15 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
     """
     chosen = policy or FusionPolicy()
 
-    def run(graph: Graph) -> Rewritten:
+    def fuse_live(graph: Graph) -> Rewritten:
         groups = Groups(graph)
         _Claims(groups, chosen).run()
         return contract(groups, chosen)
 
-    return GraphPass("fuse", run, fuse.__doc__ or "")
+    live = GraphPass("fuse", fuse_live)
+    return GraphPass(
+        "fuse", lambda graph: dead_code.rewrite(graph).then(live), inspect.getdoc(fuse) or ""
+    )
 
 
 class _Claims:

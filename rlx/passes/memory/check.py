@@ -1,0 +1,195 @@
+"""An independent proof that a memory plan is sound.
+
+Nothing here is shared with the planner. The check runs the graph in the abstract, in plan order,
+twice in a row without feeding inputs again: writing a value marks its bytes, whatever else held
+any of them is lost, and a value that is read, or is there for the caller at the end, must
+still have all of its bytes. So no two live values overlap unless one is a view of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.errors import InternalError
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import row_major_strides
+from rlx.passes.memory.plan import MemoryPlan, Slot
+from rlx.passes.phases import setup_nodes
+
+
+def check_plan(plan: MemoryPlan, *, alignment: int = 64) -> None:
+    """Raise InternalError that lists every way in which `plan` is unsound."""
+    faults = plan_faults(plan, alignment=alignment)
+    if faults:
+        raise InternalError(f"memory plan of {plan.graph.name!r}: " + "; ".join(faults))
+
+
+def plan_faults(plan: MemoryPlan, *, alignment: int = 64) -> list[str]:
+    """Return every way in which `plan` is unsound, each with the values and steps involved."""
+    faults = _Simulation(plan, alignment).run()
+    for inner in plan.bodies.values():
+        for body in inner:
+            faults += plan_faults(body, alignment=alignment)
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Bytes [begin, end)."""
+
+    begin: int
+    end: int
+
+    def meets(self, other: _Span) -> bool:
+        return max(self.begin, other.begin) < min(self.end, other.end)
+
+
+class _Simulation:
+    def __init__(self, plan: MemoryPlan, alignment: int) -> None:
+        self.plan = plan
+        self.alignment = alignment
+        self.faults: list[str] = []
+        self.held: dict[Value, _Span] = {}
+        """What the arena holds: values that were written and not overwritten since."""
+        self.setup = setup_nodes(plan.graph)
+
+    def run(self) -> list[str]:
+        graph = self.plan.graph
+        self._check_slots()
+        for leaf in (*graph.inputs, *graph.params):
+            self._write(leaf)
+        for node in self.plan.order:
+            if node in self.setup:
+                self._execute(node)
+        for _ in range(2):
+            for node in self.plan.order:
+                if node not in self.setup:
+                    self._execute(node)
+            self._finish_run(graph)
+        return self.faults
+
+    def _check_slots(self) -> None:
+        for node in self.plan.graph.nodes:
+            for value in node.results:
+                slot = self.plan.slots[value]
+                outside = slot.offset + slot.size > self.plan.arena_bytes
+                if outside or slot.offset < self.plan.header_bytes:
+                    self._fault(f"{value.label} lies outside the arena")
+                if slot.size != value.type.bytes:
+                    self._fault(f"{value.label} has {slot.size} bytes, not {value.type.bytes}")
+                if slot.root is None and slot.offset % self.alignment:
+                    self._fault(f"{value.label} at {slot.offset} is not aligned")
+
+    def _execute(self, node: Node) -> None:
+        if node.op.name in ("input", "param"):
+            return
+        if self._is_view(node):
+            self._check_view(node)
+            return
+        for operand in node.operands:
+            self._require(operand, f"read by {node.results[0].label}")
+        self._use_scratch(node)
+        written = [self._span(self.plan.slots[result]) for result in node.results]
+        for position, operand in enumerate(node.operands):
+            for index, span in enumerate(written):
+                if span.meets(self._span(self.plan.slots[operand])):
+                    self._check_in_place(node, position, index)
+        for index, span in enumerate(written):
+            if any(span.meets(other) for other in written[:index]):
+                self._fault(f"results of {node.results[0].label} overlap")
+        for result in node.results:
+            self._write(result)
+
+    def _is_view(self, node: Node) -> bool:
+        return self.plan.slots[node.results[0]].root is not None and node not in self.plan.in_place
+
+    def _check_view(self, node: Node) -> None:
+        (result,) = node.results
+        operand = node.operands[0]
+        expected = self.plan.slots[operand].offset + _view_offset(node)
+        if self.plan.slots[result].offset != expected:
+            self._fault(f"view {result.label} is not at byte {expected}")
+
+    def _check_in_place(self, node: Node, position: int, index: int) -> None:
+        operand, result = node.operands[position], node.results[index]
+        listed = (position, index) in self.plan.in_place.get(node, ())
+        same = self.plan.slots[operand].offset == self.plan.slots[result].offset
+        if not (listed and same and operand.type == result.type and _works_in_place(node)):
+            self._fault(f"{result.label} overwrites its operand {operand.label}")
+
+    def _use_scratch(self, node: Node) -> None:
+        spans = [self._span(self.plan.scratch[node])] if node in self.plan.scratch else []
+        for body in self.plan.bodies.get(node, ()):
+            spans += [self._span(s) for s in body.slots.values() if not s.resident and s.size]
+        touched = [self._span(self.plan.slots[v]) for v in (*node.operands, *node.results)]
+        for span in spans:
+            if any(span.meets(other) for other in touched):
+                self._fault(f"scratch of {node.results[0].label} meets what it works on")
+            self._clobber(span)
+
+    def _finish_run(self, graph: Graph) -> None:
+        for output in graph.outputs:
+            self._require(output, "an output")
+        for name, position in graph.donations.items():
+            leaf, output = graph.leaf(name), graph.outputs[position]
+            if self.plan.slots[leaf].offset != self.plan.slots[output].offset:
+                self._fault(f"output {output.label} does not replace {name!r}")
+            self.held[leaf] = self._span(self.plan.slots[leaf])
+        for leaf in (*graph.inputs, *graph.params):
+            self._require(leaf, "kept for the next run")
+
+    def _write(self, value: Value) -> None:
+        span = self._span(self.plan.slots[value])
+        self._clobber(span)
+        self.held[value] = span
+
+    def _clobber(self, span: _Span) -> None:
+        for value in [value for value, held in self.held.items() if held.meets(span)]:
+            del self.held[value]
+
+    def _require(self, value: Value, why: str) -> None:
+        """Check that the bytes of `value`, or of what it is a view of, are still there."""
+        while self._is_view(value.node):
+            value = value.node.operands[0]
+        if value not in self.held:
+            self._fault(f"{value.label} is lost ({why})")
+
+    def _span(self, slot: Slot) -> _Span:
+        return _Span(slot.offset, slot.offset + slot.size)
+
+    def _fault(self, text: str) -> None:
+        if text not in self.faults:
+            self.faults.append(text)
+
+
+def _view_offset(node: Node) -> int:
+    """Return the byte at which a view starts, from strides; InternalError if it is no view."""
+    operand, attrs = node.operands[0], node.attrs.as_dict()
+    same_bytes = node.op.has(Trait.VIEW) or node.op.name == "cast"
+    if same_bytes and operand.dtype is node.results[0].dtype:
+        return 0
+    starts = attrs.get("start", 0)
+    if node.op.name == "narrow":
+        axis = attrs["axis"] % operand.rank
+        starts = tuple(attrs["start"] if i == axis else 0 for i in range(operand.rank))
+    if node.op.name not in ("narrow", "slice"):
+        raise InternalError(f"{node.op.name} is planned as a view")
+    strides = row_major_strides(operand.shape)
+    kept = row_major_strides(node.results[0].shape)
+    for extent, stride, own in zip(node.results[0].shape, strides, kept, strict=True):
+        if extent != 1 and stride != own:
+            raise InternalError(f"{node.op.name} of scattered elements is planned as a view")
+    steps = (start * stride for start, stride in zip(starts, strides, strict=True))
+    return int(sum(steps)) * operand.dtype.size
+
+
+def _works_in_place(node: Node) -> bool:
+    if node.op.name != "fused":
+        return node.op.has(Trait.IN_PLACE)
+    body: Graph = node.attribute("body")
+    pointwise = ("expand", "reshape")
+    return all(
+        n.op.has(Trait.LEAF) or n.op.has(Trait.ELEMENTWISE) or n.op.name in pointwise
+        for n in body.nodes
+    )
