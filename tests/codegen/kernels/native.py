@@ -17,10 +17,11 @@ from rlx.codegen.kernels import build_kernel, scratch_bytes
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Address, Kernel, Module, Prim
 from rlx.codegen.loops.visit import functions_of
-from rlx.codegen.lower.registry import scratch_ref
 from rlx.codegen.schedule import BufferRef, Phase, Thunk
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import evaluate
+from rlx.ir.types import TensorType
 
 Array = NDArray[Any]
 
@@ -56,7 +57,7 @@ def thunk_of(node: Node, in_place: bool = False) -> tuple[Thunk, int]:
     operands = tuple(map(ref, node.operands))
     results = operands[:1] if in_place else tuple(map(ref, node.results))
     size = scratch_bytes(node)
-    scratch = scratch_ref(reserve(size), size) if size else None
+    scratch = BufferRef(reserve(size), TensorType(DType.U8, (size,))) if size else None
     aliased = ((0, 0),) if in_place else ()
     attrs = node.attrs
     thunk = Thunk(node.op.name, attrs, operands, results, Phase.RUN, node, scratch, aliased)
