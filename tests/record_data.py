@@ -36,7 +36,8 @@ def uniform(low: float, high: float) -> Maker:
     def make(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
         drawn = rng.uniform(low, high, shape)
         if dtype.is_complex:
-            return (drawn * np.exp(1j * rng.uniform(-3, 3, shape))).astype(np.complex64)
+            turned: Array = drawn * np.exp(1j * rng.uniform(-3, 3, shape))
+            return turned.astype(np.complex64)
         rounded: Array = np.rint(drawn) if dtype.is_int else drawn
         return rounded.astype(dtype.numpy)
 

@@ -15,9 +15,9 @@ def untiled_formula(
     v: Value,
     mask: Value | None = None,
     *,
-    rows: int,  # noqa: ARG001 (a tile shape does not change the meaning)
-    panel: int,  # noqa: ARG001
-    lanes: int,  # noqa: ARG001
+    rows: int,
+    panel: int,
+    lanes: int,
     num_heads: int,
     head_dim: int,
     mask_kind: str,
