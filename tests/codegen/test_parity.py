@@ -12,7 +12,7 @@ import pytest
 from rlx.codegen.kernels import has_kernel
 from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.errors import ToolchainError
-from rlx.ir.dtype import DType
+from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.reference import evaluate
 from rlx.runtime.backend import Backend
 from rlx.runtime.c_backend import CBackend
@@ -56,13 +56,13 @@ def check(backend: Backend, listed: list[Use]) -> None:
         status, found = run_case(case, native.address(case.entry.name), list(feeds.values()))
         assert status == 0, f"{case.name} returned status {status}"
         for expected, result in zip(evaluate(graph, feeds), found, strict=True):
-            agree(case.name, record, dtype, expected, result)
+            agree(case.name, record, expected, result)
 
 
-def agree(name: str, record: OpRecord, dtype: DType, expected: Array, found: Array) -> None:
+def agree(name: str, record: OpRecord, expected: Array, found: Array) -> None:
     assert found.shape == expected.shape, name
     assert found.dtype == expected.dtype, name
-    bound = record.tolerance(dtype)
+    bound = record.tolerance(as_dtype(expected.dtype))
     np.testing.assert_allclose(
         comparable(found), comparable(expected), rtol=bound.rtol, atol=bound.atol, err_msg=name
     )
