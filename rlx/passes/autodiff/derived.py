@@ -144,6 +144,8 @@ def spread(derivatives: Derivatives, count: int) -> Sparse:
         raise InternalError("autodiff: a rule leaves its case to a formula that the op lacks")
     if derivatives is None or isinstance(derivatives, Value):
         derivatives = (derivatives,)
+    if len(derivatives) > count:
+        raise InternalError(f"autodiff: a rule gave {len(derivatives)} derivatives for {count}")
     return (*derivatives, *(None,) * (count - len(derivatives)))
 
 

@@ -174,17 +174,19 @@ class Bilinear:
         return total
 
 
-def derivative(definition: OpDef, *partials: Callable[..., Value | float] | None) -> None:
+def derivative(definition: OpDef, *partials: Callable[..., Value | float] | None) -> Differential:
     """Register elementwise partials: per operand, a function of result, operands, attributes."""
-    differential(definition, *(None if p is None else _multiplication(p) for p in partials))
+    return differential(definition, *(None if p is None else _multiplication(p) for p in partials))
 
 
-def differential(definition: OpDef, *maps: LinearMap | None) -> None:
+def differential(definition: OpDef, *maps: LinearMap | None) -> Differential:
     """Register, per operand, the linear map `v -> partial * v`.
 
     For an op of one operand the partial may be any symmetric matrix (softmax).
     """
-    facts.register(definition, Differential(maps))
+    fact = Differential(maps)
+    facts.register(definition, fact)
+    return fact
 
 
 def linear(

@@ -1,7 +1,4 @@
-"""The derivative rules of all ops, one file per family; importing this fills the registries.
-
-A family without a file (norm) is differentiated through its ops' formulas.
-"""
+"""The derivative rules of all ops, one file per family; importing this fills the registries."""
 
 from rlx.passes.autodiff.rules import attention as attention
 from rlx.passes.autodiff.rules import control as control
@@ -9,5 +6,6 @@ from rlx.passes.autodiff.rules import elementwise as elementwise
 from rlx.passes.autodiff.rules import indexing as indexing
 from rlx.passes.autodiff.rules import linalg as linalg
 from rlx.passes.autodiff.rules import loss as loss
+from rlx.passes.autodiff.rules import norm as norm
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape

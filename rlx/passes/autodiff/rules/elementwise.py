@@ -11,7 +11,7 @@ import math
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.algebra import expand_to, unbroadcast, zeros
+from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
@@ -127,7 +127,7 @@ def _larger_takes(v: Value, large: Value, small: Value) -> Value:
 
 differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
 differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
-derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
+PRODUCT = derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
 differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v * y) / b)
 differential(ops.pow, _pow_base, _pow_exponent)
 differential(ops.mod, lambda v, y, a, b: v, lambda v, y, a, b: -(v * ops.floor(a / b)))
@@ -146,6 +146,25 @@ differential(
     lambda v, y, a, b: _larger_takes(v, b, a),
     lambda v, y, a, b: _larger_takes(v, a, b),
 )
+
+
+@vjp(ops.mul)
+def mul_vjp(at: Pullback, a: Value, b: Value) -> Derivatives:
+    """A square has one cotangent, not the sum of two equal ones."""
+    if a is not b:
+        return PRODUCT.vjp(at, a, b)
+    return at.cotangent * (2.0 * conjugate(a))
+
+
+@vjp(ops.sub)
+def sub_vjp(at: Pullback, a: Value, b: Value) -> Derivatives:
+    """Negate after the sum over broadcast axes, where there is less to negate."""
+    g = at.cotangent
+    return (
+        unbroadcast(g, a.shape) if at.wanted[0] else None,
+        -unbroadcast(g, b.shape) if at.wanted[1] else None,
+    )
+
 
 # Selection, comparison, conversion
 differential(

@@ -46,7 +46,7 @@ def extremum_jvp(
     count = ops.reduce_sum(ops.cast(ties, to=x.dtype), axes=axes, keepdims=keepdims)
     chosen = ops.where(ties, at.tangent, 0.0)
     total = ops.reduce_sum(chosen, axes=axes, keepdims=keepdims)
-    return total / ops.stop_gradient(ops.maximum(count, 1.0))
+    return total / ops.maximum(count, 1.0)
 
 
 @jvp(ops.reduce_prod)
