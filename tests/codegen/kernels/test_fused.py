@@ -1,0 +1,152 @@
+"""Fused bodies, symbolic extents and in-place results through the kernels of their anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim, Extent
+from rlx.target import detect_target
+from tests.codegen.kernels.native import Array, case_of, module_of, run_case
+
+Shape = tuple[Extent, ...]
+Formula = Callable[..., "Value | tuple[Value, ...]"]
+
+N = Dim("n", max=70)
+
+
+def fused_graph(shapes: Sequence[Shape], formula: Formula, dtype: DType = DType.F32) -> Graph:
+    """Return a graph of one `fused` node whose body is `formula`."""
+    body = Graph("body")
+    inputs = [body.input(f"x{i}", shape, dtype) for i, shape in enumerate(shapes)]
+    result = formula(*inputs)
+    body.set_outputs(result if isinstance(result, tuple) else (result,))
+    graph = Graph("fused")
+    operands = [graph.input(f"x{i}", shape, dtype) for i, shape in enumerate(shapes)]
+    graph.set_outputs(graph.append(ops.fused, operands, ops.fused.attrs(body=body)))
+    return graph
+
+
+def unfused(graph: Graph) -> Graph:
+    """Return the graph with the nodes of the body in place of the `fused` node."""
+    plain = Graph("plain")
+    operands = [plain.input(str(v.node.name), v.shape, v.dtype) for v in graph.inputs]
+    plain.set_outputs(plain.inline(graph.nodes[-1].attribute("body"), operands))
+    return plain
+
+
+def random_feeds(graph: Graph, n: int | None = None) -> dict[str, Array]:
+    rng = np.random.default_rng(7)
+    binding = {} if n is None else {"n": n}
+    shapes = {
+        str(v.node.name): tuple(e if isinstance(e, int) else e.evaluate(binding) for e in v.shape)
+        for v in graph.inputs
+    }
+    return {
+        name: rng.standard_normal(shape).astype(graph.leaf(name).dtype.numpy)
+        for name, shape in shapes.items()
+    }
+
+
+def check(graph: Graph, n: int | None = None, *, in_place: bool = False) -> None:
+    """Run the graph's one kernel through LLVM and compare with the reference."""
+    feeds = random_feeds(graph, n)
+    expected = evaluate(unfused(graph), feeds)
+    case = case_of(graph, "case", in_place=in_place)
+    native = LlvmBackend().load(module_of([case]), detect_target())
+    extents = {} if n is None else {"n": n}
+    status, found = run_case(case, native.address("run_case"), list(feeds.values()), extents)
+    assert status == 0
+    for want, got in zip(expected, found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def softmax_between(x: Value, mask: Value) -> Value:
+    scaled = x * 0.5 + mask
+    return ops.softmax(scaled, axis=-1) * 2.0 - x
+
+
+def residual_layer_norm(x: Value, y: Value, gamma: Value, beta: Value) -> tuple[Value, ...]:
+    total = x + y
+    return total, ops.layer_norm(total, gamma, beta, axis=-1, eps=1e-5)
+
+
+BODIES: dict[str, tuple[list[Shape], Formula]] = {
+    "softmax with a mask that broadcasts over the middle": (
+        [(2, 3, 4, 40), (2, 1, 1, 40)],
+        softmax_between,
+    ),
+    "softmax of columns": ([(5, 7, 70)], lambda x: ops.softmax(ops.tanh(x), axis=1) + 1.0),
+    "log_softmax": ([(5, 33)], lambda x: ops.log_softmax(x * 2.0, axis=-1) * x),
+    "residual and layer_norm": ([(6, 48), (6, 48), (48,), (48,)], residual_layer_norm),
+    "layer_norm of columns": (
+        [(3, 48, 5), (48,), (48,)],
+        lambda x, g, b: ops.tanh(ops.layer_norm(x * x, g, b, axis=1, eps=1e-5)),
+    ),
+    "rms_norm": ([(6, 48), (48,)], lambda x, g: ops.rms_norm(x + 1.0, g, axis=-1, eps=1e-5) * x),
+    "mean of squares": (
+        [(6, 300)],
+        lambda x: ops.sqrt(ops.reduce_mean(x * x, axes=(1,)) + 1e-5),
+    ),
+    "sum of outer axes": (
+        [(6, 7, 90), (90,)],
+        lambda x, y: ops.reduce_sum(ops.exp(x), axes=(0, 1)) * y,
+    ),
+    "maximum with several outputs": (
+        [(6, 30)],
+        lambda x: (m := ops.reduce_max(ops.abs(x), axes=(1,), keepdims=True), m * 2.0),
+    ),
+    "cumsum": ([(4, 30)], lambda x: ops.cumsum(x * x, axis=1) - x),
+    "region with two outputs": (
+        [(4, 5, 6), (5, 1)],
+        lambda x, y: (s := x + y, ops.sigmoid(s) * s),
+    ),
+    "region that moves": (
+        [(4, 5), (5, 4)],
+        lambda x, y: ops.transpose(x, perm=(1, 0)) * ops.reverse(y, axes=(0,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_fused_kernel_computes_what_surrounds_its_anchor(body: str) -> None:
+    shapes, formula = BODIES[body]
+    check(fused_graph(shapes, formula))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 70])
+def test_one_kernel_serves_every_extent_up_to_the_bound(n: int) -> None:
+    if n:
+        check(fused_graph([(3, N, N), (3, 1, N)], softmax_between), n)
+    check(fused_graph([(N, 48), (N, 48), (48,), (48,)], residual_layer_norm), n)
+    check(fused_graph([(N, 3, N)], lambda x: ops.reduce_sum(x, axes=(0, 2)) * 2.0), n)
+    check(fused_graph([(2, N, 3)], lambda x: ops.transpose(x, perm=(0, 2, 1)) + 1.0), n)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda x: ops.softmax(x * 2.0, axis=-1),
+        lambda x: ops.softmax(x * 2.0, axis=0),
+        lambda x: ops.softmax(x, axis=-1) + x,
+        lambda x: ops.log_softmax(x, axis=-1),
+        lambda x: ops.sigmoid(x) * x,
+    ],
+)
+def test_a_result_may_replace_its_operand(formula: Formula) -> None:
+    check(fused_graph([(7, 90)], formula), in_place=True)
+
+
+def test_large_rows_and_many_elements_take_the_parallel_paths() -> None:
+    check(fused_graph([(3, 20_000)], lambda x: ops.softmax(x, axis=-1) * 2.0))
+    check(fused_graph([(3, 20_000)], lambda x: ops.reduce_sum(x * x, axes=(1,))))
+    check(fused_graph([(9_000, 5)], lambda x: ops.reduce_sum(x, axes=(0,)) / 9_000.0))
+    check(fused_graph([(3, 20_000), (3, 1)], lambda x, y: ops.tanh(x) + y))
+    check(fused_graph([(40_000,)], lambda x: x * x + 1.0))
