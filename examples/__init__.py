@@ -1,0 +1,1 @@
+"""Small, complete programs; each is run by the tests."""
