@@ -1,0 +1,109 @@
+"""Traits are promises that default rules rely on; the records put them to the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlx.ir.dtype import DType
+from rlx.ir.op import OPS, Trait
+from rlx.ir.reference import evaluate
+from tests.records import OpRecord, records
+
+Array = NDArray[Any]
+
+
+def _with(trait: Trait, *, dtype: DType) -> list[OpRecord]:
+    return [
+        record
+        for record in records()
+        if record.op.has(trait) and dtype in record.dtypes and "edges" not in record.name
+        and "nan" not in record.name
+    ]  # fmt: skip
+
+
+def _evaluated(record: OpRecord, operands: Sequence[Array], dtype: DType) -> list[Array]:
+    return evaluate(record.graph(dtype), dict(zip(record.operand_names, operands, strict=True)))
+
+
+def _operands(record: OpRecord, dtype: DType, seed: int) -> list[Array]:
+    return list(record.inputs(dtype, seed).values())
+
+
+@pytest.mark.parametrize("record", _with(Trait.LINEAR, dtype=DType.F64), ids=lambda r: r.id)
+def test_linear_ops_are_linear_in_all_operands_jointly(record: OpRecord) -> None:
+    x, y = _operands(record, DType.F64, 1), _operands(record, DType.F64, 2)
+    combined = _evaluated(record, [2 * a - 3 * b for a, b in zip(x, y, strict=True)], DType.F64)
+    for total, of_x, of_y in zip(
+        combined, _evaluated(record, x, DType.F64), _evaluated(record, y, DType.F64), strict=True
+    ):
+        np.testing.assert_allclose(total, 2 * of_x - 3 * of_y, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("record", _with(Trait.BILINEAR, dtype=DType.F64), ids=lambda r: r.id)
+def test_bilinear_ops_are_linear_in_each_operand(record: OpRecord) -> None:
+    a, b = _operands(record, DType.F64, 1)
+    c, d = _operands(record, DType.F64, 2)
+    (whole,) = _evaluated(record, [2 * a + c, b], DType.F64)
+    (first,), (second,) = (_evaluated(record, [left, b], DType.F64) for left in (a, c))
+    np.testing.assert_allclose(whole, 2 * first + second, rtol=1e-11, atol=1e-11)
+    (whole,) = _evaluated(record, [a, 2 * b + d], DType.F64)
+    (second,) = _evaluated(record, [a, d], DType.F64)
+    np.testing.assert_allclose(whole, 2 * first + second, rtol=1e-11, atol=1e-11)
+
+
+def test_commutative_ops_commute_over_every_dtype() -> None:
+    for record in records():
+        if record.op.has(Trait.COMMUTATIVE) and record.name in ("equal", "edges"):
+            swapped = OpRecord(record.op, record.name, record.operands[::-1])
+            for dtype in record.dtypes:
+                a, b = _operands(record, dtype, 1)
+                forth = _evaluated(record, [a, b], dtype)
+                back = _evaluated(swapped, [b, a], dtype)
+                np.testing.assert_array_equal(forth, back, err_msg=f"{record.id} {dtype}")
+
+
+@pytest.mark.parametrize("record", _with(Trait.MOVEMENT, dtype=DType.I64), ids=lambda r: r.id)
+def test_movement_ops_give_only_elements_that_they_were_given(record: OpRecord) -> None:
+    operands = _operands(record, DType.I64, 1)
+    (moved,) = _evaluated(record, operands, DType.I64)
+    given = {int(value) for operand in operands for value in operand.ravel()}
+    given.add(int(record.attributes.get("value", 0)) if record.op.name == "pad" else 0)
+    assert {int(value) for value in moved.ravel()} <= given
+
+
+@pytest.mark.parametrize(
+    "record",
+    [r for r in _with(Trait.ELEMENTWISE, dtype=DType.F32) if r.name == "tail"],
+    ids=lambda r: r.id,
+)
+def test_elementwise_ops_read_no_other_element(record: OpRecord) -> None:
+    operands = _operands(record, DType.F32, 1)
+    (before,) = _evaluated(record, operands, DType.F32)
+    changed = [operand.copy() for operand in operands]
+    for operand in changed:
+        operand[3, 5] = operand[0, 0]
+    (after,) = _evaluated(record, changed, DType.F32)
+    np.testing.assert_array_equal(after[3, 5], before[0, 0])
+    after[3, 5] = before[3, 5]
+    np.testing.assert_array_equal(after, before)
+
+
+def test_views_keep_the_bytes_of_their_operand() -> None:
+    for record in records():
+        if record.op.has(Trait.VIEW):
+            for dtype in record.dtypes:
+                operands = _operands(record, dtype, 1)
+                (viewed,) = _evaluated(record, operands, dtype)
+                assert viewed.tobytes() == operands[0].tobytes(), f"{record.id} {dtype}"
+
+
+def test_ops_that_promote_take_one_dtype_for_every_operand_but_a_condition() -> None:
+    for op in OPS.values():
+        if op.has(Trait.PROMOTES):
+            assert not op.variadic
+            assert set(op.operands) <= {"a", "b", "condition"}, op.name
