@@ -37,7 +37,8 @@ def _is_fixed(graph: Graph, node: Node) -> bool:
 
 def _computes_fixed(node: Node, found: set[Node]) -> bool:
     operands_fixed = all(operand.node in found for operand in node.operands)
-    return operands_fixed and not is_leaf(node) and not is_impure(node)
+    static = all(result.type.is_static for result in node.results)  # extents come with the call
+    return operands_fixed and static and not is_leaf(node) and not is_impure(node)
 
 
 def _replacing(graph: Graph) -> set[Node]:
