@@ -27,7 +27,7 @@ class Fit:
     low: float
     high: float
     terms: dict[str, int]
-    weight: Callable[[Real], Real] = lambda x: mp.mpf(1)
+    weight: Callable[[Real], Real] = lambda _: mp.mpf(1)
 
 
 def remez(
@@ -37,16 +37,16 @@ def remez(
     high: Real,
     weight: Callable[[Real], Real],
 ) -> tuple[list[Real], Real]:
-    """Return the coefficients of `powers` and the leveled weighted error."""
+    """Return the coefficients of `powers` and the largest weighted error."""
     count = len(powers) + 1
     nodes = [
         (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / (count - 1)) for i in range(count)
     ]
-    grid = [low + (high - low) * (1 - mp.cos(mp.pi * i / 400)) / 2 for i in range(401)]
+    grid = [low + (high - low) * (1 - mp.cos(mp.pi * i / 800)) / 2 for i in range(801)]
     values = [(x, function(x), weight(x)) for x in grid]
     coefficients: list[Real] = []
     level = mp.mpf(0)
-    for _ in range(6):
+    for _ in range(12):
         system = mp.matrix(count, count)
         right = mp.matrix(count, 1)
         for row, x in enumerate(nodes):
@@ -55,11 +55,12 @@ def remez(
             system[row, count - 1] = (-1) ** row / weight(x)
             right[row] = function(x)
         solution = mp.lu_solve(system, right)
-        coefficients, level = list(solution[: count - 1]), abs(solution[count - 1])
+        coefficients = list(solution[: count - 1])
         errors = [
-            (x, w * (y - mp.fsum(c * x**p for c, p in zip(coefficients, powers))))
+            (x, w * (y - mp.fsum(c * x**p for c, p in zip(coefficients, powers, strict=True))))
             for x, y, w in values
         ]
+        level = max(abs(error) for _, error in errors)
         extremes = alternating_extremes(errors)
         if len(extremes) < count:
             break
@@ -187,7 +188,7 @@ FITS = [
         log_erfc,
         1 - ERF_CENTER,
         mp.mpf(6) - ERF_CENTER,
-        {"f64": 17},
+        {"f64": 20},
         lambda t: mp.erfc(t + ERF_CENTER),
     ),
     Fit("SIN", odd(mp.sin), 0, PI4**2, {"f32": 3, "f64": 6}),
@@ -226,7 +227,7 @@ FITS = [
     ),
 ]
 
-HEADER = '''"""Coefficients of the math library, lowest power first; made by `tools/fit_polynomial.py`.
+HEADER = '''"""Coefficients of the math library, lowest power first, by `tools/fit_polynomial.py`.
 
 The number above each is its largest weighted error, as a power of two.
 """

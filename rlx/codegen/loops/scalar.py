@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rlx.codegen.loops.expr import E, binary, call, const, maximum, minimum, select
+from rlx.codegen.loops.expr import E, binary, call, compare, const, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.math.arithmetic import (
     divide_integers,
@@ -23,7 +23,7 @@ from rlx.codegen.loops.math.arithmetic import (
     modulo,
 )
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, from_storage, to_storage
-from rlx.codegen.loops.nodes import BinaryOp, Prim, UnaryOp, storage
+from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Prim, UnaryOp, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 
@@ -72,6 +72,17 @@ def _rounding(op: UnaryOp) -> ScalarFunction:
 
 def _logical(op: BinaryOp) -> ScalarFunction:
     return lambda a, b: binary(op, truth(a), truth(b))
+
+
+def _ordered(op: CompareOp) -> ScalarFunction:
+    """Bools compare as 0 and 1."""
+
+    def build(a: E, b: E) -> E:
+        if a.type.prim is Prim.BOOL:
+            a, b = a.cast(Prim.U8), b.cast(Prim.U8)
+        return compare(op, a, b)
+
+    return build
 
 
 def _sign(x: E) -> E:
@@ -167,10 +178,10 @@ _TABLE: dict[str, ScalarFunction] = {
     "minimum": _minimum,
     "eq": lambda a, b: a.eq(b),
     "ne": lambda a, b: a.ne(b),
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
+    "lt": _ordered(CompareOp.LT),
+    "le": _ordered(CompareOp.LE),
+    "gt": _ordered(CompareOp.GT),
+    "ge": _ordered(CompareOp.GE),
     "where": lambda condition, a, b: select(truth(condition), a, b),
     "cast": cast,
     "stop_gradient": lambda x: x,

@@ -10,7 +10,7 @@ from rlx.codegen.loops.math.exponential import exponential
 _CENTER = 1.0  # where the polynomial for log(erfc) is expanded
 
 
-@math_function(f32=1.0, f64=1.0)
+@math_function(f32=1.5, f64=1.0)
 def erf(m: FunctionBuilder, x: E) -> E:
     """The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.
 

@@ -41,12 +41,12 @@ def exponential(m: FunctionBuilder, x: E, unit: float = 1.0) -> E:
     return scale_gradually(m, p, shifted, unit)
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=2.0, f64=1.5)
 def exp(m: FunctionBuilder, x: E) -> E:
     """e**x. Overflows to infinity and underflows gradually.
 
     The fastest form: x = 2 k ln 2 + r with |r| <= ln 2, so that `p * 2**k * 2**k` stays normal
-    before the last product. The wider interval costs one or two terms and a quarter of an ulp,
+    before the last product. The wider interval costs one or two terms and half an ulp,
     and saves splitting the exponent.
     """
     x = clamp(m, x)
@@ -59,7 +59,7 @@ def exp(m: FunctionBuilder, x: E) -> E:
     return p * power * power
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=1.0, f64=1.0)
 def exp2(m: FunctionBuilder, x: E) -> E:
     """2**x. Overflows to infinity and underflows gradually."""
     low, high = m.choose(-152.0, -1078.0), m.choose(130.0, 1026.0)
@@ -69,7 +69,7 @@ def exp2(m: FunctionBuilder, x: E) -> E:
     return scale_gradually(m, m.polynomial(r, coefficients.EXP2, 1.0), shifted)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def expm1(m: FunctionBuilder, x: E) -> E:
     """e**x - 1, accurate near zero."""
     f = m.format
@@ -89,7 +89,7 @@ def expm1(m: FunctionBuilder, x: E) -> E:
     return keep_tiny(m, x, 2.0 * fma(scale, tail, near))
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=2.0, f64=1.5)
 def sigmoid(m: FunctionBuilder, x: E) -> E:
     """1 / (1 + e**-x), without cancellation or early underflow for negative x."""
     e = m.let("e", exponential(m, clamp(m, -abs(x))))
@@ -102,7 +102,7 @@ def sigmoid(m: FunctionBuilder, x: E) -> E:
     return fma(residual, inverse, quotient)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def tanh(m: FunctionBuilder, x: E) -> E:
     """Hyperbolic tangent."""
     a = m.let("a", abs(x))
@@ -112,7 +112,7 @@ def tanh(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 0.625, small, large), x)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=2.0, f64=1.5)
 def sinh(m: FunctionBuilder, x: E) -> E:
     """Hyperbolic sine."""
     a = m.let("a", abs(x))
@@ -122,7 +122,7 @@ def sinh(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 1.0, small, half - 0.25 / half), x)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def cosh(m: FunctionBuilder, x: E) -> E:
     """Hyperbolic cosine."""
     half = m.let("half", exponential(m, clamp(m, abs(x)), 0.5))

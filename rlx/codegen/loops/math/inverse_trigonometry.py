@@ -23,7 +23,7 @@ def half_angle(m: FunctionBuilder, a: E) -> tuple[E, E]:
     return s, m.let("tail", fma(s * y, m.polynomial(y, coefficients.ASIN), defect))
 
 
-@math_function(f32=1.0, f64=1.0)
+@math_function(f32=1.5, f64=1.5)
 def asin(m: FunctionBuilder, x: E) -> E:
     """Inverse sine; NaN outside [-1, 1]."""
     a = m.let("a", abs(x))
@@ -33,7 +33,7 @@ def asin(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 0.5, s + tail, complement), x)
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=1.0, f64=1.0)
 def acos(m: FunctionBuilder, x: E) -> E:
     """Inverse cosine; NaN outside [-1, 1]."""
     s, tail = half_angle(m, m.let("a", abs(x)))
@@ -63,7 +63,7 @@ def atan(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(steep, high - (q - (low - tail)), q + tail), x)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=2.0, f64=1.5)
 def atan2(m: FunctionBuilder, y: E, x: E) -> E:
     """Angle of the point (x, y), in [-pi, pi]; the signs of zeros and infinities as in C."""
     a, b = m.let("a", abs(y)), m.let("b", abs(x))

@@ -70,7 +70,7 @@ def log(m: FunctionBuilder, x: E) -> E:
     return at_edges(m, x, assemble(m, e, f, log_tail(m, f)))
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=1.5, f64=1.0)
 def log2(m: FunctionBuilder, x: E) -> E:
     """Logarithm to base two, exact for powers of two."""
     e, f = split_argument(m, x)
@@ -88,14 +88,14 @@ def log_of_sum(m: FunctionBuilder, high: E, low: E) -> E:
     return assemble(m, m.let("e", integer_to_float(m, e)), fraction, log_tail(m, fraction))
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=2.0, f64=1.5)
 def log1p(m: FunctionBuilder, x: E) -> E:
     """log(1 + x), accurate near zero."""
     total, rest = m.exact_sum(m.constant(1.0), x)
     return keep_tiny(m, x, at_edges(m, total, log_of_sum(m, total, rest)))
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def atanh(m: FunctionBuilder, x: E) -> E:
     """Inverse hyperbolic tangent; infinite at +-1, NaN beyond."""
     a = m.let("a", abs(x))
@@ -107,7 +107,7 @@ def atanh(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 0.5, small, large), x)
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def asinh(m: FunctionBuilder, x: E) -> E:
     """Inverse hyperbolic sine."""
     a = m.let("a", abs(x))
@@ -132,7 +132,7 @@ def root_sum(m: FunctionBuilder, a: E, b: E, c: float) -> tuple[E, E]:
     return total, rest + 0.5 * defect / root
 
 
-@math_function(f32=2.0, f64=2.0)
+@math_function(f32=1.5, f64=1.5)
 def acosh(m: FunctionBuilder, x: E) -> E:
     """Inverse hyperbolic cosine; NaN below 1."""
     t = m.let("t", x - 1.0)

@@ -17,7 +17,7 @@ from rlx.codegen.loops.nodes import Prim, UnaryOp
 THIRD = (0.3333333333333333, 1.850371707708594e-17)
 
 
-@math_function(f32=1.0, f64=2.0)
+@math_function(f32=1.0, f64=1.0)
 def pow_(m: FunctionBuilder, x: E, y: E) -> E:
     """x**y with the special cases of C: pow(x, 0) = pow(1, y) = 1, NaN for a negative x and a
     fractional y, and so on."""
