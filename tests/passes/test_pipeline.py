@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from rlx.errors import GraphError
 
+from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate

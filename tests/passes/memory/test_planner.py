@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from rlx.errors import GraphError, InternalError
 
+from rlx.errors import GraphError, InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.shape import Dim
