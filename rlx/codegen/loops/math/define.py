@@ -5,8 +5,10 @@
         "e**x."
         ...
 
-makes `build_function("exp", Prim.F32)`. The numbers are the stated bounds in ulp: the one table
-that documentation and tests read.
+makes `build_function("exp", Prim.F32)`. The numbers are the stated bounds in ulp of the result,
+subnormal results included: the one table that documentation and tests read. They hold with a
+margin over what `tests/codegen/loops/test_math.py` measures: in f32 over evenly spread bit
+patterns and random arguments against f64, in f64 over all exponents against longer arithmetic.
 """
 
 from __future__ import annotations
@@ -178,5 +180,6 @@ def build_function(name: str, prim: Prim) -> Function:
     builder = FunctionBuilder(prim)
     params = tuple(builder.parameter(each, prim) for each in declared.parameters)
     result = declared.build(builder, *(E(param) for param in params))
-    doc = f"{declared.doc} Error below {declared.bounds[prim]:g} ulp."
+    summary = " ".join(declared.doc.split("\n\n")[0].split())
+    doc = f"{summary} Error below {declared.bounds[prim]:g} ulp."
     return Function(f"{name}_{prim}", params, tuple(builder.lets), result.node, doc)

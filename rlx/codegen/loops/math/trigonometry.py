@@ -140,8 +140,9 @@ def _fraction_to_radians(m: FunctionBuilder, upper: E, lower: E) -> tuple[E, E]:
     first = (top.bitcast(Prim.F64) - magic) * 2.0**-32
     second = _low_word(m, upper & 0xFFFFFFFF) * 2.0**-64
     third = _low_word(m, lshr(lower, 30) & 0xFFFFFFFF) * 2.0**-96
+    fourth = _low_word(m, (lower << 2) & 0xFFFFFFFF) * 2.0**-128
     total, rest = m.exact_sum(m.let("first", first), m.let("second", second))
-    fraction, tail = m.exact_sum(total, m.let("third", rest + third))
+    fraction, tail = m.exact_sum(total, m.let("third", rest + (third + fourth)))
     r, r_rest = m.exact_product(fraction, m.constant(HALF_PI[0]))
     return r, r_rest + fma(fraction, HALF_PI[1], tail * HALF_PI[0])
 

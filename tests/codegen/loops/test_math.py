@@ -1,0 +1,257 @@
+"""Measured errors of the math library against its stated bounds, and its special values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
+from rlx.codegen.loops.math import MATH_FUNCTIONS, build_function
+from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.verify import verify_function
+
+special = pytest.importorskip("scipy.special")
+
+Array = NDArray[Any]
+REFERENCE: dict[str, Callable[..., Array]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": special.erf,
+    "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "pow": np.power,
+}
+ONE_ARGUMENT = sorted(name for name, f in MATH_FUNCTIONS.items() if len(f.parameters) == 1)
+BOTH = (Prim.F32, Prim.F64)
+
+
+def errors_in_ulp(actual: Array, exact: Array) -> Array:
+    """Distance from a more precise result, in units of the last place of `actual`'s type.
+
+    Zero where both are the same infinity or NaN, infinite where only one is.
+    """
+    info = np.finfo(actual.dtype)
+    bits, least = info.nmant + 1, int(info.minexp) - info.nmant
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(actual.dtype)
+        exponent = np.maximum(np.frexp(np.where(np.isfinite(exact), exact, 1))[1] - bits, least)
+        error = np.abs(actual.astype(exact.dtype) - exact) / np.ldexp(exact.dtype.type(1), exponent)
+    same = (actual == rounded) & ~np.isfinite(rounded) | (np.isnan(actual) & np.isnan(exact))
+    return np.where(same, 0, np.where(np.isnan(error), np.inf, error))
+
+
+def assert_within_bound(name: str, prim: Prim, actual: Array, exact: Array, *args: Array) -> None:
+    errors = errors_in_ulp(actual, exact)
+    worst = int(np.argmax(errors))
+    bound = MATH_FUNCTIONS[name].bounds[prim]
+    at = ", ".join(repr(arg[worst]) for arg in args)
+    assert errors[worst] <= bound, f"{name}({at}) = {actual[worst]!r}: {errors[worst]:.3f} ulp"
+
+
+def f32_arguments(count: int) -> Array:
+    """Evenly spread bit patterns (every exponent, subnormals, NaNs) and the usual ranges."""
+    patterns = np.linspace(0, 2**32 - 1, count).astype(np.uint64).astype(np.uint32)
+    rng = np.random.default_rng(7)
+    usual = np.concatenate([rng.uniform(-1, 1, count // 4), rng.uniform(-110, 100, count // 4)])
+    return np.concatenate([patterns.view(np.float32), usual.astype(np.float32)])
+
+
+def check_f32(name: str, count: int) -> None:
+    x = f32_arguments(count)
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(np.float64))
+    assert_within_bound(
+        name, Prim.F32, evaluate_function(build_function(name, Prim.F32), x), exact, x
+    )
+
+
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_f32_error_is_below_its_bound_over_all_exponents(name: str) -> None:
+    check_f32(name, 1 << 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_f32_error_is_below_its_bound_over_a_dense_sweep(name: str) -> None:
+    check_f32(name, 1 << 22)
+
+
+def f64_arguments(count: int) -> Array:
+    rng = np.random.default_rng(11)
+    spread = rng.choice([-1.0, 1.0], count) * rng.uniform(1, 2, count)
+    spread = np.ldexp(spread, rng.integers(-1074, 1024, count))
+    usual = [rng.uniform(-1, 1, count), rng.uniform(-20, 20, count), rng.uniform(-750, 710, count)]
+    return np.concatenate([spread, *usual])
+
+
+LONG = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant + 8
+needs_long_double = pytest.mark.skipif(not LONG, reason="long double is no wider than double")
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", [name for name in ONE_ARGUMENT if name != "erf"])
+def test_f64_error_is_below_its_bound_against_long_double(name: str) -> None:
+    x = f64_arguments(5000)
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(np.longdouble))
+    actual = evaluate_function(build_function(name, Prim.F64), x)
+    assert_within_bound(name, Prim.F64, actual, exact, x)
+
+
+def test_f64_erf_error_is_below_its_bound_against_arbitrary_precision() -> None:
+    mpmath = pytest.importorskip("mpmath")
+    x = np.concatenate([np.linspace(-6.5, 6.5, 1999), [1e-300, 5e-324, 1e-9]])
+    with mpmath.workdps(40):
+        exact = [mpmath.erf(mpmath.mpf(float(value))) for value in x]
+        actual = evaluate_function(build_function("erf", Prim.F64), x)
+        ulps = [
+            abs(mpmath.mpf(float(a)) - e) / mpmath.ldexp(1, max(mpmath.frexp(e)[1] - 53, -1074))
+            for a, e in zip(actual, exact, strict=True)
+            if e
+        ]
+    assert max(ulps) <= MATH_FUNCTIONS["erf"].bounds[Prim.F64]
+
+
+def pow_arguments(count: int, dtype: Any) -> tuple[Array, Array]:
+    """Bases and exponents whose powers are mostly finite, near 1 and far from it."""
+    rng = np.random.default_rng(13)
+    largest = np.log(np.finfo(dtype).max)
+    x = np.concatenate(
+        [
+            np.exp(rng.uniform(-80, 80, count)),
+            rng.uniform(0.5, 2, count),
+            rng.uniform(0.99, 1.01, count),
+        ]
+    ).astype(dtype)
+    y = rng.uniform(-1.05, 1.05, 3 * count) * largest / np.abs(np.log(x.astype(np.float64)))
+    integers = rng.integers(-9, 10, count)
+    bases = rng.uniform(-10, 10, count)
+    return np.concatenate([x, bases]).astype(dtype), np.concatenate([y, integers]).astype(dtype)
+
+
+@pytest.mark.parametrize("name", ["pow", "atan2"])
+def test_f32_error_of_two_arguments_is_below_its_bound(name: str) -> None:
+    x, y = pow_arguments(20000, np.float32)
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(np.float64), y.astype(np.float64))
+    actual = evaluate_function(build_function(name, Prim.F32), x, y)
+    assert_within_bound(name, Prim.F32, actual, exact, x, y)
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", ["pow", "atan2"])
+def test_f64_error_of_two_arguments_is_below_its_bound(name: str) -> None:
+    x, y = pow_arguments(3000, np.float64)
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(np.longdouble), y.astype(np.longdouble))
+    actual = evaluate_function(build_function(name, Prim.F64), x, y)
+    assert_within_bound(name, Prim.F64, actual, exact, x, y)
+
+
+@pytest.mark.parametrize("prim", BOTH)
+def test_sin_and_cos_are_right_next_to_multiples_of_half_pi(prim: Prim) -> None:
+    dtype = numpy_dtype(prim)
+    multiples = np.round(np.exp(np.linspace(0, 30, 3000)))
+    wide = np.longdouble if LONG else np.float64
+    x = (multiples * np.pi / 2).astype(dtype)
+    for name in ("sin", "cos"):
+        exact = REFERENCE[name](x.astype(np.float64 if prim is Prim.F32 else wide))
+        actual = evaluate_function(build_function(name, prim), x)
+        assert_within_bound(name, prim, actual, exact, x)
+
+
+# Special values
+
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.0,
+    -2.0,
+    0.5,
+    -0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    3.0,
+    -3.0,
+    1e30,
+    -1e30,
+]
+
+
+def assert_same_special(actual: Array, expected: Array, where: str) -> None:
+    """Equal NaNs and infinities, and zeros of equal sign."""
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected), where)
+    infinite = np.isinf(expected)
+    np.testing.assert_array_equal(actual[infinite], expected[infinite], where)
+    zero = expected == 0
+    np.testing.assert_array_equal(actual[zero], 0, where)
+    np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(expected[zero]), where)
+
+
+@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_special_values_are_those_of_annex_f(name: str, prim: Prim) -> None:
+    dtype = numpy_dtype(prim)
+    info = np.finfo(dtype)
+    limits = [info.smallest_subnormal, -info.smallest_subnormal, info.max, -info.max]
+    x = np.array([*EDGES, *limits], dtype)
+    with np.errstate(all="ignore"):
+        expected = REFERENCE[name](x)
+    assert_same_special(evaluate_function(build_function(name, prim), x), expected, name)
+
+
+@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("name", ["pow", "atan2"])
+def test_special_values_of_two_arguments_are_those_of_annex_f(name: str, prim: Prim) -> None:
+    edges = np.array([*EDGES, 1e-40, 16777217.0, 9007199254740993.0], numpy_dtype(prim))
+    x, y = (grid.ravel() for grid in np.meshgrid(edges, edges))
+    with np.errstate(all="ignore"):
+        expected = REFERENCE[name](x, y)
+    assert_same_special(evaluate_function(build_function(name, prim), x, y), expected, name)
+
+
+@pytest.mark.parametrize("prim", BOTH)
+def test_exp_underflows_gradually(prim: Prim) -> None:
+    dtype = numpy_dtype(prim)
+    x = np.linspace(-103.5, -87.5, 999) if prim is Prim.F32 else np.linspace(-744.9, -708.5, 999)
+    actual = evaluate_function(build_function("exp", prim), x.astype(dtype))
+    assert np.all(actual > 0)
+    assert np.all(actual < np.finfo(dtype).smallest_normal)
+    assert np.all(np.diff(actual) >= 0)
+
+
+def test_log2_of_powers_of_two_is_exact() -> None:
+    exponents = np.arange(-1074, 1024)
+    actual = evaluate_function(build_function("log2", Prim.F64), np.ldexp(1.0, exponents))
+    np.testing.assert_array_equal(actual, exponents)
+
+
+@pytest.mark.parametrize("name", sorted(MATH_FUNCTIONS))
+@pytest.mark.parametrize("prim", BOTH)
+def test_every_function_verifies_and_states_its_bound(name: str, prim: Prim) -> None:
+    function = build_function(name, prim)
+    verify_function(function)
+    assert function.doc.endswith(f"Error below {MATH_FUNCTIONS[name].bounds[prim]:g} ulp.")
