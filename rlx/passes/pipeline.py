@@ -27,6 +27,7 @@ from rlx.passes.legalize import legalize
 from rlx.passes.pack_operands import pack_operands
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.simplify import simplify
+from rlx.passes.sink_reshapes import sink_reshapes
 from rlx.passes.tile_attention import tile_attention
 from rlx.target import Target
 
@@ -115,6 +116,8 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
             pack_operands(target),  # after simplify, which brings transposes to the products
+            sink_reshapes,  # after packing, which reshapes the products' rows
+            common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )

@@ -82,7 +82,7 @@ def test_concat_of_one_and_its_parts() -> None:
 
 
 def test_a_cast_there_and_back_vanishes_if_it_loses_nothing() -> None:
-    _shrinks_to('%1: f64[2, 3] = cast %0 {to = f64}\n%2: f32[2, 3] = cast %1 {to = f32}', "")
+    _shrinks_to("%1: f64[2, 3] = cast %0 {to = f64}\n%2: f32[2, 3] = cast %1 {to = f32}", "")
     assert_unchanged(
         simplify,
         """
@@ -212,9 +212,7 @@ def test_names_scopes_and_dead_leaves_stay() -> None:
     graph = Graph("named")
     x, unused = graph.input("x", (4,)), graph.param("unused", (2,))
     with graph.scope("block"):
-        halved = graph.append(
-            ops.div, (x, graph.constant(2.0)), ops.div.attrs(), name="half"
-        )[0]
+        halved = graph.append(ops.div, (x, graph.constant(2.0)), ops.div.attrs(), name="half")[0]
     graph.set_outputs([halved])
     after = simplify(graph)
     node = after.outputs[0].node

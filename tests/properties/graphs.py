@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.reference.registry import static_shape
 
 _SHAPES = ((), (3,), (1,), (2, 3), (2, 1), (1, 3), (4, 2, 3), (4, 1, 3), (2, 3, 3))
 _UNARY = (ops.neg, ops.tanh, ops.abs, ops.relu, ops.sigmoid, ops.sin, ops.silu, ops.gelu)
 _BINARY = (ops.add, ops.sub, ops.mul, ops.maximum, ops.minimum)
 _SCALARS = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5)
 
-Step = Callable[[st.DrawFn, Graph, list[Value]], Sequence[Value]]
+Step = Callable[[st.DrawFn, list[Value]], Sequence[Value]]
 
 
 @st.composite
@@ -41,7 +42,7 @@ def random_graphs(draw: st.DrawFn, *, most_steps: int = 14, donations: bool = Tr
     if draw(st.booleans()):
         values.append(graph.constant(np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)))
     for _ in range(draw(st.integers(1, most_steps))):
-        values.extend(draw(st.sampled_from(_STEPS))(draw, graph, values))
+        values.extend(draw(st.sampled_from(_STEPS))(draw, values))
     outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=4))
     outputs.append(values[-1])
     graph.set_outputs(outputs, donated=_donations(draw, graph, outputs) if donations else {})
@@ -51,10 +52,11 @@ def random_graphs(draw: st.DrawFn, *, most_steps: int = 14, donations: bool = Tr
 def feeds_for(graph: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Return an array for every input and param."""
     generator = np.random.default_rng(seed)
-    return {
-        str(leaf.node.name): generator.uniform(-1, 1, leaf.shape).astype(leaf.dtype.numpy)
-        for leaf in (*graph.inputs, *graph.params)
-    }
+    feeds = {}
+    for leaf in (*graph.inputs, *graph.params):
+        array = generator.uniform(-1, 1, static_shape(leaf.shape))
+        feeds[str(leaf.node.name)] = array.astype(leaf.dtype.numpy)
+    return feeds
 
 
 def _donations(draw: st.DrawFn, graph: Graph, outputs: list[Value]) -> dict[Value, Value]:
@@ -62,7 +64,8 @@ def _donations(draw: st.DrawFn, graph: Graph, outputs: list[Value]) -> dict[Valu
     chosen: dict[Value, Value] = {}
     for leaf in (*graph.inputs, *graph.params):
         fitting = [o for o in outputs if o.type == leaf.type and o not in chosen.values()]
-        if fitting and draw(st.booleans()):
+        wanted: bool = draw(st.booleans())
+        if fitting and wanted:
             chosen[leaf] = draw(st.sampled_from(fitting))
     return chosen
 
@@ -72,12 +75,12 @@ def _pick(draw: st.DrawFn, values: list[Value], least_rank: int = 0) -> Value | 
     return draw(st.sampled_from(fitting[-8:])) if fitting else None
 
 
-def _unary(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _unary(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     return [] if x is None else [draw(st.sampled_from(_UNARY))(x)]
 
 
-def _binary(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _binary(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     if x is None:
         return []
@@ -85,41 +88,41 @@ def _binary(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
     return [draw(st.sampled_from(_BINARY))(x, draw(st.sampled_from(fitting)))]
 
 
-def _with_scalar(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _with_scalar(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     if x is None:
         return []
     return [draw(st.sampled_from((ops.add, ops.sub, ops.mul)))(x, draw(st.sampled_from(_SCALARS)))]
 
 
-def _choice(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _choice(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     return [] if x is None else [ops.where(ops.gt(x, 0.0), x, ops.exp(x))]
 
 
-def _round_trip_cast(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _round_trip_cast(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     return [] if x is None else [ops.cast(ops.cast(x, to="f64"), to="f32")]
 
 
-def _reshape(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _reshape(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     if x is None:
         return []
     return [ops.reshape(x, shape=draw(st.sampled_from(((-1,), (1, *x.shape), (-1, 1)))))]
 
 
-def _transpose(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _transpose(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     return [] if x is None else [ops.transpose(x, perm=draw(st.permutations(range(x.rank))))]
 
 
-def _expand(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _expand(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values)
     return [] if x is None or x.rank > 3 else [ops.expand(x, shape=(2, *x.shape))]
 
 
-def _narrow(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _narrow(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=1)
     if x is None:
         return []
@@ -129,12 +132,12 @@ def _narrow(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
     return [ops.narrow(x, axis=axis, start=start, length=length)]
 
 
-def _concat(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _concat(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=1)
     return [] if x is None else [ops.concat(x, x, axis=draw(st.integers(0, x.rank - 1)))]
 
 
-def _reduce(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _reduce(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=1)
     if x is None:
         return []
@@ -143,7 +146,7 @@ def _reduce(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
     return [kind(x, axes=(axis,), keepdims=draw(st.booleans()))]
 
 
-def _row_wise(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _row_wise(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=1)
     if x is None:
         return []
@@ -154,7 +157,7 @@ def _row_wise(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]
     return [ops.layer_norm(x, gain, gain, axis=-1, eps=1e-3)]
 
 
-def _product(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _product(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=2)
     if x is None:
         return []
@@ -162,7 +165,7 @@ def _product(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
     return [ops.matmul(x, ops.transpose(x, perm=swapped))]
 
 
-def _top(draw: st.DrawFn, graph: Graph, values: list[Value]) -> list[Value]:
+def _top(draw: st.DrawFn, values: list[Value]) -> list[Value]:
     x = _pick(draw, values, least_rank=1)
     return [] if x is None else list(ops.topk(x, k=1))
 

@@ -41,8 +41,10 @@ def test_buffers_that_never_meet_share_bytes() -> None:
 
 
 def test_another_order_wins_where_the_largest_first_leaves_holes() -> None:
-    buffers = [Buffer(64 * n, birth, death) for n, birth, death in
-               ((3, 0, 1), (2, 1, 2), (3, 2, 3), (2, 3, 4), (1, 0, 4))]
+    buffers = [
+        Buffer(64 * n, birth, death)
+        for n, birth, death in ((3, 0, 1), (2, 1, 2), (3, 2, 3), (2, 3, 4), (1, 0, 4))
+    ]
     assert place(buffers, 64).total == maximal_live(buffers)
 
 
