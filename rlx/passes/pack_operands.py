@@ -1,7 +1,7 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
 `matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))`, with transposes of either operand
-absorbed and leading axes of `a` folded into its rows where `b` is shared:
+absorbed:
 
     %2 = matmul %x, %w          %2 = pack_panels %w {panel = 32}
                           ->    %3 = matmul_packed %x, %2 {columns = 384, rows = 12, lanes = 16}
@@ -69,18 +69,18 @@ def packed_product(node: Node, target: Target) -> Value | None:
     columns = b.shape[-2 if b_transposed else -1]
     if not isinstance(columns, int) or columns == 0 or not pays(node, height, inner, columns):
         return None
-    shared = b.rank == 2 and a.rank > 2 and not a_transposed
-    if shared:
-        height = product((*a.shape[:-2], height))
-        a = ops.reshape(a, shape=(height, inner))
-    elif a.rank > 2 and b.rank > 2 and a.shape[:-2] != b.shape[:-2]:
+    if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return None
+    if b.rank == 2:
+        if a_transposed and a.rank > 2:
+            return None
+        height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
     tile = choose_tile(upper(height), columns, target.lanes(a.dtype.size), target.vector_registers)
     packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed)
     result: Value = ops.matmul_packed(
         a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
     )
-    return ops.reshape(result, shape=node.result.shape) if shared else result
+    return result
 
 
 def in_single_precision(node: Node) -> Value:

@@ -12,7 +12,7 @@ before it is stored.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -21,7 +21,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
-from rlx.ir.shape import Extent, Shape, upper
+from rlx.ir.shape import Extent, Shape, product, upper
 
 _BLOCK_BYTES = 512 * 1024
 """Bytes of `a` that stay in the second-level cache while the panels stream past."""
@@ -65,24 +65,24 @@ def matmul_packed(
     transposed: bool,
 ) -> None:
     k = scope.k
-    product = _Product.of(k, a, packed, out, columns, lanes, transposed)
-    height = product.target.extent(1)
-    block_rows = _block_rows(out.shape[-2], rows, product)
+    work = _Product.of(k, a, packed, out, columns, lanes, transposed)
+    height = work.target.extent(1)
+    block_rows = _block_rows(work.height, rows, work)
     blocks = (height + (block_rows - 1)) / block_rows
     with k.loop(
-        "item", product.target.extent(0) * blocks * product.panels, kind=LoopKind.PARALLEL
+        "item", work.target.extent(0) * blocks * work.panels, kind=LoopKind.PARALLEL
     ) as item:
-        panel = k.let("panel", item % product.panels)
-        batch = item / product.panels / blocks
-        first = k.let("first_row", item / product.panels % blocks * block_rows)
+        panel = k.let("panel", item % work.panels)
+        batch = item / work.panels / blocks
+        first = k.let("first_row", item / work.panels % blocks * block_rows)
         end = k.let("end_row", minimum(first + block_rows, height))
         tail = k.let("tail_row", first + (end - first) / rows * rows)
         with k.loop("row", tail, start=first, step=rows) as row:
-            product.tile(batch, panel, row, rows)
-        tail_rows = _tail_rows(out.shape[-2], rows)
+            work.tile(batch, panel, row, rows)
+        tail_rows = _tail_rows(work.height, rows)
         if tail_rows:
             with k.if_(tail < end):
-                product.tile(batch, panel, tail, tail_rows, _guard(out.shape[-2], end))
+                work.tile(batch, panel, tail, tail_rows, _guard(work.height, end))
 
 
 def _tail_rows(height: Extent, rows: int) -> int:
@@ -106,12 +106,13 @@ def _block_rows(height: Extent, rows: int, product: _Product) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """The operands of one product, viewed as (batch, row, column)."""
+    """The operands of one product, viewed as (batch, row, column); no batch if b is shared."""
 
     k: KernelBuilder
     left: GroupedReader
     weights: Buffer
     target: GroupedWriter
+    height: Extent
     columns: int
     panels: int
     panel: int
@@ -135,19 +136,22 @@ class _Product:
     ) -> _Product:
         if packed.memory is None:
             raise InternalError("matmul_packed: the packed operand must lie in memory")
+        batched = len(packed.shape) > 3
+        groups = _matrix_groups if batched else _row_groups
         return cls(
             k,
-            a.grouped(_matrix_groups(a.shape)),
+            a.grouped(groups(a.shape)),
             packed.memory,
-            out.grouped(_matrix_groups(out.shape)),
-            columns,
+            out.grouped(groups(out.shape)),
+            height=out.shape[-2] if batched else product(out.shape[:-1]),
+            columns=columns,
             panels=_static(packed.shape[-3]),
             panel=_static(packed.shape[-1]),
             inner=packed.shape[-2],
             lanes=lanes,
             transposed=transposed,
-            a_batched=len(a.shape) > 2,
-            weights_batched=len(packed.shape) > 3,
+            a_batched=batched and len(a.shape) > 2,
+            weights_batched=batched,
             a_bytes=a.prim.size,
         )
 
@@ -172,44 +176,26 @@ class _Product:
         self._store(batch, panel, row, rows, sums, end)
 
     def _store(self, batch: E, panel: E, row: E, rows: int, sums: Buffer, end: E | None) -> None:
-        """Finish the tile: what follows the product, then memory."""
-        k, width = self.k, self.panel
-        target = self.target.at(batch)
-        first = k.let("first_column", panel * width)
-        if self.columns % width == 0:
-            self._store_vectors(target, row, rows, first, sums, end)
-            return
-        with k.if_(first + width <= self.columns):
-            self._store_vectors(target, row, rows, first, sums, end)
-        with k.else_():
-            self._store_edge(target, row, rows, first, sums, end)
+        """Finish the tile: what follows the product, then memory.
 
-    def _store_vectors(
-        self, target: GroupedWriter, row: E, rows: int, first: E, sums: Buffer, end: E | None
-    ) -> None:
-        k = self.k
-        with self._rows(rows) as i, self._guarded(row + i, end), self._vectors() as j:
-            value = k.load(sums, i * self.panel + j, self.lanes)
-            target.write_vector(row + i, first + j, value=value)
-
-    def _store_edge(
-        self, target: GroupedWriter, row: E, rows: int, first: E, sums: Buffer, end: E | None
-    ) -> None:
-        """Store the columns of the last panel that are not padding.
-
-        The tile is copied first: indexing it by a variable would force it out of registers.
+        The sums are copied out of registers first, so that what follows is a small loop.
         """
-        k, width = self.k, self.panel
-        edge = k.local("edge", self.weights.prim, rows * width)
+        k, width, lanes = self.k, self.panel, self.lanes
+        done = k.local("done", self.weights.prim, rows * width)
         with self._rows(rows) as i, self._vectors() as j:
-            k.store(edge, i * width + j, k.load(sums, i * width + j, self.lanes))
-        columns = self.columns % width
-        with (
-            k.loop("i", rows) as i,
-            self._guarded(row + i, end),
-            k.loop("j", columns, kind=LoopKind.SIMD) as j,
-        ):
-            target.write(row + i, first + j, value=k.load(edge, i * width + j))
+            k.store(done, i * width + j, k.load(sums, i * width + j, lanes))
+        first = k.let("first_column", panel * width)
+        count = k.let("columns", minimum(self.columns - first, width))
+        target = self.target.at(batch)
+        stop = index(rows) if end is None else minimum(end - row, rows)
+        with k.loop("i", stop) as i:
+            whole = count / lanes * lanes
+            with k.loop("j", whole, step=lanes) as j:
+                value = k.load(done, i * width + j, lanes)
+                target.write_vector(row + i, first + j, value=value)
+            if self.columns % lanes:
+                with k.loop("j", count, start=whole) as j:
+                    target.write(row + i, first + j, value=k.load(done, i * width + j))
 
     def _rows(self, rows: int) -> AbstractContextManager[E]:
         return self.k.loop("i", rows, kind=LoopKind.UNROLL)
@@ -217,14 +203,17 @@ class _Product:
     def _vectors(self) -> AbstractContextManager[E]:
         return self.k.loop("j", self.panel, step=self.lanes, kind=LoopKind.UNROLL)
 
-    def _guarded(self, row: E, end: E | None) -> AbstractContextManager[None]:
-        return nullcontext() if end is None else self.k.if_(row < end)
-
 
 def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
     rank = len(shape) - 2
     return (tuple(range(rank)), (rank,), (rank + 1,))
+
+
+def _row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
+    rank = len(shape) - 1
+    return ((), tuple(range(rank)), (rank,))
 
 
 def _static(extent: Extent) -> int:
