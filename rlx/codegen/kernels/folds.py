@@ -30,6 +30,13 @@ class Fold:
     finish: Callable[[State, E], Scalar]
     free_order: tuple[BinaryOp, ...] | None
 
+    @property
+    def is_rounded_sum(self) -> bool:
+        """True if the error grows with the number of elements, so that long ones are chunked."""
+        return self.free_order is not None and (
+            self.free_order[0] is BinaryOp.ADD and self.start[0].type.prim.is_float
+        )
+
 
 def sum_fold(dtype: DType) -> Fold:
     names = ("sum_re", "sum_im") if dtype.is_complex else ("sum",)
@@ -114,6 +121,27 @@ def _float_extremum(name: str, start: E, op: BinaryOp) -> Fold:
         lambda a, b: (binary(op, a[0], b[0]), a[1] | b[1]),
         lambda state, _: select(state[1].ne(0), const(float("nan"), prim), state[0]),
         (op, BinaryOp.OR),
+    )
+
+
+def across_columns(fold: Fold) -> Fold:
+    """Return the fold for accumulators in memory: one array is better than a second for NaNs."""
+    if fold.names[1:] != ("has_nan",):
+        return fold
+    (start, _), (op, _) = fold.start, fold.free_order or ()
+
+    def join(a: State, b: State) -> State:
+        value = b[0]
+        beats = value > a[0] if op is BinaryOp.MAX else value < a[0]
+        return (select(beats | value.ne(value), value, a[0]),)
+
+    return Fold(
+        fold.names[:1],
+        (start,),
+        lambda state, x: join(state, (real(x),)),
+        join,
+        lambda state, _: state[0],
+        None,
     )
 
 

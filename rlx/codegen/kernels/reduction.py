@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.affine import Groups, sum_of
-from rlx.codegen.kernels.folds import FOLDS, Fold, State
+from rlx.codegen.kernels.folds import FOLDS, Fold, State, across_columns
 from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, column_blocks, column_width
@@ -74,7 +74,7 @@ def reduce(
     elif product(x.shape[axis] for axis in split.inner) == 1:
         _reduce_rows(scope, x, y, fold, split)
     else:
-        _reduce_columns(scope, x, y, fold, split)
+        _reduce_columns(scope, x, y, across_columns(fold), split)
 
 
 def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
@@ -132,7 +132,7 @@ def fold_row(
     groups = len(x.grid.groups) - len(x.bound)
     with ExitStack() as stack:
         length = x.extent_of(groups - 1)
-        chunked = groups > 1 or upper(length) > ROW_CHUNK
+        chunked = groups > 1 or (upper(length) > ROW_CHUNK and fold.is_rounded_sum)
         if not chunked:
             return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams, prepare)
         total = accumulators(scope.k, fold)
@@ -210,7 +210,7 @@ def fold_columns(
     k = scope.k
     runs = len(x.grid.groups) - len(x.bound) - 1
     lengths = [x.extent_of(run) for run in range(runs)]
-    chunked = upper(product(lengths)) > 2 * COLUMN_CHUNK and fold.start[0].type.prim.is_float
+    chunked = upper(product(lengths)) > 2 * COLUMN_CHUNK and fold.is_rounded_sum
     part = local_state(k, fold, state[0].extent or 1, "part_") if chunked else state
     with ExitStack() as stack:
         for number in range(runs - 1):
@@ -266,14 +266,15 @@ def assign(k: KernelBuilder, fold: Fold, state: Sequence[Mutable], values: State
 
 def _settled(k: KernelBuilder, fold: Fold, values: State) -> State:
     """Name all values before the first is assigned, where they depend on each other's old ones."""
-    if fold.free_order is not None:
+    if len(values) == 1 or fold.free_order is not None:
         return values
     return tuple(k.let(f"next_{name}", x) for name, x in zip(fold.names, values, strict=True))
 
 
 def _element(k: KernelBuilder, fold: Fold, value: Scalar) -> Scalar:
     """Name an element that the fold uses more than once."""
-    return value if len(fold.names) == 1 else named(k, "value", value)
+    used_once = len(fold.names) == 1 and fold.free_order is not None
+    return value if used_once else named(k, "value", value)
 
 
 def _kind(fold: Fold) -> LoopKind:

@@ -77,7 +77,9 @@ def column_blocks(scope: Scope, outer: Extent, inner: Extent, work: Extent) -> I
             return
         before = extents(0) if outer == 1 else k.let("outer", block / count)
         start = k.let("start", (block if outer == 1 else block % count) * COLUMNS)
-        width = k.let("width", minimum(extents(inner) - start, COLUMNS))
+        width = extents(COLUMNS)
+        if not isinstance(inner, int) or inner % COLUMNS:
+            width = k.let("width", minimum(extents(inner) - start, COLUMNS))
         yield Columns(before, start, width)
 
 
