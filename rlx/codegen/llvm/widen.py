@@ -69,6 +69,7 @@ class Widener:
         self._vectors: dict[str, Var] = {}
         self._definitions: dict[str, Expr] = {}
         """What the immutable variables with a value per lane are computed from."""
+        self._gathers = 0
         self._before: list[Stmt] = []
         """Statements that the one being widened needs before it."""
 
@@ -136,7 +137,9 @@ class Widener:
             return Load(node.buffer, node.index, self.lanes)
         self._require_scattered()
         # LLVM turns this scratch into a vector in a register.
-        gathered = Buffer("gathered", node.buffer.prim, writable=True, extent=self.lanes)
+        self._gathers += 1
+        name = f"gathered.{self._gathers}"
+        gathered = Buffer(name, node.buffer.prim, writable=True, extent=self.lanes)
         self._before.append(Local(gathered))
         for lane in range(self.lanes):
             element = Load(node.buffer, self._in_lane(node.index, lane))

@@ -181,6 +181,16 @@ def test_interleaved_pairs_are_read_and_written_apart() -> None:
     assert same_bits(actual, expected.ravel())
 
 
+def test_two_strided_operands_of_one_expression_stay_apart() -> None:
+    k = KernelBuilder("difference")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 23, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i * 2) - k.load(x, i * 2 + 1))
+    values, actual = _normal(46), np.zeros(23, np.float32)
+    run(k.build(), [values, actual])
+    assert same_bits(actual, values[::2] - values[1::2])
+
+
 def test_loop_that_rewrites_its_operand_in_place_is_exact() -> None:
     k = KernelBuilder("in_place")
     x = k.argument("x", Prim.F32, may_alias=True)
