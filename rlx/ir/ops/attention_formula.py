@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
@@ -44,48 +44,20 @@ class _Weights(NamedTuple):
 
 @in_single_precision
 def attention_formula(
-    q: Value,
-    k: Value,
-    v: Value,
-    mask: Value | None = None,
-    *,
-    num_heads: int,
-    head_dim: int,
-    mask_kind: str,
-    window: int | None,
-    score_scale: float | None,
-    softcap: float | None,
-    layout: str,
+    q: Value, k: Value, v: Value, mask: Value | None = None, **attributes: Any
 ) -> Value:
     """Scores, softcap, mask, softmax, weighted sum: each a primitive op."""
-    axes = attention_layout(
-        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
-    )
-    parts = _attention_weights(axes, q, k, v, mask, mask_kind, window, score_scale, softcap)
-    return _join_heads(matmul(parts.weights, parts.v), axes, q.shape)
+    parts = _attention_weights(q, k, v, mask, **attributes)
+    return _join_heads(matmul(parts.weights, parts.v), parts.layout, q.shape)
 
 
 @in_single_precision
 def attention_backward_formula(
-    q: Value,
-    k: Value,
-    v: Value,
-    dy: Value,
-    mask: Value | None = None,
-    *,
-    num_heads: int,
-    head_dim: int,
-    mask_kind: str,
-    window: int | None,
-    score_scale: float | None,
-    softcap: float | None,
-    layout: str,
+    q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, **attributes: Any
 ) -> tuple[Value, ...]:
     """The weights again, then the transposes of the forward steps (specification 03, 6.5)."""
-    axes = attention_layout(
-        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
-    )
-    parts = _attention_weights(axes, q, k, v, mask, mask_kind, window, score_scale, softcap)
+    parts = _attention_weights(q, k, v, mask, **attributes)
+    axes = parts.layout
     d_output = _split_heads(dy, axes, axes.heads)
     d_weights = matmul(d_output, _swap_last(parts.v))
     delta = reduce_sum(parts.weights * d_weights, axes=(-1,), keepdims=True)
@@ -99,22 +71,28 @@ def attention_backward_formula(
         _join_heads(_sum_groups(matmul(_swap_last(d_scores), parts.q), axes), axes, k.shape),
         _join_heads(_sum_groups(matmul(_swap_last(parts.weights), d_output), axes), axes, v.shape),
     )
-    if mask_kind != "bias" or mask is None:
+    if mask is None or parts.hidden is not None:
         return gradients
     return (*gradients, _sum_to(d_masked, mask_view(mask.shape, axes), mask.shape))
 
 
 def _attention_weights(
-    axes: AttentionLayout,
     q: Value,
     k: Value,
     v: Value,
     mask: Value | None,
+    *,
+    num_heads: int,
+    head_dim: int,
     mask_kind: str,
     window: int | None,
     score_scale: float | None,
     softcap: float | None,
+    layout: str,
 ) -> _Weights:
+    axes = attention_layout(
+        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
+    )
     scale = axes.head_dim**-0.5 if score_scale is None else score_scale
     query = _split_heads(q, axes, axes.heads)
     key = _repeat_heads(_split_heads(k, axes, axes.kv_heads), axes)
