@@ -42,6 +42,17 @@ def case_of(record: OpRecord) -> Case:
 CASES = [record for record in records() if differentiable(record)]
 
 
+def in_full_and_quick_runs(chosen: list[OpRecord]) -> list[Any]:
+    """Return parameters: an op's first record always runs, the others in the full run."""
+    firsts = {record.op: record for record in reversed(chosen)}
+    return [
+        pytest.param(
+            record, id=record.id, marks=[] if firsts[record.op] is record else [pytest.mark.slow]
+        )
+        for record in chosen
+    ]
+
+
 def test_every_op_has_a_derivative_a_formula_or_a_reason_to_have_none() -> None:
     sources = {"input", "param", "constant", "iota"}
     assert [op.name for op in OPS.values() if op.name not in sources and not is_covered(op)] == []
@@ -56,13 +67,13 @@ def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [record for record in CASES if record.smooth], ids=lambda record: record.id
+    "record", in_full_and_quick_runs([record for record in CASES if record.smooth])
 )
 def test_recorded_op_has_its_second_derivatives(record: OpRecord) -> None:
     check_second_order(case_of(record))
 
 
-@pytest.mark.parametrize("record", CASES, ids=lambda record: record.id)
+@pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
 def test_backward_program_of_a_recorded_op_has_no_dead_code(record: OpRecord) -> None:
     case = case_of(record)
     graph = case.graph()
