@@ -50,6 +50,41 @@ def fit(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
     return [*lines, f"{indent}    {current}"]
 
 
+def wrap(line: str) -> list[str]:
+    """Break a long statement after commas or before operators, outermost ones first."""
+    lines = []
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    while len(line) > _LINE_LENGTH:
+        place = _break_before(line, len(indent))
+        if place is None:
+            break
+        lines.append(line[:place].rstrip())
+        line = indent + line[place:].lstrip()
+    return [*lines, line]
+
+
+def _break_before(line: str, indent: int) -> int | None:
+    """Return the last of the outermost places within the line length where it may break.
+
+    A line without any breaks at the first place beyond.
+    """
+    best, best_depth, depth = None, len(line), 0
+    for position, character in enumerate(line):
+        if position > _LINE_LENGTH and best is not None:
+            break
+        if position > indent and depth <= best_depth and _may_break(line, position):
+            best, best_depth = position, depth
+        depth += (character in "([{") - (character in ")]}")
+    return best
+
+
+def _may_break(line: str, position: int) -> bool:
+    if line[position - 2 : position] == ", ":
+        return True
+    word = line[position:].partition(" ")[0]
+    return line[position - 1] == " " and (word in _SIGNS or word in ("?", ":"))
+
+
 _SIGNS = {
     "+": Level.SUM,
     "-": Level.SUM,
@@ -96,5 +131,5 @@ def call(function: str, *args: Code) -> Code:
 
 
 def conditional(condition: Code, a: Code, b: Code) -> Code:
-    test, yes, no = (x.at(Level.BIT_OR) for x in (condition, a, b))
-    return Code(f"{test} ? {yes} : {no}", Level.CONDITIONAL)
+    test = condition.at(Level.EQUALITY)
+    return Code(f"{test} ? {a.at(Level.BIT_OR)} : {b.at(Level.BIT_OR)}", Level.CONDITIONAL)

@@ -213,8 +213,8 @@ class ExpressionEmitter:
     def _vector(self, expr: Expr, type: ValueType) -> Code:
         prelude = self.prelude
         match expr:
-            case Const(value, _):
-                return self._splat(Const(value, ValueType(type.prim)), type)
+            case Const():
+                return call(prelude.splat(type), self._one_lane(expr))
             case Var(name, _):
                 return Code(variable_name(name))
             case Load(buffer, index, _):
@@ -226,7 +226,8 @@ class ExpressionEmitter:
             case Unary(op, x):
                 return vectors.unary(prelude, op, type, self.code(x))
             case Binary(op, a, b):
-                return vectors.binary(prelude, op, type, self.code(a), self.code(b))
+                left, right = self._operands(a, b, op in vectors.TAKES_SCALARS)
+                return vectors.binary(prelude, op, type, left, right)
             case Select(condition, a, b):
                 size = type.prim.size
                 function = prelude.select(type, mask_type(type.lanes, size))
@@ -247,6 +248,18 @@ class ExpressionEmitter:
                 return call(self._request(function, type.lanes), *map(self.code, args))
             case _:
                 raise TypeError(f"{expr!r} is not a vector expression")
+
+    def _operands(self, a: Expr, b: Expr, takes_scalars: bool) -> tuple[Code, Code]:
+        """Emit vector operands; one may stay a scalar where C spreads it over the lanes."""
+        if takes_scalars and a.type.prim.is_float:
+            if isinstance(b, (Const, Splat)):
+                return self.code(a), self._one_lane(b)
+            if isinstance(a, (Const, Splat)):
+                return self._one_lane(a), self.code(b)
+        return self.code(a), self.code(b)
+
+    def _one_lane(self, x: Const | Splat) -> Code:
+        return self.code(x.x if isinstance(x, Splat) else Const(x.value, ValueType(x.type.prim)))
 
     def _splat(self, x: Expr, type: ValueType) -> Code:
         return call(self.prelude.splat(type), self.code(x))
@@ -308,7 +321,8 @@ class ExpressionEmitter:
 
     def _compare(self, relation: CompareOp, a: Expr, b: Expr, size: int) -> Code:
         if a.type.prim is not Prim.BOOL:
-            return vectors.compare(self.prelude, relation, a.type, self.code(a), self.code(b))
+            left, right = self._operands(a, b, True)
+            return vectors.compare(self.prelude, relation, a.type, left, right)
         type = mask_type(a.type.lanes, size)
         # A true lane is -1, which orders below 0: compare with the sides exchanged.
         return vectors.compare(self.prelude, relation, type, self.mask(b, size), self.mask(a, size))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from rlx.codegen.c.code import wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.lift import lift_function
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.prelude import Prelude
-from rlx.codegen.loops.nodes import Function, Prim, Var
+from rlx.codegen.c.walk import subexpressions
+from rlx.codegen.loops.nodes import Function, Let, Prim, Var
 
 _RESULT = "(result)"  # no variable has this name
 _PRIMS = frozenset(prim.value for prim in Prim)
@@ -34,15 +36,26 @@ class FunctionTable:
         emitter = ExpressionEmitter(self._prelude, set(), self.request)
         params = ", ".join(f"{emitter.type_of(p)} {variable_name(p.name)}" for p in function.params)
         body = []
-        for let in function.lets:
+        for let in _used_lets(function):
             type = emitter.declare(let.var, let.value)
             text = emitter.assigned(let.var, let.value)
-            body.append(f"  const {type} {variable_name(let.var.name)} = {text};")
+            body += wrap(f"  const {type} {variable_name(let.var.name)} = {text};")
         returned = emitter.type_of(Var(_RESULT, function.result.type))
         value = emitter.assigned(Var(_RESULT, function.result.type), function.result)
         doc = [f"// {line}".rstrip() for line in function.doc.splitlines()]
         head = f"static inline {returned} {name}({params}) {{"
-        return "\n".join([*doc, head, *body, f"  return {value};", "}"])
+        return "\n".join([*doc, head, *body, *wrap(f"  return {value};"), "}"])
+
+
+def _used_lets(function: Function) -> list[Let]:
+    """Return the lets that the result needs, in order."""
+    needed = {e.name for e in subexpressions(function.result) if isinstance(e, Var)}
+    kept: list[Let] = []
+    for let in reversed(function.lets):
+        if let.var.name in needed:
+            kept.insert(0, let)
+            needed |= {e.name for e in subexpressions(let.value) if isinstance(e, Var)}
+    return kept
 
 
 def _versioned(name: str, lanes: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rlx.codegen.c.code import Level, fit
+from rlx.codegen.c.code import Level, fit, wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.spelling import scalar_type
@@ -14,6 +14,7 @@ from rlx.codegen.loops.nodes import (
     Assign,
     Atomic,
     AtomicOp,
+    Binary,
     BinaryOp,
     Block,
     Comment,
@@ -45,6 +46,7 @@ _REDUCTIONS = {
     BinaryOp.OR: "|",
     BinaryOp.XOR: "^",
 }
+_COMPOUND = {BinaryOp.ADD: "+=", BinaryOp.SUB: "-=", BinaryOp.MUL: "*="}
 _DYNAMIC_UNROLL = 4
 
 
@@ -72,7 +74,9 @@ class StatementEmitter:
                 self.statement(statement)
 
     def line(self, text: str) -> None:
-        self.lines.append("  " * self._depth + text)
+        whole = text.startswith(("#", "//"))
+        indented = "  " * self._depth + text
+        self.lines += [indented] if whole else wrap(indented)
 
     def statement(self, statement: Stmt) -> None:
         match statement:
@@ -81,9 +85,8 @@ class StatementEmitter:
             case Declare():
                 self._bind("", statement.var, statement.value)
                 self._discard(statement.var.name)
-            case Assign(var, value):
-                text = self.expressions.assigned(var, value)
-                self.line(f"{variable_name(var.name)} = {text};")
+            case Assign():
+                self._assign(statement)
             case Local():
                 self._local(statement)
             case Store():
@@ -116,6 +119,16 @@ class StatementEmitter:
         type = self.expressions.declare(var, value)
         text = self.expressions.assigned(var, value)
         self.line(f"{const}{type} {variable_name(var.name)} = {text};")
+
+    def _assign(self, statement: Assign) -> None:
+        var, value = statement.var, statement.value
+        name = variable_name(var.name)
+        plain = var.type.prim.is_float or var.name in self.expressions.indices
+        match value:
+            case Binary(op, a, b) if plain and a == var and op in _COMPOUND:
+                self.line(f"{name} {_COMPOUND[op]} {self.expressions.assigned(var, b)};")
+            case _:
+                self.line(f"{name} = {self.expressions.assigned(var, value)};")
 
     def _discard(self, name: str) -> None:
         """Silence the compiler about a name that is set and never read."""

@@ -17,6 +17,9 @@ from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Prim, UnaryOp, ValueTyp
 
 _WRAPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL)
 _DIVIDES = (BinaryOp.DIV, BinaryOp.MOD)
+TAKES_SCALARS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV)
+"""Float operations of which one operand may be a scalar."""
+
 _Builder: TypeAlias = Callable[[str], Code]
 
 

@@ -1,0 +1,107 @@
+"""Every node kind of the loop language: C's results are the interpreter's, bit for bit.
+
+All samples are compiled as one unit under the strict flags, by every compiler there is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.codegen.c.emit import emit_module
+from tests.codegen.c.native import (
+    COMPILERS,
+    ORIGIN,
+    call_sample,
+    compile_strictly,
+    sample_module,
+)
+from tests.codegen.loops.samples import SAMPLES, Sample, assert_same, run_sample
+
+pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+_NAMES = [sample.name for sample in SAMPLES]
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return emit_module(sample_module(SAMPLES))
+
+
+def _compiler_params() -> list[Any]:
+    """The first compiler always, the others in the slow run."""
+    return [pytest.param(c, marks=pytest.mark.slow if c != COMPILERS[0] else ()) for c in COMPILERS]
+
+
+@pytest.fixture(scope="module", params=_compiler_params())
+def library(
+    request: pytest.FixtureRequest, text: str, tmp_path_factory: pytest.TempPathFactory
+) -> ctypes.CDLL:
+    directory = tmp_path_factory.mktemp("samples")
+    return ctypes.CDLL(str(compile_strictly(str(request.param), text, directory)))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=_NAMES)
+def test_sample_gives_the_interpreters_bits_and_status(
+    library: ctypes.CDLL, sample: Sample
+) -> None:
+    expected = run_sample(sample)
+    status, header, buffers = call_sample(library, sample)
+    assert status == expected.outcome.status
+    assert_same(expected.buffers, buffers)
+    if status:
+        assert header[:3].tolist() == [status, ORIGIN, expected.outcome.position]
+
+
+def test_text_is_the_same_every_time(text: str) -> None:
+    assert emit_module(sample_module(SAMPLES)) == text
+
+
+def test_text_has_no_long_indentation_or_trailing_spaces(text: str) -> None:
+    assert not [line for line in text.splitlines() if line != line.rstrip() or "\t" in line]
+
+
+def test_a_tenth_of_the_samples_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
+    check_with_sanitizers(SAMPLES[::10], tmp_path, stride=10)
+
+
+@pytest.mark.slow
+def test_all_samples_are_clean_under_the_sanitizers(tmp_path: Path) -> None:
+    check_with_sanitizers(SAMPLES, tmp_path, stride=1)
+
+
+def check_with_sanitizers(samples: Sequence[Sample], directory: Path, *, stride: int) -> None:
+    """Run samples in a process that AddressSanitizer was loaded into first."""
+    compiler = COMPILERS[0]
+    runtime = _runtime(compiler, "libasan.so")
+    if runtime is None:
+        pytest.skip("the compiler has no AddressSanitizer")
+    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    text = emit_module(sample_module(samples))
+    library = compile_strictly(compiler, text, directory, flags)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python frees little at exit
+        "PYTHONPATH": str(_ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.codegen.c.run_samples", str(library), str(stride)],
+        capture_output=True, text=True, cwd=_ROOT, env=environment, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert done.stdout.split() == [sample.name for sample in samples]
+
+
+def _runtime(compiler: str, name: str) -> str | None:
+    found = subprocess.run(
+        [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return found if Path(found).is_absolute() else None
