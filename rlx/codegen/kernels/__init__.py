@@ -6,6 +6,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 from rlx.codegen.kernels import (
     attention,
     indexing,
+    linalg,
     linalg_packed,
     loss,
     norm,
@@ -29,6 +30,7 @@ __all__ = [
     "has_kernel",
     "indexing",
     "kernel_name",
+    "linalg",
     "linalg_packed",
     "loss",
     "norm",

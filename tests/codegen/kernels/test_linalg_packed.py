@@ -1,0 +1,113 @@
+"""Packed products: tiles, tails, edges, transposes and batches against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import rlx.runtime.compile as runtime
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim, Shape
+from rlx.passes.pack_operands import choose_tile
+
+BACKENDS = ("c", "llvm")
+
+
+def check(
+    backend: str,
+    a_shape: Shape,
+    b_shape: Shape,
+    build: Callable[[Value, Value], Value],
+    dtype: str = "f32",
+    binding: dict[str, int] | None = None,
+) -> list[str]:
+    """Compare `build(a, b)`, b being a param, with the reference; return the thunk kinds."""
+    g = Graph("product")
+    a, b = g.input("a", a_shape, dtype), g.param("b", b_shape, dtype)
+    g.set_outputs([build(a, b)])
+    random = np.random.default_rng(7)
+    sizes = [e if isinstance(e, int) else e.evaluate(binding or {}) for e in a_shape]
+    feeds = {
+        "a": random.standard_normal(sizes).astype(a.dtype.numpy),
+        "b": random.standard_normal(b_shape).astype(b.dtype.numpy),
+    }
+    compiled = runtime.compile(g, backend=backend, params={"b": feeds["b"]}, threads=1)
+    (expected,) = evaluate(g, feeds)
+    (got,) = compiled.run({"a": feeds["a"]})
+    inner = b.shape[-2]
+    assert isinstance(inner, int)
+    bound = {"f32": 1e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 2e-2}[dtype] * max(inner, 1) * 8
+    np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), atol=bound)
+    assert got.dtype == expected.dtype
+    return [thunk.kind for thunk in compiled.schedule.thunks]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"),
+    [(1, 33, 40), (12, 16, 32), (13, 17, 33), (77, 40, 50), (5, 300, 7), (128, 20, 130), (16, 16, 16)],
+)
+def test_products_of_every_tile_tail_and_edge(
+    backend: str, rows: int, inner: int, columns: int
+) -> None:
+    kinds = check(backend, (rows, inner), (inner, columns), ops.matmul)
+    assert kinds[0] == "pack_panels"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16"])
+def test_products_in_other_float_types(backend: str, dtype: str) -> None:
+    check(backend, (14, 24), (24, 37), ops.matmul, dtype)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
+    def both(a: Value, b: Value) -> Value:
+        return ops.matmul(ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0)))
+
+    kinds = check(backend, (48, 20), (36, 48), both)
+    assert "transpose" not in kinds
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_shared_matrix_meets_all_rows_of_a_batch(backend: str) -> None:
+    check(backend, (2, 3, 5, 24), (24, 20), ops.matmul)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_batch_element_has_its_own_matrix(backend: str) -> None:
+    check(backend, (3, 8, 24), (3, 24, 20), ops.matmul)
+    check(backend, (8, 24), (3, 24, 20), ops.matmul)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batches_that_broadcast_both_ways(backend: str) -> None:
+    check(backend, (2, 1, 6, 24), (1, 3, 24, 20), ops.matmul)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rows", [1, 11, 12, 29, 40])
+def test_a_symbolic_number_of_rows(backend: str, rows: int) -> None:
+    check(backend, (Dim("n", max=40), 24), (24, 50), ops.matmul, binding={"n": rows})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_follows_the_product_runs_on_its_tile(backend: str) -> None:
+    def layer(a: Value, b: Value) -> Value:
+        bias = a.graph.constant(np.linspace(-1, 1, 50, dtype=np.float32))
+        return ops.gelu(ops.matmul(a, b) + bias) * 2.0
+
+    kinds = check(backend, (29, 24), (24, 50), layer)
+    assert kinds == ["pack_panels", "fused"]
+
+
+def test_tiles_waste_few_rows() -> None:
+    for height in range(1, 300):
+        tile = choose_tile(height, 384, 16, 32)
+        tiles = -(-height // tile.rows)
+        assert tiles * tile.rows - height < tiles, (height, tile)
+        assert tile.rows * (tile.panel // tile.lanes) <= 24
