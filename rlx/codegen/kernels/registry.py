@@ -53,6 +53,15 @@ def kernel(*kinds: str) -> Callable[[Builder], Builder]:
     return register
 
 
+REASONS: dict[str, str] = {}
+"""Op name -> why no thunk of its kind ever reaches code generation."""
+
+
+def no_kernel(name: str, *, because: str) -> None:
+    """Declare that an op has no kernel, for the completeness test and for readers."""
+    REASONS[name] = because
+
+
 ScratchRule: TypeAlias = Callable[..., int]
 SCRATCH: dict[str, ScratchRule] = {}
 """Thunk kind -> bytes of scratch, from `(operand types, result types, **attributes)`."""

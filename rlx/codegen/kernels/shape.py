@@ -13,12 +13,14 @@ from rlx.codegen.kernels.affine import Index, address, collapse, identity
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.movement import transpose_position
 from rlx.codegen.kernels.parallel import is_large, rows
-from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.kernels.slices import slices
 from rlx.codegen.kernels.values import literal
 from rlx.codegen.loops.expr import E, minimum, select
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.shape import Extent, Shape, product, upper
+
+no_kernel("barrier", because="it orders nodes before lowering, and its result is its operand")
 
 TILE = 16
 """Edge of a transposed tile: its source and target lines both stay in the first-level cache."""

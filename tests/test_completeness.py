@@ -1,0 +1,71 @@
+"""Every op has every cell filled: meaning, kernel, derivative, record; or a reason why not."""
+
+from __future__ import annotations
+
+import pytest
+
+import rlx.passes.autodiff  # noqa: F401  (fills the derivative registries)
+from rlx.codegen.kernels import has_kernel
+from rlx.codegen.kernels.registry import REASONS
+from rlx.ir import ops  # noqa: F401  (declares the ops)
+from rlx.ir.op import OPS, OpDef, Trait
+from rlx.ir.reference import reference
+from rlx.passes.autodiff.registry import is_covered
+from tests.records import records
+
+TESTED_WITH_THEIR_PASS = frozenset(
+    {"attention_tiled", "pack_panels", "matmul_packed", "barrier", "checkpoint"}
+)
+"""Ops that passes make, or that hold a graph: a record of one node says nothing about them."""
+
+EVERY = list(OPS.values())
+
+
+def names(definitions: list[OpDef]) -> list[str]:
+    return [definition.name for definition in definitions]
+
+
+def is_leaf(definition: OpDef) -> bool:
+    return definition.has(Trait.LEAF)
+
+
+def has_meaning(definition: OpDef) -> bool:
+    by_trait = is_leaf(definition) or definition.has(Trait.VIEW)
+    return by_trait or definition in reference or definition.decompose is not None
+
+
+def can_be_lowered(definition: OpDef) -> bool:
+    if is_leaf(definition) or has_kernel(definition) or definition.name in REASONS:
+        return True
+    return definition.decompose is not None
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_has_a_meaning(definition: OpDef) -> None:
+    assert has_meaning(definition), f"{definition.name}: add a rule in rlx/ir/reference"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_can_be_lowered(definition: OpDef) -> None:
+    assert can_be_lowered(definition), f"{definition.name}: add a kernel in rlx/codegen/kernels"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_has_derivatives_or_a_reason(definition: OpDef) -> None:
+    covered = not definition.operands or is_covered(definition)
+    assert covered, f"{definition.name}: add a fact in rlx/passes/autodiff/rules"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_has_a_doc(definition: OpDef) -> None:
+    assert definition.doc, f"{definition.name}: say what it means"
+
+
+def test_every_op_is_recorded() -> None:
+    recorded = {record.op.name for record in records()}
+    by_traits = {d.name for d in EVERY if is_leaf(d) or d.has(Trait.FUSED)}
+    assert sorted(set(OPS) - recorded - by_traits - TESTED_WITH_THEIR_PASS) == []
+
+
+def test_a_reason_is_given_only_where_there_is_no_kernel() -> None:
+    assert [name for name in REASONS if has_kernel(OPS[name])] == []
