@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import make_attrs
 from rlx.passes.fusion_groups import Group, Groups
 from rlx.passes.fusion_policy import FusionPolicy, free_source, is_free
+from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, copy_node, finish, unchanged
 
 _NAMED_OPS = 4
@@ -145,7 +144,7 @@ class _Emission:
         for node, unit in last.items():
             sources = {last[free_source(o).node] for o in node.operands if not _is_scalar(o)}
             needed[unit] |= sources - {unit}
-        return _sorted_by_need(units, needed)
+        return sorted_by_need(units, needed)
 
     def _last(self, node: Node) -> Node:
         group = self.groups.group_of.get(node)
@@ -181,24 +180,3 @@ class _Emission:
 def _is_scalar(value: Value) -> bool:
     source = free_source(value)
     return source.op is ops.constant and is_free(source.node)
-
-
-def _sorted_by_need(units: list[Node], needed: dict[Node, set[Node]]) -> list[Node]:
-    """Sort topologically; among the ready ones the smallest index comes first."""
-    readers: dict[Node, list[Node]] = {unit: [] for unit in units}
-    for unit in units:
-        for source in needed[unit]:
-            readers[source].append(unit)
-    missing = {unit: len(needed[unit]) for unit in units}
-    by_index = {unit.index: unit for unit in units}
-    ready = [unit.index for unit in units if not needed[unit]]
-    heapq.heapify(ready)
-    ordered: list[Node] = []
-    while ready:
-        unit = by_index[heapq.heappop(ready)]
-        ordered.append(unit)
-        for reader in readers[unit]:
-            missing[reader] -= 1
-            if missing[reader] == 0:
-                heapq.heappush(ready, reader.index)
-    return ordered

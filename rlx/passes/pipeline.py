@@ -24,6 +24,7 @@ from rlx.passes.decompose import decompose
 from rlx.passes.fold_constants import fold_constants
 from rlx.passes.fuse import fuse
 from rlx.passes.legalize import legalize
+from rlx.passes.order_updates import order_updates
 from rlx.passes.pack_operands import pack_operands
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.simplify import simplify
@@ -119,6 +120,7 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             sink_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
+            order_updates,  # after fusion, which decides what computes an update
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )
     )

@@ -201,7 +201,21 @@ def apply_rewrites(graph: Graph, rewrites: Iterable[LocalRewrite]) -> Rewritten:
     that a rule builds: the cost is linear in nodes plus rewrites. Rules may look at operands,
     never at readers, which do not exist yet.
     """
-    return _Rewriter(graph, list(rewrites)).run()
+    chosen = list(rewrites)
+    if not _any_applies(graph, chosen):
+        return unchanged(graph)
+    return _Rewriter(graph, chosen).run()
+
+
+def _any_applies(graph: Graph, rewrites: Sequence[LocalRewrite]) -> bool:
+    """True unless no node, bodies included, is of an op that a rule looks at."""
+    if any(not local.definitions for local in rewrites):
+        return True
+    looked_at = {definition for local in rewrites for definition in local.definitions}
+    return any(
+        node.op in looked_at or any(_any_applies(body, rewrites) for body in bodies_of(node.attrs))
+        for node in graph.nodes
+    )
 
 
 class _Rewriter:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rlx.errors import InternalError, UnsupportedError
 
+from rlx.errors import InternalError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.common_subexpressions import common_subexpressions

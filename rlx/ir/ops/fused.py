@@ -26,8 +26,10 @@ Every pointwise value whose shape is not S (or, before the anchor, not the shape
 comes from inputs and constants through `expand` and `reshape` alone: nothing is computed
 more often than the unfused graph does. The meaning is that of the nodes one by one; a kernel
 may keep f16 and bf16 intermediates in f32 until they are stored. An input may share the memory
-of a result only as the memory planner says (`aliased` of the thunk); then each element is
-read before the same element is written.
+of a result only as the memory planner says (`aliased` of the thunk): an input of the result's
+shape in a body without anchor, or one that only the epilogue reads where the anchor is
+`matmul_packed` or a `reduce_*`. Their kernels therefore read such an input at an index
+before they store the result there, and store each element once, when it is final.
 """
 
 from __future__ import annotations

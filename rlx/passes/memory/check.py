@@ -115,7 +115,9 @@ class _Simulation:
         operand, result = node.operands[position], node.results[index]
         listed = (position, index) in self.plan.in_place.get(node, ())
         same = self.plan.slots[operand].offset == self.plan.slots[result].offset
-        if not (listed and same and operand.type == result.type and _works_in_place(node)):
+        if not (
+            listed and same and operand.type == result.type and _works_in_place(node, position)
+        ):
             self._fault(f"{result.label} overwrites its operand {operand.label}")
 
     def _use_scratch(self, node: Node) -> None:
@@ -184,12 +186,16 @@ def _view_offset(node: Node) -> int:
     return int(sum(steps)) * operand.dtype.size
 
 
-def _works_in_place(node: Node) -> bool:
+def _works_in_place(node: Node, position: int) -> bool:
+    """True if the kernel of `node` reads that operand at the index that it writes, before."""
     if node.op.name != "fused":
         return node.op.has(Trait.IN_PLACE)
     body: Graph = node.attribute("body")
-    pointwise = ("expand", "reshape")
-    return all(
-        n.op.has(Trait.LEAF) or n.op.has(Trait.ELEMENTWISE) or n.op.name in pointwise
-        for n in body.nodes
-    )
+    folded = {body.inputs[position]}
+    for inner in body.nodes:
+        if folded.isdisjoint(inner.operands):
+            continue
+        if not inner.op.has(Trait.ELEMENTWISE) and inner.op.name not in ("expand", "reshape"):
+            return False
+        folded.update(inner.results)
+    return True

@@ -187,11 +187,37 @@ def _fits(node: Node, result: Value, position: int) -> bool:
 
 
 def _pointwise_inputs(node: Node, result: Value) -> list[int]:
-    """Return the operands that a region without anchor reads at the result's index only."""
+    """Return the operands of a `fused` node that its kernel reads at the result's index only.
+
+    With an anchor these are operands of the epilogue alone, and only for anchors whose kernels
+    store each element once, when it is final.
+    """
     body: Graph = node.attribute("body")
-    if ops.anchor_of(body) is not None:
+    anchor = ops.anchor_of(body)
+    if anchor is not None and anchor.op.name not in _STORED_ONCE:
         return []
-    return [i for i, value in enumerate(body.inputs) if value.shape == result.shape]
+    elsewhere = set() if anchor is None else _needed_by(anchor)
+    return [
+        position
+        for position, value in enumerate(body.inputs)
+        if value.shape == result.shape and value.node not in elsewhere
+    ]
+
+
+_STORED_ONCE = frozenset(
+    {"matmul_packed", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"}
+)
+
+
+def _needed_by(anchor: Node) -> set[Node]:
+    found: set[Node] = set()
+    waiting = [anchor]
+    while waiting:
+        for operand in waiting.pop().operands:
+            if operand.node not in found:
+                found.add(operand.node)
+                waiting.append(operand.node)
+    return found
 
 
 def donated_roots(graph: Graph) -> dict[Value, Value]:

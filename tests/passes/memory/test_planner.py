@@ -219,3 +219,28 @@ def test_the_report_shows_arena_beside_live_set_and_a_row_per_value() -> None:
     assert f"arena {plan.arena_bytes} bytes" in lines[0]
     assert f"live set {plan.live_bytes}" in lines[0]
     assert len(lines) == 2 + len(plan.slots)
+
+
+def test_a_body_is_planned_as_a_block_at_its_nodes_step() -> None:
+    body = Graph("body")
+    y = body.input("y", (64,))
+    kept = body.constant(list(range(64)), "f32")
+    body.set_outputs([ops.reverse(ops.add(ops.reverse(y, axes=(0,)), kept), axes=(0,))])
+    graph = Graph("outer")
+    x = graph.input("x", (64,))
+    graph.set_outputs(ops.checkpoint(ops.reverse(x, axes=(0,)), body=body))
+    plan = plan_memory(graph)
+    check_plan(plan)
+    node = graph.outputs[0].node
+    (inner,) = plan.bodies[node]
+    constant = inner.slots[kept]
+    assert constant.resident
+    assert constant.offset + constant.size <= plan.resident_bytes
+    block = [slot for slot in inner.slots.values() if not slot.resident]
+    outer = [plan.slots[value] for value in (*node.operands, *node.results)]
+    for slot in block:
+        assert plan.resident_bytes <= slot.offset
+        assert slot.offset + slot.size <= plan.arena_bytes
+        for other in outer:
+            apart = slot.offset + slot.size <= other.offset
+            assert apart or other.offset + other.size <= slot.offset

@@ -1,0 +1,65 @@
+"""Updates after the reads: donated outputs are computed when their leaf is no longer needed."""
+
+from __future__ import annotations
+
+from rlx.ir.graph import Graph, Node
+from rlx.passes.memory.liveness import donated_roots
+from rlx.passes.memory.views import root_of, view_of
+from rlx.passes.ordering import sorted_by_need
+from rlx.passes.rewrite import Rewritten, graph_pass, rebuild, unchanged
+
+
+@graph_pass
+def order_updates(graph: Graph) -> Rewritten:
+    """Move what replaces a leaf behind the last reader of the leaf, unless that depends on it.
+
+    In a backward pass the gradient of a weight comes before that of the layer's input, which
+    reads the weight; without this the new weight would need a copy.
+
+        %3: f32[4] = sub %w, %g         %3: f32[4] = mul %w, %dy
+        %4: f32[4] = mul %w, %dy   ->   %4: f32[4] = sub %w, %g
+    """
+    updates = {root.node: leaf for root, leaf in donated_roots(graph).items() if root.node.operands}
+    if not updates:
+        return unchanged(graph)
+    needed = {node: {operand.node for operand in node.operands} for node in graph.nodes}
+    later = _direct_readers(graph)
+    readers = _readers_by_leaf(graph)
+    for update, leaf in updates.items():
+        for reader in readers.get(leaf.node, []):
+            if reader.index > update.index and not _reaches(update, reader, later):
+                needed[update].add(reader)
+                later[reader].append(update)
+    return rebuild(graph, sorted_by_need(graph.nodes, needed))
+
+
+def _direct_readers(graph: Graph) -> dict[Node, list[Node]]:
+    found: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for operand in dict.fromkeys(operand.node for operand in node.operands):
+            found[operand].append(node)
+    return found
+
+
+def _readers_by_leaf(graph: Graph) -> dict[Node, list[Node]]:
+    """Return for each root the nodes that read its memory, directly or through views."""
+    found: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        if view_of(node) is None:
+            for root in dict.fromkeys(root_of(operand)[0].node for operand in node.operands):
+                found.setdefault(root, []).append(node)
+    return found
+
+
+def _reaches(start: Node, goal: Node, later: dict[Node, list[Node]]) -> bool:
+    """True if `goal` must come after `start`."""
+    seen = {start}
+    waiting = [start]
+    while waiting:
+        for node in later[waiting.pop()]:
+            if node is goal:
+                return True
+            if node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return False
