@@ -307,14 +307,14 @@ class Graph(Builders):
             self._scope = previous
 
     @contextmanager
-    def attributed(self, source: Source | None) -> Iterator[None]:
-        """Give the nodes appended meanwhile this `source` (a derivative its primal's line)."""
-        previous = self._source
-        self._source = source or previous
+    def attributed(self, source: Source | None, scope: str | None = None) -> Iterator[None]:
+        """Give the nodes appended meanwhile this `source` and `scope` (those of a primal)."""
+        previous = self._source, self._scope
+        self._source, self._scope = source or self._source, scope or self._scope
         try:
             yield
         finally:
-            self._source = previous
+            self._source, self._scope = previous
 
     def inline(self, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Append copies of `body`'s nodes, its inputs bound to `operands` in order."""

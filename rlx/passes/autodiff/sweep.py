@@ -66,7 +66,7 @@ def vjp_in_graph(
         given = tuple(sums.get(result) if result in active else None for result in node.results)
         wanted = tuple(operand in active for operand in node.operands)
         if any(wanted) and present(given) and not _stops(node):
-            with graph.attributed(node.source):
+            with graph.attributed(node.source, node.scope):
                 for operand, cotangent in zip(
                     node.operands, pull_back(node, given, wanted), strict=True
                 ):
@@ -91,7 +91,7 @@ def jvp_in_graph(
         given = tuple(known.get(operand) for operand in node.operands)
         flows = any(result in needed and _carries(result) for result in node.results)
         if flows and present(given) and not _stops(node):
-            with graph.attributed(node.source):
+            with graph.attributed(node.source, node.scope):
                 moved = push_forward(node, given)
             for result, tangent in zip(node.results, moved, strict=True):
                 if tangent is not None and result not in known:

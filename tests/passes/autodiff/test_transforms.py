@@ -199,12 +199,14 @@ def test_op_without_a_rule_is_an_error_only_on_the_way_to_wrt() -> None:
         jvp(g, [y])
 
 
-def test_backward_nodes_carry_the_source_line_of_their_primal() -> None:
+def test_backward_nodes_carry_the_source_line_and_scope_of_their_primal() -> None:
     g = Graph()
     x = g.input("x", (), "f64")
-    g.set_outputs([ops.sin(x)])
-    line = g.outputs[0].node.source
-    assert grad_with_loss(g, [x]).outputs[1].node.source == line
+    with g.scope("encoder"):
+        g.set_outputs([ops.sin(x)])
+    primal, gradient = g.outputs[0].node, grad_with_loss(g, [x]).outputs[1].node
+    assert gradient.source == primal.source
+    assert gradient.scope == "encoder"
 
 
 def test_inactive_operands_get_no_backward_nodes() -> None:
