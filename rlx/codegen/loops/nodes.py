@@ -33,8 +33,8 @@ Rules that the verifier checks:
 
 Semantics where C and hardware differ:
 - Integer arithmetic wraps. `div` and `mod` truncate toward zero as in C; a zero divisor, or
-  the least value by -1, is the builder's fault. `shr` is arithmetic on signed and logical on unsigned types; `lshr` is
-  always logical. Shift counts are in [0, bits).
+  the least value by -1, is the builder's fault. `shr` is arithmetic on signed and logical on
+  unsigned types; `lshr` is always logical. Shift counts are in [0, bits).
 - Float `min`/`max` are `a < b ? a : b` and `a > b ? a : b`: the second operand wins where
   either is NaN (one instruction on x86); NaN-propagating forms are functions.
 - Float arithmetic is never contracted or reassociated, but for `simd` accumulators; `Fma`

@@ -110,8 +110,8 @@ def values(prim: Prim) -> Array:
         edges = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, 2, 3, 7, 100, 64, 33]
         return np.array([*edges, 5, 17, 90, 127], dtype)
     tiny = np.finfo(dtype).smallest_subnormal
-    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, tiny, -np.finfo(dtype).max]
-    return np.array([*edges, 0.5, 1.5, 2.5, -2.5, -0.3, 1e10, 3.1415926], dtype)
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, tiny, -np.finfo(dtype).max]
+    return np.array([*special, 0.5, 1.5, 2.5, -2.5, -0.3, 1e10, 3.1415926], dtype)
 
 
 def others(prim: Prim) -> Array:

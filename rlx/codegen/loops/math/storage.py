@@ -50,9 +50,9 @@ def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:
     near = m.let("near", x.cast(Prim.F32))
     back = m.let("back", near.cast(Prim.F64))
     bits = m.let("bits", near.bitcast(Prim.I32))
-    even = (bits & 1).eq(0) & back.ne(x) & ((abs(back) < float("inf")) | x.ne(x))
+    adjust = (bits & 1).eq(0) & back.ne(x) & (abs(back) < float("inf"))
     step = select(abs(back) < abs(x), const(1, Prim.I32), const(-1, Prim.I32))
-    return select(even & x.eq(x), bits + step, bits).bitcast(Prim.F32)
+    return select(adjust, bits + step, bits).bitcast(Prim.F32)
 
 
 _CONVERSIONS = {
