@@ -1,0 +1,130 @@
+"""One-pass attention against the reference: masks, layouts, head groups, lengths, extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx.runtime.compile as runtime
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim, Extent
+
+BACKENDS = ("c", "llvm")
+HEADS, DEPTH = 3, 16
+Array = NDArray[Any]
+
+
+def check(
+    backend: str,
+    *,
+    queries: int,
+    keys: int,
+    shape: str = "b s hd",
+    kv_heads: int = HEADS,
+    dtype: str = "f32",
+    mask: tuple[int, ...] | Array | None = None,
+    symbolic: bool = False,
+    q_scale: float = 1.0,
+    **attributes: Any,
+) -> Array:
+    """Compare `attention` with the reference on random operands; return its result."""
+    random = np.random.default_rng(3)
+    g = Graph("attention")
+    feeds: dict[str, Array] = {}
+
+    def operand(name: str, positions: int, heads: int) -> Value:
+        extent: Extent = positions
+        if symbolic:
+            extent = Dim("q" if name == "q" else "k", max=40)
+        layouts: dict[str, tuple[Extent, ...]] = {
+            "s hd": (extent, heads * DEPTH),
+            "b s hd": (2, extent, heads * DEPTH),
+            "b s h d": (2, extent, heads, DEPTH),
+            "b h s d": (2, heads, extent, DEPTH),
+        }
+        value = g.input(name, layouts[shape], dtype)
+        sizes = [positions if isinstance(e, Dim) else e for e in value.shape]
+        feeds[name] = random.standard_normal(sizes).astype(value.dtype.numpy)
+        return value
+
+    operands = [operand("q", queries, HEADS), operand("k", keys, kv_heads)]
+    operands.append(operand("v", keys, kv_heads))
+    feeds["q"] = feeds["q"] * feeds["q"].dtype.type(q_scale)
+    if mask is not None:
+        data = mask if isinstance(mask, np.ndarray) else random.standard_normal(mask)
+        operands.append(g.input("mask", data.shape, dtype))
+        feeds["mask"] = data.astype(operands[0].dtype.numpy)
+    g.set_outputs([ops.attention(*operands, num_heads=HEADS, head_dim=DEPTH, **attributes)])
+    compiled = runtime.compile(g, backend=backend, threads=1)
+    assert any("attention_tiled" in str(node.op) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
+    (expected,) = evaluate(g, feeds)
+    (got,) = compiled.run(feeds)
+    np.testing.assert_allclose(got, expected, atol=2e-5 if dtype == "f32" else 1e-12)
+    return got
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", ["s hd", "b s hd", "b s h d", "b h s d"])
+def test_every_layout(backend: str, shape: str) -> None:
+    layout = "bhsd" if shape == "b h s d" else "auto" if shape == "s hd" else "bshd"
+    check(backend, queries=14, keys=37, shape=shape, layout=layout)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 40), (3, 5), (4, 4), (13, 64), (33, 7)])
+@pytest.mark.parametrize("mask_kind", ["none", "causal"])
+def test_lengths_around_the_tile(backend: str, queries: int, keys: int, mask_kind: str) -> None:
+    check(backend, queries=queries, keys=keys, mask_kind=mask_kind)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("queries", "keys"), [(9, 9), (20, 33), (33, 7)])
+def test_sliding_windows_also_where_rows_see_nothing(backend: str, queries: int, keys: int) -> None:
+    check(backend, queries=queries, keys=keys, mask_kind="sliding_window", window=4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mask", [(2, 20), (2, 14, 20), (1, HEADS, 14, 20), (2, 1, 1, 20)])
+@pytest.mark.parametrize("mask_kind", ["custom", "bias"])
+def test_masks_and_biases_of_every_rank(
+    backend: str, mask: tuple[int, ...], mask_kind: str
+) -> None:
+    check(backend, queries=14, keys=20, mask=mask, mask_kind=mask_kind)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_without_a_visible_key_averages_all_values(backend: str) -> None:
+    check(backend, queries=14, keys=20, mask=np.zeros((2, 20)), mask_kind="custom")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_leading_blocks_of_minus_infinity_do_not_poison_a_row(backend: str) -> None:
+    bias = np.zeros((2, 5, 300))
+    bias[:, :, :290] = -np.inf
+    check(backend, queries=5, keys=300, mask=bias, mask_kind="bias")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_large_scores_do_not_overflow(backend: str) -> None:
+    assert np.isfinite(check(backend, queries=14, keys=70, q_scale=40.0)).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_grouped_heads_scale_and_softcap(backend: str) -> None:
+    check(backend, queries=14, keys=20, kv_heads=1, score_scale=0.5, softcap=2.0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_double_precision(backend: str) -> None:
+    check(backend, queries=14, keys=20, dtype="f64", mask_kind="causal")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 40), (40, 40)])
+def test_symbolic_lengths(backend: str, queries: int, keys: int) -> None:
+    check(backend, queries=queries, keys=keys, symbolic=True, mask_kind="causal")
