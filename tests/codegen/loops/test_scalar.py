@@ -244,8 +244,8 @@ def test_rounding_to_16_bit_floats_is_to_nearest_even() -> None:
     patterns = rng.integers(0, 1 << 32, 200_000, dtype=np.uint32).view(np.float32)
     edges = [65519.996, 65520.0, 65504.0, 2.0**-25, 1.5 * 2.0**-24, 2.0**-14, 0.0, -0.0, np.nan]
     small = rng.uniform(-1e-4, 1e-4, 50_000)
-    x = np.concatenate([patterns, small, rng.uniform(-66000, 66000, 50_000), edges])
-    x = x.astype(np.float32)
+    more = np.concatenate([small, rng.uniform(-66000, 66000, 50_000), edges])
+    x = np.concatenate([patterns, more.astype(np.float32)])
     halves = evaluate_function(f32_to_f16, x).view(np.float16)
     brains = evaluate_function(f32_to_bf16, x).view(ml_dtypes.bfloat16)
     with np.errstate(all="ignore"):
