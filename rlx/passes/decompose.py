@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rlx.ir.graph import Graph, Node
-from rlx.ir.op import Trait
+from rlx.ir.op import OPS, Trait
 from rlx.passes.rewrite import GraphPass, Replacement, Rewritten, apply_rewrites, rewrite
 
 
@@ -16,14 +16,12 @@ def decompose(claimed: Collection[str] = ()) -> GraphPass:
                                      %2: f32[4] = mul %0, %1
     """
 
-    @rewrite()
-    def by_formula(node: Node) -> Replacement:
-        if node.op.has(Trait.FUSED) or node.op.name in claimed:
-            return None
-        return expand_formula(node)
+    composites = [d for d in OPS.values() if d.decompose is not None and not d.has(Trait.FUSED)]
+    chosen = [d for d in composites if d.name not in claimed]
+    by_formula = rewrite(*chosen)(expand_formula)
 
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [by_formula])
+        return apply_rewrites(graph, [by_formula] if chosen else [])
 
     return GraphPass("decompose", run, "Replace ops by their formulas.")
 

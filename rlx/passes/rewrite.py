@@ -171,18 +171,20 @@ def rebuild(
     Bodies of `fused` nodes stay as they are: they belong to code generation. If nothing
     changes, the result is `graph` itself.
     """
+    attrs = [
+        node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, change_body)
+        for node in nodes
+    ]
+    same_bodies = all(new is node.attrs for new, node in zip(attrs, nodes, strict=True))
+    if same_bodies and list(nodes) == graph.nodes:
+        return unchanged(graph)
     stand_ins = same_as or {}
     target = Graph(graph.name)
     image: dict[Value, Value] = {}
-    changed = len(nodes) != len(graph.nodes)
-    for position, node in enumerate(nodes):
-        attrs = node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, change_body)
-        changed |= attrs is not node.attrs or position != node.index
+    for node, new_attrs in zip(nodes, attrs, strict=True):
         operands = (image[stand_ins.get(operand, operand)] for operand in node.operands)
         image.update(zip(node.operands, operands, strict=True))
-        copy_node(target, node, image, attrs=attrs)
-    if not changed:
-        return unchanged(graph)
+        copy_node(target, node, image, attrs=new_attrs)
     image.update((old, image[new]) for old, new in stand_ins.items() if new in image)
     finish(target, graph, image)
     return Rewritten(target, image)
