@@ -1,0 +1,8 @@
+"""Passes: functions from graphs to graphs."""
+
+from rlx.passes.autodiff import STRICT as STRICT
+from rlx.passes.autodiff import TRAINING as TRAINING
+from rlx.passes.autodiff import grad as grad
+from rlx.passes.autodiff import grad_with_loss as grad_with_loss
+from rlx.passes.autodiff import hvp as hvp
+from rlx.passes.autodiff import jvp as jvp

@@ -30,7 +30,8 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 def _relu_map(v: Value, y: Value, x: Value) -> Value:
-    return ops.where(x > 0.0, v, 0.0)
+    """By the result, so that the operand need not be kept and can stay inside a fused kernel."""
+    return ops.where(y > 0.0, v, 0.0)
 
 
 def _sqrt_partial(y: Value, x: Value) -> Value:
