@@ -79,7 +79,7 @@ def _break_before(line: str, indent: int) -> int | None:
 
 
 def _may_break(line: str, position: int) -> bool:
-    if line[position - 2 : position] == ", ":
+    if line[position - 2 : position] in (", ", "= "):
         return True
     word = line[position:].partition(" ")[0]
     return line[position - 1] == " " and (word in _SIGNS or word in ("?", ":"))

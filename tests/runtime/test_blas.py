@@ -1,0 +1,94 @@
+"""Finding BLAS, its core type and its threads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import ToolchainError
+from rlx.runtime.blas import core_type_override, find_blas, is_blas
+from rlx.runtime.native import function_at, pointer_to
+from rlx.target import detect_target
+
+AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy_openblas32")
+    monkeypatch.delenv("RLX_BLAS", raising=False)
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_product_through_cblas_is_the_product() -> None:
+    a = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    b = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
+    c = np.zeros((5, 3), np.float32)
+    floats = "float *"
+    type = f"void (*)(int, int, int, int, int, int, float, {floats}, int, {floats}, int, float, "
+    sgemm = function_at(find_blas(detect_target()).address("cblas_sgemm"), f"{type}{floats}, int)")
+    pointers = [pointer_to(x.ctypes.data, floats) for x in (a, b, c)]
+    sgemm(101, 111, 111, 5, 3, 7, 1.0, pointers[0], 7, pointers[1], 3, 0.0, pointers[2], 3)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("embedded")
+def test_lapack_is_there_and_unknown_functions_are_not() -> None:
+    blas = find_blas(detect_target())
+    assert all(blas.has(name) for name in ("sgesv_", "dgetrf_", "spotrf_", "cblas_dgemm"))
+    assert not blas.has("cblas_nonsense")
+    with pytest.raises(ToolchainError, match="cblas_nonsense"):
+        blas.address("cblas_nonsense")
+
+
+@pytest.mark.usefixtures("embedded")
+def test_openblas_is_left_with_one_thread_and_the_environment_as_it_was() -> None:
+    before = dict(os.environ)
+    blas = find_blas(detect_target())
+    threads = function_at(blas.address("openblas_get_num_threads"), "int (*)(void)")()
+    assert threads == 1
+    assert dict(os.environ) == before
+
+
+@pytest.mark.usefixtures("embedded")
+def test_the_core_is_not_haswell_where_avx512_is_there() -> None:
+    target = detect_target()
+    if not target.has("avx512f"):
+        pytest.skip("this CPU has no AVX-512")
+    assert find_blas(target).core not in (None, "Haswell", "Zen", "Prescott")
+
+
+def test_amd_with_avx512_is_told_its_core_type() -> None:
+    amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
+    assert core_type_override(amd) == "SKYLAKEX"
+    assert core_type_override(replace(amd, features=AVX512 | {"avx512bf16"})) == "COOPERLAKE"
+    assert core_type_override(replace(amd, features=frozenset({"avx2"}))) is None
+    assert core_type_override(replace(amd, vendor="GenuineIntel")) is None
+
+
+def test_a_wrong_rlx_blas_is_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RLX_BLAS", str(tmp_path / "missing.so"))
+    with pytest.raises(ToolchainError, match=r"RLX_BLAS names .*missing\.so"):
+        find_blas(detect_target())
+
+
+def test_a_library_that_is_no_library_is_blamed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "libfake.so"
+    fake.write_text("not a library")
+    monkeypatch.setenv("RLX_BLAS", str(fake))
+    with pytest.raises(ToolchainError, match="cannot load"):
+        find_blas(detect_target())
+
+
+def test_blas_names_are_told_from_other_externals() -> None:
+    assert [is_blas(name) for name in ("cblas_sgemm", "sgesv_", "sched_yield")] == [
+        True,
+        True,
+        False,
+    ]
