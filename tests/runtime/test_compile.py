@@ -1,0 +1,91 @@
+"""From a graph to results: every backend agrees with the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import InputError, UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim
+from rlx.runtime.compile import choose_backend, compile, thread_count
+from rlx.runtime.toolchain import has_toolchain
+from rlx.target import detect_target
+
+BACKENDS = ("c", "llvm")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
+
+
+def skip_without(backend: str) -> None:
+    if backend == "c" and not has_toolchain():
+        pytest.skip("there is no C compiler")
+
+
+def block() -> Graph:
+    g = Graph("block")
+    x = g.input("x", (Dim("n", max=40), 64))
+    w = g.param("w", (64, 96))
+    b = g.param("b", (96,))
+    hidden = g.gelu(x @ w + b)
+    g.set_outputs([g.layer_norm(hidden, b, b, axis=-1, eps=1e-5), g.softmax(hidden, axis=-1)])
+    return g
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_block_agrees_with_the_reference(backend: str, threads: int) -> None:
+    skip_without(backend)
+    random = np.random.default_rng(0)
+    params = {
+        "w": random.standard_normal((64, 96)).astype(np.float32),
+        "b": random.standard_normal(96).astype(np.float32),
+    }
+    f = compile(block(), backend=backend, params=params, threads=threads)
+    reference = compile(block(), backend="reference", params=params)
+    for n in (1, 17, 40):
+        x = random.standard_normal((n, 64)).astype(np.float32)
+        for found, expected in zip(f(x), reference(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_the_reference_backend_checks_like_the_others() -> None:
+    f = compile(block(), backend="reference")
+    with pytest.raises(InputError, match="params not set: w, b"):
+        f(np.zeros((3, 64), np.float32))
+    with pytest.raises(InputError, match="inputs missing 'x'"):
+        f()
+
+
+def test_auto_is_c_with_a_compiler_and_llvm_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if has_toolchain():
+        assert choose_backend("auto").name == "c"
+    for variable in ("RLX_CC", "CC"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert choose_backend("auto").name == "llvm"
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="unknown backend 'cuda'"):
+        compile(block(), backend="cuda")
+
+
+def test_threads_come_from_the_argument_then_the_environment_then_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = detect_target()
+    monkeypatch.delenv("RLX_NUM_THREADS", raising=False)
+    assert thread_count(None, target) == target.cores
+    monkeypatch.setenv("RLX_NUM_THREADS", "3")
+    assert thread_count(None, target) == 3
+    assert thread_count(2, target) == 2
+    with pytest.raises(UnsupportedError, match="cannot run on 0 threads"):
+        thread_count(0, target)
