@@ -22,11 +22,6 @@ def greatest(prim: Prim) -> int:
     return (1 << (prim.size * 8 - (1 if prim.is_signed else 0))) - 1
 
 
-def _finish(m: FunctionBuilder, name: str, params: tuple[E, ...], result: E, doc: str) -> Function:
-    variables = tuple(param.node for param in params)
-    return Function(name, variables, tuple(m.lets), result.node, doc)  # type: ignore[arg-type]
-
-
 def safe_divisor(b: E) -> E:
     """b, or 1 where it is 0 or -1: what C may divide any integer by."""
     trap = b.eq(0) | b.eq(-1) if b.type.prim.is_signed else b.eq(0)
@@ -53,7 +48,8 @@ def modulo_integers(a: E, b: E) -> E:
 def integer_power(prim: Prim) -> Function:
     """`a ** max(b, 0)`, wrapping."""
     m = FunctionBuilder(Prim.F32)
-    a, b = E(m.parameter("a", prim)), E(m.parameter("b", prim))
+    params = m.parameter("a", prim), m.parameter("b", prim)
+    a, b = E(params[0]), E(params[1])
     exponent = select(b < 0, 0, b) if prim.is_signed else b
     exponent = m.let("exponent", exponent)
     result, square = const(1, prim), a
@@ -63,7 +59,8 @@ def integer_power(prim: Prim) -> Function:
         result = m.let("power", select(chosen, result * square, result))
         if bit + 1 < bits:
             square = m.let("square", square * square)
-    return _finish(m, f"pow_{prim}", (a, b), result, "a ** max(b, 0), wrapping.")
+    doc = "a ** max(b, 0), wrapping."
+    return Function(f"pow_{prim}", params, tuple(m.lets), result.node, doc)
 
 
 @cache
@@ -74,7 +71,8 @@ def float_modulo(prim: Prim) -> Function:
     2**200 in f64, beyond which the result is NaN rather than noise.
     """
     m = FunctionBuilder(Prim.F64)
-    a, b = E(m.parameter("a", prim)), E(m.parameter("b", prim))
+    params = m.parameter("a", prim), m.parameter("b", prim)
+    a, b = E(params[0]), E(params[1])
     divisor = m.let("divisor", abs(b.cast(Prim.F64)))
     magnitude = m.let("magnitude", abs(a.cast(Prim.F64)))
     rest = magnitude
@@ -90,7 +88,8 @@ def float_modulo(prim: Prim) -> Function:
     result = turned.cast(prim)
     signed = FunctionBuilder(prim).with_sign_of(result, b)
     value = select(turned.eq(turned), signed, const(math.nan, prim))
-    return _finish(m, f"mod_{prim}", (a, b), value, "a modulo b with the sign of b.")
+    doc = "a modulo b with the sign of b."
+    return Function(f"mod_{prim}", params, tuple(m.lets), value.node, doc)
 
 
 def modulo(a: E, b: E) -> E:
