@@ -61,8 +61,8 @@ class Program(Protocol):
     def module(self) -> Module: ...
 
 
-_InputSlot: TypeAlias = tuple[Array, Any, tuple[int, ...], Argument]
-"""Where an input goes; the dtype and shape that need no further check; what it is."""
+_InputSlot: TypeAlias = tuple[Callable[[Any, Any], None], Any, tuple[int, ...], Argument]
+"""What writes an input; the dtype and shape that need no further check; what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _Layout:
     """The arena at one binding of the extents, and the call that runs it there."""
 
     inputs: tuple[_InputSlot, ...]
-    outputs: tuple[Array, ...]
+    outputs: tuple[Callable[[], Array], ...]
     enter: Callable[[], int]
 
 
@@ -93,6 +93,8 @@ class Executable:
         self._native = native
         self._threads = threads
         self._lock = threading.Lock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._arity = len(self.signature.inputs)
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
         self._unset = set(self._params)
@@ -107,9 +109,9 @@ class Executable:
 
     def __call__(self, *inputs: Any, **named: Any) -> tuple[Array, ...]:
         """Run on inputs by position or by name; results come in output order."""
-        if named or len(inputs) != len(self.signature.inputs):
-            return self._execute(self.signature.arrange(inputs, named))
-        return self._execute(inputs)
+        if not named and len(inputs) == self._arity:
+            return self._execute(inputs)
+        return self._execute(self.signature.arrange(inputs, named))
 
     def run(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         """Run on inputs by name."""
@@ -180,21 +182,25 @@ class Executable:
 
     def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
         """Copy in, run, copy out. Every line here is paid by every call."""
-        with self._lock:
+        self._acquire()
+        try:
             if self._needs_setup:
                 self._setup()
             layout = self._fixed
             if layout is None:
                 values, layout = self._bind(values)
-            for (view, dtype, shape, argument), value in zip(layout.inputs, values, strict=True):
-                if value.__class__ is ndarray and value.dtype is dtype and value.shape == shape:
-                    view[...] = value
+            for (write, dtype, shape, argument), value in zip(layout.inputs, values):  # noqa: B905
+                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
+                    write(..., value)
                 else:
-                    view[...] = checked(argument, value)
+                    write(..., checked(argument, value))
             status = layout.enter()
             if status != 0:
                 raise self._fault(status)
-            return tuple([view.copy() for view in layout.outputs])
+            outputs = layout.outputs
+            return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
+        finally:
+            self._release()
 
     def _bind(self, values: Sequence[Any]) -> tuple[list[Array], _Layout]:
         arrays = [
@@ -276,13 +282,13 @@ class Executable:
         ]
         return _Layout(
             inputs=tuple(self._input_slot(argument, binding) for argument in self.signature.inputs),
-            outputs=tuple(outputs),
+            outputs=tuple(view.copy for view in outputs),
             enter=functools.partial(self._enter, *extents) if extents else self._enter,
         )
 
     def _input_slot(self, argument: Argument, binding: Mapping[str, int]) -> _InputSlot:
         view = self._leaf_view(argument, binding)
-        return view, argument.type.dtype.numpy, view.shape, argument
+        return view.__setitem__, argument.type.dtype.numpy, view.shape, argument
 
     def _leaf_view(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
         """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""

@@ -47,6 +47,14 @@ class Signature:
 
     def arrange(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the given inputs in declaration order; each must be given once."""
+        if positional or len(named) != len(self.inputs):
+            return self._arrange_mixed(positional, named)
+        try:
+            return [named[argument.name] for argument in self.inputs]
+        except KeyError:
+            return self._arrange_mixed(positional, named)
+
+    def _arrange_mixed(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         if len(positional) > len(self.inputs):
             raise InputError(
                 f"{self.name} takes {len(self.inputs)} inputs and was given {len(positional)}"
