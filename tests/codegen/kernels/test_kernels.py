@@ -1,0 +1,83 @@
+"""Kernels of all records obey the loop language's rules, and mean the same when interpreted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.codegen.kernels import build_kernel
+from rlx.codegen.loops.evaluate import numpy_dtype
+from rlx.codegen.loops.interpreter import run_kernel
+from rlx.codegen.loops.nodes import Status
+from rlx.codegen.loops.verify import verify_kernel
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+from tests.codegen.kernels.native import Array, thunk_of
+from tests.codegen.test_parity import ALL, Use, agree
+from tests.records import OpRecord
+
+SMALL = 130
+"""Elements of an interpreted record: the interpreter takes 20 microseconds for a step."""
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_kernels_obey_the_rules_of_the_loop_language(op: str) -> None:
+    for record, dtype in ALL[op]:
+        node = record.graph(dtype).nodes[-1]
+        verify_kernel(build_kernel(thunk_of(node)[0], "kernel"))
+
+
+def interpreted(listed: list[Use]) -> list[OpRecord]:
+    """Return the two smallest f32 records of an op."""
+    sizes = {
+        record: sum(int(np.prod(operand.shape)) for operand in record.operands)
+        for record, dtype in listed
+        if dtype is DType.F32
+    }
+    return sorted((r for r, size in sizes.items() if size <= SMALL), key=lambda r: sizes[r])[:2]
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_kernels_agree_with_the_reference_through_the_interpreter(op: str) -> None:
+    for record in interpreted(ALL[op]):
+        graph, feeds = record.graph(DType.F32), record.inputs(DType.F32)
+        status, results = interpret(graph, feeds)
+        assert status is Status.OK
+        for expected, found in zip(evaluate(graph, feeds), results, strict=True):
+            agree(record.id, record, expected, found)
+
+
+def interpret(graph: Graph, feeds: dict[str, Array]) -> tuple[Status, list[Array]]:
+    """Run the kernel of a graph's one node in the interpreter."""
+    thunk, _ = thunk_of(graph.nodes[-1])
+    kernel = build_kernel(thunk, "kernel")
+    inputs = [np.ascontiguousarray(array).reshape(-1) for array in feeds.values()]
+    outputs = [np.zeros(ref.type.elements, ref.type.dtype.numpy) for ref in thunk.results]
+    scratch = [] if thunk.scratch is None else [np.zeros(thunk.scratch.type.bytes, np.uint8)]
+    memory = {
+        buffer.name: array.view(numpy_dtype(buffer.prim))
+        for buffer, array in zip(kernel.buffers, [*inputs, *outputs, *scratch], strict=True)
+    }
+    outcome = run_kernel(kernel, memory, {})
+    shapes = [ref.type.shape for ref in thunk.results]
+    return outcome.status, [a.reshape(s) for a, s in zip(outputs, shapes, strict=True)]
+
+
+@pytest.mark.parametrize("bad", [np.array([0, 5], np.int32), np.array([-1, 0], np.int32)])
+def test_an_index_out_of_range_is_a_status_and_reads_nothing(bad: Array) -> None:
+    graph = Graph("gather")
+    table, indices = graph.input("table", (5, 3)), graph.input("indices", (2,), "i32")
+    graph.set_outputs([ops.gather(table, indices, axis=0)])
+    feeds = {"table": np.ones((5, 3), np.float32), "indices": bad}
+    assert interpret(graph, feeds)[0] is Status.INDEX_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0, 5.0, np.inf, -np.inf])
+def test_an_index_held_in_a_float_is_checked_before_it_is_converted(bad: float) -> None:
+    graph = Graph("scatter_add")
+    updates, indices = graph.input("updates", (2, 3)), graph.input("indices", (2,))
+    graph.set_outputs([ops.scatter_add(updates, indices, size=5)])
+    feeds = {"updates": np.ones((2, 3), np.float32), "indices": np.array([0.9, bad], np.float32)}
+    assert interpret(graph, feeds)[0] is Status.INDEX_OUT_OF_RANGE
