@@ -8,20 +8,21 @@ new last input, normally `d_output` (ones for the gradient of a scalar loss).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.autodiff.derived import derivative_type
 from rlx.passes.autodiff.errors import (
     MissingGradientError,
     NonDifferentiableError,
     UnknownInputError,
 )
 from rlx.passes.autodiff.prepare import prepare, set_outputs_like
-from rlx.passes.autodiff.sweep import vjp_in_graph
+from rlx.passes.autodiff.sweep import carries, vjp_in_graph
 
 Missing = Literal["error", "zero"]
 STRICT: Missing = "error"
@@ -60,28 +61,20 @@ def differentiate(
     graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT
 ) -> Gradient:
     """Do what `grad_with_loss` does and return where everything went."""
-    if not graph.outputs:
-        raise GraphError(f"graph {graph.name!r} has no outputs; the first one is the loss")
-    targets = [find_value(graph, target) for target in wrt]
-    _require_differentiable(graph.outputs[0], "the loss")
-    for target in targets:
-        _require_differentiable(target, f"wrt {describe(target)}")
+    targets = _checked_targets(graph, wrt)
     copied = prepare(graph, f"{graph.name}_grad")
     copy, image = copied.graph, copied.image
     loss = image[graph.outputs[0]]
-    seed = fresh_name(copy, "d_output")
-    reached = [image[target] for target in targets if target in image]
-    seeds = [copy.input(seed, loss.shape, loss.dtype)]
-    found = dict(zip(reached, vjp_in_graph(copy, [loss], reached, seeds), strict=True))
-    cotangents = [found.get(image[target]) if target in image else None for target in targets]
+    seed_type = derivative_type(loss.type) or loss.type
+    seed = copy.input(fresh_name(copy, "d_output"), seed_type.shape, seed_type.dtype)
+    reached = [target for target in targets if target in image]
+    pulled = vjp_in_graph(copy, [loss], [image[target] for target in reached], [seed])
+    found = dict(zip(reached, pulled, strict=True))
     if missing == STRICT:
-        _require_all(targets, cotangents)
-    gradients = [
-        zeros(copy, target.type) if cotangent is None else cotangent
-        for target, cotangent in zip(targets, cotangents, strict=True)
-    ]
+        _require_all(target for target in targets if found.get(target) is None)
+    gradients = [_or_zero(copy, found.get(target), target) for target in targets]
     set_outputs_like(graph, copy, image, *gradients)
-    return Gradient(copy, seed, tuple(gradients), image)
+    return Gradient(copy, str(seed.node.name), tuple(gradients), image)
 
 
 def find_value(graph: Graph, target: Value | str) -> Value:
@@ -111,19 +104,35 @@ def describe(value: Value) -> str:
     return repr(value.node.name) if value.node.name else value.label
 
 
-def _require_differentiable(value: Value, what: str) -> None:
-    if not value.dtype.is_differentiable:
-        raise NonDifferentiableError(
-            f"{what} has dtype {value.dtype}; only floating and complex values have derivatives",
-            source=value.node.source,
-            remedy="cast it to a floating dtype",
-        )
+def _checked_targets(graph: Graph, wrt: Sequence[Value | str]) -> list[Value]:
+    if not graph.outputs:
+        raise GraphError(f"graph {graph.name!r} has no outputs; the first one is the loss")
+    loss = graph.outputs[0]
+    if not carries(loss):
+        raise _not_differentiable(loss, "the loss")
+    targets = [find_value(graph, target) for target in wrt]
+    for target in targets:
+        if derivative_type(target.type) is None:
+            raise _not_differentiable(target, f"wrt {describe(target)}")
+    return targets
 
 
-def _require_all(targets: Sequence[Value], cotangents: Sequence[Value | None]) -> None:
-    lost = [
-        target for target, cotangent in zip(targets, cotangents, strict=True) if cotangent is None
-    ]
+def _or_zero(graph: Graph, cotangent: Value | None, target: Value) -> Value:
+    if cotangent is not None:
+        return cotangent
+    return zeros(graph, derivative_type(target.type) or target.type)
+
+
+def _not_differentiable(value: Value, what: str) -> NonDifferentiableError:
+    return NonDifferentiableError(
+        f"{what} has dtype {value.dtype}; only floating and complex values have derivatives",
+        source=value.node.source,
+        remedy="cast it to a floating dtype",
+    )
+
+
+def _require_all(missing: Iterable[Value]) -> None:
+    lost = list(missing)
     if lost:
         raise MissingGradientError(
             f"the loss does not depend differentiably on {', '.join(map(describe, lost))}",

@@ -89,7 +89,7 @@ def jvp_in_graph(
     needed = ancestors(outputs)
     for node in graph.nodes[: _end(outputs)]:
         given = tuple(known.get(operand) for operand in node.operands)
-        flows = any(result in needed and _carries(result) for result in node.results)
+        flows = any(result in needed and carries(result) for result in node.results)
         if flows and present(given) and not _stops(node):
             with graph.attributed(node.source, node.scope):
                 moved = push_forward(node, given)
@@ -106,8 +106,13 @@ def active_values(graph: Graph, inputs: Iterable[Value], outputs: Iterable[Value
     active = {input for input in inputs if input in needed}
     for node in graph.nodes[: _end(outputs)]:
         if not _stops(node) and any(operand in active for operand in node.operands):
-            active.update(r for r in node.results if r in needed and _carries(r))
+            active.update(r for r in node.results if r in needed and carries(r))
     return active
+
+
+def carries(value: Value) -> bool:
+    """Whether derivatives flow through `value`: by its dtype, or straight through its op."""
+    return value.dtype.is_differentiable or value.op in straight_through
 
 
 def pull_back(node: Node, cotangents: Sparse, wanted: Mask) -> Sparse:
@@ -132,7 +137,7 @@ def push_forward(node: Node, tangents: Sparse) -> Sparse:
         moved = rule(at, *node.operands, **node.attrs.as_dict())
         if not isinstance(moved, Decline):
             return spread(moved, len(node.results))
-    flowing = tuple(_carries(result) for result in node.results)
+    flowing = tuple(carries(result) for result in node.results)
     request = Request.of(node, tuple(t is not None for t in tangents), flowing)
     return _derive(node, _derived_pushforward, request, "forward").graft(node, tangents)
 
@@ -204,10 +209,6 @@ def _transpose(
     ]
     outputs, derivatives = [out for out, _ in pairs], [derivative for _, derivative in pairs]
     return vjp_in_graph(graph, outputs, present(linear_in), derivatives)
-
-
-def _carries(value: Value) -> bool:
-    return value.dtype.is_differentiable or value.op in straight_through
 
 
 def _stops(node: Node) -> bool:
