@@ -12,6 +12,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
+from rlx.ir.shape import evaluate as evaluate_extent
 from rlx.passes.pack_operands import choose_tile
 
 BACKENDS = ("c", "llvm")
@@ -30,10 +31,10 @@ def check(
     a, b = g.input("a", a_shape, dtype), g.param("b", b_shape, dtype)
     g.set_outputs([build(a, b)])
     random = np.random.default_rng(7)
-    sizes = [e if isinstance(e, int) else e.evaluate(binding or {}) for e in a_shape]
+    sizes = [evaluate_extent(extent, binding or {}) for extent in a_shape]
     feeds = {
         "a": random.standard_normal(sizes).astype(a.dtype.numpy),
-        "b": random.standard_normal(b_shape).astype(b.dtype.numpy),
+        "b": random.standard_normal(b.type.static_shape).astype(b.dtype.numpy),
     }
     compiled = runtime.compile(g, backend=backend, params={"b": feeds["b"]}, threads=1)
     (expected,) = evaluate(g, feeds)
@@ -49,7 +50,15 @@ def check(
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("rows", "inner", "columns"),
-    [(1, 33, 40), (12, 16, 32), (13, 17, 33), (77, 40, 50), (5, 300, 7), (128, 20, 130), (16, 16, 16)],
+    [
+        (1, 33, 40),
+        (12, 16, 32),
+        (13, 17, 33),
+        (77, 40, 50),
+        (5, 300, 7),
+        (128, 20, 130),
+        (16, 16, 16),
+    ],  # fmt: skip
 )
 def test_products_of_every_tile_tail_and_edge(
     backend: str, rows: int, inner: int, columns: int
@@ -67,7 +76,9 @@ def test_products_in_other_float_types(backend: str, dtype: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
     def both(a: Value, b: Value) -> Value:
-        return ops.matmul(ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0)))
+        left, right = ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0))
+        result: Value = ops.matmul(left, right)
+        return result
 
     kinds = check(backend, (48, 20), (36, 48), both)
     assert "transpose" not in kinds
@@ -99,7 +110,8 @@ def test_a_symbolic_number_of_rows(backend: str, rows: int) -> None:
 def test_what_follows_the_product_runs_on_its_tile(backend: str) -> None:
     def layer(a: Value, b: Value) -> Value:
         bias = a.graph.constant(np.linspace(-1, 1, 50, dtype=np.float32))
-        return ops.gelu(ops.matmul(a, b) + bias) * 2.0
+        result: Value = ops.gelu(ops.matmul(a, b) + bias) * 2.0
+        return result
 
     kinds = check(backend, (29, 24), (24, 50), layer)
     assert kinds == ["pack_panels", "fused"]
