@@ -278,6 +278,17 @@ def test_feed_forward_network_has_the_gradients_of_finite_differences() -> None:
     check_second_order(case)
 
 
+@pytest.mark.parametrize("fold", [ops.reduce_sum, ops.reduce_mean], ids=lambda op: op.name)
+def test_dense_layer_with_cross_entropy_has_the_gradients_of_finite_differences(fold: Any) -> None:
+    def build(x: Value, w: Value, b: Value) -> Any:
+        labels = x.graph.constant(np.array([4, 0, 2, 2]))
+        return fold(ops.softmax_cross_entropy_with_logits(x @ w + b, labels), axes=(0,))
+
+    case = Case("dense", build, tensors(7, (4, 3), (3, 5), (5,)))
+    check_first_order(case)
+    check_second_order(case)
+
+
 def test_attention_emits_one_backward_op_that_keeps_scale_and_softcap() -> None:
     g = Graph()
     q, k, v = (g.input(name, (1, 2, 4, 3), "f64") for name in "qkv")
