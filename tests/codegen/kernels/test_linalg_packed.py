@@ -58,7 +58,7 @@ def check(
         (5, 300, 7),
         (128, 20, 130),
         (16, 16, 16),
-    ],  # fmt: skip
+    ],
 )
 def test_products_of_every_tile_tail_and_edge(
     backend: str, rows: int, inner: int, columns: int
