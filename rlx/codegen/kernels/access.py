@@ -380,10 +380,10 @@ class Evaluation:
         elements = [self.value(each.value, each.position) for each in targets]
         if len(targets) > 1:
             pairs = zip(targets, elements, strict=True)
-            elements = [self._named(each.value, element) for each, element in pairs]
-        for each, element in zip(targets, elements, strict=True):
+            elements = [self._named(each.value, computed) for each, computed in pairs]
+        for each, computed in zip(targets, elements, strict=True):
             at = self._access._locate(each.at, self._indices)
-            store(k, each.buffer, each.value.dtype, at, element)
+            store(k, each.buffer, each.value.dtype, at, computed)
 
     def _compute(self, value: Value, position: Position) -> Scalar:
         body = self._access.body

@@ -8,6 +8,7 @@ from result axes or of extent 1; fusion must not form the others.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rlx.codegen.kernels.affine import Index, Position, zero
@@ -15,10 +16,22 @@ from rlx.errors import InternalError
 from rlx.ir.graph import Node
 from rlx.ir.shape import Extent, Shape, normalize_axis
 
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A movement's result, read at `position`, and the shapes on both sides."""
+
+    position: Position
+    source: Shape
+    result: Shape
+
+
 MovementRule: TypeAlias = Callable[..., Position]
 
+ONE: Extent = 1
+
 MOVEMENTS: dict[str, MovementRule] = {}
-"""Op name -> rule `(position, operand shape, result shape, **attributes) -> position`."""
+"""Op name -> rule `(move, **attributes) -> position of the operand`."""
 
 
 def moves(name: str) -> Callable[[MovementRule], MovementRule]:
@@ -41,7 +54,7 @@ def operand_position(node: Node, operand: int, position: Position, rank: int) ->
     rule = MOVEMENTS.get(node.op.name)
     if rule is None:
         return broadcast_position(position, source, rank)
-    return rule(position, source, result, **node.attrs.as_dict())
+    return rule(Move(position, source, result), **node.attrs.as_dict())
 
 
 def broadcast_position(position: Position, source: Shape, rank: int) -> Position:
@@ -53,75 +66,60 @@ def broadcast_position(position: Position, source: Shape, rank: int) -> Position
 
 
 @moves("expand")
-def expand_position(position: Position, source: Shape, result: Shape, **_: Any) -> Position:
-    return broadcast_position(position, source, _rank(position))
+def expand_position(move: Move, **_: Any) -> Position:
+    return broadcast_position(move.position, move.source, _rank(move.position))
 
 
 @moves("transpose")
-def transpose_position(
-    position: Position, source: Shape, result: Shape, *, perm: tuple[int, ...]
-) -> Position:
-    rank = len(source)
-    found = {normalize_axis(axis, rank): position[i] for i, axis in enumerate(perm)}
+def transpose_position(move: Move, *, perm: tuple[int, ...]) -> Position:
+    rank = len(perm)
+    found = {normalize_axis(axis, rank): move.position[i] for i, axis in enumerate(perm)}
     return tuple(found[axis] for axis in range(rank))
 
 
 @moves("narrow")
-def narrow_position(
-    position: Position, source: Shape, result: Shape, *, axis: int, start: int, length: int
-) -> Position:
-    axis = normalize_axis(axis, len(source))
-    return (*position[:axis], position[axis].shifted(start), *position[axis + 1 :])
+def narrow_position(move: Move, *, axis: int, start: Extent, **_: Any) -> Position:
+    axis = normalize_axis(axis, len(move.source))
+    here = move.position
+    return (*here[:axis], here[axis].shifted(start), *here[axis + 1 :])
 
 
 @moves("slice")
 def slice_position(
-    position: Position,
-    source: Shape,
-    result: Shape,
-    *,
-    start: tuple[int, ...],
-    stop: tuple[int, ...],
-    step: tuple[int, ...],
+    move: Move, *, start: tuple[int, ...], step: tuple[int, ...], **_: Any
 ) -> Position:
     return tuple(
         index.scaled(stride).shifted(first)
-        for index, first, stride in zip(position, start, step, strict=True)
+        for index, first, stride in zip(move.position, start, step, strict=True)
     )
 
 
 @moves("reverse")
-def reverse_position(
-    position: Position, source: Shape, result: Shape, *, axes: tuple[int, ...]
-) -> Position:
-    flipped = {normalize_axis(axis, len(source)) for axis in axes}
+def reverse_position(move: Move, *, axes: tuple[int, ...]) -> Position:
+    flipped = {normalize_axis(axis, len(move.source)) for axis in axes}
     return tuple(
-        index.scaled(-1).shifted(source[axis] - 1) if axis in flipped else index
-        for axis, index in enumerate(position)
+        index.scaled(-1).shifted(move.source[axis] - 1) if axis in flipped else index
+        for axis, index in enumerate(move.position)
     )
 
 
 @moves("reshape")
-def reshape_position(position: Position, source: Shape, result: Shape, **_: Any) -> Position:
+def reshape_position(move: Move, **_: Any) -> Position:
     found: list[Index] = []
+    rank = _rank(move.position)
     taken = 0
-    for extent in source:
-        if extent == 1:
-            found.append(zero(_rank(position)))
-            continue
-        merged, covered = zero(_rank(position)), _one()
+    for extent in move.source:
+        merged, covered = zero(rank), ONE
         while covered != extent:
-            if taken == len(result):
-                raise InternalError(f"reshape {result} -> {source} splits an axis in a fused body")
-            merged = merged.scaled(result[taken]).plus(position[taken])
-            covered = covered * result[taken]
+            if taken == len(move.result):
+                raise InternalError(
+                    f"reshape {move.source} -> {move.result} splits an axis in a fused body"
+                )
+            merged = merged.scaled(move.result[taken]).plus(move.position[taken])
+            covered = covered * move.result[taken]
             taken += 1
         found.append(merged)
     return tuple(found)
-
-
-def _one() -> Extent:
-    return 1
 
 
 def _rank(position: Position) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, minimum
-from rlx.codegen.loops.nodes import LoopKind
+from rlx.codegen.loops.expr import E, const, minimum
+from rlx.codegen.loops.nodes import Const, LoopKind, Prim
 from rlx.ir.shape import Extent, upper
 
 PARALLEL_WORK = 1 << 15
@@ -27,7 +27,13 @@ LOOP_NAMES = ("p", "q", "s", "t", "u", "v", "w", "z")
 
 @contextmanager
 def rows(k: KernelBuilder, name: str, extent: E, work: Extent) -> Iterator[E]:
-    """Open the outermost loop of a kernel that touches `work` elements in all."""
+    """Open the outermost loop of a kernel that touches `work` elements in all.
+
+    A single row needs no loop.
+    """
+    if isinstance(extent.node, Const) and extent.node.value == 1:
+        yield const(0, Prim.I64)
+        return
     kind = LoopKind.PARALLEL if is_large(work) else LoopKind.SERIAL
     with k.loop(name, extent, kind=kind) as row:
         yield row

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.affine import Index, address, collapse, identity
 from rlx.codegen.kernels.elementwise import region
-from rlx.codegen.kernels.movement import transpose_position
+from rlx.codegen.kernels.movement import Move, transpose_position
 from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.kernels.slices import slices
@@ -69,7 +69,7 @@ def _fastest_axes(
     The second is empty where the same axes are fastest in both.
     """
     here = identity(y)
-    moved = address(transpose_position(here, x, y, perm=perm), x, len(y))
+    moved = address(transpose_position(Move(here, x, y), perm=perm), x, len(y))
     groups = collapse(y, range(len(y)), [address(here, y, len(y)), moved])
     across = next((group for group in groups if _is_fastest(moved, group)), ())
     if not groups or across == groups[-1]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlx.codegen.kernels import build_kernel, scratch_bytes
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.nodes import Address, Kernel, Module, Prim
+from rlx.codegen.loops.nodes import Kernel, Module, Prim
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.schedule import BufferRef, Phase, Thunk
 from rlx.ir.dtype import DType

@@ -11,6 +11,7 @@ from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Extent
 from rlx.target import detect_target
@@ -30,7 +31,7 @@ def fused_graph(shapes: Sequence[Shape], formula: Formula, dtype: DType = DType.
     body.set_outputs(result if isinstance(result, tuple) else (result,))
     graph = Graph("fused")
     operands = [graph.input(f"x{i}", shape, dtype) for i, shape in enumerate(shapes)]
-    graph.set_outputs(graph.append(ops.fused, operands, ops.fused.attrs(body=body)))
+    graph.set_outputs(graph.append(ops.fused, operands, make_attrs(ops.fused, {"body": body})))
     return graph
 
 
@@ -70,7 +71,8 @@ def check(graph: Graph, n: int | None = None, *, in_place: bool = False) -> None
 
 def softmax_between(x: Value, mask: Value) -> Value:
     scaled = x * 0.5 + mask
-    return ops.softmax(scaled, axis=-1) * 2.0 - x
+    weights: Value = ops.softmax(scaled, axis=-1)
+    return weights * 2.0 - x
 
 
 def residual_layer_norm(x: Value, y: Value, gamma: Value, beta: Value) -> tuple[Value, ...]:

@@ -14,6 +14,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
+from rlx.ir.reference.registry import static_shape
+from rlx.ir.shape import upper
 from tests.codegen.kernels.native import Array, thunk_of
 from tests.codegen.test_parity import ALL, Use, agree
 from tests.records import OpRecord
@@ -54,14 +56,14 @@ def interpret(graph: Graph, feeds: dict[str, Array]) -> tuple[Status, list[Array
     thunk, _ = thunk_of(graph.nodes[-1])
     kernel = build_kernel(thunk, "kernel")
     inputs = [np.ascontiguousarray(array).reshape(-1) for array in feeds.values()]
-    outputs = [np.zeros(ref.type.elements, ref.type.dtype.numpy) for ref in thunk.results]
+    outputs = [np.zeros(upper(ref.type.elements), ref.type.dtype.numpy) for ref in thunk.results]
     scratch = [] if thunk.scratch is None else [np.zeros(thunk.scratch.type.bytes, np.uint8)]
     memory = {
         buffer.name: array.view(numpy_dtype(buffer.prim))
         for buffer, array in zip(kernel.buffers, [*inputs, *outputs, *scratch], strict=True)
     }
     outcome = run_kernel(kernel, memory, {})
-    shapes = [ref.type.shape for ref in thunk.results]
+    shapes = [static_shape(ref.type.shape) for ref in thunk.results]
     return outcome.status, [a.reshape(s) for a, s in zip(outputs, shapes, strict=True)]
 
 

@@ -1,0 +1,161 @@
+"""Large reductions to one element: in fixed parts, side by side, then over the parts.
+
+The number of parts depends on the shape alone, so that the bits do not depend on the number
+of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlx.codegen.kernels.build import find_anchor, single_node_body
+from rlx.codegen.kernels.folds import FOLDS
+from rlx.codegen.kernels.registry import scratch
+from rlx.codegen.lower.registry import Placement, lowering
+from rlx.codegen.schedule import BufferRef, Thunk
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import OPS, Trait, make_attrs
+from rlx.ir.types import TensorType
+
+PARTS = 64
+"""Parts of a large reduction: enough for the threads of one machine."""
+
+LARGE = 1 << 17
+"""Elements from which splitting pays: 512 KiB of f32."""
+
+
+def splits(operand: TensorType, result: TensorType) -> bool:
+    """True for reductions of many elements to one."""
+    elements = operand.elements
+    if not isinstance(elements, int) or operand.dtype.is_low_precision:
+        return False
+    return result.elements == 1 and elements >= LARGE and elements % PARTS == 0
+
+
+def parts_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+    """Bytes for the result of every part."""
+    return PARTS * results[0].dtype.size if splits(operands[0], results[0]) else 0
+
+
+def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
+    """Return one thunk, or two for a reduction that is worth splitting."""
+    whole = place.thunk(node)
+    body = _body(node)
+    anchor = find_anchor(body)
+    if anchor is None or anchor.op.name not in FOLDS or whole.scratch is None:
+        return [whole]
+    if not _is_flat(anchor):
+        return [replace(whole, scratch=None)]
+    partial = BufferRef(whole.scratch.offset, TensorType(anchor.result.dtype, (PARTS,)))
+    return [
+        _parts_thunk(whole, body, anchor, partial),
+        _total_thunk(whole, body, anchor, partial),
+    ]
+
+
+def _body(node: Node) -> Graph:
+    if node.op.has(Trait.FUSED):
+        body: Graph = node.attribute("body")
+        return body
+    return single_node_body(node.op, [operand.type for operand in node.operands], node.attrs)
+
+
+def _is_flat(anchor: Node) -> bool:
+    """True if everything before the anchor has its operand's shape, or is one element."""
+    return all(
+        value.op.has(Trait.LEAF) or value.op.has(Trait.ELEMENTWISE)
+        for value in _before(anchor)
+        if value.type.elements != 1
+    ) and all(
+        value.type.elements == 1 or value.shape == anchor.operands[0].shape
+        for value in _before(anchor)
+    )
+
+
+def _before(anchor: Node) -> list[Value]:
+    """Return every value that the anchor depends on, in topological order."""
+    found: dict[Value, None] = {}
+
+    def visit(value: Value) -> None:
+        for operand in value.node.operands:
+            visit(operand)
+        found.setdefault(value)
+
+    visit(anchor.operands[0])
+    return list(found)
+
+
+def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
+    """Reduce each row of the operands seen as `PARTS` rows."""
+    rows = Graph("parts")
+    image: dict[Value, Value] = {}
+    operands: list[BufferRef] = []
+    refs = dict(zip(body.inputs, whole.operands, strict=True))
+    for value in _before(anchor):
+        if value.op.name == "input":
+            shape = _rows(value.type)
+            image[value] = rows.input(str(value.node.name), shape, value.dtype)
+            operands.append(replace(refs[value], type=value.type.with_shape(shape)))
+        else:
+            rows.copy_node(value.node, image)
+    source = image[anchor.operands[0]]
+    rows.set_outputs([OPS[anchor.op.name](source, axes=(1,), keepdims=False)])
+    return _fused_thunk(whole, rows, tuple(operands), (partial,))
+
+
+def _rows(type: TensorType) -> tuple[int, ...]:
+    elements = type.elements
+    return (PARTS, elements // PARTS) if isinstance(elements, int) and elements > 1 else ()
+
+
+def _total_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
+    """Reduce the parts and compute what follows the anchor."""
+    total = Graph("total")
+    # The result holds one element, so that all of its extents are 1.
+    shape = (PARTS, *anchor.result.shape)
+    parts = total.input("parts", shape, partial.type.dtype)
+    reduced = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
+    image: dict[Value, Value] = {anchor.result: reduced}
+    operands = [replace(partial, type=parts.type)]
+    for node in _after(body, anchor):
+        if node.op.name == "input":
+            operands.append(whole.operands[body.inputs.index(node.result)])
+        total.copy_node(node, image)
+    total.set_outputs([image[output] for output in body.outputs])
+    return _fused_thunk(whole, total, tuple(operands), whole.results)
+
+
+def _after(body: Graph, anchor: Node) -> list[Node]:
+    """Return the nodes that the outputs need besides the anchor, in topological order."""
+    needed: set[Node] = set()
+
+    def visit(value: Value) -> None:
+        if value.node is anchor or value.node in needed:
+            return
+        needed.add(value.node)
+        for operand in value.node.operands:
+            visit(operand)
+
+    for output in body.outputs:
+        visit(output)
+    return [node for node in body.nodes if node in needed]
+
+
+def _fused_thunk(
+    whole: Thunk, body: Graph, operands: tuple[BufferRef, ...], results: tuple[BufferRef, ...]
+) -> Thunk:
+    return Thunk(
+        kind="fused",
+        attrs=make_attrs(ops.fused, {"body": body}),
+        operands=operands,
+        results=results,
+        phase=whole.phase,
+        node=whole.node,
+    )
+
+
+for _name in FOLDS:
+    scratch(_name)(parts_scratch)
+    lowering.register(OPS[_name], reduction_lowering)
+lowering.register(ops.fused, reduction_lowering)

@@ -1,0 +1,65 @@
+"""Large reductions to one element run in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rlx.codegen.lower import lower_graph
+from rlx.codegen.schedule import Thunk
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.runtime.compile import compile as compile_graph
+
+SHAPE = (512, 512)
+
+
+def loss(x: Value, y: Value) -> Value:
+    difference = x - y
+    mean: Value = ops.reduce_mean(difference * difference, axes=(0, 1))
+    root: Value = ops.sqrt(mean)
+    return root + 1.0
+
+
+def graph_of(formula: Callable[..., Value]) -> Graph:
+    graph = Graph("reduction")
+    graph.set_outputs([formula(graph.input("x", SHAPE), graph.input("y", SHAPE))])
+    return graph
+
+
+FORMULAS: dict[str, Callable[..., Value]] = {
+    "sum": lambda x, y: ops.reduce_sum(x + y, axes=(0, 1)),
+    "mean": lambda x, _: ops.reduce_mean(x, axes=(0, 1), keepdims=True),
+    "max": lambda x, _: ops.reduce_max(x, axes=(0, 1)),
+    "loss": loss,
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_large_reduction_agrees_with_the_reference(name: str) -> None:
+    graph = graph_of(FORMULAS[name])
+    rng = np.random.default_rng(3)
+    feeds = {v.node.name or "": rng.standard_normal(SHAPE).astype(np.float32) for v in graph.inputs}
+    (expected,) = evaluate(graph, feeds)
+    (found,) = compile_graph(graph, backend="llvm").run(feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-2 if name == "sum" else 1e-5)
+
+
+def test_a_large_reduction_is_two_thunks_and_the_first_is_parallel() -> None:
+    graph = Graph("sum")
+    graph.set_outputs([ops.reduce_sum(graph.input("x", SHAPE), axes=(0, 1))])
+    program = lower_graph(graph)
+    first, second = program.schedule.thunks
+    assert isinstance(first, Thunk)
+    assert isinstance(second, Thunk)
+    assert program.kernels[first.kernel_key].parallel_loop is not None
+    assert first.results[0].offset == second.operands[0].offset
+
+
+def test_a_small_reduction_is_one_thunk() -> None:
+    graph = Graph("sum")
+    graph.set_outputs([ops.reduce_sum(graph.input("x", (64, 64)), axes=(0, 1))])
+    assert len(lower_graph(graph).schedule.thunks) == 1
