@@ -77,7 +77,22 @@ def _bound(value: Any, binding: Mapping[str, int]) -> Any:
         return tuple(_bound(item, binding) for item in value)
     if isinstance(value, TensorType):
         return value.with_shape(_bound(value.shape, binding))
+    if isinstance(value, Graph):
+        return _bound_body(value, binding)
     return value
+
+
+def _bound_body(body: Graph, binding: Mapping[str, int]) -> Graph:
+    """Return a copy of `body` at concrete extents."""
+    copy = Graph(body.name)
+    image: dict[Value, Value] = {}
+    for node in body.nodes:
+        operands = [image[operand] for operand in node.operands]
+        attrs = _bound_attrs(node.attrs, binding)
+        results = copy.append(node.op, operands, attrs, name=node.name, source=node.source)
+        image.update(zip(node.results, results, strict=True))
+    copy.set_outputs(image[output] for output in body.outputs)
+    return copy
 
 
 def _checked(graph: Graph, leaves: Sequence[Value], feeds: Mapping[str, Array]) -> list[Array]:

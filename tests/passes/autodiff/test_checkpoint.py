@@ -9,6 +9,7 @@ from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.common_subexpressions import common_subexpressions
 from rlx.passes.dead_code import dead_code
@@ -110,6 +111,20 @@ def test_nested_checkpoints_recompute_inside_the_recomputation() -> None:
     _, dx = evaluate(grad_with_loss(graph, [x]), {"x": np.array(0.3), "d_output": np.ones(())})
     slope = 2 * np.sin(np.exp(0.3)) * np.cos(np.exp(0.3)) * np.exp(0.3)
     np.testing.assert_allclose(dx, slope, rtol=1e-14)
+
+
+def test_body_may_have_symbolic_extents() -> None:
+    n = Dim("n", max=8)
+    body = Graph("body")
+    value = body.input("x", (n, 2), "f64")
+    body.set_outputs([ops.exp(value) - ops.expand(body.constant(1.0, "f64"), shape=(n, 2))])
+    graph = Graph()
+    x = graph.input("x", (n, 2), "f64")
+    (y,) = ops.checkpoint(x, body=body)
+    graph.set_outputs([ops.reduce_sum(y, axes=(0, 1))])
+    (x0,) = tensors(3, (5, 2))
+    _, dx = evaluate(grad_with_loss(graph, [x]), {"x": x0, "d_output": np.ones(())})
+    np.testing.assert_allclose(dx, np.exp(x0))
 
 
 def test_operands_must_fit_the_body_and_the_body_has_no_params() -> None:
