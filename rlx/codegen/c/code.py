@@ -11,16 +11,18 @@ class Level(enum.IntEnum):
     """C's precedence levels, loosest first."""
 
     CONDITIONAL = 1
-    BIT_OR = 2
-    BIT_XOR = 3
-    BIT_AND = 4
-    EQUALITY = 5
-    RELATION = 6
-    SHIFT = 7
-    SUM = 8
-    PRODUCT = 9
-    UNARY = 10
-    POSTFIX = 11
+    OR = 2
+    AND = 3
+    BIT_OR = 4
+    BIT_XOR = 5
+    BIT_AND = 6
+    EQUALITY = 7
+    RELATION = 8
+    SHIFT = 9
+    SUM = 10
+    PRODUCT = 11
+    UNARY = 12
+    POSTFIX = 13
 
 
 class Code(NamedTuple):
@@ -102,15 +104,17 @@ _SIGNS = {
     "&": Level.BIT_AND,
     "^": Level.BIT_XOR,
     "|": Level.BIT_OR,
+    "&&": Level.AND,
+    "||": Level.OR,
 }
-_ASSOCIATIVE = ("&", "|", "^")
-_BITWISE = (Level.BIT_AND, Level.BIT_XOR, Level.BIT_OR, Level.SHIFT)
+_ASSOCIATIVE = ("&", "|", "^", "&&", "||")
+_BITWISE = (Level.BIT_AND, Level.BIT_XOR, Level.BIT_OR, Level.SHIFT, Level.AND, Level.OR)
 
 
 def infix(a: Code, sign: str, b: Code) -> Code:
     """Return `a sign b`. Mixed bitwise operators get parentheses, as compilers advise."""
     level = _SIGNS[sign]
-    if level in _BITWISE or level in (Level.EQUALITY, Level.RELATION):
+    if level in (*_BITWISE, Level.EQUALITY, Level.RELATION):
         same = sign in _ASSOCIATIVE and a.level is level
         left = a.text if same else a.at(Level.UNARY)
         return Code(f"{left} {sign} {b.at(Level.UNARY)}", level)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rlx.codegen.c.code import Code, call, cast, conditional, infix, prefix
 from rlx.codegen.c.prelude import Prelude, libm
 from rlx.codegen.c.spelling import scalar_type, unsigned
@@ -50,16 +52,18 @@ def unary(prelude: Prelude, op: UnaryOp, prim: Prim, x: Code) -> Code:
 
 def binary(prelude: Prelude, op: BinaryOp, prim: Prim, a: Code, b: Code) -> Code:
     """Arithmetic on tensor data: integers wrap."""
+    if prim is Prim.BOOL:
+        return infix(a, _bool_sign(op, b), b)
     if op in (BinaryOp.MIN, BinaryOp.MAX):
         return call(prelude.extremum(op, prim), a, b)
     if op is BinaryOp.LSHR:
         return _logical_shift(prim, a, b)
+    if prim.is_int and _never_reached(op, b):
+        return Code("0")
     if op in _WRAPS and (prim.is_signed or (prim.is_int and prim.size < 4)):
         return call(prelude.wrapping(op, prim), a, b)
     if op in _DIVIDES and prim.is_signed and not _positive(b):
         return call(prelude.divide(op, prim), a, b)
-    if prim is Prim.BOOL and op is BinaryOp.XOR:
-        return infix(a, "!=", b)
     return narrow(prim, infix(a, SIGNS[op], b))
 
 
@@ -71,6 +75,8 @@ def index_binary(prelude: Prelude, op: BinaryOp, a: Code, b: Code) -> Code:
         return _logical_shift(Prim.I64, a, b)
     if op is BinaryOp.SHL:
         return call(prelude.wrapping(op, Prim.I64), a, b)
+    if _never_reached(op, b):
+        return Code("0")
     return infix(a, SIGNS[op], b)
 
 
@@ -94,6 +100,24 @@ def _logical_shift(prim: Prim, a: Code, b: Code) -> Code:
     if prim.is_unsigned:
         return narrow(prim, infix(a, ">>", b))
     return cast(scalar_type(prim), infix(cast(scalar_type(unsigned(prim)), a), ">>", b))
+
+
+def _bool_sign(op: BinaryOp, b: Code) -> str:
+    """Bools combine without a branch, except where the right side calls a function.
+
+    Compilers warn about a bitwise operator whose right side looks as if it had effects.
+    """
+    if op in (BinaryOp.XOR, BinaryOp.ADD):
+        return "!="
+    conjunction = op in (BinaryOp.AND, BinaryOp.MIN, BinaryOp.MUL)
+    if re.search(r"\w\(", b.text):
+        return "&&" if conjunction else "||"
+    return "&" if conjunction else "|"
+
+
+def _never_reached(op: BinaryOp, divisor: Code) -> bool:
+    """True for a division by the literal 0, which stands in loops over empty axes only."""
+    return op in _DIVIDES and divisor.text == "0"
 
 
 def _positive(divisor: Code) -> bool:

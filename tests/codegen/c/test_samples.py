@@ -6,9 +6,6 @@ All samples are compiled as one unit under the strict flags, by every compiler t
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +20,11 @@ from tests.codegen.c.native import (
     compile_strictly,
     sample_module,
 )
+from tests.codegen.c.sanitized import run_sanitized
 from tests.codegen.loops.samples import SAMPLES, Sample, assert_same, run_sample
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
 _NAMES = [sample.name for sample in SAMPLES]
-_ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -78,30 +75,6 @@ def test_all_samples_are_clean_under_the_sanitizers(tmp_path: Path) -> None:
 
 
 def check_with_sanitizers(samples: Sequence[Sample], directory: Path, *, stride: int) -> None:
-    """Run samples in a process that AddressSanitizer was loaded into first."""
-    compiler = COMPILERS[0]
-    runtime = _runtime(compiler, "libasan.so")
-    if runtime is None:
-        pytest.skip("the compiler has no AddressSanitizer")
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     text = emit_module(sample_module(samples))
-    library = compile_strictly(compiler, text, directory, flags)
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": runtime,
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python frees little at exit
-        "PYTHONPATH": str(_ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.codegen.c.run_samples", str(library), str(stride)],
-        capture_output=True, text=True, cwd=_ROOT, env=environment, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-5000:]
-    assert done.stdout.split() == [sample.name for sample in samples]
-
-
-def _runtime(compiler: str, name: str) -> str | None:
-    found = subprocess.run(
-        [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return found if Path(found).is_absolute() else None
+    printed = run_sanitized(text, directory, "tests.codegen.c.run_samples", str(stride))
+    assert printed.split() == [sample.name for sample in samples]
