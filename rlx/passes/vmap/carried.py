@@ -1,0 +1,113 @@
+"""What a batching rule is given, and the few tensor manipulations that rules share.
+
+A batched value carries the batch axis in front: the `x` of one example, `f32[3, 4]`, is
+`f32[B, 3, 4]`. A shared value is the same for every example and has no such axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Extent, Shape
+from rlx.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A value of the batched graph; `batched` if it has the batch axis in front."""
+
+    value: Value
+    batched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """What a rule is given besides the operands; at least one operand is batched."""
+
+    graph: Graph
+    size: Extent
+    batched: tuple[bool, ...]
+    """Which operands are."""
+    operands: tuple[TensorType, ...]
+    """The operands' types in one example."""
+    results: tuple[TensorType, ...]
+    """The results' types in one example."""
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the only result."""
+        (result,) = self.results
+        return result
+
+    def lift(self, x: Value) -> Value:
+        """Repeat a shared value for every example."""
+        return expand_to(x, (self.size, *x.shape))
+
+    def lifted(self, operands: Sequence[Value]) -> list[Value]:
+        """Return the operands, all batched."""
+        return [
+            x if batched else self.lift(x)
+            for x, batched in zip(operands, self.batched, strict=True)
+        ]
+
+    def aligned(self, operands: Sequence[Value], ranks: Sequence[int]) -> list[Value]:
+        """Return the operands so that batched ones broadcast as examples of `ranks` would.
+
+        Shared operands stay: broadcasting aligns them from the right.
+        """
+        return [
+            align(x, rank) if batched else x
+            for x, rank, batched in zip(operands, ranks, self.batched, strict=True)
+        ]
+
+
+def align(x: Value, rank: int) -> Value:
+    """Give batched `x` an example of `rank`, with axes of extent 1 behind the batch axis."""
+    return reshape_to(x, (x.shape[0], *(1,) * (rank + 1 - x.rank), *x.shape[1:]))
+
+
+def fold(x: Value) -> Value:
+    """Merge the batch axis into the example's first axis."""
+    return reshape_to(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def batch_to_front(x: Value, axis: int) -> Value:
+    """Move the batch axis from `axis` to the front."""
+    if axis == 0:
+        return x
+    rest = (i for i in range(x.rank) if i != axis)
+    return _one(ops.transpose(x, perm=(axis, *rest)))
+
+
+def batch_to(x: Value, axis: int) -> Value:
+    """Move the batch axis from the front to `axis`."""
+    if axis == 0:
+        return x
+    return _one(ops.transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.rank))))
+
+
+def expand_to(x: Value, shape: Shape) -> Value:
+    """Broadcast `x` to `shape`; nothing where it has that shape already."""
+    return x if x.shape == shape else _one(ops.expand(x, shape=shape))
+
+
+def reshape_to(x: Value, shape: Shape) -> Value:
+    """Reshape `x` to `shape`; nothing where it has that shape already."""
+    return x if x.shape == shape else _one(ops.reshape(x, shape=shape))
+
+
+def extent_value(graph: Graph, extent: Extent) -> Value | int:
+    """Return `extent` as an operand: a symbolic one is counted when the graph runs."""
+    if isinstance(extent, int):
+        return extent
+    ones = _one(ops.expand(graph.constant(1, DType.I64), shape=(extent,)))
+    return _one(ops.reduce_sum(ones, axes=(0,)))
+
+
+def _one(value: Value) -> Value:
+    """Pin the type of an op call, which is `Any`."""
+    return value
