@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from rlx.codegen.kernels.access import Body, GroupedWriter, target
 from rlx.codegen.kernels.affine import Grid, Groups, collapse
-from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, is_large
+from rlx.codegen.kernels.parallel import BLOCK, LOOP_NAMES, blocks, is_large
 from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.loops.expr import minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, product, upper
@@ -63,17 +64,35 @@ def _flat(scope: Scope, writer: GroupedWriter, work: Extent) -> None:
 
 def _nested(scope: Scope, shape: Shape, groups: Groups, work: Extent) -> None:
     """Loop over the groups; the outer ones are joined until there is work for the threads."""
-    extents = [product(shape[axis] for axis in group) for group in groups]
     if not is_large(work):
         _loops(scope, region_writer(scope.body, shape, groups), len(groups), 0)
         return
+    extents = [product(shape[axis] for axis in group) for group in groups]
     joined = 1
     while joined < len(groups) - 1 and upper(product(extents[:joined])) < PARALLEL_ITERATIONS:
         joined += 1
     outer = tuple(axis for group in groups[:joined] for axis in group)
     writer = region_writer(scope.body, shape, (outer, *groups[joined:]))
+    few = upper(product(extents[:joined])) < PARALLEL_ITERATIONS
+    if few and joined == len(groups) - 1 and upper(extents[-1]) >= 2 * BLOCK:
+        _long_rows(scope, writer)
+        return
     with scope.k.loop("row", writer.extent(0), kind=LoopKind.PARALLEL) as row:
         _loops(scope, writer.at(row), len(groups) - joined, 0)
+
+
+def _long_rows(scope: Scope, writer: GroupedWriter) -> None:
+    """Cut a few long rows into blocks, so that every thread gets some."""
+    k = scope.k
+    rows, length = writer.extent(0), writer.extent(1)
+    count = (length + (BLOCK - 1)) / BLOCK
+    with k.loop("block", rows * count, kind=LoopKind.PARALLEL) as block:
+        row = k.let("row", block / count)
+        start = k.let("start", block % count * BLOCK)
+        stop = k.let("stop", minimum(start + BLOCK, length))
+        line = writer.at(row)
+        with k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i:
+            line.write_region(i)
 
 
 def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> None:

@@ -152,3 +152,34 @@ def test_large_rows_and_many_elements_take_the_parallel_paths() -> None:
     check(fused_graph([(9_000, 5)], lambda x: ops.reduce_sum(x, axes=(0,)) / 9_000.0))
     check(fused_graph([(3, 20_000), (3, 1)], lambda x, y: ops.tanh(x) + y))
     check(fused_graph([(40_000,)], lambda x: x * x + 1.0))
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F64, DType.C64])
+def test_a_region_computes_every_float_dtype(dtype: DType) -> None:
+    graph = fused_graph([(5, 40), (40,)], lambda x, y: (x + y) * (x - y), dtype)
+    feeds = {
+        name: np.linspace(-1.0, 1.0, array.size).reshape(array.shape).astype(array.dtype)
+        for name, array in random_feeds(graph).items()
+    }
+    case = case_of(graph, "case")
+    native = LlvmBackend().load(module_of([case]), detect_target())
+    _, (found,) = run_case(case, native.address("run_case"), list(feeds.values()))
+    x, y = (array.astype(np.complex128) for array in feeds.values())
+    bound = {DType.F16: 1e-3, DType.BF16: 1e-2, DType.F64: 1e-14}.get(dtype, 1e-6)
+    np.testing.assert_allclose(found.astype(np.complex128), (x + y) * (x - y), bound, bound)
+
+
+def test_gather_reads_a_computed_table_and_adds_to_what_it_took() -> None:
+    body = Graph("body")
+    table, indices = body.input("x0", (9, 20)), body.input("x1", (4,), "i32")
+    bias = body.input("x2", (20,))
+    body.set_outputs((ops.gather(table * 2.0, indices, axis=0) + bias,))
+    graph = Graph("fused")
+    operands = [graph.input(str(v.node.name), v.shape, v.dtype) for v in body.inputs]
+    graph.set_outputs(graph.append(ops.fused, operands, make_attrs(ops.fused, {"body": body})))
+    feeds = {**random_feeds(graph), "x1": np.array([8, 0, 3, 3], np.int32)}
+    case = case_of(graph, "case")
+    native = LlvmBackend().load(module_of([case]), detect_target())
+    status, (found,) = run_case(case, native.address("run_case"), list(feeds.values()))
+    assert status == 0
+    np.testing.assert_allclose(found, feeds["x0"][feeds["x1"]] * 2.0 + feeds["x2"], 1e-6)
