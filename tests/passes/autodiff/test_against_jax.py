@@ -23,6 +23,7 @@ from tests.passes.autodiff.checking import (
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
+pytestmark = pytest.mark.slow  # JAX compiles every operation at every shape
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +161,6 @@ def test_gradient_equals_that_of_jax(both: Pair) -> None:
 
 
 # At a tie JAX's second derivative depends on how its maximum happens to be written.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "both", [p for p in PAIRS if "tied" not in p.name], ids=lambda both: both.name
 )

@@ -58,7 +58,7 @@ def test_every_op_has_a_derivative_a_formula_or_a_reason_to_have_none() -> None:
     assert [op.name for op in OPS.values() if op.name not in sources and not is_covered(op)] == []
 
 
-@pytest.mark.parametrize("record", CASES, ids=lambda record: record.id)
+@pytest.mark.parametrize("record", in_full_and_quick_runs(CASES))
 def test_recorded_op_has_its_first_derivatives(record: OpRecord) -> None:
     case = case_of(record)
     results = evaluate(case.graph(), case.feeds)
