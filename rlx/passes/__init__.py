@@ -6,3 +6,4 @@ from rlx.passes.autodiff import grad as grad
 from rlx.passes.autodiff import grad_with_loss as grad_with_loss
 from rlx.passes.autodiff import hvp as hvp
 from rlx.passes.autodiff import jvp as jvp
+from rlx.passes.vmap import vmap as vmap
