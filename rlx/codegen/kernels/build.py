@@ -33,12 +33,23 @@ def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
     body = Body(graph, find_anchor(graph), k, extents, inputs, outputs)
     scope = Scope(k, extents, body, scratch)
+    if computes_nothing(thunk):
+        return k.build(doc)
     if body.anchor is None:
         region(scope)
     else:
         _build_anchored(scope, body.anchor)
     _check_stored(body)
     return k.build(doc)
+
+
+def computes_nothing(thunk: Thunk) -> bool:
+    """True if every result is empty and no index has to be checked either.
+
+    Loops over empty axes would divide by their extents.
+    """
+    checks = thunk.kind in ("scatter_add", "gather_backward")
+    return not checks and all(ref.type.elements == 0 for ref in thunk.results)
 
 
 def kernel_name(thunk: Thunk) -> str:

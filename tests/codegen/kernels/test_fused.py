@@ -183,3 +183,18 @@ def test_gather_reads_a_computed_table_and_adds_to_what_it_took() -> None:
     status, (found,) = run_case(case, native.address("run_case"), list(feeds.values()))
     assert status == 0
     np.testing.assert_allclose(found, feeds["x0"][feeds["x1"]] * 2.0 + feeds["x2"], 1e-6)
+
+
+EMPTY: list[tuple[list[Shape], Formula]] = [
+    ([(0, 4)], lambda x: ops.transpose(x, perm=(1, 0))),
+    ([(4, 0)], lambda x: ops.softmax(ops.transpose(x, perm=(1, 0)), axis=1)),
+    ([(0, 3), (0, 3)], lambda x, y: ops.concat(x, y, axis=0)),
+    ([(3, 0, 5)], lambda x: ops.reduce_sum(x, axes=(1,)) + 1.0),
+    ([(3, 0, 5)], lambda x: ops.cumsum(x, axis=0)),
+    ([(3, 0), (1, 1)], lambda x, y: x + y),
+]
+
+
+@pytest.mark.parametrize("number", range(len(EMPTY)))
+def test_empty_axes_are_computed_too(number: int) -> None:
+    check(fused_graph(*EMPTY[number]))
