@@ -11,6 +11,8 @@ from rlx.passes.autodiff.forward import jvp as jvp
 from rlx.passes.autodiff.prepare import prepare_for_autodiff as prepare_for_autodiff
 from rlx.passes.autodiff.reverse import STRICT as STRICT
 from rlx.passes.autodiff.reverse import TRAINING as TRAINING
+from rlx.passes.autodiff.reverse import Gradient as Gradient
+from rlx.passes.autodiff.reverse import differentiate as differentiate
 from rlx.passes.autodiff.reverse import grad as grad
 from rlx.passes.autodiff.reverse import grad_with_loss as grad_with_loss
 from rlx.passes.autodiff.sweep import jvp_in_graph as jvp_in_graph

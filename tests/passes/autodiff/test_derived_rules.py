@@ -118,7 +118,8 @@ def test_missing_rule_inside_a_formula_names_both_ops_and_the_users_line(
 
 def test_reason_for_having_no_derivative_is_part_of_the_error(declared: Declared) -> None:
     drawn = declared.op("drawn")
-    declared.patch.setitem(registry.facts._reasons, "drawn", "it draws random numbers")
+    declared.patch.setattr(registry.facts, "_reasons", {})
+    registry.nondifferentiable(drawn, because="it draws random numbers")
     with pytest.raises(NoDerivativeError, match="it draws random numbers"):
         derivatives(drawn)
 
