@@ -217,8 +217,13 @@ class ThunkCalls:
     def scalars(self, thunk: Thunk) -> list[E]:
         return [self.extents[symbol.name] for symbol in thunk.symbols]
 
+    def place(self, offset: int) -> tuple[Buffer, int]:
+        """Return the block that holds the byte at `offset` of the plan, and where it is there."""
+        return self.arena, offset
+
     def _address(self, ref: BufferRef, buffer: Buffer) -> Address:
-        return self.k.address(self.arena, ref.offset, prim=buffer.prim, writable=buffer.writable)
+        block, offset = self.place(ref.offset)
+        return self.k.address(block, offset, prim=buffer.prim, writable=buffer.writable)
 
     # Control flow
 
@@ -252,14 +257,17 @@ class ThunkCalls:
         for whole, row, is_output in thunk.advancing:
             if is_output is written:
                 size = row.type.bytes
-                place = const(whole.offset, Prim.I64) + step * size
-                slot = const(row.offset, Prim.I64)
-                target, source = (place, slot) if written else (slot, place)
+                block, start = self.place(whole.offset)
+                element = block, const(start, Prim.I64) + step * size
+                row_block, row_start = self.place(row.offset)
+                slot = row_block, const(row_start, Prim.I64)
+                target, source = (element, slot) if written else (slot, element)
                 self._copy(target, source, size)
 
-    def _copy(self, target: E, source: E, size: int) -> None:
+    def _copy(self, target: tuple[Buffer, E], source: tuple[Buffer, E], size: int) -> None:
+        (to, first), (block, start) = target, source
         with self.k.loop("byte", size, kind=LoopKind.SIMD) as byte:
-            self.k.store(self.arena, target + byte, self.k.load(self.arena, source + byte))
+            self.k.store(to, first + byte, self.k.load(block, start + byte))
 
     def _branch(self, thunk: BranchThunk) -> None:
         self.k.comment(describe(thunk.node))
@@ -281,9 +289,10 @@ class ThunkCalls:
     def _read_integer(self, ref: BufferRef) -> E:
         """Read a little-endian integer or bool from the arena, byte by byte."""
         prim = storage(ref.type.dtype)
-        total = self.k.load(self.arena, ref.offset).cast(Prim.I64)
+        block, offset = self.place(ref.offset)
+        total = self.k.load(block, offset).cast(Prim.I64)
         for byte in range(1, prim.size):
-            digit = self.k.load(self.arena, index(ref.offset + byte)).cast(Prim.I64)
+            digit = self.k.load(block, index(offset + byte)).cast(Prim.I64)
             total = total | (digit << (8 * byte))
         unused = 64 - 8 * prim.size
         return (total << unused) >> unused if prim.is_signed and unused else total

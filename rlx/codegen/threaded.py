@@ -63,6 +63,18 @@ def sync_words(threads: int) -> int:
     return WORKERS + LINE * threads
 
 
+def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
+    """True if any kernel of the run phase is one that several threads would share."""
+    return any(
+        isinstance(thunk, Thunk) and is_shared(kernels[thunk.kernel_key])
+        for thunk in schedule.phase(Phase.RUN)
+    )
+
+
+def is_shared(kernel: Kernel) -> bool:
+    return kernel.parallel_loop is not None and not can_fail(kernel)
+
+
 def with_threads(
     module: Module, schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
 ) -> Module:
@@ -216,9 +228,7 @@ class _ShareBuilder:
                 self._segment(segment, barrier)
 
     def _is_solo(self, thunk: AnyThunk) -> bool:
-        if not isinstance(thunk, Thunk):
-            return True
-        return self.calls.kernel(thunk).parallel_loop is None or self._fails(thunk)
+        return not isinstance(thunk, Thunk) or not is_shared(self.calls.kernel(thunk))
 
     def _fails(self, thunk: Thunk) -> bool:
         return can_fail(self.calls.kernel(thunk))
@@ -243,21 +253,22 @@ class _ShareBuilder:
             sync = self.k.address(self.sync, writable=True)
             self.k.invoke(barrier, [header, sync], [self.threads])
         elif isinstance(step, Thunk) and not self._is_solo(step):
-            self.calls.call(step, self._bounds(step))
+            self.calls.call(step, share_of(self.calls, step, self.thread, self.threads))
         else:
             self.calls.emit(step)
 
-    def _bounds(self, thunk: Thunk) -> tuple[E, E]:
-        """Return this thread's share of the kernel's parallel loop."""
-        kernel = self.calls.kernel(thunk)
-        loop = kernel.parallel_loop
-        assert loop is not None, "only kernels with a parallel loop are shared"
-        whole = Invoke(kernel, (), tuple(s.node for s in self.calls.scalars(thunk)))
-        start, stop = (E(bound) for bound in full_range(whole))
-        trips = (stop - start + (loop.step - 1)) // loop.step
-        first = start + trips * self.thread // self.threads * loop.step
-        last = start + trips * (self.thread + 1) // self.threads * loop.step
-        return first, last if loop.step == 1 else minimum(last, stop)
+
+def share_of(calls: ThunkCalls, thunk: Thunk, part: E, parts: E) -> tuple[E, E]:
+    """Return one of `parts` shares of the kernel's parallel loop, in the caller's terms."""
+    kernel = calls.kernel(thunk)
+    loop = kernel.parallel_loop
+    assert loop is not None, "only kernels with a parallel loop are shared"
+    whole = Invoke(kernel, (), tuple(s.node for s in calls.scalars(thunk)))
+    start, stop = (E(bound) for bound in full_range(whole))
+    trips = (stop - start + (loop.step - 1)) // loop.step
+    first = start + trips * part // parts * loop.step
+    last = start + trips * (part + 1) // parts * loop.step
+    return first, last if loop.step == 1 else minimum(last, stop)
 
 
 def _flatten(thunk: AnyThunk) -> Iterator[Thunk]:
