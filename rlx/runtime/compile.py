@@ -9,7 +9,7 @@ from typing import Any
 
 from rlx.codegen.kernels.build import has_kernel
 from rlx.codegen.lower import Program, lower_graph
-from rlx.codegen.threaded import with_threads
+from rlx.codegen.threaded import has_shared_work, with_threads
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
@@ -41,17 +41,22 @@ def compile(
     target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
-    program = lower_for(graph, target, threads=count)
+    program = lower_for(graph, target)
+    if count > 1:
+        shared = has_shared_work(program.schedule, program.kernels)
+        count, program = (count, add_threads(program)) if shared else (1, program)
     native = chosen.load(program.module, target)
     return Executable(graph, program, native, threads=count, params=params)
 
 
-def lower_for(graph: Graph, target: Target, *, threads: int = 1) -> Program:
-    """Run the passes and lower; with several threads the module gets the entries for them."""
+def lower_for(graph: Graph, target: Target) -> Program:
+    """Run the passes for our kernels and lower what they leave."""
     claimed = {name for name, definition in OPS.items() if has_kernel(definition)}
-    program = lower_graph(pipeline(claimed, target).run(graph))
-    if threads == 1:
-        return program
+    return lower_graph(pipeline(claimed, target).run(graph))
+
+
+def add_threads(program: Program) -> Program:
+    """Add the entries for running on several threads."""
     symbols = [symbol.name for symbol in program.graph.symbols]
     module = with_threads(program.module, program.schedule, program.kernels, symbols)
     return replace(program, module=module)

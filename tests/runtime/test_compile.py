@@ -11,6 +11,7 @@ from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
 from rlx.runtime.compile import choose_backend, compile, thread_count
+from rlx.runtime.executable import Executable
 from rlx.runtime.toolchain import has_toolchain
 from rlx.target import detect_target
 
@@ -71,6 +72,15 @@ def test_auto_is_c_with_a_compiler_and_llvm_without(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert choose_backend("auto").name == "llvm"
+
+
+def test_a_graph_without_shared_work_runs_on_the_callers_thread() -> None:
+    graph = Graph("small")
+    graph.set_outputs([graph.tanh(graph.input("x", (4,)))])
+    f = compile(graph, backend="llvm", threads=2)
+    assert isinstance(f, Executable)
+    assert f.threads == 1
+    assert [entry.name for entry in f.module.entries] == ["small_setup", "small_run"]
 
 
 def test_an_unknown_backend_is_refused() -> None:
