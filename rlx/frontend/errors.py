@@ -1,0 +1,25 @@
+"""What can be wrong with the use of a traced array, or with what a transformation is given."""
+
+from __future__ import annotations
+
+from rlx.errors import RlxError
+
+
+class TraceError(RlxError, TypeError):
+    """Root of the errors in the use of traced arrays."""
+
+
+class ConcretizationError(TraceError):
+    """A Python value was asked of a traced array, which has none while the graph is built."""
+
+
+class LeakedTracerError(TraceError):
+    """A traced array was used after its trace had ended."""
+
+
+class MutationError(TraceError):
+    """An assignment into a traced array."""
+
+
+class StaticArgumentError(TraceError):
+    """A static argument that cannot be one: unhashable, or no such argument."""

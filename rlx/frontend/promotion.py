@@ -1,0 +1,86 @@
+"""Dtype promotion as JAX does it with 64-bit types enabled.
+
+Python numbers are weakly typed: they take part as kinds (`int`, `float`, `complex`) that give
+way to any array of that kind or a wider one. The table is the lattice of JAX's documentation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rlx.errors import DTypeError
+from rlx.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A dtype and whether it is weak, as that of a Python number is."""
+
+    dtype: DType
+    weak: bool = False
+
+
+_WEAK_KINDS = {"int": DType.I64, "float": DType.F64, "complex": DType.C64}
+_ABOVE: dict[str, tuple[str, ...]] = {
+    "bool": ("int",),
+    "int": ("u8", "i8"),
+    "u8": ("i16", "u16"),
+    "u16": ("i32", "u32"),
+    "u32": ("i64",),
+    "i8": ("i16",),
+    "i16": ("i32",),
+    "i32": ("i64",),
+    "i64": ("float",),
+    "float": ("f16", "bf16", "complex"),
+    "f16": ("f32",),
+    "bf16": ("f32",),
+    "f32": ("f64", "c64"),
+    "f64": ("c128",),
+    "complex": ("c64",),
+    "c64": ("c128",),
+    "c128": (),
+}
+"""The next wider types; `u16` and `c128` only hold the lattice together."""
+
+
+def promote_types(types: Iterable[ElementType]) -> ElementType:
+    """Return the type in which `types` meet."""
+    given = list(types)
+    joined = functools.reduce(_join, [_node(type) for type in given])
+    if joined == "c128":
+        raise DTypeError(
+            f"{' and '.join(str(t.dtype) for t in given)} meet in complex128, which rlx lacks",
+            remedy="cast one of them, for example with .astype('f32')",
+        )
+    if joined in _WEAK_KINDS:
+        return ElementType(_WEAK_KINDS[joined], weak=True)
+    return ElementType(DType(joined))
+
+
+def to_inexact(type: ElementType) -> ElementType:
+    """Return the float type in which a function such as `sin` computes `type`."""
+    if type.dtype.is_differentiable:
+        return type
+    return ElementType(DType.F64 if type.dtype is DType.I64 else DType.F32, type.weak)
+
+
+def _node(type: ElementType) -> str:
+    if type.weak:
+        for kind, dtype in _WEAK_KINDS.items():
+            if dtype is type.dtype:
+                return kind
+    return type.dtype.value
+
+
+@functools.cache
+def _join(left: str, right: str) -> str:
+    """Return the least node above both."""
+    shared = _reachable(left) & _reachable(right)
+    return max(shared, key=lambda node: (len(_reachable(node)), node))
+
+
+@functools.cache
+def _reachable(node: str) -> frozenset[str]:
+    return frozenset({node}).union(*(_reachable(above) for above in _ABOVE[node]))

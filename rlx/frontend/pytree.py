@@ -1,0 +1,223 @@
+"""Nested containers of arrays: what transformed functions take and give.
+
+Tuples, lists, dicts (in the order of their sorted keys), `None`, named tuples and registered
+dataclasses are containers; everything else is a leaf.
+
+    leaves, tree = tree_flatten({"w": w, "layers": [(a, b), None]})
+    tree_unflatten(tree, leaves)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rlx.errors import InputError
+
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeKind:
+    """How one class of container comes apart and is put together again."""
+
+    split: Callable[[Any], tuple[Sequence[Any], Hashable]]
+    """Its children, and what else is needed to rebuild it."""
+    join: Callable[[Hashable, list[Any]], Any]
+    labels: Callable[[Hashable, int], Sequence[str]]
+    """A name for each child, for messages and for the inputs of a graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDef:
+    """The structure of a tree: its containers without its leaves. Hashable."""
+
+    cls: type | None
+    """The class of the container; `None` for a leaf."""
+    extra: Hashable = None
+    children: tuple[TreeDef, ...] = ()
+
+    @property
+    def leaf_count(self) -> int:
+        return 1 if self.cls is None else sum(child.leaf_count for child in self.children)
+
+    def __str__(self) -> str:
+        if self.cls is None:
+            return "*"
+        inner = ", ".join(map(str, self.children))
+        extra = "" if self.extra is None else f"{self.extra!r}: "
+        return f"{self.cls.__name__}({extra}{inner})"
+
+
+LEAF = TreeDef(None)
+
+
+def kind_of(tree: Any) -> TreeKind | None:
+    """Return how the container `tree` is handled; `None` for a leaf."""
+    cls = tree.__class__
+    kind = _KINDS.get(cls)
+    if kind is None and issubclass(cls, tuple) and cls is not tuple:
+        kind = _KINDS[cls] = _named_tuple(cls)
+    return kind
+
+
+def register_pytree_node(
+    cls: type,
+    split: Callable[[Any], tuple[Sequence[Any], Hashable]],
+    join: Callable[[Hashable, list[Any]], Any],
+) -> None:
+    """Make `cls` a container: `split(x)` gives (children, extra), `join(extra, children)` x."""
+    if cls in _KINDS:
+        raise InputError(f"{cls.__name__} is a container already", remedy="register it once")
+    _KINDS[cls] = TreeKind(split, join, _numbered)
+
+
+def register_dataclass(cls: _Class, *, static: Iterable[str] = ()) -> _Class:
+    """Make a dataclass a container, also as a decorator. `static` fields belong to the structure.
+
+    Static fields must be hashable; a jitted function compiles anew for each of their values.
+    """
+    fixed = tuple(static)
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    unknown = [name for name in fixed if name not in names]
+    if unknown:
+        raise InputError(f"{cls.__name__} has no field {', '.join(unknown)}")
+    moving = tuple(name for name in names if name not in fixed)
+
+    def split(x: Any) -> tuple[list[Any], Hashable]:
+        return [getattr(x, n) for n in moving], tuple(getattr(x, n) for n in fixed)
+
+    def join(extra: Any, children: list[Any]) -> Any:
+        return cls(
+            **dict(zip(moving, children, strict=True)), **dict(zip(fixed, extra, strict=True))
+        )
+
+    if cls in _KINDS:
+        raise InputError(f"{cls.__name__} is a container already", remedy="register it once")
+    _KINDS[cls] = TreeKind(split, join, lambda extra, count: moving)
+    return cls
+
+
+def tree_flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """Return the leaves of `tree` in order, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
+    """Return the tree of structure `treedef` with `leaves`."""
+    given = list(leaves)
+    if len(given) != treedef.leaf_count:
+        raise InputError(f"{treedef} has {treedef.leaf_count} leaves and was given {len(given)}")
+    return _build(treedef, iter(given))
+
+
+def tree_structure(tree: Any) -> TreeDef:
+    return tree_flatten(tree)[1]
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    return tree_flatten(tree)[0]
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply `function` to the leaves of trees of one structure; return a tree of the results."""
+    leaves, treedef = tree_flatten(tree)
+    others = [flatten_like(treedef, other, "tree_map") for other in rest]
+    return tree_unflatten(treedef, [function(*each) for each in zip(leaves, *others, strict=True)])
+
+
+def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
+    """Return the leaves of `tree`, whose structure must be `treedef`."""
+    leaves, own = tree_flatten(tree)
+    if own != treedef:
+        raise InputError(f"{what}: the trees differ: {own} is given where {treedef} is expected")
+    return leaves
+
+
+def broadcast_prefix(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
+    """Return one entry per leaf of `treedef`; a leaf of `prefix` stands for all below it.
+
+    `None` is a leaf here, as in `in_axes=(0, None)`.
+    """
+    if prefix is None or kind_of(prefix) is None:
+        return [prefix] * treedef.leaf_count
+    kind = kind_of(prefix)
+    assert kind is not None
+    children, extra = kind.split(prefix)
+    alike = prefix.__class__ is treedef.cls or {prefix.__class__, treedef.cls} == {tuple, list}
+    if not alike or len(children) != len(treedef.children):
+        raise InputError(f"{what} is {prefix!r}; it must be a prefix of the tree {treedef}")
+    del extra
+    pairs = zip(children, treedef.children, strict=True)
+    return [entry for child, below in pairs for entry in broadcast_prefix(child, below, what)]
+
+
+def leaf_names(treedef: TreeDef, name: str) -> list[str]:
+    """Return an identifier-like name for each leaf: `params_layers_0_w`."""
+    if treedef.cls is None:
+        return [name]
+    labels = _KINDS[treedef.cls].labels(treedef.extra, len(treedef.children))
+    pairs = zip(labels, treedef.children, strict=True)
+    return [
+        leaf
+        for label, child in pairs
+        for leaf in leaf_names(child, f"{name}_{label}" if name else label)
+    ]
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
+    kind = kind_of(tree)
+    if kind is None:
+        leaves.append(tree)
+        return LEAF
+    children, extra = kind.split(tree)
+    return TreeDef(tree.__class__, extra, tuple([_flatten(child, leaves) for child in children]))
+
+
+def _build(treedef: TreeDef, leaves: Any) -> Any:
+    if treedef.cls is None:
+        return next(leaves)
+    children = [_build(child, leaves) for child in treedef.children]
+    return _KINDS[treedef.cls].join(treedef.extra, children)
+
+
+def _numbered(extra: Hashable, count: int) -> list[str]:
+    del extra
+    return [str(index) for index in range(count)]
+
+
+def _split_dict(tree: dict[Any, Any]) -> tuple[list[Any], Hashable]:
+    try:
+        keys = tuple(sorted(tree))
+    except TypeError:
+        raise InputError(
+            f"a dict has keys {list(tree)!r}, which have no order",
+            remedy="use keys of one kind, as strings",
+        ) from None
+    return [tree[key] for key in keys], keys
+
+
+def _named_tuple(cls: type) -> TreeKind | None:
+    fields: tuple[str, ...] | None = getattr(cls, "_fields", None)
+    if fields is None:
+        return None
+    return TreeKind(
+        lambda x: (list(x), None),
+        lambda extra, children: cls(*children),
+        lambda extra, count: fields,
+    )
+
+
+_KINDS: dict[type, TreeKind] = {
+    tuple: TreeKind(lambda x: (x, None), lambda extra, c: tuple(c), _numbered),
+    list: TreeKind(lambda x: (x, None), lambda extra, c: c, _numbered),
+    dict: TreeKind(
+        _split_dict,
+        lambda extra, c: dict(zip(extra, c, strict=True)),  # type: ignore[call-overload]
+        lambda extra, count: [str(key) for key in extra],  # type: ignore[attr-defined]
+    ),
+    type(None): TreeKind(lambda x: ((), None), lambda extra, c: None, _numbered),
+}

@@ -1,0 +1,222 @@
+"""Arrays from nothing, from numbers and from lists. The dtype defaults are JAX's: f64, i64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.frontend.apply import as_tracer, convert, emit, function, graph, static_int, wrap
+from rlx.frontend.trace import TracedArray, element_type, shape_of
+from rlx.ir import ops
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.shape import Dim, Shape
+from rlx.ir.types import TensorType
+from rlx.numpy import elementwise
+from rlx.numpy.shaping import broadcast_to, concatenate, stack
+
+
+def dtype_of(dtype: Any, default: DType) -> DType:
+    """Return the dtype that is named, `default` for `None`."""
+    if dtype is None:
+        return default
+    named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C64}
+    return named.get(dtype) or as_dtype(dtype)
+
+
+def shape_from(shape: Any) -> Shape:
+    """Return a shape given as an integer or a sequence of them."""
+    extents = shape if isinstance(shape, Sequence) else (shape,)
+    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
+
+
+@function
+def array(x: Any, dtype: Any = None) -> Any:
+    """An array of numbers, arrays, or nested lists of them."""
+    if isinstance(x, (list, tuple)):
+        x = _from_list(x)
+    return as_tracer(x) if dtype is None else convert(x, dtype_of(dtype, DType.F32))
+
+
+asarray = array
+
+
+def _from_list(items: Any) -> Any:
+    if not _contains_traced(items):
+        found = np.asarray(items)
+        return found if found.size else found.astype(np.float64)
+    return stack([_from_list(i) if isinstance(i, (list, tuple)) else i for i in items])
+
+
+def _contains_traced(items: Any) -> bool:
+    if isinstance(items, (list, tuple)):
+        return any(_contains_traced(item) for item in items)
+    return isinstance(items, TracedArray)
+
+
+@function
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array filled with one value."""
+    value = as_tracer(fill_value)
+    if dtype is not None:
+        value = convert(fill_value, dtype_of(dtype, DType.F32))
+    return broadcast_to(value, shape_from(shape))
+
+
+@function
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    return full(shape, 0, dtype_of(dtype, DType.F64))
+
+
+@function
+def ones(shape: Any, dtype: Any = None) -> Any:
+    return full(shape, 1, dtype_of(dtype, DType.F64))
+
+
+empty = zeros
+
+
+@function
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """An array like `x`, filled with one value."""
+    type = element_type(x)
+    target = shape_of(x) if shape is None else shape
+    filled = full(target, fill_value, dtype_of(dtype, type.dtype))
+    return wrap(filled.value, weak=type.weak and dtype is None)
+
+
+@function
+def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
+    return full_like(x, 0, dtype, shape)
+
+
+@function
+def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
+    return full_like(x, 1, dtype, shape)
+
+
+empty_like = zeros_like
+
+
+@function
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    """Numbers from `start` up to, and without, `stop`."""
+    bounds = [0, start] if stop is None else [start, stop]
+    step = 1 if step is None else step
+    for bound in (*bounds, step):
+        if isinstance(bound, TracedArray):
+            static_int(bound, "a bound of arange")
+    if bounds[0] == 0 and step == 1 and all(isinstance(bound, int) for bound in bounds):
+        target = dtype_of(dtype, DType.I64)
+        return _iota(max(bounds[1], 0), target)
+    found = np.arange(bounds[0], bounds[1], step)
+    return as_tracer(found) if dtype is None else convert(found, dtype_of(dtype, DType.F64))
+
+
+def _iota(count: int, dtype: DType) -> Any:
+    value = graph().iota(type=TensorType(dtype, (count,)))
+    return wrap(value)
+
+
+@function
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+    """`num` evenly spaced numbers from `start` to `stop`."""
+    num = static_int(num, "num")
+    if num < 0:
+        raise ShapeError(f"num is {num}; it must not be negative")
+    intervals = num - 1 if endpoint else num
+    weights = np.arange(num) / max(intervals, 1)
+    start, stop = (elementwise.multiply(each, 1.0) for each in (start, stop))
+    weights = weights.reshape(num, *(1,) * max(start.ndim, stop.ndim))
+    result = elementwise.add(
+        elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
+    )
+    return result if dtype is None else elementwise.astype(result, dtype)
+
+
+@function
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0) -> Any:
+    """`base` to the power of `linspace`."""
+    return elementwise.power(base, linspace(start, stop, num, endpoint))
+
+
+@function
+def eye(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on diagonal number `k`, zeros elsewhere."""
+    found = np.eye(rows, columns, k, dtype=dtype_of(dtype, DType.F64).numpy)
+    return as_tracer(found)
+
+
+@function
+def identity(n: int, dtype: Any = None) -> Any:
+    return eye(n, dtype=dtype)
+
+
+@function
+def tri(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and below diagonal number `k`."""
+    found = np.tri(rows, columns, k)
+    return convert(found, dtype_of(dtype, DType.F64))
+
+
+@function
+def meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
+    """Coordinate arrays of the grid over coordinate vectors."""
+    if indexing not in ("xy", "ij"):
+        raise ShapeError(f"indexing is {indexing!r}; it must be 'xy' or 'ij'")
+    tracers = [as_tracer(x) for x in arrays]
+    order = list(range(len(tracers)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = [1, 0]
+    shape = [0] * len(tracers)
+    for x, axis in zip(tracers, order, strict=True):
+        shape[axis] = x.shape[0]
+    return [_along(x, axis, shape) for x, axis in zip(tracers, order, strict=True)]
+
+
+def _along(x: Any, axis: int, shape: list[int]) -> Any:
+    aligned = [1] * len(shape)
+    aligned[axis] = shape[axis]
+    return broadcast_to(emit(ops.reshape, x, shape=tuple(aligned)), shape)
+
+
+@function
+def tril(x: Any, k: int = 0) -> Any:
+    """`x` with zeros above diagonal number `k` of its last two axes."""
+    x = as_tracer(x)
+    return elementwise.where(_below(x.shape, k), x, 0)
+
+
+@function
+def triu(x: Any, k: int = 0) -> Any:
+    """`x` with zeros below diagonal number `k` of its last two axes."""
+    x = as_tracer(x)
+    return elementwise.where(_below(x.shape, k - 1), 0, x)
+
+
+def _below(shape: Shape, k: int) -> Any:
+    """True on and below diagonal `k`: computed from indices, not stored."""
+    if len(shape) < 2:
+        raise ShapeError(f"an array of rank {len(shape)} has no diagonal; the rank must be 2 up")
+    rows = wrap(graph().iota(type=TensorType(DType.I64, (shape[-2], 1)), axis=0))
+    columns = _iota(shape[-1], DType.I64)  # type: ignore[arg-type]  # may be symbolic
+    return elementwise.less_equal(columns, elementwise.add(rows, k))
+
+
+@function
+def diag(x: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix, or the matrix with a given diagonal."""
+    from rlx.numpy.indexing import diagonal
+
+    x = as_tracer(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ShapeError(f"diag takes rank 1 or 2 and was given rank {x.ndim}")
+    size = x.shape[0] + np.abs(k).item()
+    # Column j of the matrix holds one element of `x`: the one that stands at j here.
+    ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
+    columns = concatenate([ahead, x, behind])
+    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, 0)

@@ -1,0 +1,171 @@
+"""`einsum`: sums of products over named axes, as a chain of contractions of two operands.
+
+Operands are taken from the left. What an operand alone sums over, or names twice (a diagonal),
+is dealt with before it meets another.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.errors import ShapeError
+from rlx.frontend.apply import function, promoted
+from rlx.frontend.trace import shape_of
+from rlx.numpy import elementwise
+from rlx.numpy.indexing import diagonal
+from rlx.numpy.products import contract, operands
+from rlx.numpy.reductions import sum
+from rlx.numpy.shaping import expand_dims, reshape, transpose
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operand and the letters of its axes."""
+
+    array: Any
+    letters: str
+
+
+@function
+def einsum(subscripts: str, *arrays: Any) -> Any:
+    """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes."""
+    if not isinstance(subscripts, str):
+        raise ShapeError("einsum takes its subscripts as a string, as in 'ij,jk->ik'")
+    inputs, output = parse(subscripts, [len(shape_of(x)) for x in arrays])
+    tracers = promoted(arrays)
+    _check_extents(subscripts, inputs, tracers)
+    terms = [_without_repeats(Term(x, letters)) for x, letters in zip(tracers, inputs, strict=True)]
+    while len(terms) > 1:
+        later = output + "".join(term.letters for term in terms[2:])
+        first, second = (_summed(t, later + o.letters) for t, o in _each_with_other(terms[:2]))
+        terms = [_product(first, second, later), *terms[2:]]
+    last = _summed(terms[0], output)
+    return transpose(last.array, tuple(last.letters.index(letter) for letter in output))
+
+
+def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
+    """Return the letters of each operand and of the result, ellipses spelled out."""
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ranks):
+        raise ShapeError(f"einsum {subscripts!r} names {len(inputs)} operands, {len(ranks)} given")
+    named = [text.replace("...", "") for text in inputs]
+    extra = max(
+        (r - len(n) for t, n, r in zip(inputs, named, ranks, strict=True) if "..." in t), default=0
+    )
+    if any(
+        letter not in string.ascii_letters for letter in "".join(named) + right.replace("...", "")
+    ):
+        raise ShapeError(f"einsum {subscripts!r}: axes are named by letters")
+    free = [letter for letter in string.ascii_letters if letter not in subscripts]
+    ellipsis = "".join(free[: max(extra, 0)])
+    spelled = [_spell(t, ellipsis, r, subscripts) for t, r in zip(inputs, ranks, strict=True)]
+    if not arrow:
+        counted = "".join(named)
+        right = "..." * bool(ellipsis) + "".join(
+            sorted(c for c in set(counted) if counted.count(c) == 1)
+        )
+    output = right.replace("...", ellipsis)
+    missing = [letter for letter in output if letter not in "".join(spelled)]
+    if missing or len(set(output)) != len(output):
+        raise ShapeError(f"einsum {subscripts!r}: each axis of the result occurs once, and before")
+    return spelled, output
+
+
+def _spell(text: str, ellipsis: str, rank: int, subscripts: str) -> str:
+    covered = rank - len(text.replace("...", ""))
+    if covered < 0 or (covered and "..." not in text):
+        raise ShapeError(f"einsum {subscripts!r}: {text!r} does not fit an operand of rank {rank}")
+    return text.replace("...", ellipsis[len(ellipsis) - covered :])
+
+
+def _check_extents(subscripts: str, inputs: list[str], arrays: list[Any]) -> None:
+    extents: dict[str, Any] = {}
+    for letters, x in zip(inputs, arrays, strict=True):
+        for letter, extent in zip(letters, x.shape, strict=True):
+            known = extents.setdefault(letter, extent)
+            if known == 1:
+                extents[letter] = extent
+            elif extent not in (1, known):
+                raise ShapeError(
+                    f"einsum {subscripts!r}: axis {letter!r} has extents {known} and {extent}"
+                )
+
+
+def _without_repeats(term: Term) -> Term:
+    """Replace axes that share a letter by their diagonal."""
+    for letter in term.letters:
+        first = term.letters.index(letter)
+        second = term.letters.find(letter, first + 1)
+        if second >= 0:
+            rest = term.letters[:first] + term.letters[first + 1 : second]
+            rest += term.letters[second + 1 :] + letter
+            return _without_repeats(Term(diagonal(term.array, 0, first, second), rest))
+    return term
+
+
+def _summed(term: Term, needed: str) -> Term:
+    """Sum over the axes that nothing else names."""
+    axes = tuple(a for a, letter in enumerate(term.letters) if letter not in needed)
+    if not axes:
+        return term
+    left = "".join(letter for letter in term.letters if letter in needed)
+    return Term(_summed_array(term.array, axes), left)
+
+
+def _summed_array(x: Any, axes: tuple[int, ...]) -> Any:
+    return sum(x, axes, x.dtype)
+
+
+def _each_with_other(pair: list[Term]) -> list[tuple[Term, Term]]:
+    return [(pair[0], pair[1]), (pair[1], pair[0])]
+
+
+def _product(x: Term, y: Term, later: str) -> Term:
+    """Contract two terms; axes of extent 1 that meet larger ones broadcast."""
+    x, y = _without_ones(x, y), _without_ones(y, x)
+    shared = [letter for letter in x.letters if letter in y.letters]
+    contracted = [letter for letter in shared if letter not in later]
+    batch = [letter for letter in shared if letter in later]
+    if not contracted:
+        return _elementwise(x, y)
+    a, b = operands("einsum", x.array, y.array)
+    result = contract(
+        a, b,
+        tuple(x.letters.index(letter) for letter in contracted),
+        tuple(y.letters.index(letter) for letter in contracted),
+        (
+            tuple(x.letters.index(letter) for letter in batch),
+            tuple(y.letters.index(letter) for letter in batch),
+        ),
+    )  # fmt: skip
+    free = [t for t in x.letters if t not in shared] + [t for t in y.letters if t not in shared]
+    return Term(result, "".join([*batch, *free]))
+
+
+def _without_ones(x: Term, y: Term) -> Term:
+    """Drop the axes of `x` that have extent 1 where `y` has more."""
+    other = dict(zip(y.letters, y.array.shape, strict=True))
+    kept = [
+        a
+        for a, letter in enumerate(x.letters)
+        if not (x.array.shape[a] == 1 and other.get(letter, 1) != 1)
+    ]
+    if len(kept) == len(x.letters):
+        return x
+    shape = tuple(x.array.shape[a] for a in kept)
+    return Term(reshape(x.array, shape), "".join(x.letters[a] for a in kept))
+
+
+def _elementwise(x: Term, y: Term) -> Term:
+    """Nothing is summed: a product with broadcasting."""
+    letters = x.letters + "".join(letter for letter in y.letters if letter not in x.letters)
+    return Term(elementwise.multiply(_aligned(x, letters), _aligned(y, letters)), letters)
+
+
+def _aligned(term: Term, letters: str) -> Any:
+    order = [term.letters.index(letter) for letter in letters if letter in term.letters]
+    missing = tuple(a for a, letter in enumerate(letters) if letter not in term.letters)
+    return expand_dims(transpose(term.array, order), missing)

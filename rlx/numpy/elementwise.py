@@ -1,0 +1,548 @@
+"""NumPy's elementwise functions. Dtypes promote as in JAX with 64-bit types enabled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError
+from rlx.frontend.apply import (
+    as_tracer,
+    convert,
+    emit,
+    emit_as,
+    emit_inexact,
+    emit_promoted,
+    function,
+    inexact,
+    promoted,
+)
+from rlx.frontend.promotion import promote_types
+from rlx.frontend.trace import TracedArray, element_type
+from rlx.ir import ops
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.op import OpDef
+
+
+def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:
+    """A function of one array that is computed, and given, in floating point."""
+
+    def apply(x: Any) -> Any:
+        return emit_inexact(definition, x)
+
+    return _named(apply, name, doc)
+
+
+def _comparison(definition: OpDef, name: str, doc: str) -> Callable[[Any, Any], Any]:
+    def apply(x: Any, y: Any) -> Any:
+        return emit_promoted(definition, x, y, keeps_weak=False)
+
+    return _named(apply, name, doc)
+
+
+def _named(apply: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return function(apply)
+
+
+sqrt = _floating(ops.sqrt, "sqrt", "Square root; NaN below zero.")
+exp = _floating(ops.exp, "exp", "e to the power of `x`.")
+exp2 = _floating(ops.exp2, "exp2", "2 to the power of `x`.")
+expm1 = _floating(ops.expm1, "expm1", "`exp(x) - 1`, exact near zero.")
+log = _floating(ops.log, "log", "Natural logarithm.")
+log2 = _floating(ops.log2, "log2", "Logarithm to base 2.")
+log1p = _floating(ops.log1p, "log1p", "`log(1 + x)`, exact near zero.")
+sin = _floating(ops.sin, "sin", "Sine of an angle in radians.")
+cos = _floating(ops.cos, "cos", "Cosine of an angle in radians.")
+tan = _floating(ops.tan, "tan", "Tangent of an angle in radians.")
+arcsin = _floating(ops.asin, "arcsin", "Inverse sine.")
+arccos = _floating(ops.acos, "arccos", "Inverse cosine.")
+arctan = _floating(ops.atan, "arctan", "Inverse tangent.")
+sinh = _floating(ops.sinh, "sinh", "Hyperbolic sine.")
+cosh = _floating(ops.cosh, "cosh", "Hyperbolic cosine.")
+tanh = _floating(ops.tanh, "tanh", "Hyperbolic tangent.")
+arcsinh = _floating(ops.asinh, "arcsinh", "Inverse hyperbolic sine.")
+arccosh = _floating(ops.acosh, "arccosh", "Inverse hyperbolic cosine.")
+arctanh = _floating(ops.atanh, "arctanh", "Inverse hyperbolic tangent.")
+reciprocal = _floating(ops.reciprocal, "reciprocal", "`1 / x`.")
+
+equal = _comparison(ops.eq, "equal", "`x == y`.")
+not_equal = _comparison(ops.ne, "not_equal", "`x != y`.")
+less = _comparison(ops.lt, "less", "`x < y`.")
+less_equal = _comparison(ops.le, "less_equal", "`x <= y`.")
+greater = _comparison(ops.gt, "greater", "`x > y`.")
+greater_equal = _comparison(ops.ge, "greater_equal", "`x >= y`.")
+
+
+# Arithmetic
+
+
+@function
+def add(x: Any, y: Any) -> Any:
+    """`x + y`; of bools, `or`."""
+    return emit_promoted(ops.logical_or if _is_bool(x, y) else ops.add, x, y)
+
+
+@function
+def subtract(x: Any, y: Any) -> Any:
+    """`x - y`."""
+    if _is_bool(x, y):
+        raise DTypeError("bools have no difference", remedy="use `^`, or cast with .astype")
+    return emit_promoted(ops.sub, x, y)
+
+
+@function
+def multiply(x: Any, y: Any) -> Any:
+    """`x * y`; of bools, `and`."""
+    return emit_promoted(ops.logical_and if _is_bool(x, y) else ops.mul, x, y)
+
+
+@function
+def divide(x: Any, y: Any) -> Any:
+    """`x / y` in floating point."""
+    return emit_inexact(ops.div, x, y)
+
+
+true_divide = divide
+
+
+@function
+def floor_divide(x: Any, y: Any) -> Any:
+    """The integer below `x / y`; for integers, x // 0 is 0."""
+    x, y = _numbers(x, y)
+    remainder_ = emit(ops.mod, x, y, weak=x.weak)
+    if x.value.dtype.is_int:
+        # (x - x mod y) / y is exact, so that truncation does not matter; MIN // -1 wraps.
+        return emit(ops.div, emit(ops.sub, x, remainder_), y, weak=x.weak)
+    quotient = divide(x, y)
+    exact = emit(ops.round, divide(emit(ops.sub, x, remainder_), y))
+    return where(equal(y, 0.0), quotient, exact)
+
+
+@function
+def remainder(x: Any, y: Any) -> Any:
+    """What `floor_divide` leaves; it has the sign of `y`."""
+    x, y = _numbers(x, y)
+    return emit(ops.mod, x, y, weak=x.weak)
+
+
+mod = remainder
+
+
+@function
+def fmod(x: Any, y: Any) -> Any:
+    """What division towards zero leaves; it has the sign of `x`."""
+    x, y = _numbers(x, y)
+    magnitude = emit(ops.mod, abs(x), abs(y))
+    return where(less(x, 0), negative(magnitude), magnitude)
+
+
+@function
+def power(x: Any, y: Any) -> Any:
+    """`x ** y`. A small Python integer `y` becomes products, without a logarithm."""
+    if isinstance(y, int) and not isinstance(y, bool) and -4 <= y <= 4:
+        return _small_power(as_tracer(x), y)
+    if _is_bool(x, y):
+        x = convert(x, DType.I32)
+    return emit_promoted(ops.pow, x, y)
+
+
+def _small_power(x: Any, exponent: int) -> Any:
+    if x.value.dtype is DType.BOOL:
+        x = convert(x, DType.I64)
+    if exponent < 0:
+        return reciprocal(_small_power(x, -exponent))
+    if exponent == 0:
+        return emit_as(element_type(x), ops.expand, 1, weak=x.weak, shape=x.shape)
+    result = emit(ops.square, x, weak=x.weak) if exponent > 1 else x
+    if exponent == 4:
+        return emit(ops.square, result, weak=x.weak)
+    return multiply(result, x) if exponent == 3 else result
+
+
+float_power = function(lambda x, y: emit_inexact(ops.pow, x, y))
+
+
+@function
+def negative(x: Any) -> Any:
+    """`-x`."""
+    return _same(ops.neg, x)
+
+
+@function
+def positive(x: Any) -> Any:
+    """`x` itself."""
+    return as_tracer(x)
+
+
+@function
+def abs(x: Any) -> Any:
+    """Magnitude, of complex numbers too."""
+    x = as_tracer(x)
+    if x.value.dtype.is_complex:
+        return emit(ops.sqrt, emit(ops.complex_norm_sq, x))
+    unsigned = x.value.dtype in (DType.BOOL, DType.U8, DType.U32)
+    return x if unsigned else _same(ops.abs, x)
+
+
+absolute = abs
+fabs = function(lambda x: abs(inexact(x)[0]))
+
+
+@function
+def sign(x: Any) -> Any:
+    """-1, 0 or 1."""
+    return _same(ops.sign, x)
+
+
+@function
+def square(x: Any) -> Any:
+    """`x * x`."""
+    return as_tracer(x) if _is_bool(x) else _same(ops.square, x)
+
+
+@function
+def cbrt(x: Any) -> Any:
+    """The real cube root."""
+    (x,) = inexact(x)
+    root = emit(ops.pow, abs(x), as_tracer(np.asarray(1 / 3, x.dtype)))
+    return multiply(sign(x), root)
+
+
+@function
+def round(x: Any, decimals: int = 0) -> Any:
+    """Nearest multiple of `10 ** -decimals`, halves to even."""
+    x = as_tracer(x)
+    if x.value.dtype is DType.BOOL or (x.value.dtype.is_int and decimals >= 0):
+        return x
+    if decimals == 0:
+        return _same(ops.round, x)
+    scale = 10.0**decimals
+    rounded = divide(emit(ops.round, multiply(inexact(x)[0], scale)), scale)
+    return convert(rounded, x.value.dtype)
+
+
+rint = function(lambda x: emit_inexact(ops.round, x))
+around = round
+
+
+@function
+def floor(x: Any) -> Any:
+    """Largest integer not above `x`."""
+    return _same(ops.floor, x)
+
+
+@function
+def ceil(x: Any) -> Any:
+    """Smallest integer not below `x`."""
+    return _same(ops.ceil, x)
+
+
+@function
+def trunc(x: Any) -> Any:
+    """Integer part, towards zero."""
+    return _same(ops.trunc, x)
+
+
+fix = trunc
+
+
+@function
+def log10(x: Any) -> Any:
+    """Logarithm to base 10."""
+    return multiply(log(x), 1 / np.log(10.0).item())
+
+
+@function
+def logaddexp(x: Any, y: Any) -> Any:
+    """`log(exp(x) + exp(y))`, without overflow."""
+    x, y = inexact(x, y)
+    difference = subtract(x, y)
+    larger = maximum(x, y)
+    # Equal infinities have a NaN difference and need no correction.
+    return where(isnan(difference), add(x, y), add(larger, log1p(exp(negative(abs(difference))))))
+
+
+@function
+def hypot(x: Any, y: Any) -> Any:
+    """`sqrt(x * x + y * y)`, without overflow."""
+    x, y = (abs(each) for each in inexact(x, y))
+    larger, smaller = maximum(x, y), minimum(x, y)
+    ratio = divide(smaller, where(equal(larger, 0), 1, larger))
+    scaled = multiply(larger, sqrt(add(1, square(ratio))))
+    return where(isinf(larger), larger, scaled)
+
+
+@function
+def arctan2(y: Any, x: Any) -> Any:
+    """Angle of the point (x, y)."""
+    return emit_inexact(ops.atan2, y, x)
+
+
+@function
+def sinc(x: Any) -> Any:
+    """`sin(pi x) / (pi x)`, 1 at 0."""
+    (x,) = inexact(x)
+    angle = multiply(x, np.pi)
+    is_zero = equal(angle, 0)
+    # The unused branch must stay finite, for the derivative's sake.
+    safe = where(is_zero, 1, angle)
+    return where(is_zero, 1, divide(sin(safe), safe))
+
+
+deg2rad = radians = function(lambda x: multiply(inexact(x)[0], np.pi / 180))
+rad2deg = degrees = function(lambda x: multiply(inexact(x)[0], 180 / np.pi))
+
+
+# Choices
+
+
+@function
+def maximum(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is."""
+    return emit_promoted(ops.maximum, x, y)
+
+
+@function
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is."""
+    return emit_promoted(ops.minimum, x, y)
+
+
+@function
+def fmax(x: Any, y: Any) -> Any:
+    """The larger; the other if one is NaN."""
+    x, y = promoted([x, y])
+    return where(isnan(x), y, where(isnan(y), x, maximum(x, y)))
+
+
+@function
+def fmin(x: Any, y: Any) -> Any:
+    """The smaller; the other if one is NaN."""
+    x, y = promoted([x, y])
+    return where(isnan(x), y, where(isnan(y), x, minimum(x, y)))
+
+
+@function
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """`x` limited to [min, max]; `None` is no limit."""
+    x = as_tracer(x)
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+@function
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where `condition` holds, else `y`."""
+    if x is None or y is None:
+        raise DTypeError(
+            "where needs both branches: the number of true elements is not known while tracing",
+            remedy="call where(condition, x, y)",
+        )
+    type = promote_types([element_type(x), element_type(y)])
+    branches = [emit_value(each, type.dtype) for each in (x, y)]
+    return emit(ops.where, _as_bool(condition), *branches, weak=type.weak)
+
+
+@function
+def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """`x` with NaN and infinities replaced by finite numbers."""
+    x = as_tracer(x)
+    if not x.value.dtype.is_float:
+        return x
+    limit = float(_largest(x.value.dtype))
+    x = where(isnan(x), nan, x)
+    x = where(equal(x, np.inf), limit if posinf is None else posinf, x)
+    return where(equal(x, -np.inf), -limit if neginf is None else neginf, x)
+
+
+# Logic
+
+
+@function
+def logical_and(x: Any, y: Any) -> Any:
+    """Both are nonzero."""
+    return emit(ops.logical_and, _as_bool(x), _as_bool(y))
+
+
+@function
+def logical_or(x: Any, y: Any) -> Any:
+    """One is nonzero."""
+    return emit(ops.logical_or, _as_bool(x), _as_bool(y))
+
+
+@function
+def logical_xor(x: Any, y: Any) -> Any:
+    """Exactly one is nonzero."""
+    return emit(ops.logical_xor, _as_bool(x), _as_bool(y))
+
+
+@function
+def logical_not(x: Any) -> Any:
+    """`x` is zero."""
+    return emit(ops.logical_not, _as_bool(x))
+
+
+@function
+def bitwise_and(x: Any, y: Any) -> Any:
+    """`x & y`, of bools."""
+    return emit(ops.logical_and, *_bools("&", x, y))
+
+
+@function
+def bitwise_or(x: Any, y: Any) -> Any:
+    """`x | y`, of bools."""
+    return emit(ops.logical_or, *_bools("|", x, y))
+
+
+@function
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """`x ^ y`, of bools."""
+    return emit(ops.logical_xor, *_bools("^", x, y))
+
+
+@function
+def bitwise_not(x: Any) -> Any:
+    """`~x`; of integers, `-x - 1`."""
+    x = as_tracer(x)
+    if x.value.dtype.is_int:
+        return subtract(negative(x), 1)
+    return emit(ops.logical_not, *_bools("~", x))
+
+
+invert = bitwise_not
+
+
+@function
+def isnan(x: Any) -> Any:
+    """True where `x` is NaN."""
+    x = as_tracer(x)
+    return emit(ops.is_nan, x) if x.value.dtype.is_float else not_equal(x, x)
+
+
+@function
+def isfinite(x: Any) -> Any:
+    """True where `x` is neither NaN nor infinite."""
+    x = as_tracer(x)
+    if x.value.dtype.is_complex:
+        return logical_and(isfinite(real(x)), isfinite(imag(x)))
+    return emit(ops.is_finite, x) if x.value.dtype.is_float else equal(x, x)
+
+
+@function
+def isinf(x: Any) -> Any:
+    """True where `x` is an infinity."""
+    x = as_tracer(x)
+    if x.value.dtype.is_complex:
+        return logical_or(isinf(real(x)), isinf(imag(x)))
+    return equal(abs(x), np.inf) if x.value.dtype.is_float else not_equal(x, x)
+
+
+@function
+def signbit(x: Any) -> Any:
+    """True where `x` is negative; -0.0 is not told from 0.0."""
+    return less(x, 0)
+
+
+@function
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """True where `x` and `y` agree within `atol + rtol * abs(y)`."""
+    x, y = inexact(x, y)
+    near = less_equal(abs(subtract(x, y)), add(atol, multiply(rtol, abs(y))))
+    near = logical_or(equal(x, y), logical_and(near, logical_and(isfinite(x), isfinite(y))))
+    return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
+
+
+# Complex numbers
+
+
+@function
+def real(x: Any) -> Any:
+    """The real part."""
+    x = as_tracer(x)
+    return emit(ops.real, x) if x.value.dtype.is_complex else x
+
+
+@function
+def imag(x: Any) -> Any:
+    """The imaginary part; zeros for real numbers."""
+    x = as_tracer(x)
+    return emit(ops.imag, x) if x.value.dtype.is_complex else multiply(x, 0)
+
+
+@function
+def conj(x: Any) -> Any:
+    """The complex conjugate."""
+    x = as_tracer(x)
+    return emit(ops.conj, x) if x.value.dtype.is_complex else x
+
+
+conjugate = conj
+
+
+@function
+def angle(x: Any) -> Any:
+    """The argument of a complex number."""
+    return arctan2(imag(x), real(x))
+
+
+# Dtypes
+
+
+@function
+def astype(x: Any, dtype: Any) -> Any:
+    """`x` converted; floats truncate to integers, complex numbers lose the imaginary part."""
+    target = as_dtype(_python_type(dtype))
+    x = as_tracer(x)
+    if x.value.dtype.is_complex and not target.is_differentiable and target is not DType.BOOL:
+        x = real(x)
+    return convert(x, target)
+
+
+def _python_type(dtype: Any) -> Any:
+    """Return the dtype that Python's `float`, `int`, `bool` stand for."""
+    return {float: "f64", int: "i64", bool: "bool", complex: "c64"}.get(dtype, dtype)
+
+
+def emit_value(x: Any, dtype: DType) -> Any:
+    return convert(x, dtype)
+
+
+def _same(definition: OpDef, x: Any) -> Any:
+    x = as_tracer(x)
+    return emit(definition, x, weak=x.weak)
+
+
+def _numbers(x: Any, y: Any) -> Any:
+    """Promote; bools count as integers."""
+    if _is_bool(x, y):
+        return convert(x, DType.I8), convert(y, DType.I8)
+    return promoted([x, y])
+
+
+def _is_bool(*arrays: Any) -> bool:
+    return all(element_type(x).dtype is DType.BOOL for x in arrays)
+
+
+def _as_bool(x: Any) -> Any:
+    return convert(x, DType.BOOL)
+
+
+def _bools(symbol: str, *arrays: Any) -> Any:
+    for x in arrays:
+        if element_type(x).dtype is not DType.BOOL:
+            raise DTypeError(
+                f"`{symbol}` takes bools and was given {element_type(x).dtype}",
+                remedy="compare first, as in (x > 0) & (y > 0)",
+            )
+    return [as_tracer(x) if isinstance(x, TracedArray) else _as_bool(x) for x in arrays]
+
+
+def _largest(dtype: DType) -> Any:
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype.numpy).max

@@ -1,0 +1,478 @@
+"""Indexing: `x[i]`, `x.at[i].set(v)`, `take` and their relatives.
+
+An index out of range is an error, at trace time where it is known and at run time else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
+from rlx.frontend.apply import as_tracer, convert, emit, function, graph, promoted, wrap
+from rlx.frontend.errors import ConcretizationError
+from rlx.frontend.trace import TracedArray, element_type, shape_of
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, broadcast_shapes, normalize_axis
+from rlx.ir.types import TensorType
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.shaping import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flip,
+    moveaxis,
+    ravel,
+    reshape,
+    transpose,
+)
+
+Item: TypeAlias = Any
+"""One entry of an index: int, slice, None, or an array of integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An index taken apart: what happens to each axis of the operand, in order."""
+
+    slices: tuple[slice, ...]
+    """One per axis; the whole axis where an array picks from it."""
+    dropped: tuple[int, ...]
+    """Axes that a number picks from."""
+    arrays: tuple[tuple[int, Any], ...]
+    """Axes that arrays pick from."""
+    new_axes: tuple[int, ...]
+    """Positions of `None` among the entries of `layout`."""
+    layout: tuple[int | None, ...]
+    """Axes of the operand in order, dropped ones left out, `None` where one is inserted."""
+
+
+@function
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]`."""
+    x = as_tracer(x)
+    plan = plan_index(x, index)
+    cut = _sliced(x, plan.slices)
+    if not plan.arrays:
+        return reshape(cut, _laid_out(cut.shape, plan.layout))
+    return _picked(cut, plan)
+
+
+def plan_index(x: Any, index: Any) -> Plan:
+    """Take `index` apart; numbers become slices of one element that are dropped after."""
+    items = _expanded(index if isinstance(index, tuple) else (index,), x.ndim)
+    slices: list[slice] = []
+    dropped: list[int] = []
+    arrays: list[tuple[int, Any]] = []
+    layout: list[int | None] = []
+    mixes_numbers = any(_is_array(item) for item in items)
+    for item in items:
+        axis = len(slices)
+        if item is None:
+            layout.append(None)
+            continue
+        if isinstance(item, slice):
+            slices.append(_resolved(item, x.shape[axis]))
+            layout.append(axis)
+        elif _is_array(item) or mixes_numbers:
+            slices.append(slice(0, x.shape[axis], 1))
+            arrays.append((axis, _checked_static(item, x.shape[axis], axis)))
+            layout.append(axis)
+        else:
+            position = _position(item, x.shape[axis], axis)
+            slices.append(slice(position, position + 1, 1))
+            dropped.append(axis)
+    new_axes = tuple(place for place, entry in enumerate(layout) if entry is None)
+    return Plan(tuple(slices), tuple(dropped), tuple(arrays), new_axes, tuple(layout))
+
+
+def _expanded(items: tuple[Item, ...], rank: int) -> list[Item]:
+    """Replace the ellipsis and masks; fill up with whole slices."""
+    found: list[Item] = []
+    for item in items:
+        found.extend(_from_mask(item))
+    ellipses = sum(item is Ellipsis for item in found)
+    if ellipses > 1:
+        raise ShapeError("an index has two ellipses; one at most may stand in it")
+    named = sum(item is not None and item is not Ellipsis for item in found)
+    if named > rank:
+        raise ShapeError(f"{named} indices for an array of rank {rank}")
+    whole = [slice(None)] * (rank - named)
+    if not ellipses:
+        return [*found, *whole]
+    at = next(place for place, item in enumerate(found) if item is Ellipsis)
+    return [*found[:at], *whole, *found[at + 1 :]]
+
+
+def _from_mask(item: Item) -> list[Item]:
+    """Turn lists into arrays and NumPy masks into the indices of their true elements."""
+    if isinstance(item, list):
+        item = np.asarray(item, dtype=None if item else np.int64)
+    if isinstance(item, TracedArray) and element_type(item).dtype is DType.BOOL:
+        raise ConcretizationError(
+            "a traced bool mask picks a number of elements that is not known while tracing",
+            remedy="use rlx.numpy.where(mask, x, other), or a NumPy mask",
+        )
+    if isinstance(item, (bool, np.bool_)):
+        raise DTypeError("an index is a bool", remedy="use a mask of the array's shape")
+    if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+        return list(np.nonzero(item))
+    return [item]
+
+
+def _is_array(item: Item) -> bool:
+    if isinstance(item, (TracedArray, np.ndarray)):
+        _require_integer(item)
+        return isinstance(item, TracedArray) or item.ndim > 0
+    return False
+
+
+def _require_integer(item: Item) -> None:
+    if not element_type(item).dtype.is_int:
+        raise DTypeError(
+            f"an index has dtype {element_type(item).dtype}; it must be an integer",
+            remedy="convert it with .astype('i64')",
+        )
+
+
+def _position(item: Item, extent: Extent, axis: int) -> int:
+    try:
+        position: int = item.__index__()
+    except (AttributeError, TypeError):
+        raise DTypeError(
+            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array"
+        ) from None
+    if isinstance(extent, int) and not -extent <= position < extent:
+        raise IndexOutOfRangeError(f"index {position} is out of range for axis {axis} of {extent}")
+    if position < 0 and not isinstance(extent, int):
+        raise ShapeError(f"a negative index needs a known extent; axis {axis} has {extent}")
+    return position % extent if isinstance(extent, int) else position
+
+
+def _checked_static(item: Item, extent: Extent, axis: int) -> Any:
+    """Bring an index array into [0, extent): now if it is known, else in the graph."""
+    if isinstance(item, TracedArray):
+        wide = convert(item, DType.I64)
+        lowest = elementwise.add(wide, _extent_value(extent))
+        return elementwise.where(elementwise.less(wide, 0), lowest, wide)
+    places = np.asarray(item, dtype=np.int64)
+    if (
+        isinstance(extent, int)
+        and places.size
+        and not (-extent <= places.min() and places.max() < extent)
+    ):
+        worst = places.min() if places.min() < -extent else places.max()
+        raise IndexOutOfRangeError(f"index {worst} is out of range for axis {axis} of {extent}")
+    return np.where(places < 0, places + extent, places) if isinstance(extent, int) else places
+
+
+def _extent_value(extent: Extent) -> int:
+    if not isinstance(extent, int):
+        raise ShapeError(f"a traced index needs a known extent; this one is {extent}")
+    return extent
+
+
+def _resolved(item: slice, extent: Extent) -> slice:
+    for bound in (item.start, item.stop, item.step):
+        if isinstance(bound, TracedArray):
+            raise ConcretizationError(
+                "a slice has a traced bound, but the extent of the result must be known",
+                remedy="use rlx.numpy.dynamic_slice(x, starts, sizes)",
+            )
+    if isinstance(extent, int):
+        start, stop, step = item.indices(extent)
+        return slice(start, stop, step)
+    if item == slice(None):
+        return slice(0, extent, 1)
+    raise ShapeError(f"an axis of symbolic extent {extent} takes whole slices only")
+
+
+def _sliced(x: Any, slices: tuple[slice, ...]) -> Any:
+    """Apply slices with known bounds: one op, a reversal before it for negative steps."""
+    backward = tuple(a for a, s in enumerate(slices) if s.step < 0)
+    if backward:
+        x = flip(x, backward)
+    forward = tuple(
+        _mirrored(s, x.shape[a]) if s.step < 0 else slice(s.start, max_of(s.start, s.stop), s.step)
+        for a, s in enumerate(slices)
+    )
+    cut = [a for a, s in enumerate(forward) if (s.start, s.stop, s.step) != (0, x.shape[a], 1)]
+    if not cut:
+        return x
+    if len(cut) == 1 and forward[cut[0]].step == 1:
+        one = forward[cut[0]]
+        return emit(
+            ops.narrow, x, weak=x.weak, axis=cut[0], start=one.start, length=one.stop - one.start
+        )
+    return emit(
+        ops.slice, x, weak=x.weak,
+        start=tuple(s.start for s in forward),
+        stop=tuple(s.stop for s in forward),
+        step=tuple(s.step for s in forward),
+    )  # fmt: skip
+
+
+def max_of(start: Any, stop: Any) -> Any:
+    both = isinstance(start, int) and isinstance(stop, int)
+    return max(start, stop) if both else stop
+
+
+def _mirrored(item: slice, extent: int) -> slice:
+    """Return the slice of the reversed axis that takes what `item` takes."""
+    count = len(range(item.start, item.stop, item.step))
+    start = extent - 1 - item.start if count else 0
+    stop = start + (count - 1) * -item.step + 1 if count else 0
+    return slice(start, stop, -item.step)
+
+
+def _laid_out(shape: tuple[Any, ...], layout: tuple[int | None, ...]) -> tuple[Any, ...]:
+    return tuple(1 if axis is None else shape[axis] for axis in layout)
+
+
+def _picked(x: Any, plan: Plan) -> Any:
+    """Apply index arrays to an array whose plain slices are done."""
+    axes = tuple(axis for axis, _ in plan.arrays)
+    indices = [array for _, array in plan.arrays]
+    kept = tuple(a for a in range(x.ndim) if a not in plan.dropped)
+    x = reshape(x, tuple(x.shape[a] for a in kept))
+    axes = tuple(kept.index(axis) for axis in axes)
+    count = len(broadcast_shapes(*(shape_of(i) for i in indices)))
+    places = [place for place, entry in enumerate(plan.layout) if entry in dict(plan.arrays)]
+    together = places == list(range(places[0], places[0] + len(places)))
+    if len(axes) == 1:
+        result = emit(ops.gather, x, _as_index(indices[0]), weak=x.weak, axis=axes[0])
+        front = axes[0]
+    else:
+        result, front = _gathered_together(x, axes, indices), 0
+    # NumPy: the axes of the indices stand where they were, or first if they were apart.
+    target = places[0] if together else 0
+    new_before = sum(entry is None for entry in plan.layout[:target])
+    destination = target - new_before
+    if front != destination and count:
+        moved = range(front, front + count)
+        result = moveaxis(result, tuple(moved), tuple(range(destination, destination + count)))
+    inserted = (
+        [place if place < target else place - len(places) + count for place in plan.new_axes]
+        if together
+        else [count + place - sum(p < place for p in places) for place in plan.new_axes]
+    )
+    return expand_dims(result, tuple(inserted)) if inserted else result
+
+
+def _gathered_together(x: Any, axes: tuple[int, ...], indices: list[Any]) -> Any:
+    """Pick with one index array per axis: flatten the axes, then pick with one."""
+    extents = [static_shape(x)[axis] for axis in axes]
+    rest = tuple(a for a in range(x.ndim) if a not in axes)
+    rows = transpose(x, axes + rest)
+    flat = reshape(rows, (int(np.prod(extents)), *(x.shape[a] for a in rest)))
+    return emit(ops.gather, flat, _as_index(flat_index(indices, extents)), weak=x.weak, axis=0)
+
+
+def flat_index(indices: list[Any], extents: list[int]) -> Any:
+    """Combine one index array per axis into one over the flattened axes.
+
+    Traced indices out of range become -1, so that the pick fails as it should.
+    """
+    if not any(isinstance(index, TracedArray) for index in indices):
+        return np.ravel_multi_index(np.broadcast_arrays(*indices), extents)
+    combined: Any = 0
+    valid: Any = True
+    for index, extent in zip(indices, extents, strict=True):
+        combined = elementwise.add(elementwise.multiply(combined, extent), index)
+        inside = elementwise.logical_and(
+            elementwise.greater_equal(index, 0), elementwise.less(index, extent)
+        )
+        valid = elementwise.logical_and(valid, inside)
+    return elementwise.where(valid, combined, -1)
+
+
+def _as_index(index: Any) -> Any:
+    return convert(index, DType.I64)
+
+
+# Updates
+
+
+@function
+def index_set(x: Any, index: Any, values: Any) -> Any:
+    """`x` with `values` at `index`; of repeated indices the last one stays."""
+    x = as_tracer(x)
+    values = _like_target(x, index, values)
+    plan = plan_index(x, index)
+    if not plan.arrays and all(s.step == 1 for s in plan.slices):
+        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
+        starts = np.asarray([s.start for s in plan.slices], np.int64)
+        return _block_set(x, reshape(values, sizes), starts)
+    places = _places(x, index)
+    if isinstance(places, np.ndarray):
+        return _set_static(x, places, values)
+    if places.ndim == 0:
+        return _set_traced(x, reshape(places, (1,)), reshape(values, (1,)))
+    return _set_traced(x, ravel(places), ravel(values))
+
+
+@function
+def index_add(x: Any, index: Any, values: Any) -> Any:
+    """`x` with `values` added at `index`; repeated indices add up."""
+    x = as_tracer(x)
+    values = _like_target(x, index, values)
+    plan = plan_index(x, index)
+    if not plan.arrays and all(s.step == 1 for s in plan.slices):
+        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
+        low = tuple(s.start for s in plan.slices)
+        high = tuple(e - n - l for e, n, l in zip(static_shape(x), sizes, low, strict=True))
+        return elementwise.add(x, emit(ops.pad, reshape(values, sizes), low=low, high=high))
+    places = ravel(_places(x, index))
+    total = int(np.prod(static_shape(x)))
+    added = emit(ops.scatter_add, ravel(values), _as_index(places), size=total)
+    return elementwise.add(x, reshape(added, x.shape))
+
+
+def _like_target(x: Any, index: Any, values: Any) -> Any:
+    """Convert `values` to the dtype of `x` and broadcast them to the shape of `x[index]`."""
+    return broadcast_to(convert(values, x.value.dtype), getitem(x, index).shape)
+
+
+def _block_set(x: Any, block: Any, starts: Any) -> Any:
+    return emit(ops.dynamic_update_slice, x, block, starts)
+
+
+def _places(x: Any, index: Any) -> Any:
+    """Return the flat positions in `x` that `index` picks: known ones as a NumPy array."""
+    shape = static_shape(x)
+    total = int(np.prod(shape))
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(item, TracedArray) for item in items):
+        return np.arange(total).reshape(shape)[index]
+    numbers = wrap(graph().iota(type=TensorType(DType.I64, (total,))))
+    return getitem(reshape(numbers, shape), index)
+
+
+def _set_static(x: Any, places: Any, values: Any) -> Any:
+    """Every element reads its own value or the last one written to it."""
+    total = int(np.prod(static_shape(x)))
+    source = np.full(total, -1)
+    source[places.ravel()] = np.arange(places.size)
+    if places.size == 0:
+        return x
+    written = emit(ops.gather, ravel(values), np.maximum(source, 0), axis=0)
+    chosen = elementwise.where(source >= 0, written, ravel(x))
+    return reshape(chosen, x.shape)
+
+
+def _set_traced(x: Any, places: Any, values: Any) -> Any:
+    """As `_set_static`, the last writer of each element found by comparing all: exact, not fast.
+
+    A single element is a block.
+    """
+    count = static_shape(places)[0]
+    total = int(np.prod(static_shape(x)))
+    if count == 0:
+        return x
+    if count == 1:
+        return reshape(_block_set(ravel(x), values, places), x.shape)
+    elements = wrap(graph().iota(type=TensorType(DType.I64, (total, 1))))
+    hits = elementwise.equal(elements, places)
+    numbered = elementwise.where(hits, np.arange(count), -1)
+    last = emit(ops.reduce_max, numbered, axes=(1,))
+    written = emit(ops.gather, values, elementwise.maximum(last, 0), axis=0)
+    chosen = elementwise.where(elementwise.greater_equal(last, 0), written, ravel(x))
+    return reshape(chosen, x.shape)
+
+
+# Functions
+
+
+@function
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
+    """The elements or slices of `x` at `indices` along an axis."""
+    x = as_tracer(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    position = normalize_axis(axis, x.ndim)
+    places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
+    _require_integer(places)
+    checked = _checked_static(places, x.shape[position], position)
+    return emit(ops.gather, x, _as_index(checked), weak=x.weak, axis=position)
+
+
+@function
+def take_along_axis(x: Any, indices: Any, axis: int | None) -> Any:
+    """For every position the element of `x` at the index that stands there."""
+    x = as_tracer(x)
+    if axis is None:
+        return take(x, indices)
+    position = normalize_axis(axis, x.ndim)
+    shape = shape_of(indices)
+    if len(shape) != x.ndim:
+        raise ShapeError(f"indices have rank {len(shape)}; x has rank {x.ndim}, they must agree")
+    index: list[Any] = []
+    for a in range(x.ndim):
+        if a == position:
+            index.append(indices)
+        elif x.shape[a] == 1:
+            index.append(np.zeros((1,) * x.ndim, np.int64))
+        else:
+            aligned = [1] * x.ndim
+            aligned[a] = x.shape[a]
+            index.append(np.arange(x.shape[a]).reshape(aligned))
+    return getitem(x, tuple(index))
+
+
+@function
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements whose indices on two axes differ by `offset`, along a new last axis."""
+    x = as_tracer(x)
+    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    x = moveaxis(x, (first, second), (-2, -1))
+    rows, columns = static_shape(x)[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - down, columns - right), 0)
+    steps = np.arange(count)
+    flat = reshape(x, (*x.shape[:-2], rows * columns))
+    return take(flat, (steps + down) * columns + steps + right, -1)
+
+
+@function
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The sum of a diagonal."""
+    from rlx.numpy.reductions import sum
+
+    return sum(diagonal(x, offset, axis1, axis2), -1)
+
+
+@function
+def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
+    """The block of shape `sizes` at traced positions; it is moved inside where it sticks out."""
+    x = as_tracer(x)
+    return emit(ops.dynamic_slice, x, _starts(starts), weak=x.weak, sizes=tuple(sizes))
+
+
+@function
+def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
+    """`x` with the block at traced positions replaced; the positions as in `dynamic_slice`."""
+    x, update = promoted([x, update])
+    return emit(ops.dynamic_update_slice, x, update, _starts(starts))
+
+
+def _starts(starts: Any) -> Any:
+    if isinstance(starts, (tuple, list)):
+        numbers = [reshape(convert(start, DType.I64), (1,)) for start in starts]
+        return concatenate(numbers)
+    return convert(starts, DType.I64)
+
+
+@function
+def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
+    from rlx.numpy.reductions import sum
+
+    if side not in ("left", "right"):
+        raise ShapeError(f"side is {side!r}; it must be 'left' or 'right'")
+    a, v = promoted([a, v])
+    below = elementwise.less if side == "left" else elementwise.less_equal
+    return sum(below(a, expand_dims(v, -1)), -1)

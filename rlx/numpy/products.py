@@ -1,0 +1,133 @@
+"""Products of vectors, matrices and tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.errors import DTypeError, ShapeError
+from rlx.frontend.apply import emit, function, promoted
+from rlx.frontend.trace import shape_of
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of
+from rlx.numpy.reductions import sum
+from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
+
+
+@function
+def matmul(x: Any, y: Any) -> Any:
+    """`x @ y`: a vector counts as one row on the left, one column on the right."""
+    x, y = operands("matmul", x, y)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ShapeError("matmul takes no arrays without axes", remedy="use `*`")
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise ShapeError(
+            f"matmul: x has shape {x.shape} and y has {y.shape}; the last extent of x, "
+            f"{x.shape[-1]}, must equal {y.shape[-2 if y.ndim > 1 else 0]} of y"
+        )
+    if x.ndim == 1 and y.ndim == 1:
+        return sum(elementwise.multiply(x, y))
+    rows = expand_dims(x, 0) if x.ndim == 1 else x
+    columns = expand_dims(y, 1) if y.ndim == 1 else y
+    result = emit(ops.matmul, rows, columns, weak=x.weak)
+    if x.ndim == 1:
+        return reshape(result, (*result.shape[:-2], result.shape[-1]))
+    return reshape(result, result.shape[:-1]) if y.ndim == 1 else result
+
+
+@function
+def dot(x: Any, y: Any) -> Any:
+    """Sum over the last axis of `x` and the second last (or only) one of `y`."""
+    if not shape_of(x) or not shape_of(y):
+        return elementwise.multiply(x, y)
+    if len(shape_of(x)) <= 2 and len(shape_of(y)) <= 2:
+        return matmul(x, y)
+    return tensordot(x, y, ([-1], [-2 if len(shape_of(y)) > 1 else -1]))
+
+
+@function
+def vdot(x: Any, y: Any) -> Any:
+    """Sum of products of all elements, `x` conjugated."""
+    return matmul(ravel(elementwise.conj(x)), ravel(y))
+
+
+@function
+def inner(x: Any, y: Any) -> Any:
+    """Sum over the last axes."""
+    if not shape_of(x) or not shape_of(y):
+        return elementwise.multiply(x, y)
+    return tensordot(x, y, ([-1], [-1]))
+
+
+@function
+def outer(x: Any, y: Any) -> Any:
+    """All products of an element of `x` and one of `y`."""
+    return elementwise.multiply(reshape(x, (-1, 1)), ravel(y))
+
+
+@function
+def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
+    """Sum of products along one axis, `x` conjugated."""
+    x, y = moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1)
+    return sum(elementwise.multiply(x, y), -1)
+
+
+@function
+def kron(x: Any, y: Any) -> Any:
+    """Every element of `x` times the whole of `y`."""
+    x, y = promoted([x, y])
+    rank = max(x.ndim, y.ndim)
+    x, y = (reshape(each, (1,) * (rank - each.ndim) + each.shape) for each in (x, y))
+    blocks = elementwise.multiply(
+        expand_dims(x, tuple(range(1, 2 * rank, 2))), expand_dims(y, tuple(range(0, 2 * rank, 2)))
+    )
+    return reshape(blocks, tuple(a * b for a, b in zip(x.shape, y.shape, strict=True)))
+
+
+@function
+def cross(x: Any, y: Any, axis: int = -1) -> Any:
+    """Cross product of vectors with three elements."""
+    x, y = promoted([x, y])
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ShapeError(f"cross: extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} are 3")
+    first = elementwise.multiply(x, roll(y, -1, axis))
+    second = elementwise.multiply(roll(x, -1, axis), y)
+    return roll(elementwise.subtract(first, second), -1, axis)
+
+
+@function
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """Sum products over pairs of axes: the last of `x` and first of `y`, or as listed."""
+    x, y = operands("tensordot", x, y)
+    if isinstance(axes, int):
+        left = tuple(range(x.ndim - axes, x.ndim))
+        right = tuple(range(axes))
+    else:
+        left, right = axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim)
+    return contract(x, y, left, right)
+
+
+def contract(
+    x: Any,
+    y: Any,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+) -> Any:
+    """One contraction; the plain forms of a matrix product are spelled as one."""
+    plain = not batch[0] and y.ndim == 2 and x.ndim >= 2
+    if plain and left == (x.ndim - 1,) and right == (0,):
+        return emit(ops.matmul, x, y)
+    return emit(
+        ops.dot_general, x, y,
+        lhs_contracting=left, rhs_contracting=right, lhs_batch=batch[0], rhs_batch=batch[1],
+    )  # fmt: skip
+
+
+def operands(name: str, x: Any, y: Any) -> Any:
+    """Promote the operands of a product; bools have none."""
+    x, y = promoted([x, y])
+    if x.value.dtype is DType.BOOL:
+        raise DTypeError(f"{name} takes no bools", remedy="cast one operand with .astype('i64')")
+    return x, y

@@ -1,0 +1,307 @@
+"""Functions that fold axes away, running sums and products, and sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError, ShapeError
+from rlx.frontend.apply import as_tracer, convert, emit, function, inexact
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.op import OpDef
+from rlx.ir.shape import Extent, normalize_axis, product
+from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of, static_shape
+from rlx.numpy.creation import dtype_of
+from rlx.numpy.shaping import concatenate, expand_dims, ravel
+
+
+@function
+def sum(
+    x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Any:
+    """Sum; bools and small integers add up in i64."""
+    x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 0)
+    return _fold(ops.reduce_sum, x, axis, keepdims)
+
+
+@function
+def prod(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """Product; bools and small integers multiply in i64."""
+    return _fold(ops.reduce_prod, _widened(x, dtype), axis, keepdims)
+
+
+@function
+def mean(
+    x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Any:
+    """Arithmetic mean."""
+    (x,) = inexact(x)
+    if dtype is not None:
+        x = convert(x, dtype_of(dtype, DType.F64))
+    if where is None:
+        return _fold(ops.reduce_mean, x, axis, keepdims)
+    chosen = elementwise.multiply(elementwise.astype(where, x.dtype), _ones_like(x))
+    return elementwise.divide(
+        sum(x, axis, keepdims=keepdims, where=where), sum(chosen, axis, keepdims=keepdims)
+    )
+
+
+@function
+def average(x: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+    """Weighted mean."""
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    total = sum(elementwise.multiply(x, weights), axis, keepdims=keepdims)
+    weight = elementwise.multiply(weights, _ones_like(as_tracer(x)))
+    return elementwise.divide(total, sum(weight, axis, keepdims=keepdims))
+
+
+@function
+def var(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Variance about the mean; divided by the count less `ddof`."""
+    (x,) = inexact(x)
+    centered = elementwise.subtract(x, mean(x, axis, keepdims=True))
+    squares = (
+        emit(ops.complex_norm_sq, centered)
+        if x.value.dtype.is_complex
+        else elementwise.square(centered)
+    )
+    if ddof == 0:
+        return mean(squares, axis, keepdims=keepdims)
+    count = _count(x, axis) - ddof
+    return elementwise.divide(sum(squares, axis, keepdims=keepdims), np.maximum(count, 0).item())
+
+
+@function
+def std(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Standard deviation: the root of `var`."""
+    return elementwise.sqrt(var(x, axis, ddof=ddof, keepdims=keepdims))
+
+
+@function
+def max(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Largest element; NaN if there is one."""
+    return _extremum(ops.reduce_max, x, axis, keepdims)
+
+
+@function
+def min(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Smallest element; NaN if there is one."""
+    return _extremum(ops.reduce_min, x, axis, keepdims)
+
+
+amax, amin = max, min
+
+
+@function
+def ptp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Largest less smallest."""
+    return elementwise.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+
+
+@function
+def any(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """True where one element is nonzero."""
+    return _fold(ops.reduce_max, convert(x, DType.BOOL), axis, keepdims)
+
+
+@function
+def all(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """True where every element is nonzero."""
+    return _fold(ops.reduce_min, convert(x, DType.BOOL), axis, keepdims)
+
+
+@function
+def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return sum(convert(x, DType.BOOL), axis, keepdims=keepdims)
+
+
+@function
+def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Index of the first largest element; NaN counts as largest."""
+    return _search(ops.argmax, x, axis, keepdims)
+
+
+@function
+def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Index of the first smallest element; NaN counts as smallest."""
+    return _search(ops.argmin, x, axis, keepdims)
+
+
+@function
+def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return sum(elementwise.where(elementwise.isnan(x), 0, x), axis, keepdims=keepdims)
+
+
+@function
+def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return mean(x, axis, keepdims=keepdims, where=elementwise.logical_not(elementwise.isnan(x)))
+
+
+@function
+def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return max(elementwise.where(elementwise.isnan(x), -np.inf, x), axis, keepdims=keepdims)
+
+
+@function
+def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return min(elementwise.where(elementwise.isnan(x), np.inf, x), axis, keepdims=keepdims)
+
+
+# Along an axis
+
+
+@function
+def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running sum."""
+    x = as_tracer(x)
+    if dtype is not None or x.value.dtype is DType.BOOL:
+        x = convert(x, dtype_of(dtype, DType.I64))
+    if axis is None:
+        x, axis = ravel(x), 0
+    return emit(ops.cumsum, x, weak=x.weak, axis=normalize_axis(axis, x.ndim))
+
+
+@function
+def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Running product, by doubling: each step multiplies by what lies 1, 2, 4, .. before."""
+    x = as_tracer(x)
+    if dtype is not None or x.value.dtype is DType.BOOL:
+        x = convert(x, dtype_of(dtype, DType.I64))
+    if axis is None:
+        x, axis = ravel(x), 0
+    position, distance = normalize_axis(axis, x.ndim), 1
+    extent = static_shape(x)[position]
+    while distance < extent:
+        x = elementwise.multiply(x, _delayed(x, position, distance))
+        distance *= 2
+    return x
+
+
+def _delayed(x: Any, axis: int, distance: int) -> Any:
+    """Move elements `distance` further along `axis`, behind ones."""
+    kept = emit(ops.narrow, x, axis=axis, start=0, length=x.shape[axis] - distance)
+    low = tuple(distance if a == axis else 0 for a in range(x.ndim))
+    return emit(ops.pad, kept, weak=x.weak, low=low, high=(0,) * x.ndim, value=1)
+
+
+@function
+def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+    """Differences of neighbors, `n` times."""
+    x = as_tracer(x)
+    position = normalize_axis(axis, x.ndim)
+    for _ in range(n):
+        length = x.shape[position] - 1
+        later = emit(ops.narrow, x, axis=position, start=1, length=length)
+        x = elementwise.subtract(later, emit(ops.narrow, x, axis=position, start=0, length=length))
+    return x
+
+
+@function
+def sort(x: Any, axis: int | None = -1) -> Any:
+    """Ascending order, NaN last."""
+    return _sorted(x, axis)[0]
+
+
+@function
+def argsort(x: Any, axis: int | None = -1) -> Any:
+    """The indices that sort; equal elements keep their order."""
+    return _sorted(x, axis)[1]
+
+
+def _sorted(x: Any, axis: int | None) -> tuple[Any, Any]:
+    """Ascending and stable, by the largest elements of the row read backward.
+
+    `topk` gives equal elements in ascending order of index: reversing before and after makes
+    that order hold for the ascending result.
+    """
+    x = as_tracer(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    position = normalize_axis(axis, x.ndim)
+    perm = tuple(a for a in range(x.ndim) if a != position) + (position,)
+    rows = emit(ops.transpose, x, perm=perm) if position != x.ndim - 1 else x
+    last = (x.ndim - 1,)
+    extent = static_shape(rows)[-1]
+    backward = elementwise.emit_value(rows, x.value.dtype)
+    backward = emit(ops.reverse, backward, axes=last)
+    values, indices = _topk(backward, extent)
+    indices = elementwise.subtract(extent - 1, indices)
+    restored = [emit(ops.reverse, each, axes=last) for each in (values, indices)]
+    if position != x.ndim - 1:
+        inverse = tuple(perm.index(a) for a in range(x.ndim))
+        restored = [emit(ops.transpose, each, perm=inverse) for each in restored]
+    return restored[0], restored[1]
+
+
+def _topk(x: Any, k: int) -> tuple[Any, Any]:
+    from rlx.frontend.apply import graph, wrap
+    from rlx.frontend.trace import as_value
+
+    values, indices = graph().topk(as_value(x), k=k)
+    return wrap(values), wrap(indices)
+
+
+@function
+def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The middle element in order, the mean of two for an even count."""
+    (x,) = inexact(x)
+    if axis is None:
+        flat = median(ravel(x), 0)
+        return expand_dims(flat, tuple(range(x.ndim))) if keepdims else flat
+    position = normalize_axis(axis, x.ndim)
+    extent = static_shape(x)[position]
+    ordered = sort(x, position)
+    start = (extent - 1) // 2
+    middle = emit(ops.narrow, ordered, axis=position, start=start, length=2 - extent % 2)
+    # A NaN sorts last, and makes the median NaN.
+    tail = emit(ops.narrow, ordered, axis=position, start=extent - 1, length=1)
+    result = mean(concatenate([middle], position), position, keepdims=True)
+    result = elementwise.where(elementwise.isnan(tail), np.nan, result)
+    return result if keepdims else _fold(ops.reduce_sum, result, position, keepdims=False)
+
+
+def _fold(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
+    return emit(definition, x, axes=axes_of(axis, x.ndim), keepdims=keepdims)
+
+
+def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = as_tracer(x)
+    axes = axes_of(axis, x.ndim)
+    if x.value.dtype.is_complex:
+        raise DTypeError("complex numbers have no order")
+    if 0 in [x.shape[a] for a in axes]:
+        raise ShapeError(f"an empty axis of shape {x.shape} has no largest or smallest element")
+    return emit(definition, x, axes=axes, keepdims=keepdims)
+
+
+def _search(definition: OpDef, x: Any, axis: int | None, keepdims: bool) -> Any:
+    x = as_tracer(x)
+    if axis is not None:
+        return emit(definition, x, axis=normalize_axis(axis, x.ndim), keepdims=keepdims)
+    found = emit(definition, ravel(x), axis=0)
+    return expand_dims(found, tuple(range(x.ndim))) if keepdims else found
+
+
+def _widened(x: Any, dtype: Any) -> Any:
+    x = as_tracer(x)
+    if dtype is not None:
+        return convert(x, dtype_of(dtype, DType.F64))
+    narrow = x.value.dtype.is_int or x.value.dtype is DType.BOOL
+    return convert(x, DType.I64) if narrow else x
+
+
+def _ones_like(x: Any) -> Any:
+    from rlx.numpy.creation import ones_like
+
+    return ones_like(x)
+
+
+def _count(x: Any, axis: Any) -> int:
+    count: Extent = product(x.shape[a] for a in axes_of(axis, x.ndim))
+    if not isinstance(count, int):
+        raise ShapeError(f"the count {count} is symbolic; ddof needs a number")
+    return count

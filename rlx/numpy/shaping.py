@@ -1,0 +1,321 @@
+"""Functions that move elements: other shapes, joins, splits, flips, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.frontend.apply import as_tracer, emit, function, promoted, static_int
+from rlx.frontend.trace import shape_of
+from rlx.ir import ops
+from rlx.ir.shape import Dim, Shape, broadcast_shapes, normalize_axis, product
+from rlx.numpy.axes import axes_of, static_shape
+
+
+@function
+def reshape(x: Any, shape: Any) -> Any:
+    """The same elements, in row-major order, under another shape; one extent may be -1."""
+    x = as_tracer(x)
+    wanted = _shape(shape)
+    return x if wanted == x.shape else emit(ops.reshape, x, weak=x.weak, shape=wanted)
+
+
+@function
+def ravel(x: Any) -> Any:
+    return reshape(x, -1)
+
+
+@function
+def transpose(x: Any, axes: Any = None) -> Any:
+    """Permute the axes; reverse them by default."""
+    x = as_tracer(x)
+    perm = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
+    return _permuted(x, tuple(normalize_axis(axis, x.ndim) for axis in perm))
+
+
+permute_dims = transpose
+
+
+@function
+def matrix_transpose(x: Any) -> Any:
+    """Swap the last two axes."""
+    return swapaxes(x, -1, -2)
+
+
+@function
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    x = as_tracer(x)
+    perm = list(range(x.ndim))
+    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    perm[first], perm[second] = second, first
+    return _permuted(x, tuple(perm))
+
+
+@function
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """Move axes to other positions; the rest keep their order."""
+    x = as_tracer(x)
+    sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    if len(sources) != len(targets):
+        raise ShapeError(f"moveaxis: {source} and {destination} must name as many axes")
+    rest = [axis for axis in range(x.ndim) if axis not in sources]
+    placed = dict(zip(targets, sources, strict=True))
+    remaining = iter(rest)
+    perm = [placed[a] if a in placed else next(remaining) for a in range(x.ndim)]
+    return _permuted(x, tuple(perm))
+
+
+def _permuted(x: Any, perm: tuple[int, ...]) -> Any:
+    if perm == tuple(range(x.ndim)):
+        return x
+    return emit(ops.transpose, x, weak=x.weak, perm=perm)
+
+
+@function
+def squeeze(x: Any, axis: Any = None) -> Any:
+    """Drop axes of extent 1: all, or those named."""
+    x = as_tracer(x)
+    ones = [a for a, extent in enumerate(x.shape) if extent == 1]
+    dropped = ones if axis is None else axes_of(axis, x.ndim)
+    for position in dropped:
+        if x.shape[position] != 1:
+            raise ShapeError(f"axis {position} has extent {x.shape[position]}; it must be 1")
+    return reshape(x, tuple(e for a, e in enumerate(x.shape) if a not in dropped))
+
+
+@function
+def expand_dims(x: Any, axis: Any) -> Any:
+    """Insert axes of extent 1 at positions of the result."""
+    x = as_tracer(x)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = x.ndim + len(axes)
+    places = {normalize_axis(a, rank) for a in axes}
+    own = iter(x.shape)
+    return reshape(x, tuple(1 if a in places else next(own) for a in range(rank)))
+
+
+@function
+def atleast_1d(x: Any) -> Any:
+    x = as_tracer(x)
+    return x if x.ndim else reshape(x, (1,))
+
+
+@function
+def atleast_2d(x: Any) -> Any:
+    x = atleast_1d(x)
+    return x if x.ndim > 1 else reshape(x, (1, -1))
+
+
+@function
+def broadcast_to(x: Any, shape: Any) -> Any:
+    x = as_tracer(x)
+    wanted = _shape(shape)
+    return x if wanted == x.shape else emit(ops.expand, x, weak=x.weak, shape=wanted)
+
+
+@function
+def broadcast_arrays(*arrays: Any) -> Any:
+    shape = broadcast_shapes(*(shape_of(x) for x in arrays))
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+@function
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
+    """Join arrays along an axis; `None` joins them flattened."""
+    parts = promoted(list(arrays))
+    if axis is None:
+        parts, axis = [ravel(part) for part in parts], 0
+    if len(parts) == 1:
+        return parts[0]
+    return emit(ops.concat, *parts, weak=parts[0].weak, axis=axis)
+
+
+concat = concatenate
+
+
+@function
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Join arrays of one shape along a new axis."""
+    shapes = [shape_of(x) for x in arrays]
+    if len(set(shapes)) > 1:
+        raise ShapeError(f"stack: the arrays have shapes {shapes}; they must agree")
+    return concatenate([expand_dims(x, axis) for x in arrays], axis)
+
+
+@function
+def vstack(arrays: Sequence[Any]) -> Any:
+    return concatenate([atleast_2d(x) for x in arrays], 0)
+
+
+@function
+def hstack(arrays: Sequence[Any]) -> Any:
+    parts = [atleast_1d(x) for x in arrays]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@function
+def column_stack(arrays: Sequence[Any]) -> Any:
+    parts = [as_tracer(x) for x in arrays]
+    return concatenate([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in parts], 1)
+
+
+@function
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Split into sections as equal as can be, or at the given indices."""
+    x = as_tracer(x)
+    position = normalize_axis(axis, x.ndim)
+    extent = static_shape(x)[position]
+    bounds = _bounds(indices_or_sections, extent)
+    return [
+        emit(ops.narrow, x, weak=x.weak, axis=position, start=start, length=max(stop - start, 0))
+        for start, stop in zip(bounds, bounds[1:], strict=False)
+    ]
+
+
+@function
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Split into equal sections, or at the given indices."""
+    x = as_tracer(x)
+    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+    if isinstance(indices_or_sections, int) and extent % indices_or_sections:
+        raise ShapeError(
+            f"extent {extent} of axis {axis} is not divisible by {indices_or_sections}",
+            remedy="use array_split for sections of unequal size",
+        )
+    return array_split(x, indices_or_sections, axis)
+
+
+def _bounds(indices_or_sections: Any, extent: int) -> list[int]:
+    if isinstance(indices_or_sections, int):
+        each, more = divmod(extent, indices_or_sections)
+        sizes = [each + 1] * more + [each] * (indices_or_sections - more)
+        return [0, *np.cumsum(sizes).tolist()]
+    inner = [slice(0, int(index)).indices(extent)[1] for index in indices_or_sections]
+    return [0, *inner, extent]
+
+
+@function
+def tile(x: Any, reps: Any) -> Any:
+    """Repeat the whole array along each axis."""
+    x = as_tracer(x)
+    counts = (reps,) if isinstance(reps, int) else tuple(reps)
+    rank = max(len(counts), x.ndim)
+    counts = (1,) * (rank - len(counts)) + counts
+    shape = (1,) * (rank - x.ndim) + x.shape
+    paired = [e for count, extent in zip(counts, shape, strict=True) for e in (1, extent)]
+    spread = [e for count, extent in zip(counts, shape, strict=True) for e in (count, extent)]
+    grown = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return reshape(broadcast_to(reshape(x, paired), spread), grown)
+
+
+@function
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Repeat each element along an axis; the counts are known when tracing."""
+    from rlx.numpy.indexing import take
+
+    x = as_tracer(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+    counts = static_int(repeats, "repeats") if np.ndim(repeats) == 0 else np.asarray(repeats)
+    return take(x, np.repeat(np.arange(extent), counts), axis)
+
+
+@function
+def flip(x: Any, axis: Any = None) -> Any:
+    """Reverse the order along axes: all by default."""
+    x = as_tracer(x)
+    axes = axes_of(axis, x.ndim)
+    return emit(ops.reverse, x, weak=x.weak, axes=axes) if axes else x
+
+
+@function
+def flipud(x: Any) -> Any:
+    return flip(x, 0)
+
+
+@function
+def fliplr(x: Any) -> Any:
+    return flip(x, 1)
+
+
+@function
+def roll(x: Any, shift: Any, axis: Any = None) -> Any:
+    """Move elements along axes; those pushed out at one end enter at the other."""
+    x = as_tracer(x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    axes = axes_of(axis, x.ndim)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    for position, amount in zip(axes, shifts, strict=True):
+        x = _rolled(x, static_int(amount, "shift"), position)
+    return x
+
+
+def _rolled(x: Any, shift: int, axis: int) -> Any:
+    extent = static_shape(x)[axis]
+    cut = -shift % extent if extent else 0
+    if cut == 0:
+        return x
+    front = emit(ops.narrow, x, axis=axis, start=0, length=cut)
+    back = emit(ops.narrow, x, axis=axis, start=cut, length=extent - cut)
+    return emit(ops.concat, back, front, weak=x.weak, axis=axis)
+
+
+@function
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """Rotate by `k` quarter turns in the plane of two axes."""
+    turns = k % 4
+    if turns == 0:
+        return as_tracer(x)
+    if turns == 2:
+        return flip(x, axes)
+    turned = flip(x, axes[1]) if turns == 1 else x
+    turned = swapaxes(turned, *axes)
+    return turned if turns == 1 else flip(turned, axes[1])
+
+
+@function
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Any:
+    """Add elements around each axis; modes: constant, edge, reflect, wrap, symmetric."""
+    from rlx.numpy.indexing import take
+
+    x = as_tracer(x)
+    widths = np.broadcast_to(np.asarray(pad_width, dtype=int), (x.ndim, 2))
+    if mode == "constant":
+        low, high = (tuple(map(int, widths[:, side])) for side in (0, 1))
+        return emit(ops.pad, x, weak=x.weak, low=low, high=high, value=constant_values)
+    if mode not in ("edge", "reflect", "wrap", "symmetric"):
+        raise ShapeError(
+            f"pad mode is {mode!r}", remedy="use constant, edge, reflect, wrap or symmetric"
+        )
+    for axis, (before, after) in enumerate(widths.tolist()):
+        places = np.arange(static_shape(x)[axis])
+        if before or after:
+            x = take(x, np.pad(places, (before, after), mode=mode), axis)  # type: ignore[call-overload]
+    return x
+
+
+def _shape(shape: Any) -> Shape:
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
+
+
+@function
+def size(x: Any, axis: int | None = None) -> Any:
+    """The number of elements, in all or along an axis."""
+    shape = shape_of(x)
+    return product(shape) if axis is None else shape[axis]
+
+
+@function
+def ndim(x: Any) -> Any:
+    return len(shape_of(x))
+
+
+@function
+def shape(x: Any) -> Any:
+    return shape_of(x)
