@@ -1,0 +1,74 @@
+"""rlx: a small ML compiler. NumPy-style Python in; C, native code and gradients out.
+
+Public names are imported when they are first used, so that `import rlx` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlx import nn as nn
+    from rlx import numpy as numpy
+    from rlx import optim as optim
+    from rlx import passes as passes
+    from rlx.errors import RlxError as RlxError
+    from rlx.frontend.batch import hessian as hessian
+    from rlx.frontend.batch import jacfwd as jacfwd
+    from rlx.frontend.batch import jacrev as jacrev
+    from rlx.frontend.batch import vmap as vmap
+    from rlx.frontend.differentiate import checkpoint as checkpoint
+    from rlx.frontend.differentiate import grad as grad
+    from rlx.frontend.differentiate import jvp as jvp
+    from rlx.frontend.differentiate import stop_gradient as stop_gradient
+    from rlx.frontend.differentiate import value_and_grad as value_and_grad
+    from rlx.frontend.differentiate import vjp as vjp
+    from rlx.frontend.jit import jit as jit
+    from rlx.frontend.pytree import register_dataclass as register_dataclass
+    from rlx.frontend.pytree import register_pytree_node as register_pytree_node
+    from rlx.frontend.pytree import tree_flatten as tree_flatten
+    from rlx.frontend.pytree import tree_leaves as tree_leaves
+    from rlx.frontend.pytree import tree_map as tree_map
+    from rlx.frontend.pytree import tree_structure as tree_structure
+    from rlx.frontend.pytree import tree_unflatten as tree_unflatten
+    from rlx.ir.graph import Graph as Graph
+    from rlx.ir.shape import Dim as Dim
+    from rlx.ir.types import TensorType as TensorType
+    from rlx.runtime.compile import compile as compile
+
+_HOMES = {
+    "rlx.errors": ["RlxError"],
+    "rlx.frontend.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
+    "rlx.frontend.differentiate": [
+        "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
+    ],
+    "rlx.frontend.jit": ["jit"],
+    "rlx.frontend.pytree": [
+        "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
+        "tree_map", "tree_structure", "tree_unflatten",
+    ],
+    "rlx.ir.graph": ["Graph"],
+    "rlx.ir.shape": ["Dim"],
+    "rlx.ir.types": ["TensorType"],
+    "rlx.runtime.compile": ["compile"],
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_SUBPACKAGES = ("nn", "numpy", "optim", "passes")
+
+__version__ = "0.1.0"
+__all__ = sorted([*_HOME, *_SUBPACKAGES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"rlx.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'rlx' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,266 @@
+"""`jit`: a function compiled once per structure, shapes, dtypes and static values of its arguments.
+
+    @rlx.jit
+    def predict(w, x): ...
+
+    predict(W, X)                  # NumPy in, NumPy out
+    predict.graph(W, X)            # the traced graph; also .executable, .c_source, .llvm_ir
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.frontend.arguments import argument_name, parameter_names
+from rlx.frontend.errors import StaticArgumentError
+from rlx.frontend.executor import Run, compile_program
+from rlx.frontend.program import Program, require_array, specify, trace
+from rlx.frontend.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.frontend.trace import _state, concrete, source_names
+from rlx.ir.graph import Graph, Value, calling_source
+
+Key = tuple[Any, ...]
+_STATE = _state
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    backend: str = "auto",
+    threads: int | None = None,
+) -> Any:
+    """Compile `fun` when it is called with arguments of a new kind.
+
+    Static arguments are hashable Python values that the function may branch on. Arguments in
+    `donate_argnums` are replaced in place by results of their type: a training step's params.
+    `backend` and `threads` are those of `rlx.compile`.
+    """
+    if fun is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, backend=backend, threads=threads,
+        )  # fmt: skip
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return JittedFunction(
+        fun,
+        static=_static_positions(fun, static_argnums, names),
+        static_names=frozenset(names),
+        donated=(donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums),
+        backend=backend,
+        threads=threads,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A compiled call: runs on leaves."""
+
+    run: Run
+    tree: TreeDef
+    program: Program
+    single: bool
+
+
+class JittedFunction:
+    """A function and what was compiled of it. Make it with `jit`."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        *,
+        static: frozenset[int],
+        static_names: frozenset[str],
+        donated: tuple[int, ...],
+        backend: str,
+        threads: int | None,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._static = static
+        self._static_names = static_names
+        self._donated = donated
+        self._backend = backend
+        self._threads = threads
+        self._entries: dict[Key, _Entry] = {}
+        self._plain: dict[Key, _Entry] = {}
+        """Entries for calls whose arguments are all arrays, by their dtypes and shapes."""
+        self._takes_plain = not static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled function; inside a trace, trace the function itself."""
+        if _STATE.open:
+            return self._fun(*args, **kwargs)
+        if not kwargs and self._takes_plain:
+            key = []
+            for x in args:
+                if x.__class__ is not np.ndarray:
+                    break
+                key.append((x.dtype, x.shape))
+            else:
+                entry = self._plain.get(tuple(key))
+                if entry is None:
+                    entry = self._plain[tuple(key)] = self._entry(args, kwargs)[0]
+                results = entry.run(*args)
+                return results[0] if entry.single else tree_unflatten(entry.tree, results)
+        entry, leaves = self._entry(args, kwargs)
+        results = entry.run(*leaves)
+        return results[0] if entry.single else tree_unflatten(entry.tree, results)
+
+    # Looking inside
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """Return the traced graph of a call; a `TensorType` may stand for an array."""
+        return self._trace(args, kwargs).graph
+
+    def executable(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what `rlx.compile` makes of the graph of a call."""
+        return self._entry(args, kwargs)[0].run
+
+    def c_source(self, *args: Any, **kwargs: Any) -> str:
+        """Return the generated C of a call."""
+        source: str = self.executable(*args, **kwargs).c_source
+        return source
+
+    def llvm_ir(self, *args: Any, **kwargs: Any) -> str:
+        """Return the generated LLVM IR of a call."""
+        text: str = self.executable(*args, **kwargs).llvm_ir
+        return text
+
+    def clear_cache(self) -> None:
+        """Forget everything that was compiled."""
+        self._entries.clear()
+        self._plain.clear()
+
+    # Compiling
+
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
+        """Return the compiled entry for a call, and the leaves to run it on."""
+        moving, fixed = self._partition(args, kwargs)
+        leaves, tree = tree_flatten(moving)
+        arrays = [x if isinstance(x, np.ndarray) else self._as_array(x, tree) for x in leaves]
+        kinds = [x.__class__ if isinstance(x, (int, float, complex)) else None for x in leaves]
+        signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
+        key = (tree, fixed, tuple(signature))
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._compile(args, kwargs)
+        return entry, arrays
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
+        program = self._trace(args, kwargs)
+        run = compile_program(program.graph, self._backend, self._threads)
+        return _Entry(run, program.tree, program, program.tree == LEAF)
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        moving, _ = self._partition(args, kwargs)
+        leaves, tree = tree_flatten(moving)
+        inputs = specify(self._names(tree), leaves)
+
+        def call(arrays: list[Any]) -> Any:
+            given, named = tree_unflatten(tree, arrays)
+            positional = iter(given)
+            filled = [a if i in self._static else next(positional) for i, a in enumerate(args)]
+            fixed = {name: kwargs[name] for name in kwargs if name in self._static_names}
+            return self._fun(*filled, **named, **fixed)
+
+        program = trace(call, source_names(self._fun, "function"), inputs)
+        _donate(program, self._donated_inputs(program, moving, len(args)))
+        return program
+
+    def _partition(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Separate the arguments that are traced from the static ones."""
+        if not self._static and not self._static_names:
+            return (args, kwargs), ()
+        moving = tuple(a for i, a in enumerate(args) if i not in self._static)
+        named = {n: x for n, x in kwargs.items() if n not in self._static_names}
+        fixed = [(i, a.__class__, a) for i, a in enumerate(args) if i in self._static]
+        fixed += [(n, x.__class__, x) for n, x in kwargs.items() if n in self._static_names]  # type: ignore[misc]
+        for name, _, value in fixed:
+            _require_hashable(name, value)
+        return (moving, named), tuple(fixed)
+
+    def _names(self, tree: TreeDef) -> list[str]:
+        """Return a name for each leaf of (args, kwargs)."""
+        positional, named = tree.children
+        places = [i for i in range(len(positional.children) + len(self._static))
+                  if i not in self._static]  # fmt: skip
+        names: list[str] = []
+        for place, child in zip(places, positional.children, strict=False):
+            names += leaf_names(child, argument_name(self._fun, place))
+        return names + leaf_names(named, "")
+
+    def _as_array(self, leaf: Any, tree: TreeDef) -> Any:
+        require_array(f"of {getattr(self._fun, '__name__', 'function')}", leaf)
+        del tree
+        return concrete(leaf)
+
+    def _donated_inputs(self, program: Program, moving: Any, count: int) -> list[Value]:
+        """Return the inputs that belong to donated arguments."""
+        donated = [position % count for position in self._donated] if count else []
+        found: list[Value] = []
+        inputs = iter(program.inputs)
+        places = [i for i in range(count) if i not in self._static]
+        for place, argument in zip(places, moving[0], strict=True):
+            own = [next(inputs) for _ in tree_flatten(argument)[0]]
+            found += own if place in donated else []
+        return found
+
+
+def _donate(program: Program, inputs: Sequence[Value]) -> None:
+    """Let each input be replaced in place by the first free output of its type."""
+    graph = program.graph
+    free = dict(enumerate(graph.outputs))
+    for value in inputs:
+        fitting = [place for place, output in free.items() if output.type == value.type]
+        if fitting:
+            graph.donate(str(value.node.name), fitting[0])
+            del free[fitting[0]]
+
+
+def _static_positions(
+    fun: Callable[..., Any], numbers: int | Sequence[int], names: Sequence[str]
+) -> frozenset[int]:
+    known = parameter_names(fun)
+    given = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    takes_any = _takes_any(fun)
+    for number in given:
+        if not takes_any and not -len(known) <= number < len(known):
+            raise StaticArgumentError(
+                f"static_argnums names argument {number}; the function has {len(known)}",
+                source=calling_source(),
+            )
+    for name in names:
+        if name not in inspect.signature(fun).parameters and not takes_any:
+            raise StaticArgumentError(
+                f"static_argnames names {name!r}; the function has {', '.join(known) or 'none'}",
+                source=calling_source(),
+            )
+    numbered = {number if number >= 0 else number + len(known) for number in given}
+    return frozenset(numbered | {known.index(name) for name in names if name in known})
+
+
+def _takes_any(fun: Callable[..., Any]) -> bool:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(p.kind in kinds for p in inspect.signature(fun).parameters.values())
+
+
+def _require_hashable(name: Any, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise StaticArgumentError(
+            f"static argument {name!r} of type {type(value).__name__} is not hashable: {value!r:.60}",
+            source=calling_source(),
+            remedy="pass a tuple instead of a list or an array, or do not make it static",
+        ) from None
+
+
