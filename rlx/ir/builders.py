@@ -140,6 +140,73 @@ class Builders:
         results: tuple[Value, ...] = self.apply(OPS["checkpoint"], (*operands,), body=body)
         return results
 
+    def scan(
+        self,
+        *operands: Operand,
+        body: Graph,
+        length: int,
+        num_carries: int,
+        num_consts: int = 0,
+        reverse: bool = False,
+        checkpoints: int | None = None,
+        residuals: int = 0,
+    ) -> tuple[Value, ...]:
+        """Run `body` `length` times: `carries, rows of ys = body(carries, consts, rows of xs)`."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["scan"],
+            (*operands,),
+            body=body,
+            length=length,
+            num_carries=num_carries,
+            num_consts=num_consts,
+            reverse=reverse,
+            checkpoints=checkpoints,
+            residuals=residuals,
+        )
+        return results
+
+    def switch(
+        self, selector: Operand, *operands: Operand, branches: Sequence[Graph]
+    ) -> tuple[Value, ...]:
+        """Apply one of `branches` to the operands: number `selector`, clamped to those there
+        are."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["switch"], (selector, *operands), branches=branches
+        )
+        return results
+
+    def while_loop(
+        self,
+        *operands: Operand,
+        condition: Graph,
+        body: Graph,
+        num_consts: int = 0,
+        max_trips: int | None = None,
+    ) -> tuple[Value, ...]:
+        """Run `carries = body(carries, consts)` as long as `condition(carries, consts)` holds."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["while_loop"],
+            (*operands,),
+            condition=condition,
+            body=body,
+            num_consts=num_consts,
+            max_trips=max_trips,
+        )
+        return results
+
+    def custom_call(
+        self,
+        *operands: Operand,
+        body: Graph,
+        vjp_body: Graph | None = None,
+        jvp_body: Graph | None = None,
+    ) -> tuple[Value, ...]:
+        """Apply `body` to the operands; its derivatives are what the other two bodies say."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["custom_call"], (*operands,), body=body, vjp_body=vjp_body, jvp_body=jvp_body
+        )
+        return results
+
     def abs(self, x: Operand) -> Value:
         """Magnitude; the smallest integer wraps to itself."""
         return self._one(OPS["abs"], (x,))

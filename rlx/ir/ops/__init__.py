@@ -9,12 +9,14 @@ from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.attention_tiled import *
 from rlx.ir.ops.control import *
+from rlx.ir.ops.custom import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
 from rlx.ir.ops.leaf import *
 from rlx.ir.ops.linalg import *
 from rlx.ir.ops.linalg_packed import *
+from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.reduction import *

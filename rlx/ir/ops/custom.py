@@ -1,0 +1,61 @@
+"""Functions whose derivatives the user states."""
+
+from __future__ import annotations
+
+from rlx.errors import GraphError, ShapeError
+from rlx.ir.graph import Graph, Value
+from rlx.ir.op import op
+from rlx.ir.ops.loops import require_inputs
+from rlx.ir.types import TensorType
+
+_FAMILY = "custom"
+
+
+def _inline(
+    *operands: Value, body: Graph, vjp_body: Graph | None = None, jvp_body: Graph | None = None
+) -> tuple[Value, ...]:
+    """The nodes of the body, one by one."""
+    return operands[0].graph.inline(body, operands)
+
+
+@op(_FAMILY, decompose=_inline)
+def custom_call(
+    *operands: TensorType,
+    body: Graph,
+    vjp_body: Graph | None = None,
+    jvp_body: Graph | None = None,
+) -> tuple[TensorType, ...]:
+    """Apply `body` to the operands; its derivatives are what the other two bodies say.
+
+    `vjp_body` takes the operands, the results and a cotangent per result, and returns a
+    cotangent per operand (those of integers are ignored). `jvp_body` takes the operands, the
+    results and a tangent per operand, and returns a tangent per result. A mode without a
+    body of its own differentiates `body`.
+    """
+    require_inputs(body, operands)
+    results = tuple(output.type for output in body.outputs)
+    if vjp_body is not None:
+        require_inputs(vjp_body, (*operands, *results, *results))
+        _require_derivatives(vjp_body, operands, "operand")
+    if jvp_body is not None:
+        require_inputs(jvp_body, (*operands, *results, *operands))
+        _require_derivatives(jvp_body, results, "result")
+    return results
+
+
+def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str) -> None:
+    if len(body.outputs) != len(primals):
+        raise GraphError(
+            f"body {body.name!r} has {len(body.outputs)} outputs; it must have one for each of "
+            f"{len(primals)} {what}s"
+        )
+    for position, (output, type) in enumerate(zip(body.outputs, primals, strict=True)):
+        if type.dtype.is_differentiable and output.type != type:
+            raise ShapeError(
+                f"output {position} of body {body.name!r} has type {output.type}; "
+                f"{what} {position} has type {type}",
+                source=output.node.source,
+            )
+
+
+__all__ = ["custom_call"]
