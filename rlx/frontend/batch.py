@@ -16,6 +16,7 @@ from rlx.frontend.pytree import broadcast_prefix, tree_flatten, tree_map, tree_u
 from rlx.frontend.trace import element_type, shape_of, source_names
 from rlx.ir.graph import Graph, calling_source
 from rlx.ir.shape import normalize_axis
+from rlx.passes.vmap import vmap as batch
 
 Function = Callable[..., Any]
 
@@ -96,15 +97,13 @@ def hessian(fun: Function, argnums: int = 0) -> Function:
 
 
 def _batched(program: Program, fronts: list[int | None], ends: list[Any], size: int) -> Graph:
-    from rlx.passes.vmap import vmap as batch
-
     axes = [*fronts, *[None] * len(program.captured)]
     outputs = program.graph.outputs
     places = [
         None if end is None else normalize_axis(end, output.rank + 1)
         for end, output in zip(ends, outputs, strict=True)
     ]
-    return batch(program.graph, axes, places, size)
+    return batch(program.graph, axes, places, size=size)
 
 
 def _axis(axis: Any, leaf: Any) -> int | None:

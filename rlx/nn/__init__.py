@@ -1,0 +1,34 @@
+"""Neural-network functions: activations, layers, losses and initial values."""
+
+from rlx.nn import initializers as initializers
+from rlx.nn.activations import elu as elu
+from rlx.nn.activations import erf as erf
+from rlx.nn.activations import gelu as gelu
+from rlx.nn.activations import hard_sigmoid as hard_sigmoid
+from rlx.nn.activations import hard_swish as hard_swish
+from rlx.nn.activations import leaky_relu as leaky_relu
+from rlx.nn.activations import log_sigmoid as log_sigmoid
+from rlx.nn.activations import log_softmax as log_softmax
+from rlx.nn.activations import logsumexp as logsumexp
+from rlx.nn.activations import mish as mish
+from rlx.nn.activations import relu as relu
+from rlx.nn.activations import relu6 as relu6
+from rlx.nn.activations import selu as selu
+from rlx.nn.activations import sigmoid as sigmoid
+from rlx.nn.activations import silu as silu
+from rlx.nn.activations import soft_sign as soft_sign
+from rlx.nn.activations import softmax as softmax
+from rlx.nn.activations import softplus as softplus
+from rlx.nn.activations import swish as swish
+from rlx.nn.activations import tanh as tanh
+from rlx.nn.layers import dot_product_attention as dot_product_attention
+from rlx.nn.layers import dropout as dropout
+from rlx.nn.layers import embedding as embedding
+from rlx.nn.layers import layer_norm as layer_norm
+from rlx.nn.layers import one_hot as one_hot
+from rlx.nn.layers import rms_norm as rms_norm
+from rlx.nn.losses import huber as huber
+from rlx.nn.losses import mean_squared_error as mean_squared_error
+from rlx.nn.losses import sigmoid_cross_entropy as sigmoid_cross_entropy
+from rlx.nn.losses import softmax_cross_entropy as softmax_cross_entropy
+from rlx.nn.losses import squared_error as squared_error

@@ -1,0 +1,136 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.frontend.apply import as_tracer, emit, function, inexact
+from rlx.ir import ops
+from rlx.ir.op import OpDef
+
+
+def _apply(definition: OpDef, x: Any, **attributes: Any) -> Any:
+    (x,) = inexact(x)
+    return emit(definition, x, weak=x.weak, **attributes)
+
+
+@function
+def relu(x: Any) -> Any:
+    """`max(x, 0)`."""
+    x = as_tracer(x)
+    return emit(ops.relu, x, weak=x.weak)
+
+
+@function
+def relu6(x: Any) -> Any:
+    """`x` limited to [0, 6]."""
+    return rnp.minimum(relu(x), 6)
+
+
+@function
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """`x` times the normal distribution function; by `tanh` if `approximate`, as in JAX."""
+    return _apply(ops.gelu_approx if approximate else ops.gelu, x)
+
+
+@function
+def silu(x: Any) -> Any:
+    """`x * sigmoid(x)`."""
+    return _apply(ops.silu, x)
+
+
+swish = silu
+
+
+@function
+def sigmoid(x: Any) -> Any:
+    """`1 / (1 + exp(-x))`."""
+    return _apply(ops.sigmoid, x)
+
+
+@function
+def log_sigmoid(x: Any) -> Any:
+    """`log(sigmoid(x))`, finite where sigmoid underflows."""
+    return _apply(ops.log_sigmoid, x)
+
+
+@function
+def tanh(x: Any) -> Any:
+    return _apply(ops.tanh, x)
+
+
+@function
+def softplus(x: Any) -> Any:
+    """`log(1 + exp(x))`."""
+    return _apply(ops.softplus, x)
+
+
+@function
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """`x` where positive, else `alpha * (exp(x) - 1)`."""
+    return _apply(ops.elu, x, alpha=alpha)
+
+
+@function
+def selu(x: Any) -> Any:
+    """`elu` scaled to keep activations normalized."""
+    return _apply(ops.selu, x)
+
+
+@function
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """`x` where positive, else `negative_slope * x`."""
+    return _apply(ops.leaky_relu, x, slope=negative_slope)
+
+
+@function
+def mish(x: Any) -> Any:
+    """`x * tanh(softplus(x))`."""
+    return _apply(ops.mish, x)
+
+
+@function
+def hard_sigmoid(x: Any) -> Any:
+    """`x / 6 + 1/2`, limited to [0, 1]."""
+    return _apply(ops.hard_sigmoid, x)
+
+
+@function
+def hard_swish(x: Any) -> Any:
+    """`x * hard_sigmoid(x)`."""
+    return _apply(ops.hard_swish, x)
+
+
+@function
+def soft_sign(x: Any) -> Any:
+    """`x / (1 + abs(x))`."""
+    return rnp.divide(x, rnp.add(1, rnp.abs(x)))
+
+
+@function
+def erf(x: Any) -> Any:
+    """The error function."""
+    return _apply(ops.erf, x)
+
+
+@function
+def softmax(x: Any, axis: int = -1) -> Any:
+    """`exp(x) / sum(exp(x))` along `axis`."""
+    return _apply(ops.softmax, x, axis=axis)
+
+
+@function
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of `softmax`."""
+    return _apply(ops.log_softmax, x, axis=axis)
+
+
+@function
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`log(sum(exp(x)))`, without overflow."""
+    (x,) = inexact(x)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    positions = tuple(a % x.ndim for a in axes) if x.ndim else ()
+    return emit(ops.logsumexp, x, weak=x.weak, axes=positions, keepdims=keepdims)

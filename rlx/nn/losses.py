@@ -1,0 +1,55 @@
+"""Losses, one number per example: take the mean where one is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.frontend.apply import as_tracer, convert, emit, function, inexact
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.nn.activations import log_sigmoid, log_softmax
+
+
+@function
+def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
+    """Cross-entropy over the last axis.
+
+    `labels` are class numbers (integers, one axis less than the logits) or probabilities.
+    """
+    (logits,) = inexact(logits)
+    labels = as_tracer(labels)
+    if labels.value.dtype.is_int:
+        index = labels if labels.value.dtype is DType.I32 else convert(labels, DType.I64)
+        return emit(ops.softmax_cross_entropy_with_logits, logits, index)
+    return rnp.negative(rnp.sum(rnp.multiply(labels, log_softmax(logits)), -1))
+
+
+@function
+def sigmoid_cross_entropy(logits: Any, labels: Any) -> Any:
+    """Cross-entropy of independent probabilities, elementwise."""
+    positive = rnp.multiply(labels, log_sigmoid(logits))
+    negative = rnp.multiply(rnp.subtract(1, labels), log_sigmoid(rnp.negative(logits)))
+    return rnp.negative(rnp.add(positive, negative))
+
+
+@function
+def squared_error(predictions: Any, targets: Any) -> Any:
+    """Squared difference, elementwise."""
+    return rnp.square(rnp.subtract(predictions, targets))
+
+
+@function
+def mean_squared_error(predictions: Any, targets: Any) -> Any:
+    """Mean of the squared differences of all elements."""
+    return rnp.mean(squared_error(predictions, targets))
+
+
+@function
+def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Any:
+    """Half the squared difference up to `delta`, linear beyond; elementwise."""
+    distance = rnp.abs(rnp.subtract(predictions, targets))
+    near = rnp.minimum(distance, delta)
+    return rnp.add(
+        rnp.multiply(0.5, rnp.square(near)), rnp.multiply(delta, rnp.subtract(distance, near))
+    )
