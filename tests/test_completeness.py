@@ -1,16 +1,18 @@
-"""Every op has every cell filled: meaning, kernel, derivative, record; or a reason why not."""
+"""Every op has every cell filled: meaning, kernel, derivative, batching, record; or a reason."""
 
 from __future__ import annotations
 
 import pytest
 
 import rlx.passes.autodiff  # noqa: F401  (fills the derivative registries)
+import rlx.passes.vmap  # noqa: F401  (fills the batching registry)
 from rlx.codegen.kernels import has_kernel
 from rlx.codegen.kernels.registry import REASONS
 from rlx.ir import ops  # noqa: F401  (declares the ops)
 from rlx.ir.op import OPS, OpDef, Trait
 from rlx.ir.reference import reference
 from rlx.passes.autodiff.registry import is_covered
+from rlx.passes.vmap.registry import kind_of
 from tests.records import records
 
 TESTED_WITH_THEIR_PASS = frozenset(
@@ -54,6 +56,12 @@ def test_every_op_can_be_lowered(definition: OpDef) -> None:
 def test_every_op_has_derivatives_or_a_reason(definition: OpDef) -> None:
     covered = not definition.operands or is_covered(definition)
     assert covered, f"{definition.name}: add a fact in rlx/passes/autodiff/rules"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_says_how_it_is_batched(definition: OpDef) -> None:
+    covered = kind_of(definition) is not None
+    assert covered, f"{definition.name}: add a rule in rlx/passes/vmap/rules, or `unrolled`"
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))

@@ -59,10 +59,6 @@ def named(record: OpRecord) -> str:
     return record.id
 
 
-def test_every_op_says_how_it_is_batched() -> None:
-    assert [op.name for op in OPS.values() if kind_of(op) is None] == []
-
-
 def test_no_op_is_unrolled() -> None:
     assert [op.name for op in OPS.values() if kind_of(op) is Kind.UNROLLED] == []
 
