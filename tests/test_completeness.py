@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import rlx.passes.autodiff  # noqa: F401  (fills the derivative registries)
+import rlx.passes.autodiff
 import rlx.passes.vmap  # noqa: F401  (fills the batching registry)
 from rlx.codegen.kernels import has_kernel
 from rlx.codegen.kernels.registry import REASONS
