@@ -86,6 +86,10 @@ class SingularMatrixError(InputError, ArithmeticError):
     """A linear solve met an exactly singular matrix."""
 
 
+class NonFiniteError(RlxError, FloatingPointError):
+    """A kernel made a NaN or an infinity from finite numbers, in a run that looks for them."""
+
+
 class FormatError(RlxError, ValueError):
     """A file or text that is not what it claims to be."""
 

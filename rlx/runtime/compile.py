@@ -9,6 +9,7 @@ from typing import Any
 
 from rlx.codegen.kernels.build import has_kernel
 from rlx.codegen.lower import Program, lower_graph
+from rlx.codegen.stepping import with_step
 from rlx.codegen.threaded import has_shared_work, with_threads
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
@@ -18,6 +19,7 @@ from rlx.runtime.backend import Backend
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.llvm_backend import CachedLlvmBackend
+from rlx.runtime.nan_check import CheckedExecutable
 from rlx.runtime.reference import ReferenceExecutable
 from rlx.runtime.toolchain import has_toolchain
 from rlx.target import Target, detect_target
@@ -29,19 +31,28 @@ def compile(
     backend: str = "auto",
     params: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    nan_check: bool = False,
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
     `backend` is "c", "llvm", "reference", or "auto": C where there is a compiler, else LLVM.
     `threads` defaults to `RLX_NUM_THREADS`, else the cores of this process; results have the
-    same bits for any number. Params may be set later, by `set_param`.
+    same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
+    by kernel on one thread, and stops at the first that makes a NaN or infinity.
     """
     if backend == "reference":
+        if nan_check:
+            raise UnsupportedError(
+                "the reference interpreter has no kernels to check", remedy="use 'c' or 'llvm'"
+            )
         return ReferenceExecutable(graph, params)
     target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
     program = lower_for(graph, target)
+    if nan_check:
+        checked = add_step(program)
+        return CheckedExecutable(graph, checked, chosen.load(checked.module, target), params=params)
     if count > 1:
         shared = has_shared_work(program.schedule, program.kernels)
         count, program = (count, add_threads(program)) if shared else (1, program)
@@ -51,8 +62,7 @@ def compile(
 
 def lower_for(graph: Graph, target: Target) -> Program:
     """Run the passes for our kernels and lower what they leave."""
-    claimed = {name for name, definition in OPS.items() if has_kernel(definition)}
-    return lower_graph(pipeline(claimed, target).run(graph))
+    return lower_graph(pipeline(claimed_ops(), target).run(graph))
 
 
 def add_threads(program: Program) -> Program:
@@ -60,6 +70,18 @@ def add_threads(program: Program) -> Program:
     symbols = [symbol.name for symbol in program.graph.symbols]
     module = with_threads(program.module, program.schedule, program.kernels, symbols)
     return replace(program, module=module)
+
+
+def add_step(program: Program) -> Program:
+    """Add the entry that runs one thunk."""
+    symbols = [symbol.name for symbol in program.graph.symbols]
+    module = with_step(program.module, program.schedule, program.kernels, symbols)
+    return replace(program, module=module)
+
+
+def claimed_ops() -> set[str]:
+    """Return the names of the ops that have kernels, and need not be decomposed."""
+    return {name for name, definition in OPS.items() if has_kernel(definition)}
 
 
 def choose_backend(name: str) -> Backend:

@@ -40,6 +40,25 @@ def llvm_text(module: Module) -> str:
     return emit_module(module, host_machine(detect_target().vector_bytes)).text
 
 
+def llvm_assembly(module: Module) -> str:
+    """Return the assembly that LLVM makes of `module` for this machine; nothing is loaded."""
+    from rlx.codegen.llvm.binding import compile_assembly, host_machine
+    from rlx.codegen.llvm.emit import emit_module
+    from rlx.codegen.llvm.optimize import Options
+
+    machine = host_machine(detect_target().vector_bytes)
+    emitted = emit_module(module, machine)
+    options = Options().resolved(needs_vectorizer=emitted.needs_vectorizer)
+    return compile_assembly(emitted.text, machine, options)
+
+
+def llvm_version() -> str:
+    """Return LLVM's version; ImportError where llvmlite is missing."""
+    from rlx.codegen.llvm.binding import version
+
+    return version()
+
+
 def _blas_resolver(target: Target) -> Callable[[str], int | None]:
     """Return what finds BLAS functions; BLAS is loaded when the first is asked for."""
 

@@ -1,0 +1,88 @@
+"""What arguments of the command line look like. Light: parsing them loads no NumPy."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+from pathlib import Path
+
+_SHAPE = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<extents>[^\]]*)\]\Z")
+_SYMBOL = re.compile(r"(?P<name>[A-Za-z_]\w*)(<=(?P<max>\d+))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """`x=x.npy`, or a file of several arrays without a name: `inputs.npz`."""
+
+    name: str | None
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicExtent:
+    """`n` or `n<=64` inside a shape."""
+
+    name: str
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedShape:
+    """`x=f32[8, n<=64]`."""
+
+    name: str
+    dtype: str
+    extents: tuple[int | SymbolicExtent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedExtent:
+    """`n=32`: the value of a symbol."""
+
+    name: str
+    value: int
+
+
+def named_file(text: str) -> NamedFile:
+    """Parse `x=x.npy` or `inputs.npz`."""
+    name, equals, path = text.partition("=")
+    if equals and name and path:
+        return NamedFile(name, Path(path))
+    if not equals and Path(text).suffix in (".npz", ".safetensors"):
+        return NamedFile(None, Path(text))
+    raise ArgumentTypeError(f"{text!r} is neither NAME=FILE.npy nor a FILE.npz")
+
+
+def named_shape(text: str) -> NamedShape:
+    """Parse `x=f32[8, 128]`."""
+    name, _, type_text = text.partition("=")
+    match = _SHAPE.match(type_text.strip())
+    if not name or match is None:
+        raise ArgumentTypeError(f"{text!r} is not NAME=DTYPE[EXTENTS], such as x=f32[8,128]")
+    words = [word.strip() for word in match["extents"].split(",") if word.strip()]
+    return NamedShape(name, match["dtype"], tuple(_extent(word) for word in words))
+
+
+def named_extent(text: str) -> NamedExtent:
+    """Parse `n=32`."""
+    name, _, value = text.partition("=")
+    if not name or not value.isdigit():
+        raise ArgumentTypeError(f"{text!r} is not NAME=NUMBER, such as n=32")
+    return NamedExtent(name, int(value))
+
+
+def positive(text: str) -> int:
+    """Parse a number of 1 or more."""
+    if not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+def _extent(word: str) -> int | SymbolicExtent:
+    if word.isdigit():
+        return int(word)
+    match = _SYMBOL.match(word)
+    if match is None:
+        raise ArgumentTypeError(f"extent {word!r} is neither a number nor a symbol such as n<=64")
+    return SymbolicExtent(match["name"], int(match["max"]) if match["max"] else None)

@@ -1,0 +1,118 @@
+"""Arrays from files, from Python, and from nowhere (random ones)."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlx.cli.arguments import NamedExtent, NamedFile
+from rlx.errors import FormatError, InputError, UnsupportedError
+from rlx.ir.shape import Symbol
+from rlx.runtime.signature import Argument, Array, Signature, concrete
+
+
+def read_inputs(files: Sequence[NamedFile]) -> dict[str, Array]:
+    """Read every `--input`; a name given twice is an error."""
+    found: dict[str, Array] = {}
+    for file in files:
+        arrays = read_arrays(file.path)
+        named = arrays if file.name is None else {file.name: _single(arrays, file.path)}
+        for name, array in named.items():
+            if name in found:
+                raise InputError(f"input {name!r} is given twice, the second time by {file.path}")
+            found[name] = array
+    return found
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read `.npy` (one array, without a name), `.npz` or `.safetensors`."""
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    if path.suffix not in (".npy", ".npz"):
+        raise FormatError(f"{path}: arrays are read from .npy, .npz and .safetensors files")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{path}: not an array file: {error}") from error
+
+
+def write_outputs(path: Path, outputs: Sequence[Array]) -> None:
+    """Write one array to `.npy`, or all of them to `.npz` as `output_0`, `output_1`, ..."""
+    if path.suffix == ".npy":
+        if len(outputs) != 1:
+            raise InputError(f"{path} holds one array; there are {len(outputs)} outputs: use .npz")
+        np.save(path, outputs[0])
+    elif path.suffix == ".npz":
+        np.savez(path, **{f"output_{i}": array for i, array in enumerate(outputs)})  # type: ignore[arg-type]  # stubs take array names for allow_pickle
+    else:
+        raise FormatError(f"{path}: outputs are written to .npz or .npy files")
+
+
+def random_inputs(
+    signature: Signature, extents: Sequence[NamedExtent], seed: int
+) -> dict[str, Array]:
+    """Return inputs for every argument; symbols take their maximum unless `extents` says."""
+    binding = bind_extents(signature.symbols, extents)
+    random = np.random.default_rng(seed)
+    return {argument.name: random_array(argument, binding, random) for argument in signature.inputs}
+
+
+def random_params(signature: Signature, seed: int) -> dict[str, Array]:
+    """Return a random value for every param."""
+    random = np.random.default_rng(seed + 1)
+    return {argument.name: random_array(argument, {}, random) for argument in signature.params}
+
+
+def random_array(
+    argument: Argument, binding: Mapping[str, int], random: np.random.Generator
+) -> Array:
+    """Return floats of [0, 1) scaled to keep sums near 1; 0 or 1 for integers, valid as indices."""
+    dtype, shape = argument.type.dtype, concrete(argument.type.shape, binding)
+    if dtype.is_float or dtype.is_complex:
+        scale = 1.0 / np.sqrt(max(1, shape[0])) if len(shape) > 1 else 1.0
+        return np.asarray(random.random(shape) * scale).astype(dtype.numpy)
+    return np.asarray(random.integers(0, 2, shape)).astype(dtype.numpy)
+
+
+def bind_extents(symbols: Sequence[Symbol], extents: Sequence[NamedExtent]) -> dict[str, int]:
+    """Return a value for every symbol: as given, else its maximum."""
+    given = {extent.name: extent.value for extent in extents}
+    unknown = given.keys() - {symbol.name for symbol in symbols}
+    if unknown:
+        known = ", ".join(symbol.name for symbol in symbols) or "none"
+        raise InputError(f"no symbol is called {sorted(unknown)[0]!r} (there are: {known})")
+    unbounded = [s.name for s in symbols if s.max is None and s.name not in given]
+    if unbounded:
+        raise InputError(
+            f"extent {unbounded[0]} has no maximum", remedy=f"pass --extent {unbounded[0]}=N"
+        )
+    return {s.name: given.get(s.name, s.max or 0) for s in symbols}
+
+
+def _single(arrays: Mapping[str, Array], path: Path) -> Array:
+    if len(arrays) != 1:
+        raise InputError(
+            f"{path} holds {len(arrays)} arrays ({', '.join(arrays)})",
+            remedy="pass the file without a name, and its arrays go to inputs by name",
+        )
+    return next(iter(arrays.values()))
+
+
+def _read_safetensors(path: Path) -> dict[str, Any]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise UnsupportedError(
+            f"{path}: reading .safetensors needs the package safetensors",
+            remedy="pip install safetensors",
+        ) from error
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise FormatError(f"{path}: not a safetensors file: {error}") from error

@@ -1,0 +1,236 @@
+"""The arguments of every command, and the help that teaches them.
+
+Light on purpose: `rlx --help` loads no NumPy and no compiler. What a command does is in
+`rlx.cli.<command>_command`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
+from collections.abc import Callable
+from pathlib import Path
+
+from rlx.cli.arguments import named_extent, named_file, named_shape, positive
+
+STAGES = ("graph", "passes", "lowered", "schedule", "plan", "kernels", "c", "llvm", "asm")
+BACKENDS = ("auto", "c", "llvm", "reference")
+SHELLS = ("bash", "zsh", "fish")
+
+_OVERVIEW = """\
+rlx compiles tensor programs to one native function on one block of memory.
+
+SRC, which most commands take, is one of
+  model.rlx            a graph written by rlx.ir.serialize.save, or its text form
+  package.module:name  a Python function that returns a Graph (or a pair of a Graph and its
+  path/to/file.py:name params), a Graph itself, or a function of arrays; the arrays are
+                       described by --shape x=f32[8,128] or given by --input x=x.npy
+"""
+
+_EXAMPLES = {
+    "": """
+examples:
+  $ rlx doctor
+  $ rlx inspect model.rlx --stage schedule
+  $ rlx run model.rlx --input x=x.npy --output y.npz
+""",
+    "compile": """
+examples:
+  $ rlx compile model.rlx -o build
+  $ rlx compile model.rlx -o build_blas --name mlp --params weights.npz
+""",
+    "run": """
+examples:
+  $ rlx run model.rlx --input x=x.npy --params weights.npz
+  $ rlx run model.rlx --input inputs.npz --params weights.npz --output y.npz
+  $ rlx run model.rlx --random 0 --nan-check
+""",
+    "inspect": """
+stages, in the order in which a program passes through them:
+  graph     the program as it was given        plan     the arena: who lies where, and when
+  passes    what each pass did, and how long   kernels  the kernels in the loop language
+  lowered   the graph after all passes         c        the C translation unit
+  schedule  the kernel calls, in order         llvm     LLVM's form; asm: the machine's
+
+examples:
+  $ rlx inspect model.rlx --stage graph
+  $ rlx inspect model.rlx --stage c --kernel softmax
+  $ rlx inspect model.rlx --html report.html
+  $ rlx inspect model.rlx --html measured.html --measure
+""",
+    "bench": """
+The peaks are measured on this machine first, with a loop of fused multiply-adds in registers
+and a copy of large arrays; a share of 1.00 in a column means that the kernel reaches it.
+
+examples:
+  $ rlx bench model.rlx
+  $ rlx bench model.rlx --repeats 50 --top 10 --backend c
+""",
+    "doctor": """
+The exit code is 0 if graphs can be compiled and run here, 1 if something needed is missing.
+
+examples:
+  $ rlx doctor
+""",
+    "rebuild": """
+Edit the C in an artifact's directory, then:
+
+examples:
+  $ rlx rebuild build
+""",
+    "completion": """
+examples:
+  $ rlx completion bash
+  $ rlx completion fish
+""",
+}
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = ArgumentParser(
+        prog="rlx",
+        description=_OVERVIEW,
+        epilog=_EXAMPLES[""],
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (purpose, add_arguments) in _COMMANDS.items():
+        command = _command(commands, name, purpose)
+        add_arguments(command)
+        command.add_argument(
+            "--traceback", action="store_true", help="show where in Python an error was raised"
+        )
+    return parser
+
+
+def _command(
+    commands: _SubParsersAction[ArgumentParser], name: str, purpose: str
+) -> ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=purpose,
+        description=purpose[0].upper() + purpose[1:] + ".",
+        epilog=_EXAMPLES[name],
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+
+
+def _add_source(parser: ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SRC", help="a graph file, or module:function")
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=DTYPE[..]",
+        action="append",
+        default=[],
+        type=named_shape,
+        help="type of an argument of a Python function, as x=f32[8,128] or x=f32[n<=64,128]",
+    )
+
+
+def _add_arrays(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        type=named_file,
+        help="an input, as x=x.npy, or several by name from a .npz",
+    )
+    parser.add_argument(
+        "--params",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="params by name: a .npz, a .safetensors, or a module:function that returns a dict",
+    )
+
+
+def _add_machine(parser: ArgumentParser, *, backends: tuple[str, ...] = BACKENDS) -> None:
+    parser.add_argument(
+        "--backend", choices=backends, default="auto", help="auto takes C where there is a compiler"
+    )
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="default: RLX_NUM_THREADS, else all cores"
+    )
+
+
+def _add_compile(parser: ArgumentParser) -> None:
+    _add_source(parser)
+    _add_arrays(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--name", help="prefix of every symbol; default: the graph's name")
+    parser.add_argument("--threads", choices=("none", "openmp", "callback"), default="none")
+    parser.add_argument("--target", metavar="TRIPLE", help="as aarch64-linux-gnu; default: here")
+    parser.add_argument("--blas", metavar="NAME", help="library to link; 'none' needs none")
+    parser.add_argument(
+        "--weights", choices=("file", "embedded", "arguments"), help="where params live"
+    )
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    _add_source(parser)
+    _add_arrays(parser)
+    _add_machine(parser)
+    parser.add_argument("--output", metavar="FILE", type=Path, help=".npz, or .npy for one output")
+    parser.add_argument(
+        "--random", metavar="SEED", type=int, help="fill what is not given with random numbers"
+    )
+    parser.add_argument(
+        "--extent",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        type=named_extent,
+        help="extent of a symbol for random inputs; default: its maximum",
+    )
+    parser.add_argument(
+        "--nan-check",
+        action="store_true",
+        help="stop at the first kernel that makes a NaN or infinity from finite numbers",
+    )
+
+
+def _add_inspect(parser: ArgumentParser) -> None:
+    _add_source(parser)
+    _add_arrays(parser)
+    _add_machine(parser, backends=("auto", "c", "llvm"))
+    parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
+    parser.add_argument("--kernel", metavar="NAME", help="only kernels whose name contains this")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write everything as one page")
+    parser.add_argument(
+        "--measure", action="store_true", help="run it on random inputs: times in the page"
+    )
+
+
+def _add_bench(parser: ArgumentParser) -> None:
+    _add_source(parser)
+    _add_arrays(parser)
+    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
+    parser.add_argument("--repeats", type=positive, default=20, metavar="N", help="default: 20")
+    parser.add_argument("--top", type=positive, metavar="N", help="only the N slowest kernels")
+    parser.add_argument(
+        "--extent", metavar="NAME=N", action="append", default=[], type=named_extent
+    )
+
+
+def _add_doctor(_: ArgumentParser) -> None:
+    """`doctor` takes no arguments."""
+
+
+def _add_rebuild(parser: ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", type=Path, help="what `rlx compile` wrote")
+
+
+def _add_completion(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS)
+
+
+_COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
+    "compile": ("write C, header, libraries and weights for programs without Python", _add_compile),
+    "run": ("run a program on arrays from files", _add_run),
+    "inspect": ("read any stage between graph and machine code", _add_inspect),
+    "bench": ("time every kernel, beside what this machine can do", _add_bench),
+    "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
+    "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
+    "completion": ("print a completion script for a shell", _add_completion),
+}

@@ -1,0 +1,68 @@
+"""`rlx run`: run a program on arrays from files."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlx.cli.arrays import random_inputs, random_params, read_inputs, write_outputs
+from rlx.cli.progress import progress
+from rlx.cli.sources import load_program, read_params
+from rlx.errors import InputError
+from rlx.runtime.compile import compile
+from rlx.runtime.signature import Array, Signature
+
+_SHOWN_LINES = 12
+
+
+def execute(arguments: Namespace) -> int:
+    inputs = read_inputs(arguments.input)
+    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
+    params = {**program.params, **read_params(arguments.params)}
+    signature = Signature.of(program.graph)
+    if arguments.random is not None:
+        inputs = {**random_inputs(signature, arguments.extent, arguments.random), **inputs}
+        params = {**random_params(signature, arguments.random), **params}
+    _require(signature, inputs, params)
+    with progress(f"compiling {program.graph.name}"):
+        executable = compile(
+            program.graph,
+            backend=arguments.backend,
+            params=params,
+            threads=arguments.threads,
+            nan_check=arguments.nan_check,
+        )
+    with progress(f"running {program.graph.name}"):
+        outputs = executable.run(inputs)
+    _show(outputs)
+    if arguments.output is not None:
+        write_outputs(arguments.output, outputs)
+        print(f"written to {arguments.output}")
+    return 0
+
+
+def _require(signature: Signature, inputs: dict[str, Array], params: dict[str, Array]) -> None:
+    """Say what is missing in terms of the command line."""
+    for option, wanted, given in (
+        ("input", signature.inputs, inputs),
+        ("params", signature.params, params),
+    ):
+        missing = [f"{a.name}: {a.type}" for a in wanted if a.name not in given]
+        if missing:
+            how = "--input NAME=FILE.npy" if option == "input" else "--params FILE.npz"
+            raise InputError(
+                f"{signature.name}: {option} not given: {', '.join(missing)}",
+                remedy=f"pass {how}, or fill what is missing with --random SEED",
+            )
+
+
+def _show(outputs: Sequence[Array]) -> None:
+    for number, output in enumerate(outputs):
+        extents = ", ".join(map(str, output.shape))
+        print(f"output {number}: {output.dtype}[{extents}]")
+        with np.printoptions(precision=6, threshold=60, edgeitems=3, linewidth=96):
+            lines = str(output).splitlines()
+        shown = lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "..."]
+        print("\n".join(f"  {line}" for line in shown))

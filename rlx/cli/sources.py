@@ -1,0 +1,176 @@
+"""What SRC names: a graph file, or something in a Python module.
+
+model.rlx                     written by `rlx.ir.serialize.save`, or the text form
+package.module:build          a function that returns a Graph, or (Graph, params)
+path/to/file.py:graph         a Graph
+package.module:predict        a function of arrays, traced with the types given
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from rlx.cli.arguments import NamedShape, SymbolicExtent
+from rlx.cli.arrays import read_arrays
+from rlx.errors import FormatError, InputError
+from rlx.ir.dtype import as_dtype
+from rlx.ir.graph import Graph
+from rlx.ir.parser import parse_graph
+from rlx.ir.serialize import loads
+from rlx.ir.shape import Dim, Extent
+from rlx.ir.types import TensorType
+from rlx.ir.verify import verify
+from rlx.runtime.signature import Array
+
+_BINARY = b"rlx-graph "
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A graph, with the params that came with it."""
+
+    graph: Graph
+    params: Mapping[str, Array] = field(default_factory=dict)
+
+
+def load_program(
+    source: str, *, shapes: Sequence[NamedShape] = (), examples: Mapping[str, Array] | None = None
+) -> Program:
+    """Return what `source` names; `shapes` and `examples` type the arguments of a function."""
+    if Path(source).is_file() and not source.endswith(".py"):
+        return Program(read_graph(Path(source)))
+    if ":" not in source:
+        raise InputError(
+            f"{source!r} is neither a file nor module:function",
+            remedy="name a graph file, or a function as package.module:name or file.py:name",
+        )
+    found = look_up(source)
+    if callable(found) and not isinstance(found, Graph):
+        types = {shape.name: tensor_type(shape) for shape in shapes}
+        types |= {
+            name: TensorType(as_dtype(array.dtype), array.shape)
+            for name, array in (examples or {}).items()
+            if name not in types
+        }
+        found = call_builder(found, source) if _takes_nothing(found) else _trace(found, types)
+    return _as_program(found, source)
+
+
+def read_graph(path: Path) -> Graph:
+    """Read a graph file of either form, and verify it."""
+    content = path.read_bytes()
+    if content.startswith(_BINARY):
+        graph = loads(content)
+    else:
+        graph = parse_graph(_text(content, path), file=str(path))
+    verify(graph)
+    return graph
+
+
+def read_params(sources: Sequence[str]) -> dict[str, Array]:
+    """Read params from files or from functions that return them; later ones win."""
+    params: dict[str, Array] = {}
+    for source in sources:
+        if ":" in source and not Path(source).exists():
+            found = look_up(source)
+            params.update(found() if callable(found) else found)
+        else:
+            params.update(read_arrays(Path(source)))
+    return params
+
+
+def look_up(source: str) -> Any:
+    """Return the object that `module:name` or `file.py:name` names."""
+    place, _, name = source.rpartition(":")
+    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    found: Any = module
+    for part in name.split("."):
+        if part not in dir(found):
+            raise InputError(f"{place} has no {part!r}", remedy=f"it has: {_public(found)}")
+        found = getattr(found, part)
+    return found
+
+
+def call_builder(builder: Callable[[], Any], source: str) -> Any:
+    """Call a function without arguments; what it returns is checked by the caller."""
+    result = builder()
+    if result is None:
+        raise InputError(f"{source} returned nothing; it must return a Graph")
+    return result
+
+
+def _trace(function: Callable[..., Any], types: Mapping[str, TensorType]) -> Graph:
+    from rlx.cli.tracing import trace  # the front end is needed for functions of arrays alone
+
+    return trace(function, types)
+
+
+def tensor_type(shape: NamedShape) -> TensorType:
+    """Return the type that `--shape` describes."""
+    return TensorType(as_dtype(shape.dtype), tuple(map(_extent, shape.extents)))
+
+
+def _extent(extent: int | SymbolicExtent) -> Extent:
+    return extent if isinstance(extent, int) else Dim(extent.name, max=extent.max)
+
+
+def _as_program(found: Any, source: str) -> Program:
+    graph, params = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"{source} gave a {type(graph).__name__}; it must give a Graph, or a Graph and params"
+        )
+    verify(graph)
+    return Program(graph, {name: np.asarray(value) for name, value in params.items()})
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(p.default is not p.empty or p.kind in variadic for p in parameters)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise FormatError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    """Import a module; those of the current directory count, as with `python -m`."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"cannot import {name}: {error}",
+            remedy="name a module as Python imports it, or a file as path/to/file.py:name",
+        ) from error
+
+
+def _public(found: object) -> str:
+    return ", ".join(name for name in dir(found) if not name.startswith("_"))
+
+
+def _text(content: bytes, path: Path) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: neither a graph file nor the text form of a graph") from error

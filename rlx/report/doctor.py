@@ -1,0 +1,171 @@
+"""What this machine offers to rlx: found, missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.errors import RlxError
+from rlx.ir.inspect import bytes_text
+from rlx.runtime.blas import core_type_override, find_blas
+from rlx.runtime.cache import cache_directory
+from rlx.runtime.llvm_backend import llvm_version
+from rlx.runtime.toolchain import find_toolchain
+from rlx.target import Target, detect_target
+
+_VARIABLES = (
+    "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
+    "OPENBLAS_CORETYPE",
+)  # fmt: skip
+_OPTIONAL = {"safetensors": "weights in .safetensors files", "onnx": "ONNX models"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. What is missing comes with how to get it."""
+
+    subject: str
+    found: bool
+    text: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """All findings, and whether graphs can be compiled and run here."""
+
+    findings: tuple[Finding, ...]
+    is_able: bool
+
+    def __str__(self) -> str:
+        lines = [line for finding in self.findings for line in _lines(finding)]
+        verdict = "rlx can compile and run here" if self.is_able else "rlx cannot run compiled code"
+        return "\n".join([*lines, "", verdict])
+
+
+def examine() -> Checkup:
+    """Look for everything rlx uses; a compiler is tried out, not only looked for."""
+    target = detect_target()
+    compiler, llvm, blas = _compiler(target), _llvm(), _blas(target)
+    findings = (
+        _python(), *_cpu(target), compiler, llvm, blas, _cache(), *_packages(), *_environment(),
+    )  # fmt: skip
+    return Checkup(findings, is_able=(compiler.found or llvm.found) and blas.found)
+
+
+def _lines(finding: Finding) -> list[str]:
+    mark = "ok     " if finding.found else "missing"
+    lines = [f"{mark}  {finding.subject:<12}{finding.text}"]
+    if finding.remedy:
+        lines += [f"{'':21}{line}" for line in finding.remedy.splitlines()]
+    return lines
+
+
+def _python() -> Finding:
+    return Finding(
+        "python", True, f"{platform.python_version()} at {sys.executable}, rlx {_version('rlx')}"
+    )
+
+
+def _cpu(target: Target) -> list[Finding]:
+    vectors = [
+        n for n in ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "asimd") if target.has(n)
+    ]
+    caches = ", ".join(bytes_text(size) for size in (target.l1, target.l2, target.l3))
+    return [
+        Finding("cpu", True, f"{target.cpu}, {target.architecture}, {target.cores} cores"),
+        Finding("vectors", True, f"{target.vector_bytes * 8} bits: {' '.join(vectors) or 'none'}"),
+        Finding("caches", True, f"L1, L2, L3: {caches}"),
+    ]
+
+
+def _compiler(target: Target) -> Finding:
+    return _attempt(
+        "C compiler",
+        lambda: _try_compiler(target),
+        "install gcc or clang (apt install gcc, dnf install gcc, xcode-select --install),\n"
+        "or name one in RLX_CC; without it, the LLVM backend is used",
+    )
+
+
+def _try_compiler(target: Target) -> str:
+    toolchain = find_toolchain()
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "probe.c"
+        source.write_text("double probe(double x) { return x; }\n")
+        toolchain.compile_library(source, Path(directory) / "probe.so", toolchain.flags(target))
+    return f"{toolchain.version} (`{' '.join(toolchain.command)}`)"
+
+
+def _llvm() -> Finding:
+    return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", "pip install llvmlite")
+
+
+def _blas(target: Target) -> Finding:
+    return _attempt(
+        "BLAS",
+        lambda: _describe_blas(target),
+        "pip install scipy-openblas32, or name a library in RLX_BLAS",
+    )
+
+
+def _describe_blas(target: Target) -> str:
+    blas = find_blas(target)
+    told = core_type_override(target)
+    core = f", kernels for {blas.core}" if blas.core else ""
+    forced = f" (told: {told})" if told and "OPENBLAS_CORETYPE" not in os.environ else ""
+    return f"{blas.library.path.name}{core}{forced}, in {blas.library.path.parent}"
+
+
+def _attempt(subject: str, look: Callable[[], str], remedy: str) -> Finding:
+    try:
+        return Finding(subject, True, look())
+    except RlxError as error:
+        return Finding(subject, False, error.message, remedy)
+    except ImportError as error:
+        return Finding(subject, False, str(error), remedy)
+
+
+def _cache() -> Finding:
+    directory = cache_directory()
+    if not _is_writable(directory):
+        return Finding(
+            "cache", False, f"{directory} cannot be written", "name another in RLX_CACHE_DIR"
+        )
+    sizes = [path.stat().st_size for path in directory.glob("??/*") if path.is_file()]
+    return Finding("cache", True, f"{directory}: {len(sizes)} files, {bytes_text(sum(sizes))}")
+
+
+def _is_writable(directory: Path) -> bool:
+    """True if files can be made there, or if it can itself be made."""
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+
+def _packages() -> list[Finding]:
+    return [
+        Finding(name, True, f"{_version(name)}: {use}")
+        if importlib.util.find_spec(name)
+        else Finding(name, False, f"optional: {use}", f"pip install {name}")
+        for name, use in _OPTIONAL.items()
+    ]
+
+
+def _environment() -> list[Finding]:
+    values = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    text = ", ".join(f"{name}={value}" for name, value in values.items())
+    return [Finding("environment", True, text)] if text else []
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed as a package)"

@@ -1,0 +1,97 @@
+"""A program at every stage between graph and machine code, as text.
+
+stages = Stages.of(graph, target, threads=1)
+print(stages.text("schedule"))
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.codegen.c.emit import ModuleEmitter, emit_module
+from rlx.codegen.loops.nodes import Kernel, Module
+from rlx.codegen.loops.printer import format_kernel
+from rlx.codegen.lower import Program, lower_graph
+from rlx.codegen.schedule_printer import format_schedule
+from rlx.errors import InputError
+from rlx.ir.graph import Graph
+from rlx.ir.inspect import summary
+from rlx.ir.printer import format_graph
+from rlx.passes.memory.report import format_plan
+from rlx.passes.pipeline import PipelineReport, pipeline
+from rlx.runtime.compile import claimed_ops
+from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
+from rlx.runtime.toolchain import find_toolchain, run_tool
+from rlx.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """A lowered program and how it came about."""
+
+    graph: Graph
+    passes: PipelineReport
+    program: Program
+    target: Target
+
+    @staticmethod
+    def of(graph: Graph, target: Target) -> Stages:
+        """Run the passes and lower, for one thread."""
+        done, report = pipeline(claimed_ops(), target).run_with_report(graph)
+        return Stages(graph, report, lower_graph(done.graph), target)
+
+    def text(self, stage: str, *, backend: str = "auto", kernel: str | None = None) -> str:
+        """Return one stage; `kernel` narrows those made of kernels to names that contain it."""
+        if kernel is not None:
+            return self._kernel_texts(stage, kernel)
+        if stage == "asm":
+            return self._assembly(backend)
+        return _TEXTS[stage](self)
+
+    def kernels_named(self, part: str) -> list[Kernel]:
+        """Return the kernels whose name contains `part`; none is an error."""
+        found = [kernel for kernel in self.program.module.kernels if part in kernel.name]
+        if not found:
+            known = ", ".join(kernel.name for kernel in self.program.module.kernels)
+            raise InputError(f"no kernel's name contains {part!r}", remedy=f"there are: {known}")
+        return found
+
+    def _kernel_texts(self, stage: str, part: str) -> str:
+        kernels = self.kernels_named(part)
+        if stage == "c":
+            emitter = ModuleEmitter()
+            return "\n\n".join(emitter.kernel(kernel) for kernel in kernels)
+        if stage == "kernels":
+            return "\n\n".join(map(format_kernel, kernels))
+        raise InputError(f"stage {stage!r} is not made of kernels", remedy="use 'kernels' or 'c'")
+
+    def _assembly(self, backend: str) -> str:
+        module = self.program.module
+        return llvm_assembly(module) if backend == "llvm" else _c_assembly(module, self.target)
+
+
+def _c_assembly(module: Module, target: Target) -> str:
+    """Return what the C compiler makes of `module`."""
+    toolchain = find_toolchain()
+    flags = [flag for flag in toolchain.flags(target) if flag != "-shared"]
+    with tempfile.TemporaryDirectory() as directory:
+        source, assembly = Path(directory) / f"{module.name}.c", Path(directory) / "out.s"
+        source.write_text(emit_module(module))
+        run_tool([*toolchain.command, *flags, "-S", "-o", str(assembly), str(source)])
+        return assembly.read_text()
+
+
+_TEXTS: Mapping[str, Callable[[Stages], str]] = {
+    "graph": lambda stages: summary(stages.graph),
+    "passes": lambda stages: str(stages.passes),
+    "lowered": lambda stages: format_graph(stages.program.graph, full=False),
+    "schedule": lambda stages: format_schedule(stages.program.schedule, stages.program.kernels),
+    "plan": lambda stages: format_plan(stages.program.plan),
+    "kernels": lambda stages: "\n\n".join(map(format_kernel, stages.program.module.kernels)),
+    "c": lambda stages: emit_module(stages.program.module),
+    "llvm": lambda stages: llvm_text(stages.program.module),
+}
+"""Stage -> its text; assembly depends on the backend and is made apart."""
