@@ -53,20 +53,25 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
     `symbols` gives external functions the name that the linker knows, where it differs from the
     one that kernels call (`cblas_sgemm` may be `scipy_cblas_sgemm` in the library).
     """
+    view = unit_view(module, symbols or {})
+    return environment().get_template("module.c.j2").render(unit=view)
+
+
+def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
+    """Return the parts of `module`'s translation unit, for a template to lay out."""
     emitter = ModuleEmitter()
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
-    view = UnitView(
+    return UnitView(
         name=module.name,
         statuses=tuple(emitter.prelude.statuses),
         types=tuple(emitter.prelude.types),
-        externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols or {})),
+        externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols)),
         entries=tuple(emitter.signature(entry, is_entry=True) for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
         kernels=tuple(kernels),
     )
-    return _environment().get_template("module.c.j2").render(unit=view)
 
 
 def emit_kernel(kernel: Kernel) -> str:
@@ -75,7 +80,8 @@ def emit_kernel(kernel: Kernel) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of all generated files."""
     return Environment(
         loader=PackageLoader("rlx.codegen", "templates"),
         undefined=StrictUndefined,
