@@ -1,7 +1,7 @@
 """What the machine offers: read once into a `Target` value and passed down.
 
 Lowering and kernels take their tile shapes from it, the toolchain its flags, the runtime its
-thread count. Kernels depend on the features and vector width only, never on the cores, so that
+thread count. `detect_target` describes this machine, `named_target` a generic one by name. Kernels depend on the features and vector width only, never on the cores, so that
 results do not change with the number of threads.
 """
 
@@ -12,6 +12,8 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+from rlx.errors import UnsupportedError
 
 _CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -64,6 +66,44 @@ def detect_target() -> Target:
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
         l3=_cache_size(3, 8 * 1024**2),
+    )
+
+
+_AVX2 = ("sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
+    "portable": ("portable", ()),
+    "x86-64": ("x86_64", ()),
+    "x86-64-v3": ("x86_64", _AVX2),
+    "x86-64-v4": ("x86_64", _AVX512),
+    "aarch64": ("aarch64", ("neon",)),
+    "riscv64": ("riscv64", ()),
+}
+
+
+def named_target(name: str) -> Target:
+    """Return the generic target called `name`, or this machine for "native".
+
+    "portable" assumes 16-byte vectors and sixteen registers, which every compiler can provide.
+    """
+    if name == "native":
+        return detect_target()
+    if name not in _GENERIC:
+        raise UnsupportedError(
+            f"unknown target {name!r}",
+            remedy=f"known targets are native, {', '.join(_GENERIC)}, and triples of these "
+            "architectures such as aarch64-linux-gnu",
+        )
+    architecture, features = _GENERIC[name]
+    return Target(
+        architecture=architecture,
+        vendor="generic",
+        cpu=name,
+        features=frozenset(features),
+        cores=1,
+        l1=32 * 1024,
+        l2=512 * 1024,
+        l3=8 * 1024**2,
     )
 
 
