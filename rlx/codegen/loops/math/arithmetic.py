@@ -9,7 +9,11 @@ from rlx.codegen.loops.expr import E, call, const, fma, select
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Function, Prim, UnaryOp
 
-_STEPS = {Prim.F32: 6, Prim.F64: 4}
+_BIAS = 1023
+_LIFT = 54
+"""Binary digits by which subnormal numbers are scaled up."""
+_SQUARINGS = {Prim.F32: 3, Prim.F64: 6}
+"""Exponents of a quotient are below 2**9 and 2**12; what is left of them is at most 34."""
 
 
 def least(prim: Prim) -> int:
@@ -65,24 +69,15 @@ def integer_power(prim: Prim) -> Function:
 
 @cache
 def float_modulo(prim: Prim) -> Function:
-    """a modulo b with the sign of b, exact up to the final sum.
-
-    Each step takes some 52 bits of the quotient. Six reach every f32; four reach |a / b| below
-    2**200 in f64, beyond which the result is NaN rather than noise.
-    """
+    """a modulo b with the sign of b, exact up to the final sum."""
     m = FunctionBuilder(Prim.F64)
     params = m.parameter("a", prim), m.parameter("b", prim)
     a, b = E(params[0]), E(params[1])
     divisor = m.let("divisor", abs(b.cast(Prim.F64)))
     magnitude = m.let("magnitude", abs(a.cast(Prim.F64)))
-    rest = magnitude
-    for _ in range(_STEPS[prim]):
-        quotient = (rest / divisor).unary(UnaryOp.TRUNC)
-        rest = m.let("rest", fma(-quotient, divisor, rest))
-    rest = m.let("rest", select(rest < 0.0, rest + divisor, rest))
-    rest = m.let("rest", select(magnitude < divisor, magnitude, rest))
-    in_range = (rest >= 0.0) & (rest < divisor)
-    rest = m.let("rest", select(in_range, rest, m.constant(math.nan)))
+    rest = m.let("rest", _exact_rest(m, magnitude, divisor, _SQUARINGS[prim]))
+    defined = (magnitude < math.inf) & (divisor > 0.0)
+    rest = m.let("rest", select(defined, rest, m.constant(math.nan)))
     differ = (a < 0.0) ^ (b < 0.0)
     turned = m.let("turned", select(differ & (rest > 0.0), divisor - rest, rest))
     result = turned.cast(prim)
@@ -90,6 +85,57 @@ def float_modulo(prim: Prim) -> Function:
     value = select(turned.eq(turned), signed, const(math.nan, prim))
     doc = "a modulo b with the sign of b."
     return Function(f"mod_{prim}", params, tuple(m.lets), value.node, doc)
+
+
+def _exact_rest(m: FunctionBuilder, a: E, b: E, squarings: int) -> E:
+    """The remainder of positive f64 numbers, whatever the size of the quotient.
+
+    With 53-bit integers `s` and `n`, a = s * 2**(e + k) and b = n * 2**e. The power 2**k modulo
+    n comes by squaring, from the leading bits of k on, and the rest is s * 2**k modulo n.
+    """
+    significand, exponent, _ = _taken_apart(m, a)
+    n, least_exponent, tiny = _taken_apart(m, b)
+    half = m.let("half", n * 0.5)
+    k = m.let("k", exponent - least_exponent)
+    power = m.let("power", _power_of_two(k >> squarings))
+    for bit in reversed(range(squarings)):
+        square = _product_modulo(m, power, power, n, half)
+        twice = _centered(m, square + square, n, half)
+        power = m.let("power", select((k & (1 << bit)).ne(0), twice, square))
+    rest = _product_modulo(m, power, _centered(m, significand, n, half), n, half)
+    rest = m.let("rest", select(rest < 0.0, rest + n, rest))
+    scaled = m.let("scaled", rest * 2.0**-52 * _power_of_two(least_exponent - _BIAS + tiny))
+    scaled = select(tiny > 0, scaled * 2.0**-_LIFT, scaled)
+    return select(a < b, a, scaled)
+
+
+def _taken_apart(m: FunctionBuilder, x: E) -> tuple[E, E, E]:
+    """Return x as an integer of 53 bits, its biased exponent, and by how much it was lifted."""
+    is_tiny = x < m.format.least_normal
+    bits = m.let("bits", m.bits(select(is_tiny, x * 2.0**_LIFT, x)))
+    lift = m.let("lift", select(is_tiny, const(_LIFT, Prim.I64), const(0, Prim.I64)))
+    integer = (bits & ((1 << 52) - 1)) | m.format.bits(2.0**52)
+    return m.let("integer", integer.bitcast(Prim.F64)), m.let("exponent", (bits >> 52) - lift), lift
+
+
+def _power_of_two(exponent: E) -> E:
+    return ((exponent + _BIAS) << 52).bitcast(Prim.F64)
+
+
+def _product_modulo(m: FunctionBuilder, x: E, y: E, n: E, half: E) -> E:
+    """x * y modulo n, all integers; |x|, |y| and the result are at most n / 2 < 2**52.
+
+    The rounded quotient is off by less than 5/8, so that every step is exact.
+    """
+    product, low = m.exact_product(x, y)
+    quotient = (product / n).unary(UnaryOp.ROUND_EVEN)
+    return _centered(m, fma(-quotient, n, product) + low, n, half)
+
+
+def _centered(m: FunctionBuilder, x: E, n: E, half: E) -> E:
+    """x, at most 3/2 n in size, less the multiple of n that brings it next to 0."""
+    x = m.let("x", x)
+    return m.let("centered", select(x > half, x - n, select(x < -half, x + n, x)))
 
 
 def modulo(a: E, b: E) -> E:
