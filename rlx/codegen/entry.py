@@ -35,7 +35,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias, assert_never
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, index
+from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import (
     Address,
     Binary,
@@ -50,7 +50,6 @@ from rlx.codegen.loops.nodes import (
     Invoke,
     Kernel,
     Let,
-    LoopKind,
     Prim,
     Unary,
     Var,
@@ -186,6 +185,8 @@ class ThunkCalls:
         self.arena = arena
         self.extents = extents
         self.kernels = kernels
+        self._steps: dict[int, E] = {}
+        """The current step of the loops around, by depth."""
 
     def emit(self, thunk: AnyThunk) -> None:
         match thunk:
@@ -222,52 +223,44 @@ class ThunkCalls:
         return self.arena, offset
 
     def _address(self, ref: BufferRef, buffer: Buffer) -> Address:
-        block, offset = self.place(ref.offset)
-        return self.k.address(block, offset, prim=buffer.prim, writable=buffer.writable)
+        offset = self._offset(ref)
+        return self.k.address(self.arena, offset, prim=buffer.prim, writable=buffer.writable)
+
+    def _offset(self, ref: BufferRef) -> E:
+        """Return where `ref` lies at the current steps of the loops around."""
+        total = const(ref.offset, Prim.I64)
+        for advance in ref.advances:
+            total = total + self._steps[advance.depth] * advance.stride
+        return total
 
     # Control flow
 
     def _loop(self, thunk: LoopThunk) -> None:
         self.k.comment(describe(thunk.node))
-        if thunk.trip_count is None:
-            self._while(thunk)
+        if thunk.predicate is not None:
+            self._while(thunk, thunk.predicate)
             return
-        with self.k.loop("trip", thunk.trip_count) as trip:
-            step = thunk.trip_count - 1 - trip if thunk.reverse else trip
-            self._advance(thunk, step, written=False)
-            for inner in thunk.body:
-                self.emit(inner)
-            self._advance(thunk, step, written=True)
+        last = (thunk.steps or 0) - 1
+        with self.k.loop("step", last + 1) as trip:
+            self._steps[thunk.depth] = self.k.let("row", last - trip) if thunk.reverse else trip
+            self._emit_all(thunk.body)
 
-    def _while(self, thunk: LoopThunk) -> None:
-        for inner in thunk.condition:
-            self.emit(inner)
-        running = self.k.mutable("running", self._truth(thunk))
-        with self.k.while_(running.ne(0)):
-            for inner in (*thunk.body, *thunk.condition):
-                self.emit(inner)
-            running.set(self._truth(thunk))
+    def _while(self, thunk: LoopThunk, predicate: BufferRef) -> None:
+        trips = self.k.mutable("trips", const(0, Prim.I64))
+        self._emit_all(thunk.condition)
+        running = self.k.mutable("running", self._read_integer(predicate))
+        going = running.ne(0)
+        with self.k.while_(going if thunk.steps is None else going & (trips < thunk.steps)):
+            self._emit_all(thunk.body)
+            trips.set(trips + 1)
+            self._emit_all(thunk.condition)
+            running.set(self._read_integer(predicate))
+        if thunk.trips is not None:
+            self._write_integer(thunk.trips, trips)
 
-    def _truth(self, thunk: LoopThunk) -> E:
-        assert thunk.predicate is not None, "a while loop has a predicate"
-        return self._read_integer(thunk.predicate)
-
-    def _advance(self, thunk: LoopThunk, step: E, *, written: bool) -> None:
-        """Copy this trip's rows between the whole arrays and the body's slots."""
-        for whole, row, is_output in thunk.advancing:
-            if is_output is written:
-                size = row.type.bytes
-                block, start = self.place(whole.offset)
-                element = block, const(start, Prim.I64) + step * size
-                row_block, row_start = self.place(row.offset)
-                slot = row_block, const(row_start, Prim.I64)
-                target, source = (element, slot) if written else (slot, element)
-                self._copy(target, source, size)
-
-    def _copy(self, target: tuple[Buffer, E], source: tuple[Buffer, E], size: int) -> None:
-        (to, first), (block, start) = target, source
-        with self.k.loop("byte", size, kind=LoopKind.SIMD) as byte:
-            self.k.store(to, first + byte, self.k.load(block, start + byte))
+    def _emit_all(self, thunks: Sequence[AnyThunk]) -> None:
+        for thunk in thunks:
+            self.emit(thunk)
 
     def _branch(self, thunk: BranchThunk) -> None:
         self.k.comment(describe(thunk.node))
@@ -275,27 +268,31 @@ class ThunkCalls:
         self._branches(selector, thunk.branches, 0)
 
     def _branches(self, selector: E, branches: Sequence[Sequence[AnyThunk]], first: int) -> None:
-        """Emit `if (selector == first) ... else ...`; the last branch takes what is left."""
+        """Emit `if (selector <= first) ... else ...`; the last branch takes what is left."""
         if first == len(branches) - 1:
-            for inner in branches[first]:
-                self.emit(inner)
+            self._emit_all(branches[first])
             return
-        with self.k.if_(selector.eq(first)):
-            for inner in branches[first]:
-                self.emit(inner)
+        with self.k.if_(selector <= first):
+            self._emit_all(branches[first])
         with self.k.else_():
             self._branches(selector, branches, first + 1)
 
     def _read_integer(self, ref: BufferRef) -> E:
         """Read a little-endian integer or bool from the arena, byte by byte."""
         prim = storage(ref.type.dtype)
-        block, offset = self.place(ref.offset)
-        total = self.k.load(block, offset).cast(Prim.I64)
+        at = self._offset(ref)
+        total = self.k.load(self.arena, at).cast(Prim.I64)
         for byte in range(1, prim.size):
-            digit = self.k.load(block, index(offset + byte)).cast(Prim.I64)
+            digit = self.k.load(self.arena, at + byte).cast(Prim.I64)
             total = total | (digit << (8 * byte))
         unused = 64 - 8 * prim.size
         return (total << unused) >> unused if prim.is_signed and unused else total
+
+    def _write_integer(self, ref: BufferRef, value: E) -> None:
+        """Write an i64 into the arena, byte by byte."""
+        at = self._offset(ref)
+        for byte in range(8):
+            self.k.store(self.arena, at + byte, (value >> (8 * byte)).cast(Prim.U8))
 
 
 def describe(node: Node) -> str:

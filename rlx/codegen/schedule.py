@@ -25,11 +25,34 @@ class Phase(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Advance:
+    """What an address gains per step of the enclosing loop at `depth`, which has `steps` steps."""
+
+    depth: int
+    stride: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class BufferRef:
-    """Where a thunk reads or writes: a byte offset into the arena, and the type found there."""
+    """Where a thunk reads or writes: a byte offset into the arena, and the type found there.
+
+    Inside loops it may be a row of an array: the offset then counts from step 0.
+    """
 
     offset: int
     type: TensorType
+    advances: tuple[Advance, ...] = ()
+
+    @property
+    def stop(self) -> int:
+        """The first byte behind all that the reference may touch."""
+        moved = sum(a.stride * max(a.steps - 1, 0) for a in self.advances)
+        return self.offset + moved + self.type.bytes
+
+    def shifted(self, distance: int, type: TensorType) -> BufferRef:
+        """Return the reference to `type`, `distance` bytes further."""
+        return BufferRef(self.offset + distance, type, self.advances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +95,28 @@ class Thunk:
 class LoopThunk:
     """`scan` and `while`: a body run repeatedly in this arena.
 
-    For a scan `trip_count` is its length and `condition` is empty; a while evaluates
-    `condition`, whose result lies at `predicate`, before every trip.
+    A scan has `steps`, and references inside advance with the step at `depth`. A while
+    evaluates `condition`, whose result lies at `predicate`, before every trip, makes at most
+    `steps` trips if that is not None, and counts them at `trips`.
     """
 
     node: Node = field(compare=False)
     phase: Phase
     body: tuple[AnyThunk, ...]
-    trip_count: int | None = None
+    steps: int | None = None
+    depth: int = 0
+    reverse: bool = False
     condition: tuple[AnyThunk, ...] = ()
     predicate: BufferRef | None = None
-    reverse: bool = False
-    advancing: tuple[tuple[BufferRef, BufferRef, bool], ...] = ()
-    """(whole array, row slot in the body, True to write the row back) per scanned operand."""
+    trips: BufferRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BranchThunk:
-    """`if`/`switch`: exactly one of `branches`, picked by the integer or bool at `selector`."""
+    """`switch`: exactly one of `branches`, picked by the integer or bool at `selector`.
+
+    What lies below 0 picks the first, what lies above the last one.
+    """
 
     node: Node = field(compare=False)
     phase: Phase

@@ -293,15 +293,15 @@ def _accesses(thunk: AnyThunk, *, solo: bool) -> list[_Access]:
         writes += inner.results
         writes += [] if inner.scratch is None else [inner.scratch]
     match thunk:
-        case LoopThunk(predicate=predicate, advancing=advancing):
+        case LoopThunk(predicate=predicate, trips=trips):
             reads += [] if predicate is None else [predicate]
-            writes += [ref for whole, row, _ in advancing for ref in (whole, row)]
+            writes += [] if trips is None else [trips]
         case BranchThunk(selector=selector):
             reads.append(selector)
         case Thunk():
             pass
     return [
-        _Access(ref.offset, ref.offset + ref.type.bytes, is_write, solo)
+        _Access(ref.offset, ref.stop, is_write, solo)
         for refs, is_write in ((reads, False), (writes, True))
         for ref in refs
     ]

@@ -27,6 +27,7 @@ from rlx.passes.legalize import legalize
 from rlx.passes.order_updates import order_updates
 from rlx.passes.pack_operands import pack_operands
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
+from rlx.passes.settle_loops import settle_loops
 from rlx.passes.simplify import simplify
 from rlx.passes.sink_reshapes import sink_reshapes
 from rlx.passes.tile_attention import tile_attention
@@ -121,6 +122,7 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
             order_updates,  # after fusion, which decides what computes an update
+            settle_loops,  # after fusion: bodies are final but for copies and places
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )
     )

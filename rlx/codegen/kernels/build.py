@@ -67,12 +67,15 @@ def kernel_name(thunk: Thunk) -> str:
 
 def has_kernel(definition: OpDef) -> bool:
     """True if a node of this op can become a thunk without being decomposed."""
-    if definition.name in KERNELS or definition.has(Trait.FUSED):
+    if definition.name in KERNELS or definition.has(Trait.FUSED) or definition.name in STRUCTURED:
         return True
     return definition.name == "iota" or (
         definition.has(Trait.ELEMENTWISE) or definition.name in _MOVED
     )
 
+
+STRUCTURED = ("scan", "while_loop", "switch")
+"""Ops that become loops and branches of the schedule, around the kernels of their bodies."""
 
 _MOVED = ("expand", "narrow", "slice", "reverse", "reshape")
 

@@ -11,14 +11,14 @@ from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.visit import functions_of
-from rlx.codegen.lower.registry import Placement, lowering
+from rlx.codegen.lower.node import lower_node
+from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
-from rlx.passes.memory.views import view_of
 from rlx.passes.phases import execution_order, setup_nodes
 
 
@@ -51,21 +51,9 @@ def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
     hoisted = setup_nodes(graph)
     thunks: list[AnyThunk] = []
     for node in execution_order(graph):
-        if computes(node):
-            phase = Phase.SETUP if node in hoisted else Phase.RUN
-            thunks.extend(lower_node(node, Placement(plan, phase)))
+        phase = Phase.SETUP if node in hoisted else Phase.RUN
+        thunks.extend(lower_node(node, Placement(plan, phase)))
     return Schedule(graph.name, tuple(thunks), plan.arena_bytes)
-
-
-def computes(node: Node) -> bool:
-    """False for leaves, and for views, whose memory is their operand's."""
-    return node.op.name not in ("input", "param", "constant") and view_of(node) is None
-
-
-def lower_node(node: Node, place: Placement) -> list[AnyThunk]:
-    """Return the thunks of one node, by its rule or one thunk of the op's name."""
-    rule = lowering.get(node.op)
-    return list(rule(node, place)) if rule else [place.thunk(node)]
 
 
 def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:

@@ -9,14 +9,15 @@ that is wrong:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from rlx.codegen.schedule import BufferRef, Phase, Thunk
+from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Registry
 from rlx.ir.types import TensorType
+from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan
 
 
@@ -26,9 +27,17 @@ class Placement:
 
     plan: MemoryPlan
     phase: Phase
+    depth: int = 0
+    """The number of loops around."""
+    outside: Mapping[int, BufferRef] = field(default_factory=dict)
+    """In a body: where the memory really lies that the plan puts outside of it."""
 
     def ref(self, value: Value) -> BufferRef:
-        return BufferRef(self.plan.slots[value].offset, value.type)
+        offset = self.plan.slots[value].offset
+        if offset < OUTSIDE:
+            return BufferRef(offset, value.type)
+        start = max(known for known in self.outside if known <= offset)
+        return self.outside[start].shifted(offset - start, value.type)
 
     def thunk(self, node: Node) -> Thunk:
         """Return the default thunk of `node`."""
@@ -50,5 +59,5 @@ def scratch_ref(offset: int, size: int) -> BufferRef:
     return BufferRef(offset, TensorType(DType.U8, (size,)))
 
 
-LoweringRule = Callable[[Node, Placement], list[Thunk]]
+LoweringRule = Callable[[Node, Placement], Sequence[AnyThunk]]
 lowering: Registry[LoweringRule] = Registry("lowering")

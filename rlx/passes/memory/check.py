@@ -14,6 +14,7 @@ from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import row_major_strides
+from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan, Slot
 from rlx.passes.phases import setup_nodes
 
@@ -73,8 +74,8 @@ class _Simulation:
         for node in self.plan.graph.nodes:
             for value in node.results:
                 slot = self.plan.slots[value]
-                outside = slot.offset + slot.size > self.plan.arena_bytes
-                if outside or slot.offset < self.plan.header_bytes:
+                beyond = slot.offset + slot.size > self.plan.arena_bytes
+                if (beyond and slot.offset < OUTSIDE) or slot.offset < self.plan.header_bytes:
                     self._fault(f"{value.label} lies outside the arena")
                 if slot.size != value.type.bytes:
                     self._fault(f"{value.label} has {slot.size} bytes, not {value.type.bytes}")
@@ -123,7 +124,8 @@ class _Simulation:
     def _use_scratch(self, node: Node) -> None:
         spans = [self._span(self.plan.scratch[node])] if node in self.plan.scratch else []
         for body in self.plan.bodies.get(node, ()):
-            spans += [self._span(s) for s in body.slots.values() if not s.resident and s.size]
+            inside = (s for s in body.slots.values() if not s.resident and s.offset < OUTSIDE)
+            spans += [self._span(s) for s in inside if s.size]
         touched = [self._span(self.plan.slots[v]) for v in (*node.operands, *node.results)]
         for span in spans:
             if any(span.meets(other) for other in touched):

@@ -24,6 +24,8 @@ class Range:
     birth: int
     death: int
     resident: bool = False
+    outside: bool = False
+    """True if the memory is not the planned graph's own (see `memory.bodies`)."""
     tenants: list[Value] = field(default_factory=list)
     """Values computed in place of the owner, in order; views are not listed."""
 
@@ -49,15 +51,25 @@ def find_liveness(graph: Graph) -> Liveness:
     return _Analysis(graph, execution_order(graph), setup_nodes(graph)).run()
 
 
-def find_body_liveness(body: Graph) -> Liveness:
-    """Return the live ranges of a sub-graph, none of which is hoisted into `setup`."""
-    return _Analysis(body, list(body.nodes), set()).run()
+def find_body_liveness(body: Graph, outside: Iterable[Value] = ()) -> Liveness:
+    """Return the live ranges of a sub-graph, none of which is hoisted into `setup`.
+
+    The values of `outside` own memory elsewhere: their ranges have no bytes.
+    """
+    return _Analysis(body, list(body.nodes), set(), frozenset(outside)).run()
 
 
 class _Analysis:
-    def __init__(self, graph: Graph, order: list[Node], setup: set[Node]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        order: list[Node],
+        setup: set[Node],
+        outside: frozenset[Value] = frozenset(),
+    ) -> None:
         self.graph = graph
         self.order = order
+        self.outside = outside
         self.step = {node: position for position, node in enumerate(self.order)}
         self.end = len(self.order)
         """The step after the last: outputs are read there."""
@@ -90,6 +102,8 @@ class _Analysis:
         for result in node.results:
             if result in self.donated:
                 self._donate(result)
+            elif result in self.outside:
+                self._own(node, result)
             elif (held := self._overwritten(node, result, taken)) is not None:
                 taken.append(held)
                 self._move_in(result, held)
@@ -122,12 +136,14 @@ class _Analysis:
 
     def _may_overwrite(self, node: Node, operand: Value, result: Value, held: Range) -> bool:
         dies = self.last_read[operand] == self.step[node]
-        bound = is_leaf(held.owner.node) or held.resident or self._is_kept(result, node)
+        bound = is_leaf(held.owner.node) or held.resident or held.outside
+        bound = bound or self._is_kept(result, node)
         return dies and not bound and held.size == result.type.bytes
 
     def _own(self, node: Node, result: Value) -> None:
         step = self.step[node]
         held = Range(result, result.type.bytes, step, max(step, self.last_read.get(result, step)))
+        held.outside = result in self.outside
         held.resident = node.op in (ops.param, ops.constant) or self._is_kept(result, node)
         if node.op.has(Trait.LEAF) or held.resident:
             held.birth, held.death = 0, self.end

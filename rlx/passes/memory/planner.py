@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
+from rlx.passes.memory.bodies import OUTSIDE, outside_values
 from rlx.passes.memory.liveness import Liveness, Range, find_body_liveness, find_liveness
 from rlx.passes.memory.placement import Buffer, align_up, maximal_live, place
 from rlx.passes.memory.plan import MemoryPlan, Slot
@@ -76,14 +77,19 @@ def _lay_out(
 ) -> _Layout:
     inner = {
         node: [
-            _lay_out(body, find_body_liveness(body), scratch_bytes, alignment)
+            _lay_out(
+                body,
+                find_body_liveness(body, outside_values(node, body)),
+                scratch_bytes,
+                alignment,
+            )
             for body in bodies_of(node.attrs)
         ]
         for node in graph.nodes
         if not node.op.has(Trait.FUSED) and bodies_of(node.attrs)
     }
     residents, shared = _lay_out_residents(liveness, alignment)
-    ranges = [held for held in liveness.ranges.values() if not held.resident]
+    ranges = [held for held in liveness.ranges.values() if not (held.resident or held.outside)]
     scratch = {node: scratch_bytes(node) for node in liveness.order if view_of(node) is None}
     scratch = {node: size for node, size in scratch.items() if size}
     blocks = [(node, layout) for node, layouts in inner.items() for layout in layouts]
@@ -95,7 +101,7 @@ def _lay_out(
     ]
     placement = place(buffers, alignment)
     offsets = iter(placement.offsets)
-    by_owner = {held.owner: next(offsets) for held in ranges}
+    by_owner = {held.owner: next(offsets) for held in ranges} | _lay_out_outside(liveness, alignment)
     by_node = {node: next(offsets) for node in scratch}
     bodies: dict[Node, tuple[_Body, ...]] = {}
     for node, layout in blocks:
@@ -119,6 +125,14 @@ def _lay_out_residents(liveness: Liveness, alignment: int) -> tuple[dict[Value, 
     sizes = [align_up(each.size, alignment) for each in held]
     starts = [0, *itertools.accumulate(sizes)]
     return {each.owner: start for each, start in zip(held, starts, strict=False)}, starts[-1]
+
+
+def _lay_out_outside(liveness: Liveness, alignment: int) -> dict[Value, int]:
+    """Return offsets that tell the values outside of this block apart."""
+    held = [held for held in liveness.ranges.values() if held.outside]
+    sizes = [align_up(max(each.size, 1), alignment) for each in held]
+    starts = itertools.accumulate(sizes, initial=OUTSIDE)
+    return {each.owner: start for each, start in zip(held, starts, strict=False)}
 
 
 def _at(
@@ -165,14 +179,18 @@ def _slot(layout: _Layout, value: Value, resident_base: int, block_base: int) ->
     liveness = layout.liveness
     root, shift = root_of(value)
     held = liveness.ranges[liveness.holder[root]]
-    base = (
-        resident_base + layout.residents[held.owner]
-        if held.resident
-        else block_base + layout.offsets[held.owner]
-    )
+    base = _base(layout, held, resident_base, block_base)
     birth, death = _lifetime(liveness, held, root, value)
     slot = Slot(base + shift, value.type.bytes, birth, death, held.resident)
     return replace(slot, root=_shown_root(liveness, value, root, held))
+
+
+def _base(layout: _Layout, held: Range, resident_base: int, block_base: int) -> int:
+    if held.outside:
+        return layout.offsets[held.owner]
+    if held.resident:
+        return resident_base + layout.residents[held.owner]
+    return block_base + layout.offsets[held.owner]
 
 
 def _lifetime(liveness: Liveness, held: Range, root: Value, value: Value) -> tuple[int, int]:

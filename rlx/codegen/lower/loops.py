@@ -1,0 +1,131 @@
+"""Loops and branches that do not fit in registers: thunks around the thunks of their bodies.
+
+The carries of a loop live in its results: the first ones are copied there once, and the body
+replaces them in place (`passes.settle_loops` sees to it that it can). Consts and rows of `xs`
+are read, and rows of `ys` written, where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rlx.codegen.lower.node import lower_node
+from rlx.codegen.lower.registry import Placement, lowering
+from rlx.codegen.schedule import (
+    Advance,
+    AnyThunk,
+    BranchThunk,
+    BufferRef,
+    LoopThunk,
+    Thunk,
+)
+from rlx.errors import InternalError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import make_attrs
+from rlx.passes.memory.bodies import outside_values, places
+from rlx.passes.memory.plan import MemoryPlan
+
+
+@lowering(ops.scan)
+def scan_lowering(node: Node, place: Placement) -> list[AnyThunk]:
+    (plan,) = place.plan.bodies[node]
+    carries = node.attribute("num_carries")
+    fixed = carries + node.attribute("num_consts")
+    length = node.attribute("length")
+    whole = [place.ref(value) for value in places(node, plan.graph)]
+    inputs, stacked = whole[: len(node.operands)], whole[len(node.operands) :]
+    rows = [_row(ref, place.depth, length) for ref in (*inputs[fixed:], *stacked)]
+    inner = _inside(place, node, plan, [*inputs[:fixed], *rows], loops=1)
+    loop = LoopThunk(
+        node=node,
+        phase=place.phase,
+        body=_thunks(inner),
+        steps=length,
+        depth=place.depth,
+        reverse=node.attribute("reverse"),
+    )
+    return [*_first_carries(node, place, carries), loop]
+
+
+@lowering(ops.while_loop)
+def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
+    condition, body = place.plan.bodies[node]
+    carries = len(node.operands) - node.attribute("num_consts")
+    whole = [place.ref(value) for value in places(node, body.graph)]
+    checked = _inside(place, node, condition, whole, loops=1)
+    loop = LoopThunk(
+        node=node,
+        phase=place.phase,
+        body=_thunks(_inside(place, node, body, whole, loops=1)),
+        steps=node.attribute("max_trips"),
+        depth=place.depth,
+        condition=_thunks(checked),
+        predicate=checked.ref(condition.graph.outputs[0]),
+        trips=place.ref(node.results[-1]),
+    )
+    return [*_first_carries(node, place, carries), loop]
+
+
+@lowering(ops.switch)
+def switch_lowering(node: Node, place: Placement) -> list[AnyThunk]:
+    plans = place.plan.bodies[node]
+    branches = []
+    for plan in plans:
+        whole = [place.ref(value) for value in places(node, plan.graph)]
+        branches.append(_thunks(_inside(place, node, plan, whole, loops=0)))
+    selector = place.ref(node.operands[0])
+    return [BranchThunk(node, place.phase, selector, tuple(branches))]
+
+
+def _inside(
+    place: Placement, node: Node, plan: MemoryPlan, refs: Sequence[BufferRef], *, loops: int
+) -> Placement:
+    """Return the placement of a body whose outside values lie at `refs`."""
+    return Placement(plan, place.phase, place.depth + loops, _located(node, plan, refs))
+
+
+def _located(node: Node, plan: MemoryPlan, refs: Sequence[BufferRef]) -> Mapping[int, BufferRef]:
+    body = plan.graph
+    _require_settled(node, body)
+    values = outside_values(node, body)
+    return {
+        plan.slots[value].offset: replace(ref, type=value.type)
+        for value, ref in zip(values, refs, strict=True)
+    }
+
+
+def _require_settled(node: Node, body: Graph) -> None:
+    if any(inner.op is ops.constant for inner in body.nodes):
+        raise InternalError(
+            f"body {body.name!r} of {node.op.name} holds constants",
+            remedy="run the pass settle-loops before lowering",
+        )
+
+
+def _thunks(place: Placement) -> tuple[AnyThunk, ...]:
+    return tuple(thunk for node in place.plan.graph.nodes for thunk in lower_node(node, place))
+
+
+def _row(whole: BufferRef, depth: int, steps: int) -> BufferRef:
+    """Return the row of `whole` at the step of the loop at `depth`."""
+    type = whole.type.with_shape(whole.type.shape[1:])
+    return BufferRef(whole.offset, type, (*whole.advances, Advance(depth, type.bytes, steps)))
+
+
+def _first_carries(node: Node, place: Placement, carries: int) -> list[Thunk]:
+    """Copy the first carries to where the loop works on them."""
+    pairs = zip(node.operands[:carries], node.results[:carries], strict=True)
+    return [_copy(node, place, operand, result) for operand, result in pairs]
+
+
+def _copy(node: Node, place: Placement, source: Value, target: Value) -> Thunk:
+    return Thunk(
+        kind=ops.expand.name,
+        attrs=make_attrs(ops.expand, {"shape": target.shape}),
+        operands=(place.ref(source),),
+        results=(place.ref(target),),
+        phase=place.phase,
+        node=node,
+    )

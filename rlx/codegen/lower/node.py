@@ -1,0 +1,23 @@
+"""The thunks of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlx.codegen.lower.registry import Placement, lowering
+from rlx.codegen.schedule import AnyThunk
+from rlx.ir.graph import Node
+from rlx.passes.memory.views import view_of
+
+
+def lower_node(node: Node, place: Placement) -> Sequence[AnyThunk]:
+    """Return the thunks of a node: by its rule, or one of the op's name; none for a view."""
+    if not computes(node):
+        return ()
+    rule = lowering.get(node.op)
+    return rule(node, place) if rule else [place.thunk(node)]
+
+
+def computes(node: Node) -> bool:
+    """False for leaves, and for views, whose memory is their operand's."""
+    return node.op.name not in ("input", "param", "constant") and view_of(node) is None
