@@ -89,9 +89,7 @@ def build_graph(sentences: int = 1, tokens: Extent | None = None) -> Graph:
     x = embed_tokens(g, ids, length)
     for layer in range(LAYERS):
         name = f"layer.{layer}"
-        weights = hir.EncoderLayerWeights.params(
-            g, name, hidden=HIDDEN, intermediate=INTERMEDIATE
-        )
+        weights = hir.EncoderLayerWeights.params(g, name, hidden=HIDDEN, intermediate=INTERMEDIATE)
         x = hir.transformer_encoder_layer(
             x, weights, num_heads=HEADS, eps=EPS, mask=mask, name=name
         )
