@@ -65,6 +65,11 @@ class Batching:
         ]
 
 
+def lifted(x: Carried, size: Extent) -> Carried:
+    """Return `x` with the batch axis; a shared value is repeated."""
+    return x if x.batched else Carried(expand_to(x.value, (size, *x.value.shape)), batched=True)
+
+
 def align(x: Value, rank: int) -> Value:
     """Give batched `x` an example of `rank`, with axes of extent 1 behind the batch axis."""
     return reshape_to(x, (x.shape[0], *(1,) * (rank + 1 - x.rank), *x.shape[1:]))

@@ -19,7 +19,7 @@ from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import live_nodes
-from rlx.passes.vmap.carried import Batching, Carried, expand_to, reshape_to
+from rlx.passes.vmap.carried import Batching, Carried, expand_to, lifted, reshape_to
 from rlx.passes.vmap.errors import ImpureOpError, UnboundSizeError
 from rlx.passes.vmap.registry import Batched, Decline, batch, rule_of
 
@@ -39,15 +39,22 @@ def carry(target: Graph, nodes: Iterable[Node], image: Image, size: Extent) -> N
 
 
 def batch_body(
-    body: Graph, batched: Sequence[bool], size: Extent
+    body: Graph, batched: Sequence[bool], size: Extent, *, due: Sequence[bool] = ()
 ) -> tuple[Graph, tuple[bool, ...]]:
-    """Return `body` with the batch axis on the marked inputs, and which outputs have it."""
+    """Return `body` with the batch axis on the marked inputs, and which outputs have it.
+
+    The first outputs have it where `due` says so, even if they do not depend on the batch.
+    """
     target, image = Graph(f"{body.name}_vmap"), Image()
     for leaf, has_axis in zip(body.inputs, batched, strict=True):
         shape = (size, *leaf.shape) if has_axis else leaf.shape
         image[leaf] = Carried(target.input(str(leaf.node.name), shape, leaf.dtype), has_axis)
     carry(target, body.nodes, image, size)
-    outputs = [image[output] for output in body.outputs]
+    wanted = (*due, *(False,) * (len(body.outputs) - len(due)))
+    outputs = [
+        lifted(image[output], size) if must else image[output]
+        for output, must in zip(body.outputs, wanted, strict=True)
+    ]
     target.set_outputs(output.value for output in outputs)
     return target, tuple(output.batched for output in outputs)
 

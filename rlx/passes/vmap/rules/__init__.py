@@ -5,8 +5,10 @@ Elementwise ops and reductions have none: their traits say all there is to say.
 
 from rlx.passes.vmap.rules import attention as attention
 from rlx.passes.vmap.rules import control as control
+from rlx.passes.vmap.rules import custom as custom
 from rlx.passes.vmap.rules import indexing as indexing
 from rlx.passes.vmap.rules import linalg as linalg
+from rlx.passes.vmap.rules import loops as loops
 from rlx.passes.vmap.rules import loss as loss
 from rlx.passes.vmap.rules import norm as norm
 from rlx.passes.vmap.rules import reduction as reduction

@@ -1,0 +1,28 @@
+"""Functions with derivatives of their own keep them: all their bodies are batched."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.passes.vmap.carried import Batching
+from rlx.passes.vmap.registry import Batched, batch
+from rlx.passes.vmap.sweep import batch_body
+
+
+@batch(ops.custom_call)
+def custom_call_batch(
+    at: Batching, *operands: Value, body: Graph, vjp_body: Graph | None, jvp_body: Graph | None
+) -> Batched:
+    """Batch every operand, so that results and derivatives are batched, too."""
+    results: Batched = ops.custom_call(
+        *at.lifted(operands),
+        body=_whole(body, at),
+        vjp_body=None if vjp_body is None else _whole(vjp_body, at),
+        jvp_body=None if jvp_body is None else _whole(jvp_body, at),
+    )
+    return results
+
+
+def _whole(body: Graph, at: Batching) -> Graph:
+    everything, every_result = (True,) * len(body.inputs), (True,) * len(body.outputs)
+    return batch_body(body, everything, at.size, due=every_result)[0]

@@ -1,0 +1,205 @@
+"""Loops and branches: one loop steps all examples as long as they agree on the way.
+
+A carry is batched if its first value is, or if a trip makes it so. Where the examples
+themselves decide how long to loop or where to branch, all of them go every way and each keeps
+what it would have computed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.passes.vmap.carried import (
+    Batching,
+    Carried,
+    align,
+    batch_to,
+    batch_to_front,
+    expand_to,
+    lifted,
+    reshape_to,
+)
+from rlx.passes.vmap.registry import Batched, batch
+from rlx.passes.vmap.sweep import Image, batch_body, carry
+
+Flags = tuple[bool, ...]
+
+
+@batch(ops.scan)
+def scan_batch(
+    at: Batching,
+    *operands: Value,
+    body: Graph,
+    length: int,
+    num_carries: int,
+    num_consts: int,
+    reverse: bool,
+    checkpoints: int | None,
+    residuals: int,
+) -> Batched:
+    """Rows stay the leading axis of what is scanned and stacked."""
+    first = num_carries + num_consts
+    carries = _settled(at, body, num_carries)
+    rows = [
+        batch_to(x, 1) if own else x
+        for x, own in zip(operands[first:], at.batched[first:], strict=True)
+    ]
+    flags = (*carries, *at.batched[num_carries:])
+    stepped, outputs = batch_body(body, flags, at.size, due=carries)
+    results = ops.scan(
+        *_lifted(at, operands[:num_carries], carries), *operands[num_carries:first], *rows,
+        body=stepped, length=length, num_carries=num_carries, num_consts=num_consts,
+        reverse=reverse, checkpoints=checkpoints, residuals=residuals,
+    )  # fmt: skip
+    stacked = [
+        Carried(batch_to_front(y, 1) if own else y, own)
+        for y, own in zip(results[num_carries:], outputs[num_carries:], strict=True)
+    ]
+    return [*map(Carried, results[:num_carries], carries), *stacked]
+
+
+@batch(ops.while_loop)
+def while_loop_batch(
+    at: Batching,
+    *operands: Value,
+    condition: Graph,
+    body: Graph,
+    num_consts: int,
+    max_trips: int | None,
+) -> Batched:
+    count = len(operands) - num_consts
+    carries = _settled(at, body, count)
+    flags = (*carries, *at.batched[count:])
+    asked, (differs,) = batch_body(condition, flags, at.size)
+    if differs:
+        return _while_any(
+            at, operands, condition=condition, body=body, num_consts=num_consts,
+            max_trips=max_trips,
+        )  # fmt: skip
+    stepped, _ = batch_body(body, flags, at.size, due=carries)
+    results = ops.while_loop(
+        *_lifted(at, operands[:count], carries), *operands[count:], condition=asked,
+        body=stepped, num_consts=num_consts, max_trips=max_trips,
+    )  # fmt: skip
+    return list(map(Carried, results, (*carries, False)))
+
+
+def _while_any(
+    at: Batching,
+    operands: Sequence[Value],
+    *,
+    condition: Graph,
+    body: Graph,
+    num_consts: int,
+    max_trips: int | None,
+) -> list[Value]:
+    """Loop while any example does; one that has finished keeps its carries and its count.
+
+    Carried are the examples' carries, the trips of each, and which of them go on. The body
+    also steps examples that have finished, from where they stopped, in vain.
+    """
+    count = len(operands) - num_consts
+    flags = (*(True,) * count, *at.batched[count:])
+    asked, _ = batch_body(condition, flags, at.size, due=(True,))
+    stepped, _ = batch_body(body, flags, at.size, due=(True,) * count)
+    starts = _lifted(at, operands[:count], flags[:count])
+    consts = operands[count:]
+    trips = expand_to(at.graph.constant(0, DType.I64), (at.size,))
+    going = _goes_on(at.graph.inline(asked, (*starts, *consts))[0])
+    first = (*starts, trips, going)
+    *results, _still, _count = ops.while_loop(
+        *first, *consts, condition=_any_goes_on((*first, *consts), count + 1),
+        body=_step_going(asked, stepped, (*first, *consts), count), num_consts=num_consts,
+        max_trips=max_trips,
+    )  # fmt: skip
+    return list(results)
+
+
+def _any_goes_on(like: Sequence[Value], position: int) -> Graph:
+    graph = Graph("any_example_goes_on")
+    inputs = _declared(graph, like)
+    graph.set_outputs([ops.reduce_max(inputs[position], axes=(0,))])
+    return graph
+
+
+def _step_going(asked: Graph, stepped: Graph, like: Sequence[Value], count: int) -> Graph:
+    graph = Graph(stepped.name)
+    inputs = _declared(graph, like)
+    old, trips, going, consts = inputs[:count], *inputs[count : count + 2], inputs[count + 2 :]
+    new = graph.inline(stepped, (*old, *consts))
+    kept = [
+        ops.where(align(going, before.rank - 1), after, before)
+        for before, after in zip(old, new, strict=True)
+    ]
+    still = ops.logical_and(going, _goes_on(graph.inline(asked, (*kept, *consts))[0]))
+    graph.set_outputs([*kept, trips + ops.cast(going, to=DType.I64), still])
+    return graph
+
+
+def _goes_on(condition: Value) -> Value:
+    """Return for each example whether all elements of its condition are nonzero."""
+    holds = ops.cast(condition, to=DType.BOOL)
+    every: Value = ops.reduce_min(holds, axes=tuple(range(1, holds.rank)))
+    return every
+
+
+@batch(ops.switch)
+def switch_batch(
+    at: Batching, selector: Value, *operands: Value, branches: tuple[Graph, ...]
+) -> Batched:
+    if at.batched[0]:
+        return _select_each(at, selector, operands, branches)
+    flags = at.batched[1:]
+    depends = [batch_body(branch, flags, at.size)[1] for branch in branches]
+    due = tuple(any(marks) for marks in zip(*depends, strict=True))
+    chosen = tuple(batch_body(branch, flags, at.size, due=due)[0] for branch in branches)
+    return list(map(Carried, ops.switch(selector, *operands, branches=chosen), due))
+
+
+def _select_each(
+    at: Batching, selector: Value, operands: Sequence[Value], branches: tuple[Graph, ...]
+) -> list[Value]:
+    """Take every branch for all examples, and of each result what its example selects."""
+    number = ops.cast(reshape_to(selector, (at.size,)), to=DType.I64)
+    *earlier, last = [_taken(at, operands, branch) for branch in branches]
+    results = [lifted(value, at.size).value for value in last]
+    for index, taken in reversed(list(enumerate(earlier))):
+        here = number <= index  # selectors below 0 are clamped to the first branch
+        results = [
+            ops.where(align(here, result.rank - 1), lifted(value, at.size).value, result)
+            for value, result in zip(taken, results, strict=True)
+        ]
+    return results
+
+
+def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Carried]:
+    image: Image = {
+        leaf: Carried(value, own)
+        for leaf, value, own in zip(branch.inputs, operands, at.batched[1:], strict=True)
+    }
+    carry(at.graph, branch.nodes, image, at.size)
+    return [image[output] for output in branch.outputs]
+
+
+def _settled(at: Batching, body: Graph, count: int) -> Flags:
+    """Return which of the `count` carries are batched once a trip changes none of them."""
+    carries, before = at.batched[:count], None
+    while carries != before:
+        before = carries
+        _, outputs = batch_body(body, (*carries, *at.batched[count:]), at.size)
+        carries = tuple(a or b for a, b in zip(carries, outputs[:count], strict=True))
+    return carries
+
+
+def _lifted(at: Batching, values: Sequence[Value], due: Sequence[bool]) -> list[Value]:
+    return [
+        x if own or not must else at.lift(x)
+        for x, own, must in zip(values, at.batched, due, strict=False)
+    ]
+
+
+def _declared(graph: Graph, like: Sequence[Value]) -> list[Value]:
+    return [graph.input(f"x{i}", x.shape, x.dtype) for i, x in enumerate(like)]
