@@ -10,6 +10,7 @@ place. The same seed gives the same bits at every run.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def mlp(hidden: int = 128) -> Model:
     random = np.random.default_rng(SEED)
     widths = (SIDE * SIDE, hidden, hidden // 2, CLASSES)
     params: Params = {}
-    for layer, shape in enumerate(zip(widths, widths[1:], strict=False)):
+    for layer, shape in enumerate(itertools.pairwise(widths)):
         params[f"w{layer}"] = rlx.nn.initializers.he_normal(random, shape)
         params[f"b{layer}"] = np.zeros(shape[1], np.float32)
 
@@ -160,6 +161,13 @@ def train(
     return Trained(params, accuracy, seconds, losses)
 
 
+def train_with_progress(model: Model, data: Digits, backend: str, console: Console) -> Trained:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task(f"training {model.name}", total=model.epochs)
+        return train(model, data, backend, lambda *_: progress.advance(task))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--backend", default="auto", choices=("auto", "c", "llvm", "reference"))
@@ -169,10 +177,7 @@ def main() -> None:
     data = load_data()
     models = [m for m in (mlp(), attention()) if arguments.model in (m.name, "both")]
     for model in models:
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            task = progress.add_task(f"training {model.name}", total=model.epochs)
-            trained = train(model, data, arguments.backend, lambda *_: progress.advance(task))
+        trained = train_with_progress(model, data, arguments.backend, console)
         console.print(
             f"{model.name}: {trained.accuracy:.1%} of {len(data.test_y)} test digits right "
             f"after {trained.seconds:.1f} s; last loss {trained.losses[-1]:.4f}"
