@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from rlx.codegen.loops.expr import E, call, const, fma, select
+from rlx.codegen.loops.expr import E, call, const, fma, lshr, select
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Function, Prim, UnaryOp
 
@@ -97,7 +97,7 @@ def _exact_rest(m: FunctionBuilder, a: E, b: E, squarings: int) -> E:
     n, least_exponent, tiny = _taken_apart(m, b)
     half = m.let("half", n * 0.5)
     k = m.let("k", exponent - least_exponent)
-    power = m.let("power", _power_of_two(k >> squarings))
+    power = m.let("power", _power_of_two(lshr(k, squarings)))
     for bit in reversed(range(squarings)):
         square = _product_modulo(m, power, power, n, half)
         twice = _centered(m, square + square, n, half)
@@ -115,7 +115,7 @@ def _taken_apart(m: FunctionBuilder, x: E) -> tuple[E, E, E]:
     bits = m.let("bits", m.bits(select(is_tiny, x * 2.0**_LIFT, x)))
     lift = m.let("lift", select(is_tiny, const(_LIFT, Prim.I64), const(0, Prim.I64)))
     integer = (bits & ((1 << 52) - 1)) | m.format.bits(2.0**52)
-    return m.let("integer", integer.bitcast(Prim.F64)), m.let("exponent", (bits >> 52) - lift), lift
+    return m.let("integer", integer.bitcast(Prim.F64)), m.let("exponent", lshr(bits, 52) - lift), lift
 
 
 def _power_of_two(exponent: E) -> E:
