@@ -23,6 +23,7 @@ from rlx.codegen.loops.nodes import (
     Block,
     Buffer,
     Comment,
+    Const,
     Declare,
     External,
     Fail,
@@ -69,6 +70,7 @@ class KernelBuilder:
         self._scalars: list[Var] = []
         self._blocks: list[list[Stmt]] = [[]]
         self._names: dict[str, int] = {}
+        self._mutable: set[str] = set()
 
     # Signature
 
@@ -89,8 +91,13 @@ class KernelBuilder:
     # Values
 
     def let(self, name: str, value: Operand) -> E:
-        """Name a value; expressions that are used twice want this."""
+        """Name a value; expressions that are used twice want this.
+
+        Literals and what has a name already stay as they are, so that indices fold.
+        """
         expression = index(value)
+        if self._is_plain(expression):
+            return expression
         var = Var(self.fresh(name), expression.type)
         self.emit(Let(var, expression.node))
         return E(var)
@@ -98,6 +105,7 @@ class KernelBuilder:
     def mutable(self, name: str, value: E) -> Mutable:
         """Declare a variable that starts as `value`."""
         var = Var(self.fresh(name), value.type)
+        self._mutable.add(var.name)
         self.emit(Declare(var, value.node))
         return Mutable(self, var)
 
@@ -129,7 +137,13 @@ class KernelBuilder:
         kind: LoopKind = LoopKind.SERIAL,
         accumulators: Sequence[tuple[Mutable, BinaryOp]] = (),
     ) -> Iterator[E]:
-        """Open `for name in range(start, stop, step)`; yields the loop variable."""
+        """Open `for name in range(start, stop, step)`; yields the loop variable.
+
+        A loop of exactly one trip is its body, around the literal `start`.
+        """
+        if kind is not LoopKind.PARALLEL and _runs_once(start, stop, step):
+            yield index(start)
+            return
         var = Var(self.fresh(name), ValueType(Prim.I64))
         with self._block() as body:
             yield E(var)
@@ -226,12 +240,24 @@ class KernelBuilder:
         self._names[name] = count
         return name if count == 1 else self.fresh(f"{name}_{count}")
 
+    def _is_plain(self, expression: E) -> bool:
+        """True for a literal, or a variable that keeps its value."""
+        node = expression.node
+        return isinstance(node, Const) or (isinstance(node, Var) and node.name not in self._mutable)
+
     @contextmanager
     def _block(self) -> Iterator[list[Stmt]]:
         block: list[Stmt] = []
         self._blocks.append(block)
         yield block
         self._blocks.pop()
+
+
+def _runs_once(start: Operand, stop: Operand, step: int) -> bool:
+    first, last = index(start).node, index(stop).node
+    if not isinstance(first, Const) or not isinstance(last, Const):
+        return False
+    return 0 < last.value - first.value <= step
 
 
 def function(name: str, doc: str, params: Sequence[Var], result: E, lets: Block = ()) -> Function:

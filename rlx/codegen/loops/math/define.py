@@ -57,6 +57,8 @@ class FloatFormat:
         return int(struct.unpack(form[1], struct.pack(form[0], value))[0])
 
 
+_POLYNOMIALS = "pqstuvw"
+
 _FORMATS = {
     Prim.F32: FloatFormat(Prim.I32, 23, 127),
     Prim.F64: FloatFormat(Prim.I64, 52, 1023),
@@ -70,6 +72,7 @@ class FunctionBuilder:
         self.prim = prim
         self.lets: list[Let] = []
         self._names: dict[str, int] = {}
+        self._polynomials = 0
 
     @property
     def format(self) -> FloatFormat:
@@ -95,12 +98,17 @@ class FunctionBuilder:
         return x.bitcast(self.format.integer)
 
     def polynomial(self, x: E, table: Coefficients, *leading: float) -> E:
-        """Horner's scheme: `leading` coefficients, then those of the table, lowest first."""
-        coefficients = (*leading, *table[self.prim])
-        result = self.constant(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            result = fma(result, x, coefficient)
-        return self.let("polynomial", result)
+        """Horner's scheme: `leading` coefficients, then those of the table, lowest first.
+
+        Every step has a name: p5, p4, ... p0 is the value, and q0 that of a second polynomial.
+        """
+        coefficients = (*leading, *table[x.type.prim])
+        letter = _POLYNOMIALS[self._polynomials % len(_POLYNOMIALS)]
+        self._polynomials += 1
+        result = const(coefficients[-1], x.type.prim)
+        for power in reversed(range(len(coefficients) - 1)):
+            result = self.let(f"{letter}{power}", fma(result, x, coefficients[power]))
+        return result
 
     def split(self, value: float, low: float) -> tuple[float, float]:
         """A constant given as an f64 and what that lacks, as two numbers of this format."""

@@ -56,22 +56,15 @@ def _raise_f32(m: FunctionBuilder, e: E, s: E, y: E) -> E:
     wide = m.let("wide", s.cast(Prim.F64))
     t = m.let("t", (wide - 1.0) / (wide + 1.0))
     square = m.let("square", t * t)
-    logarithm = e.cast(Prim.F64) + t * _horner(square, coefficients.POW_LOG2[Prim.F64])
+    logarithm = e.cast(Prim.F64) + t * m.polynomial(square, coefficients.POW_LOG2)
     exponent = m.let("exponent", y.cast(Prim.F64) * logarithm)
     bounded = m.let("bounded", maximum(-160.0, minimum(140.0, exponent)))
     magic = 1.5 * 2.0**52
     shifted = m.let("shifted", bounded + magic)
     r = m.let("r", bounded - (shifted - magic))
-    p = fma(_horner(r, coefficients.POW_EXP2[Prim.F64]), r, 1.0)
+    p = fma(m.polynomial(r, coefficients.POW_EXP2), r, 1.0)
     power = ((shifted.bitcast(Prim.I64) << 52) + (1023 << 52)).bitcast(Prim.F64)
     return (p * power).cast(Prim.F32)
-
-
-def _horner(x: E, table: tuple[float, ...]) -> E:
-    result = const(table[-1], x.type.prim)
-    for coefficient in reversed(table[:-1]):
-        result = fma(result, x, coefficient)
-    return result
 
 
 def _raise_f64(m: FunctionBuilder, e: E, s: E, y: E) -> E:
