@@ -24,7 +24,7 @@ lint: $(VENV)/.test
 	$(BIN)/codespell rlx tests examples bench tools docs README.md CHANGELOG.md
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --write
 
 $(VENV)/.%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,0 +1,74 @@
+"""The command: `python -m bench [workload ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fnmatch
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.machine import measure_peak
+from bench.peers import PEERS
+from bench.report import describe_row, report
+from bench.rounds import run
+from bench.workload import Workload
+from bench.workloads import WORKLOADS
+from rlx.target import detect_target
+
+_RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    chosen = _matching(options.workloads)
+    if options.list:
+        print("\n".join(workload.name for workload in chosen))
+        return
+    peak = measure_peak(options.threads)
+    print(f"peak: {peak.gflops:.0f} GFLOP/s, {peak.gigabytes:.1f} GB/s", flush=True)
+    rows = []
+    for row in run(
+        chosen,
+        peers=("rlx", *options.peers),
+        threads=options.threads,
+        rounds=options.rounds,
+        seconds=options.seconds,
+    ):
+        print(describe_row(row), flush=True)
+        rows.append(row)
+    if options.write:
+        today = datetime.date.today().isoformat()
+        command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
+        text = report(rows, peak, command=command, date=today, threads=options.threads)
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(text)
+        print(f"written to {options.write}")
+
+
+def _matching(patterns: Sequence[str]) -> list[Workload]:
+    if not patterns:
+        return list(WORKLOADS)
+    return [w for w in WORKLOADS if any(fnmatch.fnmatch(w.name, p) for p in patterns)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    today = datetime.date.today().isoformat()
+    others = PEERS[1:]
+    parser = argparse.ArgumentParser(prog="bench", description="Measure rlx beside its peers.")
+    parser.add_argument("workloads", nargs="*", help="names or patterns; default: all")
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--peers", nargs="*", default=others, choices=others)
+    parser.add_argument("--threads", type=int, default=detect_target().cores)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.1, help="per peer and round")
+    parser.add_argument(
+        "--write", type=Path, nargs="?", const=_RESULTS / f"{today}.md", help="write the report"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""One module per library: each turns a workload's graph into its own terms and calls it."""
+
+from __future__ import annotations
+
+import importlib
+
+from bench.peers.session import Prepare
+
+PEERS = ("rlx", "jax", "torch", "onnxruntime", "openvino")
+
+
+def load_peer(name: str) -> Prepare:
+    """Import the module of a peer; ImportError where its library is missing."""
+    prepare: Prepare = importlib.import_module(f"bench.peers.{name}_peer").prepare
+    return prepare

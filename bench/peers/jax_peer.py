@@ -1,0 +1,147 @@
+"""JAX: the graph as a traced function, compiled by XLA; arrays stay where JAX keeps them."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bench.peers.session import Session, translate
+from bench.peers.training import BETA1, BETA2, EPSILON
+from bench.workload import Training, Workload
+from rlx.ir.graph import Graph
+
+jax.config.update("jax_enable_x64", True)
+
+
+def prepare(workload: Workload, threads: int) -> Session:  # noqa: ARG001  the pool follows the environment
+    graph = workload.build()
+    feeds = {name: jnp.asarray(x) for name, x in workload.feeds(graph).items()}
+    params = {name: jnp.asarray(x) for name, x in workload.params(graph).items()}
+    if workload.training is not None:
+        return _training_session(graph, workload.training, params, feeds)
+    started = time.perf_counter()
+    compiled = jax.jit(_function(graph)).lower(params, feeds).compile()
+    jax.block_until_ready(compiled(params, feeds))
+    return Session(
+        lambda: jax.block_until_ready(compiled(params, feeds)),
+        lambda results: [np.asarray(result) for result in results],
+        cold_seconds=time.perf_counter() - started,
+        temporary_bytes=_temporary_bytes(compiled),
+    )
+
+
+def _function(graph: Graph) -> Callable[[Any, Any], list[Any]]:
+    return lambda params, feeds: translate(graph, _TABLE, {**params, **feeds})
+
+
+def _training_session(graph: Graph, training: Training, params: Any, feeds: Any) -> Session:
+    first: Any = (params, _optimizer_state(training, params))
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(state: Any, feeds: Any) -> Any:
+        loss, gradients = jax.value_and_grad(lambda p: _function(graph)(p, feeds)[0])(state[0])
+        return loss, _updated(training, state, gradients)
+
+    started = time.perf_counter()
+    compiled = step.lower(first, feeds).compile()
+    cold = time.perf_counter() - started
+    kept = [first]
+
+    def call() -> Any:
+        loss, kept[0] = compiled(kept[0], feeds)
+        return jax.block_until_ready((loss, kept[0]))[0]
+
+    return Session(
+        call,
+        lambda loss: [np.asarray(loss)],
+        cold_seconds=cold,
+        temporary_bytes=_temporary_bytes(compiled),
+    )
+
+
+def _optimizer_state(training: Training, params: Any) -> Any:
+    if training.optimizer == "sgd":
+        return ()
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    return jnp.float32(0), zeros, jax.tree.map(jnp.zeros_like, params)
+
+
+def _updated(training: Training, state: Any, gradients: Any) -> Any:
+    params, moments = state
+    rate = training.rate
+    if training.optimizer == "sgd":
+        return jax.tree.map(lambda p, g: p - rate * g, params, gradients), ()
+    step, mean, square = moments
+    step = step + 1
+    mean = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, mean, gradients)
+    square = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, square, gradients)
+    mean_scale, square_scale = 1 / (1 - BETA1**step), 1 / (1 - BETA2**step)
+
+    def move(p: Any, m: Any, v: Any) -> Any:
+        return p - rate * (m * mean_scale) / (jnp.sqrt(v * square_scale) + EPSILON)
+
+    return jax.tree.map(move, params, mean, square), (step, mean, square)
+
+
+def _temporary_bytes(compiled: Any) -> int | None:
+    analysis = compiled.memory_analysis()
+    return None if analysis is None else int(analysis.temp_size_in_bytes)
+
+
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    num_heads: int,
+    head_dim: int,
+    mask_kind: str,
+    layout: str,
+    **_: Any,
+) -> Any:
+    shape = q.shape
+    if layout == "bhsd":
+        q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+    else:
+        q, k, v = (x.reshape(*x.shape[:2], num_heads, head_dim) for x in (q, k, v))
+    y = jax.nn.dot_product_attention(q, k, v, is_causal=mask_kind == "causal")
+    return jnp.swapaxes(y, 1, 2) if layout == "bhsd" else y.reshape(shape)
+
+
+def _layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    mean = x.mean(axis, keepdims=True)
+    centered = x - mean
+    variance = (centered * centered).mean(axis, keepdims=True)
+    return centered * jax.lax.rsqrt(variance + eps) * gamma + beta
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    picked = jnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
+    return jax.nn.logsumexp(logits, axis=-1) - picked
+
+
+_TABLE: Mapping[str, Callable[..., Any]] = {
+    "constant": jnp.asarray,
+    "add": jnp.add,
+    "mul": jnp.multiply,
+    "sub": jnp.subtract,
+    "tanh": jnp.tanh,
+    "sin": jnp.sin,
+    "sigmoid": jax.nn.sigmoid,
+    "relu": jax.nn.relu,
+    "gelu": functools.partial(jax.nn.gelu, approximate=False),
+    "matmul": jnp.matmul,
+    "softmax": jax.nn.softmax,
+    "layer_norm": _layer_norm,
+    "attention": _attention,
+    "gather": lambda table, rows, *, axis: jnp.take(table, rows, axis=axis),
+    "reduce_sum": lambda x, *, axes, keepdims: jnp.sum(x, axes, keepdims=keepdims),
+    "reduce_mean": lambda x, *, axes, keepdims: jnp.mean(x, axes, keepdims=keepdims),
+    "softmax_cross_entropy_with_logits": _cross_entropy,
+}

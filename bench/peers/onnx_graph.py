@@ -1,0 +1,134 @@
+"""A workload's graph as an ONNX model, with the fused operators that runtimes look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from bench.peers.session import translate
+from bench.workload import Array, Workload
+from rlx.ir.dtype import DType
+
+_OPSET, _IR_VERSION = 20, 10
+_TYPES = {
+    DType.F32: TensorProto.FLOAT,
+    DType.F64: TensorProto.DOUBLE,
+    DType.I32: TensorProto.INT32,
+}
+Emit: TypeAlias = Callable[..., str]
+
+
+def onnx_model(workload: Workload) -> ModelProto:
+    """Return the model; params are initializers, inputs and outputs keep names and order."""
+    graph = workload.build()
+    writer = _Writer()
+    for name, array in workload.params(graph).items():
+        writer.initializer(array, name)
+    names = {str(leaf.node.name): str(leaf.node.name) for leaf in (*graph.inputs, *graph.params)}
+    results = translate(graph, writer.table(), names)
+    inputs = [
+        helper.make_tensor_value_info(str(leaf.node.name), _TYPES[leaf.dtype], list(leaf.shape))
+        for leaf in graph.inputs
+    ]
+    outputs = [
+        helper.make_tensor_value_info(name, _TYPES[value.dtype], list(value.shape))
+        for name, value in zip(results, graph.outputs, strict=True)
+    ]
+    body = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.initializers)
+    opset = [helper.make_opsetid("", _OPSET)]
+    return helper.make_model(body, opset_imports=opset, ir_version=_IR_VERSION)
+
+
+class _Writer:
+    """Collects nodes; every value is its name."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+
+    def initializer(self, array: Array, name: str = "") -> str:
+        name = name or f"constant_{len(self.initializers)}"
+        self.initializers.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def table(self) -> Mapping[str, Callable[..., Any]]:
+        return {
+            "constant": self.initializer,
+            **{name: self._plain(kind) for name, kind in _PLAIN.items()},
+            "softmax": lambda x, *, axis: self.node("Softmax", x, axis=axis),
+            "layer_norm": self._layer_norm,
+            "attention": self._attention,
+            "gather": lambda table, rows, *, axis: self.node("Gather", table, rows, axis=axis),
+            "reduce_sum": self._reduce("ReduceSum"),
+        }
+
+    def _plain(self, kind: str) -> Emit:
+        return lambda *operands: self.node(kind, *operands)
+
+    def _reduce(self, kind: str) -> Emit:
+        def emit(x: str, *, axes: tuple[int, ...], keepdims: bool) -> str:
+            which = self.initializer(np.array(axes, np.int64))
+            return self.node(kind, x, which, keepdims=int(keepdims))
+
+        return emit
+
+    def _layer_norm(self, x: str, gamma: str, beta: str, *, axis: int, eps: float) -> str:
+        return self.node("LayerNormalization", x, gamma, beta, axis=axis, epsilon=eps)
+
+    def _attention(
+        self,
+        q: str,
+        k: str,
+        v: str,
+        *,
+        num_heads: int,
+        head_dim: int,
+        mask_kind: str,
+        layout: str,
+        **_: Any,
+    ) -> str:
+        """The formula, as exporters write it; runtimes fuse it."""
+        if layout != "bhsd":
+            q, k, v = (self._split_heads(x, num_heads, head_dim) for x in (q, k, v))
+        scale = self.initializer(np.float32(head_dim**-0.5))
+        keys = self.node("Transpose", k, perm=[0, 1, 3, 2])
+        scores = self.node("Mul", self.node("MatMul", q, keys), scale)
+        if mask_kind == "causal":
+            scores = self.node("Add", scores, self.initializer(_causal_mask()))
+        y = self.node("MatMul", self.node("Softmax", scores, axis=-1), v)
+        if layout == "bhsd":
+            return y
+        y = self.node("Transpose", y, perm=[0, 2, 1, 3])
+        return self.node("Reshape", y, self._shape(0, 0, num_heads * head_dim))
+
+    def _split_heads(self, x: str, heads: int, depth: int) -> str:
+        split = self.node("Reshape", x, self._shape(0, 0, heads, depth))
+        return self.node("Transpose", split, perm=[0, 2, 1, 3])
+
+    def _shape(self, *extents: int) -> str:
+        return self.initializer(np.array(extents, np.int64))
+
+
+def _causal_mask(length: int = 512) -> Array:
+    return np.triu(np.full((length, length), -1e9, np.float32), 1)
+
+
+_PLAIN = {
+    "add": "Add",
+    "mul": "Mul",
+    "sub": "Sub",
+    "tanh": "Tanh",
+    "sin": "Sin",
+    "sigmoid": "Sigmoid",
+    "relu": "Relu",
+    "gelu": "Gelu",
+    "matmul": "MatMul",
+}

@@ -1,0 +1,113 @@
+"""PyTorch, eager: its own fused functions, and products with their bias, where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.nn import functional
+
+from bench.peers.session import Session, translate
+from bench.peers.training import BETA1, BETA2, EPSILON
+from bench.workload import Array, Training, Workload
+
+
+def prepare(workload: Workload, threads: int) -> Session:
+    torch.set_num_threads(threads)
+    graph = workload.build()
+    feeds = {name: _tensor(x) for name, x in workload.feeds(graph).items()}
+    params = {name: _tensor(x) for name, x in workload.params(graph).items()}
+
+    def forward() -> list[Any]:
+        return translate(graph, _TABLE, {**params, **feeds})
+
+    def call() -> list[Any]:
+        with torch.inference_mode():
+            return forward()
+
+    if workload.training is not None:
+        call = _training_call(forward, workload.training, list(params.values()))
+    return Session(call, lambda results: [_array(result) for result in results])
+
+
+def _training_call(
+    forward: Callable[[], list[Any]], training: Training, params: list[torch.Tensor]
+) -> Callable[[], list[Any]]:
+    for param in params:
+        param.requires_grad_()
+    optimizer: torch.optim.Optimizer
+    if training.optimizer == "sgd":
+        optimizer = torch.optim.SGD(params, training.rate, fused=True)
+    else:
+        betas = (BETA1, BETA2)
+        optimizer = torch.optim.Adam(params, training.rate, betas, EPSILON, fused=True)
+
+    def step() -> list[Any]:
+        optimizer.zero_grad()
+        (loss,) = forward()
+        loss.backward()
+        optimizer.step()
+        return [loss.detach()]
+
+    return step
+
+
+def _tensor(x: Array) -> torch.Tensor:
+    if x.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(x.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(x.copy())
+
+
+def _array(x: torch.Tensor) -> Array:
+    return x.float().numpy() if x.dtype == torch.bfloat16 else x.numpy()
+
+
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    num_heads: int,
+    head_dim: int,
+    mask_kind: str,
+    layout: str,
+    **_: Any,
+) -> Any:
+    shape = q.shape
+    if layout != "bhsd":
+        q, k, v = (x.view(*x.shape[:2], num_heads, head_dim).transpose(1, 2) for x in (q, k, v))
+    y = functional.scaled_dot_product_attention(q, k, v, is_causal=mask_kind == "causal")
+    return y if layout == "bhsd" else y.transpose(1, 2).reshape(shape)
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    return functional.cross_entropy(logits, labels.long(), reduction="none")
+
+
+def _layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    assert axis in (-1, x.dim() - 1)
+    return functional.layer_norm(x, x.shape[-1:], gamma, beta, eps)
+
+
+_TABLE: Mapping[str, Callable[..., Any]] = {
+    "constant": lambda array: torch.from_numpy(np.array(array)),
+    "add": torch.add,
+    "mul": torch.mul,
+    "sub": torch.sub,
+    "tanh": torch.tanh,
+    "sin": torch.sin,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+    "matmul": torch.matmul,
+    "softmax": lambda x, *, axis: torch.softmax(x, axis),
+    "layer_norm": _layer_norm,
+    "attention": _attention,
+    "gather": lambda table, rows, *, axis: torch.index_select(table, axis, rows),
+    "reduce_sum": lambda x, *, axes, keepdims: torch.sum(x, axes, keepdim=keepdims),
+    "reduce_mean": lambda x, *, axes, keepdims: torch.mean(x, axes, keepdim=keepdims),
+    "softmax_cross_entropy_with_logits": _cross_entropy,
+}
