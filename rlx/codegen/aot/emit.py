@@ -1,0 +1,235 @@
+"""A program as the files of an artifact: C source, header, sample, build files, manifest.
+
+    artifact = emit_artifact(program, declared, options)
+    artifact.files["mlp.c"]
+
+The text depends on the program and the options alone: no dates, paths or machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rlx.codegen.aot.layout import ALIGNMENT, WEIGHTS_HEADER_BYTES, Keep, Layout, make_layout
+from rlx.codegen.aot.manifest import format_manifest, manifest_of
+from rlx.codegen.aot.names import artifact_name
+from rlx.codegen.aot.phases import Step, run_steps, setup_steps
+from rlx.codegen.aot.view import (
+    ABI_VERSION,
+    TensorView,
+    constant_view,
+    keeps,
+    status_views,
+    step_views,
+    string_size,
+    symbol_view,
+    tensor_view,
+)
+from rlx.codegen.aot.weights import MAGIC, MULTIPLIER, VERSION, layout_hash
+from rlx.codegen.c.emit import UnitView, environment, unit_view
+from rlx.codegen.c.prototypes import external_symbols
+from rlx.codegen.entry import can_fail, describe
+from rlx.codegen.loops.nodes import Module
+from rlx.codegen.loops.visit import functions_of
+from rlx.codegen.lower import Program
+from rlx.codegen.lower.graph import all_thunks
+from rlx.errors import UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.ir.literal import Literal
+from rlx.passes.memory.planner import HEADER_BYTES
+
+PORTABLE_FLAGS = (
+    "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"
+)  # fmt: skip
+"""What optimizes the C and keeps its meaning, on any machine."""
+
+_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user chose for one artifact."""
+
+    name: str
+    keep: Mapping[str, Keep] = field(default_factory=dict)
+    """Per param; others are arguments."""
+    values: Mapping[str, Literal] = field(default_factory=dict)
+    """The content of embedded params."""
+    threads: str | None = None
+    target: str = "portable"
+    libraries: tuple[str, ...] = ("m",)
+    """What the C links against."""
+    external: Mapping[str, str] = field(default_factory=dict)
+    """What the linker calls external functions, where it differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactText:
+    """The files of an artifact by name, the memory layout, and the manifest as data."""
+
+    files: Mapping[str, str]
+    layout: Layout
+    manifest: Mapping[str, Any]
+
+
+def emit_artifact(program: Program, declared: Graph, options: Options) -> ArtifactText:
+    """Return the files of an artifact of `declared`, which was lowered to `program`."""
+    name = artifact_name(options.name)
+    _check_symbols(program.graph)
+    keep = {str(p.node.name): options.keep.get(str(p.node.name), Keep.ARGUMENT)
+            for p in declared.params}  # fmt: skip
+    layout = make_layout(program.plan, declared, keep, options.values)
+    setup = setup_steps(program, layout)
+    run = run_steps(program, layout, is_threaded=options.threads is not None)
+    unit = unit_view(_module(program, (*setup, *run)), options.external)
+    view = _view(program, layout, options, setup, run)
+    view = {**view, "source_hash": f"0x{_source_hash(unit, view):016x}"}
+    manifest = manifest_of(program, layout, view, options.threads, options.target)
+    templates = {
+        f"{name}.h": "artifact.h.j2",
+        f"{name}.c": "artifact.c.j2",
+        f"{name}.pc": "artifact.pc.j2",
+        "main.c": "main.c.j2",
+        "CMakeLists.txt": "CMakeLists.txt.j2",
+    }
+    files = {
+        file: environment().get_template(template).render(a=view, unit=unit)
+        for file, template in templates.items()
+    }
+    return ArtifactText({**files, f"{name}.json": format_manifest(manifest)}, layout, manifest)
+
+
+def external_functions(program: Program) -> list[str]:
+    """Return the external C functions that the program's kernels call, sorted."""
+    return external_symbols(tuple(program.kernels.values()))
+
+
+def _check_symbols(graph: Graph) -> None:
+    for symbol in graph.symbols:
+        if symbol.max is None:
+            raise UnsupportedError(
+                f"extent {symbol.name} has no upper bound; an artifact's arena is a constant",
+                remedy=f"declare it as Dim({symbol.name!r}, max=...)",
+            )
+
+
+def _module(program: Program, steps: tuple[Step, ...]) -> Module:
+    """Return the kernels of the program and its phases; nothing is exported."""
+    kernels = (*program.kernels.values(), *(step.kernel for step in steps))
+    return Module(program.graph.name, functions_of(kernels), kernels, ())
+
+
+def _source_hash(unit: UnitView, view: Mapping[str, Any]) -> int:
+    """Identify what the artifact computes and where everything lies."""
+    digest = hashlib.sha256(repr((replace(unit, name=""), sorted(view.items()))).encode()).digest()
+    return int.from_bytes(digest[:8], "little") | 1  # never 0, which marks an unused header
+
+
+def _view(
+    program: Program,
+    layout: Layout,
+    options: Options,
+    setup: tuple[Step, ...],
+    run: tuple[Step, ...],
+) -> dict[str, Any]:
+    prefix = options.name.upper()
+    inputs = [tensor_view(t, prefix, "INPUT") for t in layout.inputs]
+    outputs = [tensor_view(t, prefix, "OUTPUT") for t in layout.outputs]
+    params = [tensor_view(t, prefix, "PARAM") for t in layout.params]
+    symbols = [symbol_view(symbol) for symbol in program.graph.symbols]
+    plain_inputs = _plain(inputs, [t.donated for t in layout.inputs])
+    plain_outputs = _plain(outputs, [t.donated for t in layout.outputs])
+    extra_blocks = [
+        space for space, is_used in
+        (("weights", layout.weights_bytes > 0), ("constants", bool(layout.constants))) if is_used
+    ]  # fmt: skip
+    pointers = {"weights": "weights_of(arena)", "constants": "(const uint8_t *)&constant_data"}
+    names = [symbol.c_name for symbol in symbols]
+    extents = [f"int64_t {name}" for name in names]
+    arrays = [f"const {t.c_type} *{t.c_name}" for t in plain_inputs]
+    arrays += [f"{t.c_type} *{t.c_name}" for t in plain_outputs]
+    return {
+        "name": options.name,
+        "prefix": prefix,
+        "version": _VERSION,
+        "abi_version": ABI_VERSION,
+        "alignment": ALIGNMENT,
+        "header_bytes": HEADER_BYTES,
+        "flags": PORTABLE_FLAGS,
+        "libraries": options.libraries,
+        "threads": options.threads,
+        "statuses": status_views(),
+        "symbols": symbols,
+        "arena_bytes": layout.arena_bytes,
+        "has_weights": layout.weights_bytes > 0,
+        "weights_bytes": layout.weights_bytes,
+        "weights_magic": MAGIC,
+        "weights_version": VERSION,
+        "weights_multiplier": f"0x{MULTIPLIER:016x}",
+        "weights_layout": f"0x{layout_hash(layout.weights):016x}",
+        "weights_header_bytes": WEIGHTS_HEADER_BYTES,
+        "constants": [constant_view(t) for t in layout.constants],
+        "arguments": [tensor_view(t, prefix, "PARAM") for t in keeps(layout, Keep.ARGUMENT)],
+        "embedded_state": [t for t in params if t.initial == "constants"],
+        "loaded_state": [t for t in params if t.initial == "weights"],
+        "tensors": [*inputs, *outputs, *params],
+        "groups": _groups(inputs, outputs, params),
+        "places": {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"},
+        "name_size": string_size([t.name for t in (*inputs, *outputs, *params)]),
+        "max_rank": max((len(t.extents) for t in (*inputs, *outputs, *params)), default=0) or 1,
+        "inputs": plain_inputs,
+        "outputs": plain_outputs,
+        "filled": [t for t, of in zip((*inputs, *params), (*layout.inputs, *layout.params),
+                                      strict=True) if _is_filled(of.keep, t)],
+        "faults": list(_faults(program)),
+        "setup_steps": step_views(setup, layout, ()),
+        "run_steps": step_views(run, layout, program.graph.symbols),
+        "extra_blocks": extra_blocks,
+        "block_args": ["arena", *(pointers[block] for block in extra_blocks)],
+        "run_args": ["arena", *(pointers[block] for block in extra_blocks), *names],
+        "frame_args": [f"frame->{n}" for n in ("arena", *extra_blocks, *names)],
+        "check_params": ["const void *arena", *extents],
+        "run_params": ["void *arena", *extents],
+        "run_names": ["arena", *names],
+        "sample_args": ["arena", *(f"{prefix}_MAX_{name.upper()}" for name in names)],
+        "call_params": ["void *arena", *extents, *arrays],
+        "call_names": ["arena", *names, *(t.c_name for t in (*plain_inputs, *plain_outputs))],
+    }  # fmt: skip
+
+
+def _plain(tensors: list[TensorView], donated: list[bool]) -> list[TensorView]:
+    """Return what a call takes or gives: donated tensors stay in the arena."""
+    return [t for t, is_state in zip(tensors, donated, strict=True) if not is_state]
+
+
+def _is_filled(keep: Keep | None, tensor: TensorView) -> bool:
+    """True for what the sample program must give a value: inputs and argument params."""
+    return tensor.elements > 0 and keep in (None, Keep.ARGUMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A section of the header."""
+
+    title: str
+    tensors: list[TensorView]
+
+
+def _groups(
+    inputs: list[TensorView], outputs: list[TensorView], params: list[TensorView]
+) -> list[_Group]:
+    named = (("Inputs.", inputs), ("Outputs.", outputs), ("Params.", params))
+    return [_Group(title, tensors) for title, tensors in named if tensors]
+
+
+def _faults(program: Program) -> Iterator[tuple[int, str]]:
+    """Yield the number and description of every node whose kernel can fail."""
+    seen: set[int] = set()
+    for thunk in all_thunks(program.schedule.thunks):
+        node = thunk.node
+        if can_fail(program.kernels[thunk.kernel_key]) and node.index not in seen:
+            seen.add(node.index)
+            yield node.index, describe(node).replace("\\", "/").replace('"', "'")

@@ -1,0 +1,263 @@
+"""Where everything of an artifact lies: arena, weights block, constants.
+
+The memory plan puts params and constants into the arena. An artifact keeps most of them
+elsewhere, so that many arenas share them: params in a block that the caller maps read-only,
+constants in the code. What remains in the arena moves up; `Layout.relocate` tells where.
+"""
+
+from __future__ import annotations
+
+import bisect
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rlx.codegen.aot.names import distinct_identifiers
+from rlx.errors import InternalError
+from rlx.ir.graph import Graph, Value
+from rlx.ir.literal import Literal
+from rlx.ir.types import TensorType
+from rlx.passes.memory.placement import align_up
+from rlx.passes.memory.plan import MemoryPlan
+from rlx.passes.memory.planner import ALIGNMENT
+
+WEIGHTS_HEADER_BYTES = 64
+"""Magic, version, layout hash, size and content hash before the tensors."""
+
+_RESERVED = ("arena", "base", "status", "fault", "weights", "constants", "data", "bytes")
+
+
+class Space(enum.Enum):
+    """A block of memory that kernels read."""
+
+    ARENA = "arena"
+    WEIGHTS = "weights"
+    CONSTANTS = "constants"
+
+
+class Keep(enum.Enum):
+    """How a param comes to an artifact."""
+
+    FILE = "file"
+    EMBED = "embed"
+    ARGUMENT = "argument"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input, output, param or constant: its name in the graph and in C, and its place.
+
+    `initial` is where a param that lies in the arena gets its first value from.
+    """
+
+    name: str
+    c_name: str
+    type: TensorType
+    space: Space
+    offset: int
+    keep: Keep | None = None
+    donated: bool = False
+    initial: tuple[Space, int] | None = None
+    data: Literal | None = field(default=None, repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return self.type.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Bytes of the plan that lie elsewhere in the artifact, and how many the arena loses."""
+
+    start: int
+    stop: int
+    space: Space
+    target: int
+    removed_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The blocks of an artifact and what lies where in them."""
+
+    arena_bytes: int
+    weights_bytes: int
+    """Size of the weights file with its header; 0 if there is none."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    params: tuple[Tensor, ...]
+    constants: tuple[Tensor, ...]
+    """What is embedded in the code, in order: graph constants, then embedded params."""
+    unused: tuple[str, ...]
+    """Inputs and params that nothing reads."""
+    _cuts: tuple[_Cut, ...] = field(repr=False, default=())
+
+    def relocate(self, offset: int) -> tuple[Space, int]:
+        """Return where the byte at `offset` of the memory plan lies."""
+        position = bisect.bisect_right(self._cuts, offset, key=lambda cut: cut.start) - 1
+        if position < 0:
+            return Space.ARENA, offset
+        cut = self._cuts[position]
+        if offset < cut.stop:
+            return cut.space, cut.target + offset - cut.start
+        removed = cut.removed_before + align_up(cut.stop - cut.start, ALIGNMENT)
+        return Space.ARENA, offset - removed
+
+    def uses(self, space: Space) -> bool:
+        """True if the artifact has such a block."""
+        if space is Space.WEIGHTS:
+            return self.weights_bytes > 0
+        return space is Space.ARENA or bool(self.constants)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """What the weights file holds, in order, with offsets into the file."""
+        return tuple(p for p in self.params if p.keep is Keep.FILE)
+
+
+def make_layout(
+    plan: MemoryPlan,
+    declared: Graph,
+    keep: Mapping[str, Keep],
+    values: Mapping[str, Literal],
+) -> Layout:
+    """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
+
+    `values` holds the content of the embedded params.
+    """
+    return _LayoutMaker(plan, declared, keep, values).make()
+
+
+class _LayoutMaker:
+    def __init__(
+        self,
+        plan: MemoryPlan,
+        declared: Graph,
+        keep: Mapping[str, Keep],
+        values: Mapping[str, Literal],
+    ) -> None:
+        self._plan = plan
+        self._declared = declared
+        self._keep = keep
+        self._values = values
+        self._leaves = {str(leaf.node.name): leaf for leaf in declared.inputs + declared.params}
+        self._c_names = dict(
+            zip(self._leaves, distinct_identifiers(self._leaves, _RESERVED), strict=True)
+        )
+        self._lowered = {str(v.node.name): v for v in plan.graph.inputs + plan.graph.params}
+        self._weights_end = WEIGHTS_HEADER_BYTES
+        self._constants_end = 0
+        self._constants: list[Tensor] = []
+        self._moved: list[tuple[int, int, Space, int]] = []
+
+    def make(self) -> Layout:
+        for value, data, offset in _constants_of(self._plan):
+            self._embed_constant(value, data, offset)
+        moved_params = [self._param(name) for name in self._used(self._declared.params)]
+        cuts = tuple(_cuts(self._moved))
+        arena = Layout(0, 0, (), (), (), (), (), cuts)
+        has_weights = any(param.keep is Keep.FILE for param in moved_params)
+        return Layout(
+            arena_bytes=arena.relocate(self._plan.arena_bytes)[1],
+            weights_bytes=self._weights_end if has_weights else 0,
+            inputs=tuple(self._input(name, arena) for name in self._used(self._declared.inputs)),
+            outputs=tuple(self._outputs(arena)),
+            params=tuple(_in_arena(param, arena) for param in moved_params),
+            constants=tuple(self._constants),
+            unused=tuple(name for name in self._leaves if name not in self._lowered),
+            _cuts=cuts,
+        )
+
+    def _used(self, leaves: tuple[Value, ...]) -> list[str]:
+        return [str(v.node.name) for v in leaves if str(v.node.name) in self._lowered]
+
+    def _offset(self, name: str) -> int:
+        return self._plan.slots[self._lowered[name]].offset
+
+    def _embed_constant(self, value: Value, data: Literal, offset: int) -> None:
+        if value.type.bytes == 0:
+            return
+        target = self._embed(f"constant_{len(self._constants)}", value.type, data)
+        self._moved.append((offset, offset + value.type.bytes, Space.CONSTANTS, target))
+
+    def _embed(self, c_name: str, type: TensorType, data: Literal) -> int:
+        target = self._constants_end
+        self._constants_end = align_up(target + type.bytes, ALIGNMENT)
+        self._constants.append(
+            Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data)
+        )
+        return target
+
+    def _param(self, name: str) -> Tensor:
+        """Return a param with the plan's offset if it stays in the arena, else its new place."""
+        type, keep = self._leaves[name].type, self._keep[name]
+        offset, donated = self._offset(name), name in self._plan.graph.donations
+        place = self._stored(name, type, keep)
+        if place is not None and not donated:
+            self._moved.append((offset, offset + type.bytes, *place))
+            return Tensor(name, self._c_names[name], type, *place, keep=keep)
+        return Tensor(
+            name, self._c_names[name], type, Space.ARENA, offset, keep, donated, initial=place
+        )
+
+    def _stored(self, name: str, type: TensorType, keep: Keep) -> tuple[Space, int] | None:
+        if type.bytes == 0 or keep is Keep.ARGUMENT:
+            return None
+        if keep is Keep.EMBED:
+            return Space.CONSTANTS, self._embed(self._c_names[name], type, self._values[name])
+        start = self._weights_end
+        self._weights_end = align_up(start + type.bytes, ALIGNMENT)
+        return Space.WEIGHTS, start
+
+    def _input(self, name: str, arena: Layout) -> Tensor:
+        donated = name in self._plan.graph.donations
+        place = arena.relocate(self._offset(name))
+        return Tensor(name, self._c_names[name], self._leaves[name].type, *place, donated=donated)
+
+    def _outputs(self, arena: Layout) -> Iterator[Tensor]:
+        replaces = {position: name for name, position in self._plan.graph.donations.items()}
+        outputs = self._plan.graph.outputs
+        named = [
+            f"{replaces[i]}_next" if i in replaces else _output_name(i, len(outputs) - len(replaces))
+            for i in range(len(outputs))
+        ]
+        taken = (*_RESERVED, *self._c_names.values())
+        for position, (output, c_name) in enumerate(
+            zip(outputs, distinct_identifiers(named, taken), strict=True)
+        ):
+            space, offset = arena.relocate(self._plan.slots[output].offset)
+            if space is not Space.ARENA:
+                raise InternalError(f"output {position} lies in the {space.value}, not the arena")
+            donated = position in replaces
+            yield Tensor(named[position], c_name, output.type, space, offset, donated=donated)
+
+
+def _output_name(position: int, count: int) -> str:
+    return "y" if count == 1 else f"y_{position}"
+
+
+def _constants_of(plan: MemoryPlan) -> Iterator[tuple[Value, Literal, int]]:
+    """Yield the constants of the graph and of all bodies, with their offsets in the plan."""
+    for node in plan.graph.nodes:
+        if node.op.name == "constant" and node.result in plan.slots:
+            yield node.result, node.attribute("value"), plan.slots[node.result].offset
+    for bodies in plan.bodies.values():
+        for body in bodies:
+            yield from _constants_of(body)
+
+
+def _cuts(moved: list[tuple[int, int, Space, int]]) -> Iterator[_Cut]:
+    removed = 0
+    for start, stop, space, target in sorted(moved, key=lambda each: each[0]):
+        yield _Cut(start, stop, space, target, removed)
+        removed += align_up(stop - start, ALIGNMENT)
+
+
+def _in_arena(param: Tensor, arena: Layout) -> Tensor:
+    if param.space is not Space.ARENA:
+        return param
+    _, offset = arena.relocate(param.offset)
+    return Tensor(
+        param.name, param.c_name, param.type, Space.ARENA, offset, param.keep, param.donated,
+        initial=param.initial,
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""The two phases of an artifact as kernels: what runs in order, and what threads share.
+
+Single-threaded, a phase is one kernel. With threads, `run` is a list of steps: stretches that
+one thread runs, and kernels whose parallel loop is split into parts. Parts write disjoint
+memory, so that any number of them gives the same bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rlx.codegen.aot.layout import Layout, Space
+from rlx.codegen.entry import ThunkCalls, can_fail, declare_arena
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.nodes import Buffer, Kernel, Prim
+from rlx.codegen.lower import Program
+from rlx.codegen.schedule import AnyThunk, Phase, Thunk
+from rlx.codegen.threaded import share_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel of a phase; a shared one takes `part` and `parts` as its last scalars."""
+
+    kernel: Kernel
+    is_shared: bool = False
+
+
+def setup_steps(program: Program, layout: Layout) -> tuple[Step, ...]:
+    """Return what depends on params and constants only; nothing if there is nothing to do."""
+    thunks = program.schedule.phase(Phase.SETUP)
+    if not thunks:
+        return ()
+    doc = "What depends on params and constants only."
+    return (_PhaseMaker(program, layout).stretch("setup_phase", thunks, doc),)
+
+
+def run_steps(program: Program, layout: Layout, *, is_threaded: bool) -> tuple[Step, ...]:
+    """Return the hot path."""
+    maker = _PhaseMaker(program, layout)
+    thunks = program.schedule.phase(Phase.RUN)
+    if not is_threaded:
+        return (maker.stretch("run_phase", thunks, "The hot path."),)
+    steps: list[Step] = []
+    for is_shared, group in itertools.groupby(thunks, key=maker.is_shared):
+        if is_shared:
+            steps += [maker.share(f"run_part_{len(steps) + i}", t) for i, t in enumerate(group)]
+        else:
+            steps.append(maker.stretch(f"run_part_{len(steps)}", list(group), "On one thread."))
+    return tuple(steps)
+
+
+class _PlacedCalls(ThunkCalls):
+    """Calls whose buffers lie where the layout of the artifact says."""
+
+    def __init__(
+        self, k: KernelBuilder, program: Program, layout: Layout, blocks: Mapping[Space, Buffer]
+    ) -> None:
+        extents = {symbol.name: k.scalar(symbol.name) for symbol in program.graph.symbols}
+        super().__init__(k, blocks[Space.ARENA], extents, program.kernels)
+        self._layout = layout
+        self._blocks = blocks
+
+    def place(self, offset: int) -> tuple[Buffer, int]:
+        space, at = self._layout.relocate(offset)
+        return self._blocks[space], at
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseMaker:
+    program: Program
+    layout: Layout
+
+    def is_shared(self, thunk: AnyThunk) -> bool:
+        if not isinstance(thunk, Thunk):
+            return False
+        kernel = self.program.kernels[thunk.kernel_key]
+        return kernel.parallel_loop is not None and not can_fail(kernel)
+
+    def stretch(self, name: str, thunks: Sequence[AnyThunk], doc: str) -> Step:
+        """Return one kernel that runs `thunks` in order."""
+        k = KernelBuilder(name)
+        calls = self._calls(k)
+        for thunk in thunks:
+            calls.emit(thunk)
+        return Step(k.build([doc]))
+
+    def share(self, name: str, thunk: AnyThunk) -> Step:
+        """Return a kernel that runs one of several parts of a thunk's parallel loop."""
+        assert isinstance(thunk, Thunk), "only plain thunks are shared"
+        k = KernelBuilder(name)
+        calls = self._calls(k)
+        part, parts = k.scalar("part"), k.scalar("parts")
+        calls.call(thunk, share_of(calls, thunk, part, parts))
+        return Step(k.build(["One part of several."]), is_shared=True)
+
+    def _calls(self, k: KernelBuilder) -> _PlacedCalls:
+        blocks = {Space.ARENA: declare_arena(k)}
+        for space in (Space.WEIGHTS, Space.CONSTANTS):
+            if self.layout.uses(space):
+                blocks[space] = k.argument(space.value, Prim.U8, may_alias=True)
+        return _PlacedCalls(k, self.program, self.layout, blocks)

@@ -1,0 +1,210 @@
+"""What the templates of an artifact lay out, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rlx.codegen.aot.layout import Keep, Layout, Space, Tensor
+from rlx.codegen.aot.phases import Step
+from rlx.codegen.aot.status import MEANING
+from rlx.codegen.c.names import variable_name
+from rlx.codegen.c.spelling import literal
+from rlx.codegen.entry import can_fail
+from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
+from rlx.ir.dtype import DType
+from rlx.ir.literal import Literal
+from rlx.ir.shape import Extent, Symbol
+from rlx.ir.types import TensorType
+
+ABI_VERSION = 1
+_NOTES = {
+    DType.F16: "IEEE half precision, as its bits",
+    DType.BF16: "bfloat16, as its bits",
+    DType.C64: "pairs of real and imaginary part",
+}
+_C_TYPES = {Prim.F32: "float", Prim.F64: "double", Prim.BOOL: "bool"}
+_LINE_LENGTH = 98
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """One tensor as the header and the sources mention it."""
+
+    name: str
+    c_name: str
+    constant: str
+    """The stem of its macro-free constants, `MLP_X`."""
+    c_type: str
+    dtype: str
+    shape: str
+    extents: tuple[str, ...]
+    """Per axis, its largest extent."""
+    note: str
+    offset: int
+    bytes: int
+    size: str
+    """Bytes at the extents of a call, as an expression."""
+    elements: int
+    role: str
+    space: str
+    is_float: bool
+    initial: str = ""
+    """Where its first value lies: `weights` or `constants`."""
+    initial_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantView:
+    """An array embedded in the code."""
+
+    c_name: str
+    c_type: str
+    shape: str
+    elements: int
+    offset: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolView:
+    name: str
+    c_name: str
+    min: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A call of a phase's kernel."""
+
+    name: str
+    args: tuple[str, ...]
+    fails: bool
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    name: str
+    value: int
+    text: str
+
+
+def tensor_view(tensor: Tensor, prefix: str, role: str) -> TensorView:
+    """Return the view of `tensor` in an artifact whose constants start with `prefix`."""
+    prim = storage(tensor.type.dtype)
+    pairs = 2 if tensor.type.dtype.is_complex else 1
+    initial, initial_offset = ("", 0)
+    if tensor.initial is not None:
+        initial, initial_offset = tensor.initial[0].value, tensor.initial[1]
+    return TensorView(
+        name=tensor.name,
+        c_name=tensor.c_name,
+        constant=f"{prefix}_{tensor.c_name.upper()}",
+        c_type=c_type(prim),
+        dtype=str(tensor.type.dtype),
+        shape=", ".join(map(str, tensor.type.shape)) or "scalar",
+        extents=tuple(str(_upper(extent)) for extent in tensor.type.shape),
+        note=_NOTES.get(tensor.type.dtype, ""),
+        offset=tensor.offset,
+        bytes=tensor.bytes,
+        size=size_text(tensor.type),
+        elements=pairs * tensor.bytes // tensor.type.dtype.size,
+        role=role,
+        space=tensor.space.value,
+        is_float=prim.is_float,
+        initial=initial,
+        initial_offset=initial_offset,
+    )
+
+
+def constant_view(tensor: Tensor) -> ConstantView:
+    assert tensor.data is not None, "what is embedded has content"
+    texts = literals(tensor.data)
+    return ConstantView(
+        c_name=tensor.c_name,
+        c_type=c_type(storage(tensor.type.dtype)),
+        shape=str(tensor.type),
+        elements=len(texts),
+        offset=tensor.offset,
+        lines=tuple(filled(texts)),
+    )
+
+
+def symbol_view(symbol: Symbol) -> SymbolView:
+    return SymbolView(symbol.name, variable_name(symbol.name), symbol.min, symbol.max or 0)
+
+
+def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol]) -> list[StepView]:
+    blocks = [space.value for space in Space if layout.uses(space)]
+    args = (*blocks, *(variable_name(symbol.name) for symbol in symbols))
+    return [
+        StepView(step.kernel.name, args, can_fail(step.kernel), step.is_shared) for step in steps
+    ]
+
+
+def status_views() -> list[StatusView]:
+    return [StatusView(status.name, int(status), text) for status, text in MEANING.items()]
+
+
+def c_type(prim: Prim) -> str:
+    """Return the C type of an element; half floats are their bits."""
+    if prim in _C_TYPES:
+        return _C_TYPES[prim]
+    return f"{'' if prim.is_signed else 'u'}int{prim.size * 8}_t"
+
+
+def size_text(type: TensorType) -> str:
+    """Return the bytes of a tensor as a C expression over its symbols."""
+    if type.is_static:
+        return str(type.bytes)
+    return f"(size_t)({extent_text(type.elements)}) * {type.dtype.size}"
+
+
+def extent_text(extent: Extent) -> str:
+    """Return an extent as a C expression of int64_t."""
+    if isinstance(extent, int):
+        return str(extent)
+    terms = [
+        " * ".join([*([] if factor == 1 and monomial else [str(factor)]),
+                    *(variable_name(s.name) for s in monomial)])
+        for monomial, factor in extent.terms
+    ]  # fmt: skip
+    return " + ".join(terms)
+
+
+def literals(data: Literal) -> list[str]:
+    """Return the elements of `data` as C literals, in memory order."""
+    prim = storage(data.dtype)
+    raw = data.array.reshape(-1)
+    flat = raw.view(f"u{prim.size}") if data.dtype.is_low_precision else raw
+    pairs = flat.view("f4") if data.dtype.is_complex else flat
+    type = ValueType(prim)
+    return [literal(Const(x, type)) for x in pairs.tolist()]
+
+
+def filled(texts: Sequence[str]) -> Iterator[str]:
+    """Yield comma-separated lines of limited length."""
+    line = ""
+    for text in texts:
+        if line and len(line) + len(text) + 2 > _LINE_LENGTH - 4:
+            yield line
+            line = ""
+        line += f"{' ' if line else ''}{text},"
+    if line:
+        yield line
+
+
+def keeps(layout: Layout, keep: Keep) -> list[Tensor]:
+    return [param for param in layout.params if param.keep is keep]
+
+
+def _upper(extent: Extent) -> int:
+    return extent if isinstance(extent, int) else extent.upper
+
+
+def string_size(texts: Sequence[str]) -> int:
+    """Return the size of a char array that holds any of `texts`, rounded up to 8."""
+    return math.ceil((max(map(len, texts), default=0) + 1) / 8) * 8

@@ -1,0 +1,245 @@
+"""Ahead-of-time artifacts: libraries, headers and weights that need no Python.
+
+    rlx.aot(graph, "build/", name="mlp", params={"w": W})
+
+writes `mlp.c`, `mlp.h`, `libmlp.so`, `libmlp.a`, `mlp.weights`, `mlp.json`, `main.c`,
+`CMakeLists.txt` and `mlp.pc`. What they contain is decided in `codegen.aot`; this is the part
+that touches files and runs compilers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from rlx.codegen.aot.emit import ArtifactText, Options, emit_artifact, external_functions
+from rlx.codegen.aot.layout import Keep
+from rlx.codegen.aot.manifest import parse_manifest, weights_of
+from rlx.codegen.aot.weights import read_weights, weights_bytes
+from rlx.errors import InputError, ToolchainError, UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.ir.literal import Literal
+from rlx.ir.op import OPS
+from rlx.runtime.compile import lower_for
+from rlx.runtime.cross import Compiler, find_compiler, machine_of
+from rlx.runtime.signature import Argument, Array, Signature, checked
+
+_THREADS = (None, "openmp", "callback")
+
+
+@runtime_checkable
+class Traceable(Protocol):
+    """A function that can be traced into a graph, such as one under `rlx.jit`."""
+
+    def graph(self, *inputs: Any) -> Graph: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What `aot` wrote. Files that were not asked for are None."""
+
+    name: str
+    directory: Path
+    source: Path
+    header: Path
+    sample: Path
+    manifest_path: Path
+    library: Path | None
+    archive: Path | None
+    weights: Path | None
+    manifest: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def arena_bytes(self) -> int:
+        return int(self.manifest["arena"]["bytes"])
+
+    def write_weights(self, path: Path | str, params: Mapping[str, Any]) -> Path:
+        """Write another weights file for this artifact; nothing is compiled again."""
+        return write_weights(self.manifest, path, params)
+
+
+def aot(
+    graph_or_function: Graph | Traceable,
+    out_dir: Path | str,
+    *,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    threads: str | None = None,
+    target: str | None = None,
+    blas: str = "none",
+    weights: str | Mapping[str, str] | None = None,
+    example_inputs: Sequence[Any] | None = None,
+    cc: str | None = None,
+    emit_only: bool = False,
+) -> Artifact:
+    """Write an artifact of a graph, or of a function at `example_inputs`, into `out_dir`.
+
+    `weights` says how params come to the code: "file" (a weights file, mapped read-only and
+    shared by arenas; the default where `params` are given), "embed" (constants in the code) or
+    "argument" (written into the arena by the caller); a mapping says it per param. `threads` is
+    None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
+    level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
+    it. With `emit_only` nothing is compiled.
+    """
+    graph = _graph_of(graph_or_function, example_inputs)
+    if threads not in _THREADS:
+        raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
+    target = target or "portable"
+    values = _checked_params(graph, params or {})
+    keep = _keep(graph, weights or ("file" if params else "argument"))
+    _require_values(keep, values, Keep.EMBED)
+    program = lower_for(graph, machine_of(target))
+    options = Options(
+        name=name or graph.name,
+        keep=keep,
+        values={p: Literal(values[p]) for p, how in keep.items() if how is Keep.EMBED},
+        threads=threads,
+        target=target,
+        libraries=_libraries(external_functions(program), blas),
+    )
+    text = emit_artifact(program, graph, options)
+    directory = _make_directory(out_dir)
+    compiler = None if emit_only else find_compiler(target, cc)
+    return _write(text, options, directory, compiler, values)
+
+
+def load_manifest(path: Path | str) -> dict[str, Any]:
+    """Read and check an artifact's manifest."""
+    return parse_manifest(_read(path).decode(errors="replace"))
+
+
+def write_weights(manifest: Mapping[str, Any], path: Path | str, params: Mapping[str, Any]) -> Path:
+    """Write a weights file for the artifact of `manifest`."""
+    tensors, size = weights_of(manifest)
+    arrays = {}
+    for tensor in tensors:
+        if tensor.name not in params:
+            raise InputError(f"param {tensor.name!r} is missing from the weights")
+        arrays[tensor.name] = checked(
+            Argument(tensor.name, tensor.type), params[tensor.name], what="param"
+        )
+    path = Path(path)
+    path.write_bytes(weights_bytes(tensors, size, arrays))
+    return path
+
+
+def load_weights(manifest: Mapping[str, Any], path: Path | str) -> dict[str, Array]:
+    """Read a weights file of the artifact of `manifest`, or raise FormatError."""
+    tensors, size = weights_of(manifest)
+    return read_weights(_read(path), tensors, size)
+
+
+def _read(path: Path | str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _graph_of(given: Graph | Traceable, example_inputs: Sequence[Any] | None) -> Graph:
+    if isinstance(given, Graph):
+        return given
+    if not isinstance(given, Traceable):
+        raise InputError(
+            f"cannot make an artifact of a {type(given).__name__}",
+            remedy="pass a Graph, or a function under rlx.jit with example_inputs=",
+        )
+    if example_inputs is None:
+        raise InputError(
+            "a function is compiled for the shapes of its inputs", remedy="pass example_inputs="
+        )
+    return given.graph(*example_inputs)
+
+
+def _checked_params(graph: Graph, params: Mapping[str, Any]) -> dict[str, Array]:
+    signature = Signature.of(graph)
+    return {
+        name: checked(signature.param(name), value, what="param") for name, value in params.items()
+    }
+
+
+def _keep(graph: Graph, weights: str | Mapping[str, str]) -> dict[str, Keep]:
+    names = [str(param.node.name) for param in graph.params]
+    chosen = {name: weights for name in names} if isinstance(weights, str) else weights
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise InputError(f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}")
+    known = {keep.value for keep in Keep}
+    for name, how in chosen.items():
+        if how not in known:
+            raise InputError(
+                f"param {name!r} cannot be kept as {how!r}",
+                remedy=f"use one of {', '.join(sorted(known))}",
+            )
+    return {name: Keep(chosen.get(name, Keep.ARGUMENT.value)) for name in names}
+
+
+def _require_values(keep: Mapping[str, Keep], values: Mapping[str, Array], needed: Keep) -> None:
+    missing = [name for name, how in keep.items() if how is needed and name not in values]
+    if missing:
+        raise InputError(
+            f"param {missing[0]!r} is to be embedded and has no value", remedy="give it in params="
+        )
+
+
+def _libraries(externals: Sequence[str], blas: str) -> tuple[str, ...]:
+    if not externals:
+        return ("m",)
+    if blas == "none":
+        raise UnsupportedError(
+            f"the program calls {', '.join(externals)}, which blas='none' leaves out",
+            remedy="name the library to link in blas=, such as 'openblas'",
+        )
+    return (blas, "m")
+
+
+def _make_directory(out_dir: Path | str) -> Path:
+    directory = Path(out_dir)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot make the output directory {directory}: {error.strerror}"
+        ) from error
+    return directory
+
+
+def _write(
+    text: ArtifactText,
+    options: Options,
+    directory: Path,
+    compiler: Compiler | None,
+    values: Mapping[str, Array],
+) -> Artifact:
+    name = options.name
+    for file, content in text.files.items():
+        _write_text(directory / file, content)
+    weights = None
+    in_file = [tensor.name for tensor in text.layout.weights]
+    if in_file and all(param in values for param in in_file):
+        weights = write_weights(text.manifest, directory / f"{name}.weights", values)
+    library = archive = None
+    if compiler is not None:
+        extra = ("-fopenmp",) if options.threads == "openmp" else ()
+        library, archive = compiler.build(directory, name, extra, options.libraries)
+    return Artifact(
+        name=name,
+        directory=directory,
+        source=directory / f"{name}.c",
+        header=directory / f"{name}.h",
+        sample=directory / "main.c",
+        manifest_path=directory / f"{name}.json",
+        library=library,
+        archive=archive,
+        weights=weights,
+        manifest=text.manifest,
+    )
+
+
+def _write_text(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, newline="\n")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

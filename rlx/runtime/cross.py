@@ -1,0 +1,143 @@
+"""Compilers for an artifact's target: this machine's, a cross compiler, or Zig's.
+
+For a triple such as `aarch64-linux-gnu` the compiler is the one that the user names, else
+`RLX_CC`, else `<triple>-gcc` from the path, else the wheel `ziglang`, which compiles for
+anything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.codegen.aot.emit import PORTABLE_FLAGS
+from rlx.errors import ToolchainError
+from rlx.runtime.toolchain import find_toolchain, run_tool
+from rlx.target import Target, named_target
+
+_ARCHITECTURES = {
+    "x86_64": "x86-64",
+    "aarch64": "aarch64",
+    "riscv64": "riscv64",
+    "arm": "portable",
+    "i686": "portable",
+    "powerpc64le": "portable",
+    "wasm32": "portable",
+}
+_LEVELS = {
+    "native": "native",
+    "x86-64": "x86-64",
+    "x86-64-v3": "x86-64-v3",
+    "x86-64-v4": "x86-64-v4",
+}
+_HOME = {"x86-64": "x86_64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64"}
+_BARE = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu"}
+_ZIG_MODULE = "ziglang"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A command that compiles C for one target, and the archiver beside it."""
+
+    command: tuple[str, ...]
+    archiver: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+    def build(
+        self, directory: Path, name: str, extra: tuple[str, ...], libraries: tuple[str, ...]
+    ) -> tuple[Path, Path]:
+        """Compile `<name>.c` in `directory` into a shared library and an archive."""
+        source, object_file = directory / f"{name}.c", directory / f"{name}.o"
+        library, archive = directory / f"lib{name}.so", directory / f"lib{name}.a"
+        command = [*self.command, "-std=c11", *PORTABLE_FLAGS, *self.flags, *extra, "-fPIC"]
+        run_tool([*command, "-c", str(source), "-o", str(object_file)])
+        linked = [f"-l{each}" for each in libraries]
+        run_tool(
+            [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file),
+             "-o", str(library), *linked]
+        )  # fmt: skip
+        archive.unlink(missing_ok=True)
+        run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
+        object_file.unlink()
+        return library, archive
+
+
+def machine_of(target: str) -> Target:
+    """Return the machine that `target`, a level or a triple, describes."""
+    return named_target(_level_of(target))
+
+
+def find_compiler(target: str, cc: str | None = None) -> Compiler:
+    """Return the compiler for `target`, or raise ToolchainError."""
+    level = _level_of(target)
+    named = cc or os.environ.get("RLX_CC")
+    if named:
+        return _named(tuple(shlex.split(named)), level)
+    triple = _triple_of(target)
+    if triple is None:
+        return _here(level)
+    if shutil.which(f"{triple}-gcc"):
+        return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level))
+    return zig_compiler(triple)
+
+
+def zig_compiler(triple: str) -> Compiler:
+    """Return the compiler of the wheel `ziglang` for a triple."""
+    if importlib.util.find_spec(_ZIG_MODULE) is None:
+        raise ToolchainError(
+            f"no compiler for {triple}: there is no {triple}-gcc and no ziglang",
+            remedy="install rlx[cross], or name a compiler in cc= or RLX_CC",
+        )
+    zig = (sys.executable, "-m", _ZIG_MODULE)
+    # Zig's debug checks would need a runtime library of their own.
+    flags = ("-target", triple, "-fno-sanitize=undefined")
+    return Compiler((*zig, "cc"), (*zig, "ar"), flags)
+
+
+def _level_of(target: str) -> str:
+    """Return the name of the generic target that fits; UnsupportedError for an unknown one."""
+    architecture, dash, _ = target.partition("-")
+    if dash and target not in _LEVELS and architecture in _ARCHITECTURES:
+        return _ARCHITECTURES[architecture]
+    named_target(target)
+    return target
+
+
+def _triple_of(target: str) -> str | None:
+    """Return the triple that needs a cross compiler, or None for this machine."""
+    if target in ("portable", "native"):
+        return None
+    home = _HOME.get(target)
+    if home is not None:
+        return None if home == platform.machine() else f"{home}-linux-gnu"
+    if target in _BARE:
+        return None if target == platform.machine() else _BARE[target]
+    return None if target == f"{platform.machine()}-linux-gnu" else target
+
+
+def _here(level: str) -> Compiler:
+    archiver = next((name for name in ("ar", "llvm-ar") if shutil.which(name)), None)
+    if archiver is None:
+        raise ToolchainError("no archiver found: neither ar nor llvm-ar is on the path")
+    return Compiler(find_toolchain().command, (archiver,), _level_flags(level))
+
+
+def _named(command: tuple[str, ...], level: str) -> Compiler:
+    if shutil.which(command[0]) is None:
+        raise ToolchainError(
+            f"the C compiler {command[0]!r} is not on the path",
+            remedy="correct cc= or RLX_CC, or leave them out",
+        )
+    beside = command[0].removesuffix("gcc") + "ar"
+    archiver = beside if command[0].endswith("gcc") and shutil.which(beside) else "ar"
+    return Compiler(command, (archiver,), _level_flags(level))
+
+
+def _level_flags(level: str) -> tuple[str, ...]:
+    return (f"-march={_LEVELS[level]}",) if level in _LEVELS else ()
