@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
+
+QuickCall: TypeAlias = Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
+"""Runs on arrays that fit; `None` where they do not."""
 
 
 class Run(Protocol):
@@ -18,3 +22,10 @@ def compile_program(graph: Graph, backend: str, threads: int | None) -> Run:
     from rlx.runtime.compile import compile
 
     return compile(graph, backend=backend, threads=threads)
+
+
+def quick_call(run: Run) -> QuickCall | None:
+    """Return the short way into native code; the reference interpreter has none."""
+    from rlx.runtime.executable import Executable
+
+    return run.try_arrays if isinstance(run, Executable) else None

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from rlx.frontend.arguments import argument_name, parameter_names
 from rlx.frontend.errors import StaticArgumentError
-from rlx.frontend.executor import Run, compile_program
+from rlx.frontend.executor import QuickCall, Run, compile_program, quick_call
 from rlx.frontend.program import Program, require_array, specify, trace
 from rlx.frontend.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.frontend.trace import _state, concrete, source_names
@@ -27,6 +27,7 @@ from rlx.ir.graph import Graph, Value, calling_source
 
 Key = tuple[Any, ...]
 _STATE = _state
+_RECENT = 4
 
 
 def jit(
@@ -68,6 +69,7 @@ class _Entry:
     tree: TreeDef
     program: Program
     single: bool
+    """The result is one array, without a container."""
 
 
 class JittedFunction:
@@ -91,29 +93,30 @@ class JittedFunction:
         self._backend = backend
         self._threads = threads
         self._entries: dict[Key, _Entry] = {}
-        self._plain: dict[Key, _Entry] = {}
-        """Entries for calls whose arguments are all arrays, by their dtypes and shapes."""
-        self._takes_plain = not static
+        self._recent: list[tuple[QuickCall, bool, TreeDef]] = []
+        """The last entries whose arguments were all arrays; each tells whether others fit it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function; inside a trace, trace the function itself."""
         if _STATE.open:
             return self._fun(*args, **kwargs)
-        if not kwargs and self._takes_plain:
-            key = []
-            for x in args:
-                if x.__class__ is not np.ndarray:
-                    break
-                key.append((x.dtype, x.shape))
-            else:
-                entry = self._plain.get(tuple(key))
-                if entry is None:
-                    entry = self._plain[tuple(key)] = self._entry(args, kwargs)[0]
-                results = entry.run(*args)
-                return results[0] if entry.single else tree_unflatten(entry.tree, results)
+        if not kwargs:
+            for attempt, single, tree in self._recent:
+                results = attempt(args)
+                if results is not None:
+                    return results[0] if single else tree_unflatten(tree, results)
         entry, leaves = self._entry(args, kwargs)
+        if all(x.__class__ is ndarray for x in args) and not kwargs:
+            self._remember(entry)
         results = entry.run(*leaves)
         return results[0] if entry.single else tree_unflatten(entry.tree, results)
+
+    def _remember(self, entry: _Entry) -> None:
+        """Try `entry` first the next time that all arguments are arrays."""
+        attempt = quick_call(entry.run)
+        if attempt is not None:
+            hot = (attempt, entry.single, entry.tree)
+            self._recent = [hot, *self._recent[: _RECENT - 1]]
 
     # Looking inside
 
@@ -138,7 +141,7 @@ class JittedFunction:
     def clear_cache(self) -> None:
         """Forget everything that was compiled."""
         self._entries.clear()
-        self._plain.clear()
+        self._recent.clear()
 
     # Compiling
 
@@ -146,7 +149,7 @@ class JittedFunction:
         """Return the compiled entry for a call, and the leaves to run it on."""
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
-        arrays = [x if isinstance(x, np.ndarray) else self._as_array(x, tree) for x in leaves]
+        arrays = [x if isinstance(x, ndarray) else self._as_array(x, tree) for x in leaves]
         kinds = [x.__class__ if isinstance(x, (int, float, complex)) else None for x in leaves]
         signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
         key = (tree, fixed, tuple(signature))
