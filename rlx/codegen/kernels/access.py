@@ -227,10 +227,16 @@ class Grouped:
         return self.grid.extent(len(self.bound) + group)
 
     def _bind(self, index: E, addresses: Iterator[tuple[str, Index]]) -> dict[Index, E]:
-        """Name the parts of addresses that need divisions, once for the loops inside."""
+        """Name the parts of addresses that need divisions, once for the loops inside.
+
+        Operands that lie alike share an address, and the name of the first.
+        """
         group = len(self.bound)
         partial = dict(self.partial)
+        names: dict[Index, str] = {}
         for name, where in addresses:
+            names.setdefault(where, name)
+        for where, name in names.items():
             offset = self.grid.offset(group, where, index)
             if not divides(offset.node) and where not in partial:
                 continue

@@ -93,6 +93,10 @@ BODIES: dict[str, tuple[list[Shape], Formula]] = {
         lambda x, g, b: ops.tanh(ops.layer_norm(x * x, g, b, axis=1, eps=1e-5)),
     ),
     "rms_norm": ([(6, 48), (48,)], lambda x, g: ops.rms_norm(x + 1.0, g, axis=-1, eps=1e-5) * x),
+    "two operands that broadcast alike": (
+        [(3, 7, 16), (3, 1, 16), (3, 1, 16)],
+        lambda x, g, b: ops.softmax(x, axis=-1) * g + b,
+    ),
     "mean of squares": (
         [(6, 300)],
         lambda x: ops.sqrt(ops.reduce_mean(x * x, axes=(1,)) + 1e-5),
