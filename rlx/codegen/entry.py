@@ -223,15 +223,16 @@ class ThunkCalls:
         return self.arena, offset
 
     def _address(self, ref: BufferRef, buffer: Buffer) -> Address:
-        offset = self._offset(ref)
-        return self.k.address(self.arena, offset, prim=buffer.prim, writable=buffer.writable)
+        block, offset = self._locate(ref)
+        return self.k.address(block, offset, prim=buffer.prim, writable=buffer.writable)
 
-    def _offset(self, ref: BufferRef) -> E:
-        """Return where `ref` lies at the current steps of the loops around."""
-        total = const(ref.offset, Prim.I64)
+    def _locate(self, ref: BufferRef) -> tuple[Buffer, E]:
+        """Return the block of `ref`, and where it lies at the current steps of the loops around."""
+        block, start = self.place(ref.offset)
+        total = const(start, Prim.I64)
         for advance in ref.advances:
             total = total + self._steps[advance.depth] * advance.stride
-        return total
+        return block, total
 
     # Control flow
 
@@ -280,19 +281,19 @@ class ThunkCalls:
     def _read_integer(self, ref: BufferRef) -> E:
         """Read a little-endian integer or bool from the arena, byte by byte."""
         prim = storage(ref.type.dtype)
-        at = self._offset(ref)
-        total = self.k.load(self.arena, at).cast(Prim.I64)
+        block, at = self._locate(ref)
+        total = self.k.load(block, at).cast(Prim.I64)
         for byte in range(1, prim.size):
-            digit = self.k.load(self.arena, at + byte).cast(Prim.I64)
+            digit = self.k.load(block, at + byte).cast(Prim.I64)
             total = total | (digit << (8 * byte))
         unused = 64 - 8 * prim.size
         return (total << unused) >> unused if prim.is_signed and unused else total
 
     def _write_integer(self, ref: BufferRef, value: E) -> None:
         """Write an i64 into the arena, byte by byte."""
-        at = self._offset(ref)
+        block, at = self._locate(ref)
         for byte in range(8):
-            self.k.store(self.arena, at + byte, (value >> (8 * byte)).cast(Prim.U8))
+            self.k.store(block, at + byte, (value >> (8 * byte)).cast(Prim.U8))
 
 
 def describe(node: Node) -> str:
