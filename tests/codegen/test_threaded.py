@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.interpreter import run_kernel
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Prim
 from rlx.codegen.schedule import (
+    Advance,
     AnyThunk,
     BranchThunk,
     BufferRef,
@@ -127,29 +129,22 @@ def run(thunks: tuple[AnyThunk, ...], arena: np.ndarray[Any, Any]) -> None:
 
 def test_a_counted_loop_runs_its_body_that_often() -> None:
     arena = np.zeros(256, np.uint8)
-    run((LoopThunk(NODE, Phase.RUN, (STEP,), trip_count=5),), arena)
+    run((LoopThunk(NODE, Phase.RUN, (STEP,), steps=5),), arena)
     np.testing.assert_array_equal(arena[64:128].view(np.float32), np.full(16, 5, np.float32))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_scan_reads_and_writes_one_row_per_trip(reverse: bool) -> None:
     arena = np.zeros(1024, np.uint8)
-    whole = TensorType(DType.F32, (3, 16))
     rows = arena[256:448].view(np.float32).reshape(3, 16)
     results = arena[512:704].view(np.float32).reshape(3, 16)
     rows[:] = np.arange(3)[:, None]
-    loop = LoopThunk(
-        NODE,
-        Phase.RUN,
-        (STEP,),
-        trip_count=3,
-        reverse=reverse,
-        advancing=(
-            (BufferRef(256, whole), BufferRef(64, ROW), False),
-            (BufferRef(512, whole), BufferRef(64, ROW), True),
-        ),
+    step = replace(
+        STEP,
+        operands=(BufferRef(256, ROW, (Advance(0, ROW.bytes, 3),)),),
+        results=(BufferRef(512, ROW, (Advance(0, ROW.bytes, 3),)),),
     )
-    run((loop,), arena)
+    run((LoopThunk(NODE, Phase.RUN, (step,), steps=3, reverse=reverse),), arena)
     np.testing.assert_array_equal(results, rows + 1)
 
 
@@ -162,9 +157,9 @@ def test_a_branch_runs_one_side_and_the_last_takes_the_rest(selector: int) -> No
     assert arena[64:128].view(np.float32)[0] == min(selector, 2)
 
 
-def test_a_negative_selector_is_read_with_its_sign() -> None:
+def test_a_negative_selector_is_read_with_its_sign_and_takes_the_first_branch() -> None:
     arena = np.zeros(256, np.uint8)
     arena[192:196].view(np.int32)[0] = -1
     index = BufferRef(192, TensorType(DType.I32, ()))
     run((BranchThunk(NODE, Phase.RUN, index, ((STEP,), (STEP, STEP))),), arena)
-    assert arena[64:128].view(np.float32)[0] == 2
+    assert arena[64:128].view(np.float32)[0] == 1

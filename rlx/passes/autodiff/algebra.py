@@ -19,6 +19,11 @@ def zeros(graph: Graph, type: TensorType) -> Value:
     return full(graph, type, 0)
 
 
+def or_zeros(graph: Graph, value: Value | None, type: TensorType) -> Value:
+    """Return `value`, or zeros of `type` for a derivative that is zero."""
+    return zeros(graph, type) if value is None else value
+
+
 def expand_to(x: Value, shape: Shape) -> Value:
     """Broadcast `x` to `shape`; nothing where it has that shape already."""
     return x if x.shape == shape else _one(ops.expand(x, shape=shape))

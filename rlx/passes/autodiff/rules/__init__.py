@@ -1,11 +1,15 @@
 """The derivative rules of all ops, one file per family; importing this fills the registries."""
 
 from rlx.passes.autodiff.rules import attention as attention
+from rlx.passes.autodiff.rules import branches as branches
 from rlx.passes.autodiff.rules import control as control
+from rlx.passes.autodiff.rules import custom as custom
 from rlx.passes.autodiff.rules import elementwise as elementwise
 from rlx.passes.autodiff.rules import indexing as indexing
 from rlx.passes.autodiff.rules import linalg as linalg
+from rlx.passes.autodiff.rules import loops as loops
 from rlx.passes.autodiff.rules import loss as loss
 from rlx.passes.autodiff.rules import norm as norm
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape
+from rlx.passes.autodiff.rules import solve as solve

@@ -1,0 +1,368 @@
+"""Derivatives of scans.
+
+Forward mode is one scan over values and tangents. Reverse mode is two: one forward that stores
+what `residuals` chooses, and one over the same rows in the other direction that carries the
+cotangents of the carries and adds up those of the consts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.passes.autodiff.algebra import or_zeros, zeros
+from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, graft, place, present
+from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
+from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
+from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
+from rlx.passes.loop_steps import Parts, Step, name_of
+from rlx.passes.segment_scans import segmented
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a rule knows of the scan that it differentiates."""
+
+    body: Graph
+    given: Parts
+    inputs: Parts
+    length: int
+    reverse: bool
+
+    @property
+    def num_carries(self) -> int:
+        return len(self.given.carries)
+
+    def declare(self, step: Step) -> list[Value]:
+        """Declare this scan's operands in `step`; return what the body's inputs become."""
+        return [
+            *_declared(step.carry, self.given.carries, self.inputs.carries),
+            *_declared(step.const, self.given.consts, self.inputs.consts),
+            *_declared(step.row, self.given.xs, self.inputs.xs),
+        ]
+
+
+def _declared(
+    declare: Callable[[Value, str], Value], outer: Sequence[Value], like: Sequence[Value]
+) -> list[Value]:
+    return [declare(value, name_of(named)) for value, named in zip(outer, like, strict=True)]
+
+
+# Forward
+
+
+@jvp(ops.scan)
+def scan_jvp(
+    at: Pushforward,
+    *operands: Value,
+    body: Graph,
+    length: int,
+    num_carries: int,
+    num_consts: int = 0,
+    reverse: bool = False,
+    checkpoints: int | None = None,
+    residuals: int = 0,
+) -> Derivatives:
+    """Run values and tangents in one scan; which carries have tangents is a fixpoint."""
+    tangents = list(at.tangents)
+    for carry in moving_carries(body, [t is not None for t in tangents], num_carries):
+        tangents[carry] = or_zeros(at.graph, tangents[carry], operands[carry].type)
+    loop = Loop(
+        body,
+        Parts.of(operands, num_carries, num_consts),
+        Parts.of(body.inputs, num_carries, num_consts),
+        length,
+        reverse,
+    )
+    step = Step(f"{body.name}_jvp")
+    values, moving = _dual_inputs(loop, step, tangents)
+    results = step.graph.inline(body, values)
+    moved = jvp_in_graph(step.graph, results, values, moving)
+    flowing = [t is not None for t in tangents[:num_carries]]
+    flowing += [t is not None for t in moved[num_carries:]]
+    filled = [
+        or_zeros(step.graph, moved[i], result.type) if flows else None
+        for i, (result, flows) in enumerate(zip(results, flowing, strict=True))
+    ]
+    carried, stacked = step.scan(
+        [*results[:num_carries], *present(filled[:num_carries])],
+        [*results[num_carries:], *present(filled[num_carries:])],
+        length=length,
+        reverse=reverse,
+        checkpoints=checkpoints,
+    )
+    pushed = (*carried[num_carries:], *stacked[len(results) - num_carries :])
+    return place(pushed, tuple(flowing))
+
+
+def moving_carries(body: Graph, mask: Sequence[bool], num_carries: int) -> list[int]:
+    """Return the carries that have a tangent at some step, where `mask` marks the operands."""
+    moving = [value for value, moves in zip(body.inputs, mask, strict=True) if moves]
+    while True:
+        active = active_values(body, moving, body.outputs)
+        active |= set(moving)
+        pairs = zip(body.inputs[:num_carries], body.outputs, strict=False)
+        grown = [v for v, output in pairs if output in active and v not in moving]
+        if not grown:
+            break
+        moving += grown
+    return [i for i, value in enumerate(body.inputs[:num_carries]) if value in moving]
+
+
+def _dual_inputs(
+    loop: Loop, step: Step, tangents: Sequence[Value | None]
+) -> tuple[list[Value], list[Value | None]]:
+    """Declare every operand and behind each part its tangents."""
+    values: list[Value] = []
+    moving: list[Value | None] = []
+    rest = iter(tangents)
+    parts = (
+        (step.carry, loop.given.carries, loop.inputs.carries),
+        (step.const, loop.given.consts, loop.inputs.consts),
+        (step.row, loop.given.xs, loop.inputs.xs),
+    )
+    for declare, outer, like in parts:
+        values += _declared(declare, outer, like)
+        named = [(next(rest), f"t_{name_of(value)}") for value in like]
+        moving += [None if t is None else declare(t, name) for t, name in named]
+    return values, moving
+
+
+# Reverse
+
+
+@vjp(ops.scan)
+def scan_vjp(
+    at: Pullback,
+    *operands: Value,
+    body: Graph,
+    length: int,
+    num_carries: int,
+    num_consts: int = 0,
+    reverse: bool = False,
+    checkpoints: int | None = None,
+    residuals: int = 0,
+) -> Derivatives:
+    if checkpoints is not None:
+        return _through_segments(
+            at,
+            operands,
+            body=body,
+            length=length,
+            num_carries=num_carries,
+            num_consts=num_consts,
+            reverse=reverse,
+            checkpoints=checkpoints,
+        )
+    given = Parts.of(operands, num_carries, num_consts)
+    inputs = Parts.of(body.inputs, num_carries, num_consts)
+    return _Sweep(at, Loop(body, given, inputs, length, reverse)).run()
+
+
+def _through_segments(at: Pullback, operands: Sequence[Value], **attributes: object) -> Sparse:
+    """Pull back through the scan of segments."""
+    scratch = Graph("segments_vjp")
+    inputs = [scratch.input(f"x{i}", v.shape, v.dtype) for i, v in enumerate(operands)]
+    seeds = [
+        None if given is None else scratch.input(f"d{i}", given.shape, given.dtype)
+        for i, given in enumerate(at.cotangents)
+    ]
+    results = segmented(*inputs, **attributes)  # type: ignore[arg-type]  # the op's own attributes
+    wanted = [value for value, wants in zip(inputs, at.wanted, strict=True) if wants]
+    pulled = vjp_in_graph(scratch, results, wanted, seeds)
+    scratch.set_outputs(present(pulled))
+    moved = iter(graft(at.graph, scratch, (*operands, *present(at.cotangents))))
+    return place((None if p is None else next(moved) for p in pulled), at.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """One step and its pullback in one graph."""
+
+    graph: Graph
+    inputs: Parts
+    carry_seeds: Sparse
+    row_seeds: Sparse
+    results: tuple[Value, ...]
+    pulled: dict[Value, Value | None]
+    """The cotangent of every input that may have one."""
+
+
+class _Sweep:
+    """The reverse rule for one scan."""
+
+    def __init__(self, at: Pullback, loop: Loop) -> None:
+        self.at = at
+        self.loop = loop
+        self.wanted = self._wanted_inputs()
+        carries = loop.num_carries
+        self.carry_cotangents, self.row_cotangents = at.cotangents[:carries], at.cotangents[carries:]
+
+    def run(self) -> Sparse:
+        joint = self._joint()
+        saved, stored = self._record(joint)
+        return self._backward(joint, saved, stored)
+
+    def _wanted_inputs(self) -> list[Value]:
+        """Return the inputs whose cotangents matter, carries to a fixpoint."""
+        body = self.loop.body
+        mask = list(self.at.wanted)
+        for carry in moving_carries(body, mask, self.loop.num_carries):
+            mask[carry] = True
+        return [v for v, wanted in zip(body.inputs, mask, strict=True) if wanted]
+
+    def _joint(self) -> _Joint:
+        """Build step and pullback; a carry is seeded if its last or any later value matters."""
+        carries = [v in self.wanted for v in self.loop.inputs.carries]
+        seeded = [
+            wanted and given is not None
+            for wanted, given in zip(carries, self.carry_cotangents, strict=True)
+        ]
+        while True:
+            joint = self._build_joint(seeded)
+            reached = [joint.pulled.get(v) is not None for v in joint.inputs.carries]
+            grown = [s or r for s, r in zip(seeded, reached, strict=True)]
+            if grown == seeded:
+                return joint
+            seeded = grown
+
+    def _build_joint(self, seeded: Sequence[bool]) -> _Joint:
+        body, carries = self.loop.body, self.loop.num_carries
+        graph = Graph(f"{body.name}_vjp")
+        values = [graph.input(name_of(v), v.shape, v.dtype) for v in body.inputs]
+        results = graph.inline(body, values)
+        carry_seeds = tuple(
+            graph.input(f"d_{name_of(v)}", v.shape, v.dtype) if wanted else None
+            for v, wanted in zip(self.loop.inputs.carries, seeded, strict=True)
+        )
+        row_seeds = tuple(
+            None if given is None else graph.input(f"d_row{i}", given.shape[1:], given.dtype)
+            for i, given in enumerate(self.row_cotangents)
+        )
+        wanted = [v for v, old in zip(values, body.inputs, strict=True) if old in self.wanted]
+        pulled = vjp_in_graph(graph, results, wanted, [*carry_seeds, *row_seeds])
+        inputs = Parts.of(values, carries, len(self.loop.given.consts))
+        found = dict(zip(wanted, pulled, strict=True))
+        return _Joint(graph, inputs, carry_seeds, row_seeds, results, found)
+
+    def _record(self, joint: _Joint) -> tuple[list[Value], tuple[Value, ...]]:
+        """Append the forward scan that stores residuals; return them, in a step and stacked."""
+        seeds = present((*joint.carry_seeds, *joint.row_seeds))
+        free = invariant_values(joint.graph, joint.inputs.consts) | set(joint.inputs.xs)
+        needed = _frontier(joint, _dependent(joint.graph, seeds))
+        saved = choose_residuals(needed, joint.inputs.carries, free)
+        if not saved:
+            return [], ()
+        step = Step(self.loop.body.name)
+        image = dict(zip(joint.inputs.all, self.loop.declare(step), strict=True))
+        outputs = (*joint.results[: self.loop.num_carries], *saved)
+        _copy_ancestors(step.graph, joint.graph, outputs, image)
+        carried = [image[value] for value in outputs]
+        _, stored = step.scan(
+            carried[: self.loop.num_carries],
+            carried[self.loop.num_carries :],
+            length=self.loop.length,
+            reverse=self.loop.reverse,
+            residuals=len(saved),
+        )
+        return saved, stored
+
+    def _backward(
+        self, joint: _Joint, saved: Sequence[Value], stored: Sequence[Value]
+    ) -> Sparse:
+        """Append the scan in the other direction."""
+        at, loop = self.at, self.loop
+        step = Step(f"{loop.body.name}_vjp")
+        image: dict[Value, Value] = {}
+        for seed, cotangent, like in zip(
+            joint.carry_seeds, self.carry_cotangents, loop.given.carries, strict=True
+        ):
+            if seed is not None:
+                first = or_zeros(at.graph, cotangent, like.type)
+                image[seed] = step.carry(first, name_of(seed))
+        totals = {
+            inner: step.carry(zeros(at.graph, inner.type), f"d_{name_of(inner)}")
+            for inner in joint.inputs.consts
+            if joint.pulled.get(inner) is not None
+        }
+        for inner, outer in zip(joint.inputs.consts, loop.given.consts, strict=True):
+            image[inner] = step.const(outer, name_of(inner))
+        for inner, outer in zip(joint.inputs.xs, loop.given.xs, strict=True):
+            image[inner] = step.row(outer, name_of(inner))
+        for inner, outer in zip(saved, stored, strict=True):
+            image[inner] = step.row(outer, f"saved_{inner.op.name}")
+        for inner, given in zip(joint.row_seeds, self.row_cotangents, strict=True):
+            if inner is not None and given is not None:
+                image[inner] = step.row(given, name_of(inner))
+        _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), image)
+        return self._finish(joint, step, image, totals)
+
+    def _finish(
+        self, joint: _Joint, step: Step, image: dict[Value, Value], totals: dict[Value, Value]
+    ) -> Sparse:
+        """Close the backward scan; return the cotangents of the operands."""
+
+        def pulled(inner: Value) -> Value | None:
+            found = joint.pulled.get(inner)
+            return None if found is None else image[found]
+
+        seeded = [
+            inner
+            for inner, seed in zip(joint.inputs.carries, joint.carry_seeds, strict=True)
+            if seed is not None
+        ]
+        carried = [or_zeros(step.graph, pulled(inner), inner.type) for inner in seeded]
+        carried += [total + present([pulled(inner)])[0] for inner, total in totals.items()]
+        rows = [inner for inner in joint.inputs.xs if joint.pulled.get(inner) is not None]
+        if not carried and not rows:
+            return (None,) * len(self.at.wanted)
+        lasts, stacked = step.scan(
+            carried,
+            present(pulled(inner) for inner in rows),
+            length=self.loop.length,
+            reverse=not self.loop.reverse,
+        )
+        found = dict(zip([*seeded, *totals, *rows], [*lasts, *stacked], strict=True))
+        return tuple(
+            found.get(inner) if wanted else None
+            for inner, wanted in zip(joint.inputs.all, self.at.wanted, strict=True)
+        )
+
+
+def _dependent(graph: Graph, seeds: Iterable[Value]) -> set[Value]:
+    """Return the values that depend on `seeds`."""
+    found = set(seeds)
+    for node in graph.nodes:
+        if any(operand in found for operand in node.operands):
+            found.update(node.results)
+    return found
+
+
+def _frontier(joint: _Joint, dependent: set[Value]) -> list[Value]:
+    """Return what the pullback reads of the step itself."""
+    outputs = present(joint.pulled.values())
+    read = [output for output in outputs if output not in dependent]
+    for value in ancestors(outputs):
+        if value in dependent:
+            read += [operand for operand in value.node.operands if operand not in dependent]
+    return sorted(set(read), key=lambda value: (value.node.index, value.index))
+
+
+def _copy_ancestors(
+    target: Graph, source: Graph, outputs: Sequence[Value], image: dict[Value, Value]
+) -> None:
+    """Copy what `outputs` depend on, up to the values that `image` knows."""
+    needed: set[Value] = set()
+    waiting = [output for output in outputs if output not in image]
+    while waiting:
+        value = waiting.pop()
+        if value not in needed:
+            needed.add(value)
+            waiting.extend(o for o in value.node.operands if o not in image)
+    for node in source.nodes:
+        if any(result in needed for result in node.results):
+            known = {r: image[r] for r in node.results if r in image}
+            target.copy_node(node, image)
+            image.update(known)

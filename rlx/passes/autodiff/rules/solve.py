@@ -1,0 +1,181 @@
+"""Derivatives of linear systems and factorizations: implicit, from the solution found."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.ops.solve import diagonal_of, identity, times
+from rlx.ir.types import TensorType
+from rlx.passes.autodiff.algebra import expand_to, reshape_to, swap_last
+from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
+
+_SMALL = 16
+"""Matrices up to this extent have a kernel that finds both cotangents in one pass."""
+
+
+@jvp(ops.solve)
+def solve_jvp(
+    at: Pushforward, a: Value, b: Value, *, vector: bool, transposed: bool, on_singular: str
+) -> Derivatives:
+    """a dx = db - da x."""
+    da, db = at.tangents
+    right = db
+    if da is not None:
+        moved = times(swap_last(da) if transposed else da, at.result, vector=vector)
+        right = -moved if db is None else db - moved
+    return ops.solve(a, right, vector=vector, transposed=transposed, on_singular=on_singular)
+
+
+@vjp(ops.solve)
+def solve_vjp(
+    at: Pullback, a: Value, b: Value, *, vector: bool, transposed: bool, on_singular: str
+) -> Derivatives:
+    """The cotangent of b solves the transposed system; that of a is its product with x."""
+    g, x = at.cotangent, at.result
+    extent = a.shape[-1]
+    if all(at.wanted) and vector and isinstance(extent, int) and extent <= _SMALL:
+        return ops.solve_backward(a, x, g, transposed=transposed, on_singular=on_singular)
+    db = ops.solve(a, g, vector=vector, transposed=not transposed, on_singular=on_singular)
+    if not at.wanted[0]:
+        return None, db
+    columns, solution = (_column(db), _column(x)) if vector else (db, x)
+    left, right = (solution, columns) if transposed else (columns, solution)
+    return -ops.matmul(left, swap_last(right)), db
+
+
+def _column(x: Value) -> Value:
+    return reshape_to(x, (*x.shape, 1))
+
+
+@jvp(ops.triangular_solve)
+def triangular_solve_jvp(
+    at: Pushforward,
+    a: Value,
+    b: Value,
+    *,
+    lower: bool,
+    unit_diagonal: bool,
+    transposed: bool,
+    left: bool,
+    on_singular: str,
+) -> Derivatives:
+    da, db = at.tangents
+    right = db
+    if da is not None:
+        triangle = _triangle(da, lower=lower, strict=unit_diagonal)
+        triangle = swap_last(triangle) if transposed else triangle
+        moved = ops.matmul(triangle, at.result) if left else ops.matmul(at.result, triangle)
+        right = -moved if db is None else db - moved
+    return ops.triangular_solve(
+        a, right, lower=lower, unit_diagonal=unit_diagonal, transposed=transposed, left=left,
+        on_singular=on_singular,
+    )  # fmt: skip
+
+
+@vjp(ops.triangular_solve)
+def triangular_solve_vjp(
+    at: Pullback,
+    a: Value,
+    b: Value,
+    *,
+    lower: bool,
+    unit_diagonal: bool,
+    transposed: bool,
+    left: bool,
+    on_singular: str,
+) -> Derivatives:
+    x = at.result
+    db = ops.triangular_solve(
+        a, at.cotangent, lower=lower, unit_diagonal=unit_diagonal, transposed=not transposed,
+        left=left, on_singular=on_singular,
+    )  # fmt: skip
+    if not at.wanted[0]:
+        return None, db
+    # Of t x = b: -db x.T; of x t = b: -x.T db; either one transposed where t is.
+    product = ops.matmul(db, swap_last(x)) if left else ops.matmul(swap_last(x), db)
+    da = swap_last(product) if transposed else product
+    return -_triangle(da, lower=lower, strict=unit_diagonal), db
+
+
+@jvp(ops.cholesky)
+def cholesky_jvp(at: Pushforward, a: Value, *, lower: bool, on_singular: str) -> Derivatives:
+    """dl = l half(l**-1 da l**-T), where half keeps the triangle and half of the diagonal."""
+    factor = at.result
+    kept = _triangle(at.tangent, lower=lower)
+    da = kept + swap_last(_triangle(at.tangent, lower=lower, strict=True))
+    inner = ops.triangular_solve(
+        factor, da, lower=lower, transposed=not lower, on_singular="nan"
+    )  # fmt: skip
+    inner = ops.triangular_solve(
+        factor, inner, lower=lower, transposed=lower, left=False, on_singular="nan"
+    )
+    strict = _triangle(inner, lower=lower, strict=True)
+    half = (strict + _triangle(inner, lower=lower)) * 0.5
+    return ops.matmul(factor, half) if lower else ops.matmul(half, factor)
+
+
+@jvp(ops.lu)
+def lu_jvp(at: Pushforward, a: Value) -> Derivatives:
+    """With x = l**-1 p da u**-1: dl is l by the strict lower part of x, du the rest of x by u."""
+    factors, _, permutation = at.results
+    count = a.shape[-1]
+    columns = a.graph.iota(type=TensorType(DType.I32, (count,)))
+    moved = ops.eq(reshape_to(permutation, (*permutation.shape, 1)), columns)
+    x = ops.matmul(ops.cast(moved, to=a.dtype), at.tangent)
+    x = ops.triangular_solve(factors, x, unit_diagonal=True)
+    x = ops.triangular_solve(factors, x, lower=False, left=False, on_singular="nan")
+    left = _triangle(factors, lower=True, strict=True) + expand_to(identity(a), a.shape)
+    below = ops.matmul(left, _triangle(x, lower=True, strict=True))
+    above = ops.matmul(_triangle(x, lower=False), _triangle(factors, lower=False))
+    return below + above, None, None
+
+
+@jvp(ops.det)
+def det_jvp(at: Pushforward, a: Value) -> Derivatives:
+    return at.result * _trace_of_quotient(a, at.tangent)
+
+
+@vjp(ops.det)
+def det_vjp(at: Pullback, a: Value) -> Derivatives:
+    return _inverse_transposed(a) * _stretched(at.cotangent * at.result)
+
+
+@jvp(ops.slogdet)
+def slogdet_jvp(at: Pushforward, a: Value) -> Derivatives:
+    return None, _trace_of_quotient(a, at.tangent)
+
+
+@vjp(ops.slogdet)
+def slogdet_vjp(at: Pullback, a: Value) -> Derivatives:
+    _, g = at.cotangents
+    return None if g is None else _inverse_transposed(a) * _stretched(g)
+
+
+def _trace_of_quotient(a: Value, da: Value) -> Value:
+    """Return the trace of a**-1 da; NaN where `a` is singular."""
+    quotient = ops.solve(a, da, on_singular="nan")
+    trace: Value = ops.reduce_sum(diagonal_of(quotient), axes=(-1,))
+    return trace
+
+
+def _inverse_transposed(a: Value) -> Value:
+    eye = expand_to(identity(a), a.shape)
+    inverse: Value = ops.solve(a, eye, transposed=True, on_singular="nan")
+    return inverse
+
+
+def _stretched(x: Value) -> Value:
+    """Give scalars of a batch two more axes."""
+    return reshape_to(x, (*x.shape, 1, 1))
+
+
+def _triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
+    """Keep a triangle of each matrix, without its diagonal if `strict`."""
+    square = TensorType(DType.I64, x.shape[-2:])
+    rows, columns = (x.graph.iota(type=square, axis=axis) for axis in (0, 1))
+    inner, outer = (columns, rows) if lower else (rows, columns)
+    kept = ops.lt(inner, outer) if strict else ops.le(inner, outer)
+    zero = x.graph.constant(0, x.dtype)
+    part: Value = ops.where(kept, x, zero)
+    return part
