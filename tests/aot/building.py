@@ -1,0 +1,85 @@
+"""Compiling and running C programs, and calling artifacts from Python."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlx.runtime.aot import Artifact
+from rlx.runtime.toolchain import has_toolchain
+
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+
+needs_compiler = pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """Run a command and return what it printed; fail with its own words."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def require(tool: str) -> str:
+    """Return the tool's name, or skip the test."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    return tool
+
+
+class Loaded:
+    """An artifact's shared library with an arena, called through its C interface."""
+
+    def __init__(self, artifact: Artifact, declarations: str = "") -> None:
+        self.name = artifact.name
+        self.ffi: Any = cffi.FFI()
+        self.ffi.cdef(
+            f"""
+            int {self.name}_init(void *, size_t);
+            int {self.name}_setup(void *);
+            const char *{self.name}_status_string(int);
+            const char *{self.name}_fault_string(const void *);
+            {declarations}
+            """
+        )
+        self.library: Any = self.ffi.dlopen(str(artifact.library))
+        self.manifest = artifact.manifest
+        self.block = aligned(artifact.arena_bytes)
+        self.arena: Any = self.ffi.cast("void *", self.block.ctypes.data)
+
+    def call(self, function: str, *args: Any) -> int:
+        return int(getattr(self.library, f"{self.name}_{function}")(*args))
+
+    def view(self, role: str, name: str) -> NDArray[Any]:
+        """Return a tensor in the arena, at its largest extents."""
+        facts = next(t for t in self.manifest[role] if t["name"] == name)
+        raw = self.block[facts["offset"] : facts["offset"] + facts["bytes"]]
+        return raw.view({"f32": "f4", "i64": "i8"}[facts["dtype"]])
+
+    def pointer(self, array: NDArray[Any], type: str = "float *") -> Any:
+        return self.ffi.cast(type, array.ctypes.data)
+
+
+def aligned(size: int) -> NDArray[np.uint8]:
+    """Return bytes at a 64-byte boundary, holding garbage."""
+    block = np.full(size + 64, 0xA5, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + size]
+
+
+def file_block(path: Path) -> NDArray[np.uint8]:
+    """Return a file's content at a 64-byte boundary."""
+    data = np.frombuffer(path.read_bytes(), np.uint8)
+    block = aligned(data.size)
+    block[:] = data
+    return block

@@ -1,0 +1,83 @@
+"""Small programs to export, and their params."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rlx.ir.ops  # noqa: F401  (the ops register themselves)
+from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim
+from rlx.passes.autodiff import grad_with_loss
+
+BATCH, FEATURES, HIDDEN, CLASSES = 32, 64, 32, 10
+STATE = ("w1", "b1", "w2", "b2")
+
+
+def mlp(name: str = "mlp") -> Graph:
+    """Class probabilities by a two-layer perceptron."""
+    g = Graph(name)
+    x = g.input("x", (BATCH, FEATURES))
+    w1, b1 = g.param("w1", (FEATURES, HIDDEN)), g.param("b1", (HIDDEN,))
+    w2, b2 = g.param("w2", (HIDDEN, CLASSES)), g.param("b2", (CLASSES,))
+    hidden = g.relu(g.matmul(x, w1) + b1)
+    g.set_outputs([g.softmax(g.matmul(hidden, w2) + b2, axis=-1)])
+    return g
+
+
+def training_step(name: str = "step", rate: float = 0.1) -> Graph:
+    """One step of gradient descent; the params are updated in place."""
+    g = Graph(name)
+    x, labels = g.input("x", (BATCH, FEATURES)), g.input("labels", (BATCH,), "i64")
+    w1, b1 = g.param("w1", (FEATURES, HIDDEN)), g.param("b1", (HIDDEN,))
+    w2, b2 = g.param("w2", (HIDDEN, CLASSES)), g.param("b2", (CLASSES,))
+    hidden = g.relu(g.matmul(x, w1) + b1)
+    logits = g.matmul(hidden, w2) + b2
+    losses = g.softmax_cross_entropy_with_logits(logits, labels)
+    g.set_outputs([g.reduce_mean(losses, axes=(0,))])
+    step = grad_with_loss(g, wrt=[w1, b1, w2, b2])
+    leaves = [step.leaf(n) for n in STATE]
+    updated = [leaf - rate * ct for leaf, ct in zip(leaves, step.outputs[1:], strict=True)]
+    loss = step.outputs[0]
+    step.set_outputs([loss, *updated], donated=dict(zip(leaves, updated, strict=True)))
+    step.name = name
+    return step
+
+
+def scaled_rows(name: str = "rows") -> Graph:
+    """A symbolic extent: row sums of x times a constant, plus an embedded table."""
+    g = Graph(name)
+    x = g.input("x", (Dim("n", max=16), 5))
+    scale = g.constant(np.linspace(-1, 1, 5, dtype=np.float32))
+    shift = g.param("shift", (5,))
+    g.set_outputs([g.reduce_sum(x * scale + shift, axes=(1,))])
+    return g
+
+
+def large_rows(name: str = "large") -> Graph:
+    """Enough work in every kernel for several threads."""
+    g = Graph(name)
+    x = g.input("x", (256, 256))
+    w = g.param("w", (256, 256))
+    y = g.softmax(g.tanh(g.matmul(x, w)), axis=-1)
+    g.set_outputs([y, g.reduce_sum(y * x, axes=(0,))])
+    return g
+
+
+def lookup(name: str = "lookup") -> Graph:
+    """A kernel that can fail."""
+    g = Graph(name)
+    table = g.param("table", (8, 4))
+    g.set_outputs([g.gather(table, g.input("rows", (3,), "i64"), axis=0)])
+    return g
+
+
+def params_of(graph: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Random values for the params of `graph`."""
+    rng = np.random.default_rng(seed)
+    return {
+        str(p.node.name): (rng.standard_normal(p.type.static_shape) / 8).astype(p.dtype.numpy)
+        for p in graph.params
+    }

@@ -1,0 +1,195 @@
+"""What `aot` writes: it compiles anywhere, links nothing, and computes what Python computes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.runtime.aot import Artifact, aot
+from rlx.runtime.compile import compile as rlx_compile
+from tests.aot.building import STRICT, Loaded, file_block, needs_compiler, require, run
+from tests.aot.programs import lookup, mlp, params_of, scaled_rows, training_step
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture(scope="module")
+def step(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    graph = training_step()
+    return aot(graph, tmp_path_factory.mktemp("step"), params=params_of(graph))
+
+
+def test_sample_program_runs_in_a_directory_with_nothing_else(
+    tmp_path: Path, step: Artifact
+) -> None:
+    assert step.weights is not None
+    for path in (step.source, step.header, step.sample, step.weights):
+        shutil.copy(path, tmp_path)
+    run("cc", "main.c", "step.c", "-lm", cwd=tmp_path)
+    assert re.fullmatch(r"y: \d\.\d+\n", run("./a.out", cwd=tmp_path))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("threads", [None, "openmp", "callback"])
+def test_c_compiles_silently_under_strict_flags(
+    tmp_path: Path, compiler: str, threads: str | None
+) -> None:
+    for graph in (mlp(), training_step(), scaled_rows(), lookup()):
+        aot(graph, tmp_path, params=params_of(graph), threads=threads, emit_only=True)
+        for flags in ([], ["-O3", "-fopenmp-simd"]):
+            source = tmp_path / f"{graph.name}.c"
+            command = (require(compiler), "-std=c11", *STRICT, *flags)
+            run(*command, "-c", source, "-o", tmp_path / "out.o")
+        run(*command, "-c", tmp_path / "main.c", "-o", tmp_path / "out.o")
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_header_is_clean_cpp(tmp_path: Path, compiler: str) -> None:
+    for threads in (None, "callback"):
+        aot(scaled_rows(), tmp_path, threads=threads, emit_only=True)
+        source = tmp_path / "use.cpp"
+        source.write_text('#include "rows.h"\n#include "rows.h"\nint main() { return ROWS_OK; }\n')
+        run(require(compiler), "-std=c++17", *STRICT, "-fsyntax-only", source)
+
+
+def test_every_symbol_has_the_prefix_and_no_data_is_mutable(step: Artifact) -> None:
+    assert step.archive is not None
+    lines = [line.split() for line in run("nm", step.archive).splitlines()]
+    defined = [(words[1], words[2]) for words in lines if len(words) == 3]
+    exported = [name for kind, name in defined if kind.isupper()]
+    assert exported
+    assert all(name.startswith("step_") for name in exported)
+    assert not [name for kind, name in defined if kind in "bBdDcC"]
+
+
+def test_library_needs_only_memory_functions_and_libm(step: Artifact) -> None:
+    assert step.archive is not None
+    needed = {line.split()[-1] for line in run("nm", "-u", step.archive).splitlines() if " U " in line}
+    assert needed <= {"memcpy", "memset", "memmove", "fmaf", "sqrtf", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def test_library_of_a_training_step_is_small(step: Artifact) -> None:
+    assert step.library is not None
+    assert step.library.stat().st_size < 64 * 1024
+
+
+def test_training_step_agrees_with_python_bit_for_bit(tmp_path: Path) -> None:
+    graph, rng = training_step(), np.random.default_rng(1)
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, target="native")
+    python = rlx_compile(graph, backend="c", threads=1, params=params)
+    native = Loaded(
+        artifact,
+        "int step_load_weights(void *, const void *, size_t);"
+        "int step_call(void *, const float *, const int64_t *, float *);",
+    )
+    assert artifact.weights is not None
+    block = file_block(artifact.weights)
+    assert native.call("init", native.arena, native.block.size) == 0
+    weights = native.ffi.cast("void *", block.ctypes.data)
+    assert native.call("load_weights", native.arena, weights, block.size) == 0
+    assert native.call("setup", native.arena) == 0
+    loss = np.zeros(1, np.float32)
+    for _ in range(3):
+        x = rng.standard_normal((32, 64), np.float32)
+        labels = rng.integers(0, 10, 32)
+        feeds = {"x": x, "labels": labels, **_seed(graph)}
+        expected = python.run(feeds)
+        for name, value in _seed(graph).items():
+            native.view("inputs", name)[...] = value.reshape(-1)
+        given = native.pointer(x), native.pointer(labels, "int64_t *"), native.pointer(loss)
+        assert native.call("call", native.arena, *given) == 0
+        assert loss.tobytes() == expected[0].tobytes()
+        for name, new in zip(("w1", "b1", "w2", "b2"), expected[1:], strict=True):
+            assert native.view("params", name).tobytes() == new.tobytes()
+
+
+def _seed(graph: object) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    """Return the cotangent of the loss where the graph takes one."""
+    names = [str(v.node.name) for v in getattr(graph, "inputs", ())]
+    return {n: np.ones((), np.float32) for n in names if n not in ("x", "labels")}
+
+
+@pytest.mark.parametrize("keep", ["embed", "argument", "file"])
+def test_symbolic_extents_and_every_way_to_keep_params(tmp_path: Path, keep: str) -> None:
+    graph = scaled_rows()
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, weights=keep)
+    native = Loaded(
+        artifact,
+        "int rows_call(void *, int64_t, const float *, float *);"
+        "int rows_load_weights(void *, const void *, size_t);",
+    )
+    assert native.call("init", native.arena, native.block.size) == 0
+    if artifact.weights is not None:
+        block = file_block(artifact.weights)
+        pointer = native.ffi.cast("void *", block.ctypes.data)
+        assert native.call("load_weights", native.arena, pointer, block.size) == 0
+    if keep == "argument":
+        native.view("params", "shift")[...] = params["shift"]
+    assert native.call("setup", native.arena) == 0
+    scale = np.linspace(-1, 1, 5, dtype=np.float32)
+    for n in (0, 1, 16):
+        x = np.arange(max(n, 1) * 5, dtype=np.float32).reshape(-1, 5)[:n]
+        y = np.zeros(16, np.float32)
+        assert native.call("call", native.arena, n, native.pointer(x), native.pointer(y)) == 0
+        np.testing.assert_allclose(y[:n], (x * scale + params["shift"]).sum(1), rtol=1e-5)
+    for n in (-1, 17):
+        assert native.call("call", native.arena, n, native.ffi.NULL, native.ffi.NULL) == 4
+
+
+def test_two_processes_in_two_directories_write_the_same_bytes(tmp_path: Path) -> None:
+    script = (
+        "import sys; from rlx.runtime.aot import aot; from tests.aot.programs import *;"
+        "g = training_step(); aot(g, sys.argv[1], params=params_of(g), emit_only=True)"
+    )
+    root = Path(__file__).parents[2]
+    for seed, directory in (("1", "one"), ("2", "two/deeper")):
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / directory)],
+            env={"PYTHONPATH": str(root), "PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
+            check=True,
+        )
+    one, two = tmp_path / "one", tmp_path / "two" / "deeper"
+    names = sorted(path.name for path in one.iterdir())
+    assert names == sorted(path.name for path in two.iterdir())
+    for name in names:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+        assert str(tmp_path) not in (one / name).read_bytes().decode(errors="replace")
+
+
+def test_two_artifacts_live_in_one_program(tmp_path: Path) -> None:
+    for graph in (mlp("first"), mlp("second")):
+        aot(graph, tmp_path, params=params_of(graph), weights="embed", emit_only=True)
+    (tmp_path / "both.c").write_text(
+        '#include "first.h"\n#include "second.h"\n'
+        "int main(void) { return first_get_info()->tensor_count"
+        " != second_get_info()->tensor_count; }\n"
+    )
+    run("cc", "both.c", "first.c", "second.c", "-lm", cwd=tmp_path)
+    run("./a.out", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_artifact_is_clean_under_sanitizers(tmp_path: Path, step: Artifact) -> None:
+    assert step.weights is not None
+    for path in (step.source, step.header, step.sample, step.weights):
+        shutil.copy(path, tmp_path)
+    flags = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    run("cc", *flags, "main.c", "step.c", "-lm", cwd=tmp_path)
+    run("./a.out", cwd=tmp_path)
+
+
+def test_pkg_config_and_cmake_files_build_the_sample(tmp_path: Path, step: Artifact) -> None:
+    words = run(require("pkg-config"), "--cflags", "--libs", step.directory / "step.pc").split()
+    flags = [word.replace("${pcfiledir}", str(step.directory)) for word in words]
+    run("cc", step.sample, *flags, f"-Wl,-rpath,{step.directory}", "-o", tmp_path / "sample")
+    run(tmp_path / "sample", step.weights or "", cwd=tmp_path)
+    run(require("cmake"), "-S", step.directory, "-B", tmp_path / "build")
+    run("cmake", "--build", tmp_path / "build")
