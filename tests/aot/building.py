@@ -54,6 +54,7 @@ class Loaded:
         )
         self.library: Any = self.ffi.dlopen(str(artifact.library))
         self.manifest = artifact.manifest
+        self.weights: NDArray[np.uint8] = aligned(0)
         self.block = aligned(artifact.arena_bytes)
         self.arena: Any = self.ffi.cast("void *", self.block.ctypes.data)
 

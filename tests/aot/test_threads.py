@@ -1,0 +1,61 @@
+"""Many threads, many arenas, one library: the same bits, and no races."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.runtime.aot import aot
+from tests.aot.building import Loaded, needs_compiler, run
+from tests.aot.programs import large_rows, params_of
+
+pytestmark = needs_compiler
+PROGRAM = (Path(__file__).parent / "threads.c").read_text()
+
+
+@pytest.mark.parametrize("threads", ["callback", "openmp"])
+def test_threaded_run_has_the_bits_of_a_plain_run(tmp_path: Path, threads: str) -> None:
+    graph = large_rows()
+    params = params_of(graph)
+    results = []
+    for how in (None, threads):
+        artifact = aot(graph, tmp_path / str(how), params=params, weights="embed", threads=how)
+        native = Loaded(artifact, "int large_run(void *);")
+        assert native.call("init", native.arena, native.block.size) == 0
+        assert native.call("setup", native.arena) == 0
+        native.view("inputs", "x")[...] = np.linspace(-1, 1, 256 * 256, dtype=np.float32)
+        assert native.call("run", native.arena) == 0
+        results.append([native.view("outputs", f"y_{i}").copy() for i in (0, 1)])
+    for plain, threaded in zip(*results, strict=True):
+        assert np.any(plain)
+        assert plain.tobytes() == threaded.tobytes()
+
+
+def test_single_threaded_library_has_no_thread_symbol(tmp_path: Path) -> None:
+    graph = large_rows()
+    archive = aot(graph, tmp_path, params=params_of(graph)).archive
+    assert archive is not None
+    symbols = run("nm", archive)
+    assert not any(word in symbols for word in ("pthread", "omp", "GOMP", "sched", "thrd"))
+
+
+def test_parts_in_any_order_and_number_give_the_same_bits(tmp_path: Path) -> None:
+    graph = large_rows()
+    aot(graph, tmp_path, params=params_of(graph), weights="embed", threads="callback",
+        emit_only=True)  # fmt: skip
+    (tmp_path / "threads.c").write_text(PROGRAM)
+    run("cc", "-O2", "threads.c", "large.c", "-pthread", "-lm", cwd=tmp_path)
+    assert run("./a.out", cwd=tmp_path) == "equal\n"
+
+
+@pytest.mark.slow
+def test_sixty_four_threads_are_clean_under_thread_sanitizer(tmp_path: Path) -> None:
+    graph = large_rows()
+    aot(graph, tmp_path, params=params_of(graph), weights="embed", threads="callback",
+        emit_only=True)  # fmt: skip
+    (tmp_path / "threads.c").write_text(PROGRAM)
+    flags = ("-O1", "-g", "-fsanitize=thread")
+    run("gcc", *flags, "threads.c", "large.c", "-pthread", "-lm", cwd=tmp_path)
+    assert run("setarch", "-R", "./a.out", cwd=tmp_path) == "equal\n"
