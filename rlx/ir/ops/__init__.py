@@ -21,3 +21,4 @@ from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.shape import *
+from rlx.ir.ops.solve import *

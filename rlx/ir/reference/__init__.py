@@ -13,6 +13,7 @@ from rlx.ir.reference import (
     norm,
     reduction,
     shape,
+    solve,
 )
 from rlx.ir.reference.interpreter import evaluate, evaluate_body, fold
 from rlx.ir.reference.registry import reference
@@ -34,4 +35,5 @@ __all__ = [
     "reduction",
     "reference",
     "shape",
+    "solve",
 ]

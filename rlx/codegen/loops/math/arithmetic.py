@@ -115,7 +115,8 @@ def _taken_apart(m: FunctionBuilder, x: E) -> tuple[E, E, E]:
     bits = m.let("bits", m.bits(select(is_tiny, x * 2.0**_LIFT, x)))
     lift = m.let("lift", select(is_tiny, const(_LIFT, Prim.I64), const(0, Prim.I64)))
     integer = (bits & ((1 << 52) - 1)) | m.format.bits(2.0**52)
-    return m.let("integer", integer.bitcast(Prim.F64)), m.let("exponent", lshr(bits, 52) - lift), lift
+    exponent = m.let("exponent", lshr(bits, 52) - lift)
+    return m.let("integer", integer.bitcast(Prim.F64)), exponent, lift
 
 
 def _power_of_two(exponent: E) -> E:

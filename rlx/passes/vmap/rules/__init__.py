@@ -13,3 +13,4 @@ from rlx.passes.vmap.rules import loss as loss
 from rlx.passes.vmap.rules import norm as norm
 from rlx.passes.vmap.rules import reduction as reduction
 from rlx.passes.vmap.rules import shape as shape
+from rlx.passes.vmap.rules import solve as solve

@@ -1,0 +1,89 @@
+"""Linear systems: a shared matrix is factored once, for all right-hand sides together."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Value
+from rlx.passes.vmap.carried import Batching, batch_to, batch_to_front, reshape_to
+from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch, leading
+
+leading(ops.lu, ops.cholesky)
+
+
+@batch(ops.solve)
+def solve_batch(
+    at: Batching, a: Value, b: Value, *, vector: bool, transposed: bool, on_singular: str
+) -> Batched:
+    if at.batched[0]:
+        result: Value = ops.solve(
+            *at.lifted((a, b)), vector=vector, transposed=transposed, on_singular=on_singular
+        )
+        return result
+    columns = _as_columns(b, vector=vector)
+    x = ops.solve(a, columns, transposed=transposed, on_singular=on_singular)
+    return _from_columns(x, b, vector=vector)
+
+
+@batch(ops.triangular_solve)
+def triangular_solve_batch(
+    at: Batching,
+    a: Value,
+    b: Value,
+    *,
+    lower: bool,
+    unit_diagonal: bool,
+    transposed: bool,
+    left: bool,
+    on_singular: str,
+) -> Batched:
+    def solved(matrix: Value, sides: Value) -> Value:
+        x: Value = ops.triangular_solve(
+            matrix, sides, lower=lower, unit_diagonal=unit_diagonal, transposed=transposed,
+            left=left, on_singular=on_singular,
+        )  # fmt: skip
+        return x
+
+    if at.batched[0]:
+        return solved(*at.lifted((a, b)))
+    if left:
+        return _from_columns(solved(a, _as_columns(b)), b)
+    return _from_rows(solved(a, _as_rows(b)), b)
+
+
+@batch(ops.solve_backward)
+def solve_backward_batch(
+    at: Batching, a: Value, x: Value, g: Value, *, transposed: bool, on_singular: str
+) -> Batched:
+    if not at.batched[0]:
+        return BY_FORMULA
+    results: Batched = ops.solve_backward(
+        *at.lifted((a, x, g)), transposed=transposed, on_singular=on_singular
+    )
+    return results
+
+
+def _as_columns(b: Value, *, vector: bool = False) -> Value:
+    """Move the batch axis behind all others, merged with the columns that are there.
+
+    Vectors `[B, ..., n]` become `[..., n, B]`, matrices `[B, ..., n, k]` `[..., n, k * B]`.
+    """
+    behind = batch_to(b, b.rank - 1)
+    if vector:
+        return behind
+    return reshape_to(behind, (*behind.shape[:-2], behind.shape[-2] * behind.shape[-1]))
+
+
+def _from_columns(x: Value, b: Value, *, vector: bool = False) -> Value:
+    behind = x if vector else reshape_to(x, (*b.shape[1:], b.shape[0]))
+    return batch_to_front(behind, b.rank - 1)
+
+
+def _as_rows(b: Value) -> Value:
+    """Merge the batch axis into the rows: `[B, ..., k, n]` becomes `[..., B * k, n]`."""
+    near = batch_to(b, b.rank - 3)
+    return reshape_to(near, (*near.shape[:-3], near.shape[-3] * near.shape[-2], near.shape[-1]))
+
+
+def _from_rows(x: Value, b: Value) -> Value:
+    *batch, rows, extent = b.shape[1:]
+    return batch_to_front(reshape_to(x, (*batch, b.shape[0], rows, extent)), b.rank - 3)

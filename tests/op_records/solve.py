@@ -1,0 +1,134 @@
+"""Uses of linear systems and factorizations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from tests.record_data import Array, Generator, normal
+from tests.records import Operand, OpRecord, over_all_dtypes
+
+_GROWTH = 64.0  # elimination amplifies rounding by the condition of the matrix
+
+
+def well_conditioned(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Random matrices with a heavy diagonal in a random order, so that rows are exchanged."""
+    n = shape[-1]
+    drawn = rng.uniform(-1.0, 1.0, shape) + 2.0 * np.sqrt(n) * np.eye(n)
+    return drawn[..., rng.permutation(n), :].astype(dtype.numpy)
+
+
+def positive_definite(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    drawn = rng.uniform(-1.0, 1.0, shape)
+    square = drawn @ np.swapaxes(drawn, -1, -2) + shape[-1] * np.eye(shape[-1])
+    return square.astype(dtype.numpy)
+
+
+def triangular(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Entries so small beside the diagonal that unit diagonals do as well; none is zero."""
+    drawn = rng.uniform(-0.3, 0.3, shape) + 1.5 * np.eye(shape[-1])
+    return drawn.astype(dtype.numpy)
+
+
+def singular_first(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """The first slice repeats a row: elimination leaves a pivot of exactly 0."""
+    drawn = well_conditioned(rng, shape, dtype)
+    drawn[0, 1] = drawn[0, 0]
+    return drawn
+
+
+_BATCHES: dict[str, tuple[int, ...]] = {
+    "matrix": (3, 3),
+    "one-by-one": (1, 1),
+    "two": (3, 2, 2),
+    "batch": (17, 3, 3),
+    "four": (9, 4, 4),
+    "six": (2, 4, 6, 6),
+    "nine": (5, 9, 9),
+    "twelve": (11, 12, 12),
+    "sixteen": (16, 16),
+    "large": (20, 20),
+    "large-batch": (2, 19, 19),
+    "no-batch": (0, 3, 3),
+    "no-rows": (2, 0, 0),
+}
+
+_SOLVES = [
+    over_all_dtypes(
+        ops.solve, f"{name}-{form}", Operand(shape, well_conditioned), Operand(sides, normal),
+        smooth=True, growth=_GROWTH, vector=vector, transposed=transposed,
+    )
+    for name, shape in _BATCHES.items()
+    for form, vector, transposed, sides in [
+        ("vector", True, False, shape[:-1]),
+        ("columns", False, False, (*shape[:-1], 2)),
+        ("transposed", True, True, shape[:-1]),
+    ]
+] + [
+    over_all_dtypes(
+        ops.solve, "many-columns", Operand((4, 4), well_conditioned), Operand((4, 70), normal),
+        smooth=True, growth=_GROWTH,
+    ),
+    over_all_dtypes(
+        ops.solve, "no-columns", Operand((2, 3, 3), well_conditioned), Operand((2, 3, 0), normal),
+    ),
+]  # fmt: skip
+
+_TRIANGULAR = [
+    over_all_dtypes(
+        ops.triangular_solve, f"{name}-{form}", Operand(shape, triangular),
+        Operand((*shape[:-2], *sides), normal), smooth=True, growth=_GROWTH, lower=lower,
+        transposed=transposed, unit_diagonal=unit, left=left,
+    )
+    for name, shape in [("one", (3, 3)), ("batch", (9, 4, 4)), ("large", (2, 19, 19))]
+    for form, lower, transposed, unit, left, sides in [
+        ("lower", True, False, False, True, (shape[-1], 2)),
+        ("upper", False, False, False, True, (shape[-1], 2)),
+        ("transposed", True, True, False, True, (shape[-1], 1)),
+        ("unit", True, False, True, True, (shape[-1], 2)),
+        ("right", True, False, False, False, (2, shape[-1])),
+        ("right-upper-transposed", False, True, True, False, (2, shape[-1])),
+    ]
+]  # fmt: skip
+
+_FACTORS = [
+    over_all_dtypes(op, f"{name}{suffix}", Operand(shape, make), smooth=True, growth=_GROWTH, **how)
+    for name, shape in _BATCHES.items()
+    for op, suffix, make, how in [
+        (ops.cholesky, "", positive_definite, {}),
+        (ops.cholesky, "-upper", positive_definite, {"lower": False}),
+        (ops.lu, "", well_conditioned, {}),
+        (ops.inv, "", well_conditioned, {}),
+        (ops.det, "", well_conditioned, {}),
+        (ops.slogdet, "", well_conditioned, {}),
+    ]
+]
+
+_BACKWARD = [
+    over_all_dtypes(
+        ops.solve_backward, f"{name}{'-transposed' if transposed else ''}",
+        Operand(shape, well_conditioned), Operand(shape[:-1], normal), Operand(shape[:-1], normal),
+        smooth=True, growth=_GROWTH, transposed=transposed,
+    )
+    for name, shape in _BATCHES.items()
+    for transposed in (False, True)
+]  # fmt: skip
+
+_SINGULAR = [
+    over_all_dtypes(
+        ops.solve, f"singular-{shape[-1]}", Operand(shape, singular_first),
+        Operand(shape[:-1], normal), vector=True, on_singular="nan", growth=_GROWTH,
+    )
+    for shape in [(11, 3, 3), (2, 2, 2), (5, 9, 9), (2, 18, 18)]
+] + [
+    over_all_dtypes(
+        ops.lu, "singular", Operand((3, 3, 3), singular_first), growth=_GROWTH
+    ),
+    over_all_dtypes(
+        ops.cholesky, "indefinite", Operand((9, 4, 4), well_conditioned), on_singular="nan",
+        growth=_GROWTH,
+    ),
+]  # fmt: skip
+
+RECORDS: list[OpRecord] = [*_SOLVES, *_TRIANGULAR, *_FACTORS, *_BACKWARD, *_SINGULAR]
