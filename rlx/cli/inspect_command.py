@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 
-from rlx.cli.arrays import read_inputs
+from rlx.cli.arrays import random_inputs, random_params, read_inputs
 from rlx.cli.progress import progress
-from rlx.cli.sources import load_program
+from rlx.cli.sources import Program, load_program, read_params
+from rlx.report.data import report_data
+from rlx.report.page import write_page
 from rlx.report.stages import Stages
+from rlx.runtime.compile import choose_backend
+from rlx.runtime.profile import Profile, profile
+from rlx.runtime.signature import Array, Signature
 from rlx.target import detect_target
+
+_SEED = 0
 
 
 def execute(arguments: Namespace) -> int:
-    program = load_program(
-        arguments.source, shapes=arguments.shape, examples=read_inputs(arguments.input)
-    )
+    inputs = read_inputs(arguments.input)
+    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     with progress(f"lowering {program.graph.name}"):
         stages = Stages.of(program.graph, detect_target())
     if arguments.stage or not arguments.html:
@@ -22,4 +29,28 @@ def execute(arguments: Namespace) -> int:
         with progress(f"printing {stage}"):
             text = stages.text(stage, backend=arguments.backend, kernel=arguments.kernel)
         print(text)
+    if arguments.html:
+        times = _measure(arguments, program, stages, inputs) if arguments.measure else None
+        with progress("writing the report"):
+            write_page(report_data(stages, times), arguments.html)
+        print(f"written to {arguments.html}")
     return 0
+
+
+def _measure(
+    arguments: Namespace, program: Program, stages: Stages, inputs: Mapping[str, Array]
+) -> Profile:
+    """Time every thunk, on what is given and random numbers for the rest."""
+    signature = Signature.of(program.graph)
+    params = {
+        **random_params(signature, _SEED), **program.params, **read_params(arguments.params)
+    }  # fmt: skip
+    with progress(f"compiling and timing {program.graph.name}"):
+        return profile(
+            program.graph,
+            stages.program,
+            {**random_inputs(signature, arguments.extent, _SEED), **inputs},
+            backend=choose_backend(arguments.backend),
+            target=stages.target,
+            params=params,
+        )

@@ -145,9 +145,20 @@ def _add_arrays(parser: ArgumentParser) -> None:
     )
 
 
-def _add_machine(parser: ArgumentParser, *, backends: tuple[str, ...] = BACKENDS) -> None:
+def _add_extent(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--backend", choices=backends, default="auto", help="auto takes C where there is a compiler"
+        "--extent",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        type=named_extent,
+        help="extent of a symbol for random inputs; default: its maximum",
+    )
+
+
+def _add_machine(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="auto", help="auto takes C where there is a compiler"
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="default: RLX_NUM_THREADS, else all cores"
@@ -175,14 +186,7 @@ def _add_run(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--random", metavar="SEED", type=int, help="fill what is not given with random numbers"
     )
-    parser.add_argument(
-        "--extent",
-        metavar="NAME=N",
-        action="append",
-        default=[],
-        type=named_extent,
-        help="extent of a symbol for random inputs; default: its maximum",
-    )
+    _add_extent(parser)
     parser.add_argument(
         "--nan-check",
         action="store_true",
@@ -193,13 +197,14 @@ def _add_run(parser: ArgumentParser) -> None:
 def _add_inspect(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_arrays(parser)
-    _add_machine(parser, backends=("auto", "c", "llvm"))
+    parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
     parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
     parser.add_argument("--kernel", metavar="NAME", help="only kernels whose name contains this")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write everything as one page")
     parser.add_argument(
         "--measure", action="store_true", help="run it on random inputs: times in the page"
     )
+    _add_extent(parser)
 
 
 def _add_bench(parser: ArgumentParser) -> None:
@@ -208,9 +213,7 @@ def _add_bench(parser: ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
     parser.add_argument("--repeats", type=positive, default=20, metavar="N", help="default: 20")
     parser.add_argument("--top", type=positive, metavar="N", help="only the N slowest kernels")
-    parser.add_argument(
-        "--extent", metavar="NAME=N", action="append", default=[], type=named_extent
-    )
+    _add_extent(parser)
 
 
 def _add_doctor(_: ArgumentParser) -> None:

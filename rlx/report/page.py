@@ -1,0 +1,35 @@
+"""The report as one HTML file that needs nothing else: data, script and style are inside."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rlx.report.data import ReportData
+
+
+def write_page(data: ReportData, path: Path) -> None:
+    """Write the report to `path`."""
+    path.write_text(render_page(data), encoding="utf-8")
+
+
+def render_page(data: ReportData) -> str:
+    """Return the report's HTML."""
+    environment = Environment(
+        loader=PackageLoader("rlx.report", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    template = environment.get_template("report.html.j2")
+    return template.render(name=data.name, data=embedded_json(data))
+
+
+def embedded_json(data: ReportData) -> str:
+    """Return `data` as JSON that cannot end the script element that holds it."""
+    text = json.dumps(dataclasses.asdict(data), separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c")
