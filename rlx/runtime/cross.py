@@ -140,4 +140,8 @@ def _named(command: tuple[str, ...], level: str) -> Compiler:
 
 
 def _level_flags(level: str) -> tuple[str, ...]:
-    return (f"-march={_LEVELS[level]}",) if level in _LEVELS else ()
+    """Return what makes a compiler use the level's vectors, as the C backend does."""
+    if level not in _LEVELS:
+        return ()
+    wide = named_target(level).has("avx512f")
+    return (f"-march={_LEVELS[level]}", *(("-mprefer-vector-width=512",) if wide else ()))

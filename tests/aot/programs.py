@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 import rlx.ir.ops  # noqa: F401  (the ops register themselves)
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.autodiff import vjp_in_graph
 
 BATCH, FEATURES, HIDDEN, CLASSES = 32, 64, 32, 10
-STATE = ("w1", "b1", "w2", "b2")
 
 
 def mlp(name: str = "mlp") -> Graph:
@@ -36,14 +35,12 @@ def training_step(name: str = "step", rate: float = 0.1) -> Graph:
     hidden = g.relu(g.matmul(x, w1) + b1)
     logits = g.matmul(hidden, w2) + b2
     losses = g.softmax_cross_entropy_with_logits(logits, labels)
-    g.set_outputs([g.reduce_mean(losses, axes=(0,))])
-    step = grad_with_loss(g, wrt=[w1, b1, w2, b2])
-    leaves = [step.leaf(n) for n in STATE]
-    updated = [leaf - rate * ct for leaf, ct in zip(leaves, step.outputs[1:], strict=True)]
-    loss = step.outputs[0]
-    step.set_outputs([loss, *updated], donated=dict(zip(leaves, updated, strict=True)))
-    step.name = name
-    return step
+    loss = g.reduce_mean(losses, axes=(0,))
+    leaves = [w1, b1, w2, b2]
+    gradients = vjp_in_graph(g, [loss], leaves, [g.constant(1.0)])
+    updated = [leaf - rate * ct for leaf, ct in zip(leaves, gradients, strict=True)]
+    g.set_outputs([loss, *updated], donated=dict(zip(leaves, updated, strict=True)))
+    return g
 
 
 def scaled_rows(name: str = "rows") -> Graph:
