@@ -46,7 +46,7 @@ def bash_script() -> str:
         "_rlx() {",
         '  local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
         f'  local words="{" ".join(command.name for command in commands())} --help"',
-        "  if [ \"$COMP_CWORD\" -gt 1 ]; then",
+        '  if [ "$COMP_CWORD" -gt 1 ]; then',
         '    case "${COMP_WORDS[1]} $previous" in',
         *(f"      {line}" for line in _bash_choices()),
         "      *)",

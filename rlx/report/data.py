@@ -7,6 +7,7 @@ browser. Steps are positions in `MemoryPlan.order`, node ids those of the lowere
 from __future__ import annotations
 
 import linecache
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -184,6 +185,10 @@ def _op_title(node: Node) -> str:
     return " · ".join(shown)
 
 
+def _step_title(node: Node) -> str:
+    return f"{node.results[0].label} {_op_title(node).partition(' · ')[0]}"
+
+
 # Arena
 
 
@@ -192,7 +197,7 @@ def arena_data(plan: MemoryPlan) -> ArenaData:
     slots = tuple(slot for slot in _slots(plan) if slot.size)
     last = max((slot.death for slot in slots), default=0)
     live = _live_bytes(plan, last + 1)
-    steps = [_op_title(node) for node in plan.order]
+    steps = [_step_title(node) for node in plan.order]
     return ArenaData(
         bytes=plan.arena_bytes,
         resident=plan.resident_bytes,
@@ -342,13 +347,10 @@ def _excerpt(source: Source) -> SourceData:
     """Return the lines around `source`; none if the file is gone."""
     first = max(1, source.line - _LINES_AROUND)
     lines = linecache.getlines(source.file)[first - 1 : source.line + _LINES_AROUND]
-    return SourceData(
-        short_place(source), source.line, first, tuple(line.rstrip("\n") for line in lines)
-    )
+    dedented = textwrap.dedent("".join(lines)).splitlines()
+    return SourceData(short_place(source), source.line, first, tuple(dedented))
 
 
 def short_place(source: Source) -> str:
     """Return `model.py:41 in encoder`."""
     return f"{PurePath(source.file).name}:{source.line} in {source.function}"
-
-

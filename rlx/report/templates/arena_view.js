@@ -18,7 +18,7 @@ class ArenaView {
 
   draw() {
     const { arena } = this;
-    const names = arena.live.length - arena.first <= 70 ? 92 : 18;
+    const names = arena.live.length - arena.first <= 70 ? 104 : 18;
     const width = Math.max(700, this.root.clientWidth || 1100);
     const working = arena.bytes - arena.resident;
     const plotTop = TOP + BAND + 14;
@@ -119,7 +119,7 @@ class ArenaView {
       const at = x(step) + stepWidth / 2;
       if (room > ROW && stepWidth >= 12) {
         this.root.append(svg("text", { x: at, y: top, "text-anchor": "end",
-          transform: `rotate(-50 ${at} ${top})` }, clip(name, 17)));
+          transform: `rotate(-50 ${at} ${top})` }, clip(name, 16)));
       } else if (i % every === 0) {
         this.root.append(svg("text", { x: at, y: top, "text-anchor": "middle" }, `${step}`));
       }

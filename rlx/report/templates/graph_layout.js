@@ -169,8 +169,8 @@ function align(rows) {
       settle(row, (unit) => {
         const all = downwards ? unit.above : unit.below;
         if (!all.length) return unit.x;
-        const solid = all.filter((other) => other.kind !== "bend"); // straight chains first
-        const near = unit.kind !== "bend" && solid.length ? solid : all;
+        const alike = all.filter((other) => (other.kind === "bend") === (unit.kind === "bend"));
+        const near = alike.length ? alike : all; // keeps chains and lanes straight
         return near.reduce((sum, other) => sum + center(other), 0) / near.length - unit.width / 2;
       });
     }

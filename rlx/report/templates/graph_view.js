@@ -49,7 +49,9 @@ class GraphView {
     this.layout = layoutScope(scopeTree(nodes), edges, this.folded);
     this.place(this.layout, 0, 0);
     const scene = svg("g");
-    this.drawOpen(this.layout, scene);
+    this.drawBoxes(this.layout, scene);
+    this.drawEdges(this.layout, scene);
+    this.drawNodes(this.layout, scene);
     this.root.append(scene);
     this.mark();
   }
@@ -66,22 +68,32 @@ class GraphView {
     }
   }
 
-  drawOpen(unit, scene) {
+  drawBoxes(unit, scene) {
+    for (const inner of openUnits(unit)) {
+      this.drawBox(inner, scene);
+      this.drawBoxes(inner, scene);
+    }
+  }
+
+  drawNodes(unit, scene) {
+    for (const inner of unit.units) {
+      if (inner.kind === "open") this.drawNodes(inner, scene);
+      else scene.append(inner.kind === "node" ? this.drawNode(inner) : this.drawFolded(inner));
+    }
+  }
+
+  drawEdges(unit, scene) {
     const leaf = (owner, id) => {
       if (owner.kind !== "open") return owner;
       return leaf(owner.units.find((inner) => inner.members.includes(id)), id);
     };
-    for (const inner of unit.units) if (inner.kind === "open") this.drawBox(inner, scene);
     for (const link of unit.links) {
       const from = leaf(link.a, link.from), to = leaf(link.b, link.to);
       const path = svg("path", { class: "edge", d: edgePath(from, link.bends, to) });
       this.lines.push({ path, from: link.from, to: link.to });
       scene.append(path);
     }
-    for (const inner of unit.units) {
-      if (inner.kind === "open") this.drawOpen(inner, scene);
-      else scene.append(inner.kind === "node" ? this.drawNode(inner) : this.drawFolded(inner));
-    }
+    for (const inner of openUnits(unit)) this.drawEdges(inner, scene);
   }
 
   drawBox(unit, scene) {
@@ -145,7 +157,7 @@ class GraphView {
     const view = this.root.getBoundingClientRect();
     const width = (this.layout?.width ?? 100) + 40, height = (this.layout?.height ?? 100) + 40;
     const whole = Math.max(width / view.width, height / view.height, 0.6);
-    const scale = whole > 2.2 ? 1.25 : whole; // a long graph starts readable, at its top
+    const scale = whole > 1.5 ? 1.15 : whole; // a long graph starts readable, at its top
     this.box = { x: -20 - (view.width * scale - width) / 2, y: -20,
                  width: view.width * scale, height: view.height * scale };
     if (scale === whole) this.box.y -= (view.height * scale - height) / 2;
@@ -214,6 +226,7 @@ class GraphView {
       this.leaves = !this.leaves;
       button.setAttribute("aria-pressed", this.leaves);
       this.draw();
+      this.fit();
     }, false);
     add("open all", () => { this.folded.clear(); this.draw(); this.fit(); });
     add("fold all", () => {
@@ -229,6 +242,10 @@ class GraphView {
     words.textContent = "drag to move, Ctrl + wheel to zoom, click a scope to fold it";
     tools.append(words);
   }
+}
+
+function openUnits(unit) {
+  return unit.units.filter((inner) => inner.kind === "open");
 }
 
 function edgePath(from, bends, to) {

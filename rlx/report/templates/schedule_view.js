@@ -12,7 +12,7 @@ class ScheduleView {
   }
 
   draw(onSelect) {
-    const head = ["#", "kernel", "node", "results", "MFLOP", "KB moved"];
+    const head = ["#", "kernel", "node", "results", "MFLOP", "moved"];
     if (this.measured) head.push("time µs", "share", "GFLOP/s", "GB/s");
     this.table.append(row("th", head.map((text, i) => [text, i > 0 && i < 4 ? "text" : ""])));
     let phase = "";
@@ -38,9 +38,9 @@ class ScheduleView {
   }
 
   cells(thunk, index) {
-    const cells = [[`${index}`, ""], [thunk.kernel, "text code"], [clip(thunk.label, 44), "text"],
-      [thunk.results.join(", ") + (thunk.in_place ? " in place" : ""), "text code"],
-      [(thunk.flops / 1e6).toFixed(3), ""], [(thunk.bytes / 1024).toFixed(1), ""]];
+    const cells = [[`${index}`, ""], [thunk.kernel, "text code"], [clip(thunk.label, 32), "text"],
+      [thunk.results.map(typeOnly).join(", ") + (thunk.in_place ? " in place" : ""), "text code"],
+      [(thunk.flops / 1e6).toFixed(3), ""], [bytesText(thunk.bytes), ""]];
     if (!this.measured) return cells;
     if (thunk.median === null) return [...cells, ["", ""], ["", ""], ["", ""], ["", ""]];
     const share = thunk.median / this.total;
@@ -53,6 +53,10 @@ class ScheduleView {
     for (const line of this.rows.values()) line.classList.remove("selected");
     this.rows.get(id)?.classList.add("selected");
   }
+}
+
+function typeOnly(result) { // "f32[8, 10] @128" -> "f32[8, 10]"
+  return result.split(" @")[0];
 }
 
 function bar(share) {
@@ -89,10 +93,9 @@ function showDetail(root, report, node, thunk) {
   close.textContent = "close";
   close.addEventListener("click", () => select(null, null));
   title.append(name, facts, close);
-  const panes = [pane("first", [["node", pre(node.text, "wrap")],
+  const panes = [pane("first", [...sourceBlocks(thunk, node), ["node", pre(node.text, "wrap")],
     ...(thunk ? [["operands", pre(thunk.operands.join("\n"), "wrap")],
-                 ["results", pre(thunk.results.join("\n"), "wrap")]] : []),
-    ...sourceBlocks(thunk, node)])];
+                 ["results", pre(thunk.results.join("\n"), "wrap")]] : [])])];
   panes.push(pane("", [["loop language", kernel ? code(kernel.loops, "#") : pre("")]]));
   panes.push(pane("", [["C", kernel ? code(kernel.c, "//") : pre("")]]));
   root.replaceChildren(title, ...panes);
