@@ -121,9 +121,7 @@ def _axis(axis: Any, leaf: Any) -> int | None:
 
 def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
     sizes = {
-        s.name: s.type.shape[axis]
-        for s, axis in zip(inputs, axes, strict=True)
-        if axis is not None
+        s.name: s.type.shape[axis] for s, axis in zip(inputs, axes, strict=True) if axis is not None
     }
     if not sizes:
         raise InputError(
@@ -133,7 +131,9 @@ def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
         )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise ShapeError(f"vmap: the mapped axes differ in extent: {listed}", source=calling_source())
+        raise ShapeError(
+            f"vmap: the mapped axes differ in extent: {listed}", source=calling_source()
+        )
     size = next(iter(sizes.values()))
     if not isinstance(size, int):
         raise ShapeError(f"vmap needs a known extent, not {size}", source=calling_source())

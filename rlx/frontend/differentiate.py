@@ -65,7 +65,9 @@ def grad(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False)
     return transformed
 
 
-def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+def jvp(
+    fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
     """Return `fun(*primals)` and its derivative in the direction `tangents`."""
     args = tuple(primals)
     chosen = choose(fun, args, {}, tuple(range(len(args))))
@@ -176,9 +178,7 @@ def _copied(program: Program) -> Program:
 def _pulled(program: Program, outputs: Sequence[Value], seeds: Sequence[Value]) -> list[Value]:
     """Append the pullback to the arguments; zeros where nothing arrives."""
     wanted = [value for value in program.inputs if value.dtype.is_differentiable]
-    found = dict(
-        zip(wanted, vjp_in_graph(program.graph, outputs, wanted, seeds), strict=True)
-    )
+    found = dict(zip(wanted, vjp_in_graph(program.graph, outputs, wanted, seeds), strict=True))
     gradients = [found.get(value) for value in program.inputs]
     return [
         zeros(program.graph, value.type) if gradient is None else gradient

@@ -1,10 +1,10 @@
 """`jit`: a function compiled once per structure, shapes, dtypes and static values of its arguments.
 
-    @rlx.jit
-    def predict(w, x): ...
+@rlx.jit
+def predict(w, x): ...
 
-    predict(W, X)                  # NumPy in, NumPy out
-    predict.graph(W, X)            # the traced graph; also .executable, .c_source, .llvm_ir
+predict(W, X)                  # NumPy in, NumPy out
+predict.graph(W, X)            # the traced graph; also .executable, .c_source, .llvm_ir
 """
 
 from __future__ import annotations
@@ -265,5 +265,3 @@ def _require_hashable(name: Any, value: Any) -> None:
             source=calling_source(),
             remedy="pass a tuple instead of a list or an array, or do not make it static",
         ) from None
-
-

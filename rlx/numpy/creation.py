@@ -186,14 +186,14 @@ def _along(x: Any, axis: int, shape: list[int]) -> Any:
 def tril(x: Any, k: int = 0) -> Any:
     """`x` with zeros above diagonal number `k` of its last two axes."""
     x = as_tracer(x)
-    return elementwise.where(_below(x.shape, k), x, 0)
+    return elementwise.where(_below(x.shape, k), x, elementwise.zero_of(x))
 
 
 @function
 def triu(x: Any, k: int = 0) -> Any:
     """`x` with zeros below diagonal number `k` of its last two axes."""
     x = as_tracer(x)
-    return elementwise.where(_below(x.shape, k - 1), 0, x)
+    return elementwise.where(_below(x.shape, k - 1), elementwise.zero_of(x), x)
 
 
 def _below(shape: Shape, k: int) -> Any:
@@ -219,4 +219,4 @@ def diag(x: Any, k: int = 0) -> Any:
     # Column j of the matrix holds one element of `x`: the one that stands at j here.
     ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
     columns = concatenate([ahead, x, behind])
-    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, 0)
+    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(x))

@@ -152,7 +152,7 @@ def power(x: Any, y: Any) -> Any:
 
 def _small_power(x: Any, exponent: int) -> Any:
     if x.value.dtype is DType.BOOL:
-        x = convert(x, DType.I64)
+        x = convert(x, DType.I32)
     if exponent < 0:
         return reciprocal(_small_power(x, -exponent))
     if exponent == 0:
@@ -201,7 +201,7 @@ def sign(x: Any) -> Any:
 @function
 def square(x: Any) -> Any:
     """`x * x`."""
-    return as_tracer(x) if _is_bool(x) else _same(ops.square, x)
+    return _same(ops.square, convert(x, DType.I32) if _is_bool(x) else x)
 
 
 @function
@@ -225,26 +225,32 @@ def round(x: Any, decimals: int = 0) -> Any:
     return convert(rounded, x.value.dtype)
 
 
-rint = function(lambda x: emit_inexact(ops.round, x))
 around = round
+
+
+@function
+def rint(x: Any) -> Any:
+    """Nearest integer as a float, halves to even."""
+    is_float = element_type(x).dtype.is_differentiable
+    return emit(ops.round, x if is_float else convert(x, DType.F64))
 
 
 @function
 def floor(x: Any) -> Any:
     """Largest integer not above `x`."""
-    return _same(ops.floor, x)
+    return as_tracer(x) if _is_bool(x) else _same(ops.floor, x)
 
 
 @function
 def ceil(x: Any) -> Any:
     """Smallest integer not below `x`."""
-    return _same(ops.ceil, x)
+    return as_tracer(x) if _is_bool(x) else _same(ops.ceil, x)
 
 
 @function
 def trunc(x: Any) -> Any:
     """Integer part, towards zero."""
-    return _same(ops.trunc, x)
+    return as_tracer(x) if _is_bool(x) else _same(ops.trunc, x)
 
 
 fix = trunc
@@ -344,7 +350,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
             remedy="call where(condition, x, y)",
         )
     type = promote_types([element_type(x), element_type(y)])
-    branches = [emit_value(each, type.dtype) for each in (x, y)]
+    branches = [convert(each, type.dtype) for each in (x, y)]
     return emit(ops.where, _as_bool(condition), *branches, weak=type.weak)
 
 
@@ -471,7 +477,9 @@ def real(x: Any) -> Any:
 def imag(x: Any) -> Any:
     """The imaginary part; zeros for real numbers."""
     x = as_tracer(x)
-    return emit(ops.imag, x) if x.value.dtype.is_complex else multiply(x, 0)
+    if x.value.dtype.is_complex:
+        return emit(ops.imag, x)
+    return emit(ops.expand, zero_of(x), shape=x.shape)
 
 
 @function
@@ -508,8 +516,9 @@ def _python_type(dtype: Any) -> Any:
     return {float: "f64", int: "i64", bool: "bool", complex: "c64"}.get(dtype, dtype)
 
 
-def emit_value(x: Any, dtype: DType) -> Any:
-    return convert(x, dtype)
+def zero_of(x: Any) -> Any:
+    """Return the zero of the dtype of `x`, bool included."""
+    return np.zeros((), element_type(x).dtype.numpy)
 
 
 def _same(definition: OpDef, x: Any) -> Any:
@@ -520,7 +529,7 @@ def _same(definition: OpDef, x: Any) -> Any:
 def _numbers(x: Any, y: Any) -> Any:
     """Promote; bools count as integers."""
     if _is_bool(x, y):
-        return convert(x, DType.I8), convert(y, DType.I8)
+        return convert(x, DType.I32), convert(y, DType.I32)
     return promoted([x, y])
 
 

@@ -26,14 +26,12 @@ def matmul(x: Any, y: Any) -> Any:
             f"matmul: x has shape {x.shape} and y has {y.shape}; the last extent of x, "
             f"{x.shape[-1]}, must equal {y.shape[-2 if y.ndim > 1 else 0]} of y"
         )
-    if x.ndim == 1 and y.ndim == 1:
-        return sum(elementwise.multiply(x, y))
     rows = expand_dims(x, 0) if x.ndim == 1 else x
     columns = expand_dims(y, 1) if y.ndim == 1 else y
     result = emit(ops.matmul, rows, columns, weak=x.weak)
-    if x.ndim == 1:
-        return reshape(result, (*result.shape[:-2], result.shape[-1]))
-    return reshape(result, result.shape[:-1]) if y.ndim == 1 else result
+    kept = [] if x.ndim == 1 else [result.shape[-2]]
+    kept += [] if y.ndim == 1 else [result.shape[-1]]
+    return reshape(result, (*result.shape[:-2], *kept))
 
 
 @function

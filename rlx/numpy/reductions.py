@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import DTypeError, ShapeError
-from rlx.frontend.apply import as_tracer, convert, emit, function, inexact
+from rlx.frontend.apply import as_tracer, convert, emit, function, graph, inexact, wrap
+from rlx.frontend.trace import as_value, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
@@ -15,7 +16,7 @@ from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of
-from rlx.numpy.shaping import concatenate, expand_dims, ravel
+from rlx.numpy.shaping import concatenate, expand_dims, ravel, reshape
 
 
 @function
@@ -54,8 +55,12 @@ def average(x: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = F
     """Weighted mean."""
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
+    x = as_tracer(x)
+    if len(shape_of(weights)) == 1 and isinstance(axis, int):
+        trailing = x.ndim - 1 - normalize_axis(axis, x.ndim)
+        weights = reshape(weights, (-1, *(1,) * trailing))
     total = sum(elementwise.multiply(x, weights), axis, keepdims=keepdims)
-    weight = elementwise.multiply(weights, _ones_like(as_tracer(x)))
+    weight = elementwise.multiply(weights, _ones_like(x))
     return elementwise.divide(total, sum(weight, axis, keepdims=keepdims))
 
 
@@ -226,8 +231,7 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, Any]:
     rows = emit(ops.transpose, x, perm=perm) if position != x.ndim - 1 else x
     last = (x.ndim - 1,)
     extent = static_shape(rows)[-1]
-    backward = elementwise.emit_value(rows, x.value.dtype)
-    backward = emit(ops.reverse, backward, axes=last)
+    backward = emit(ops.reverse, rows, axes=last)
     values, indices = _topk(backward, extent)
     indices = elementwise.subtract(extent - 1, indices)
     restored = [emit(ops.reverse, each, axes=last) for each in (values, indices)]
@@ -238,9 +242,6 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, Any]:
 
 
 def _topk(x: Any, k: int) -> tuple[Any, Any]:
-    from rlx.frontend.apply import graph, wrap
-    from rlx.frontend.trace import as_value
-
     values, indices = graph().topk(as_value(x), k=k)
     return wrap(values), wrap(indices)
 
