@@ -5,6 +5,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 
 from rlx.codegen.kernels import (
     attention,
+    factorization,
     indexing,
     linalg,
     linalg_packed,
@@ -16,6 +17,7 @@ from rlx.codegen.kernels import (
     search,
     shape,
     softmax,
+    solve,
 )
 from rlx.codegen.kernels.build import (
     build_kernel,
@@ -27,6 +29,8 @@ from rlx.codegen.kernels.build import (
 __all__ = [
     "attention",
     "build_kernel",
+    "control",
+    "factorization",
     "has_kernel",
     "indexing",
     "kernel_name",
@@ -41,4 +45,5 @@ __all__ = [
     "search",
     "shape",
     "softmax",
+    "solve",
 ]

@@ -1,0 +1,165 @@
+"""Gaussian elimination with partial pivoting on a tile: in loops, or spelled out.
+
+The pivot of a step is the entry of its column that is largest in size, the first among equals;
+a NaN outranks all numbers, so that it reaches the result. Sizes compare as integers: the bits
+of nonnegative floats are in order. No product is contracted with a sum, so that small integer
+matrices of deficient rank are found to be singular.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rlx.codegen.kernels.slice_blocks import Tile
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, index, minimum, select
+from rlx.codegen.loops.nodes import Buffer, Prim
+
+_MOST_UNROLLED = 60
+"""Elements of matrix and columns up to which elimination is spelled out in registers."""
+
+
+def integer_of(prim: Prim) -> Prim:
+    """The integer of a float's size: rows of a vector's lanes are counted in it."""
+    return Prim.I32 if prim is Prim.F32 else Prim.I64
+
+
+def size_bits(x: E) -> E:
+    """The bits of |x| as an integer."""
+    return abs(x).bitcast(integer_of(x.type.prim))
+
+
+def smallest_size(pivot: E, before: E) -> E:
+    """The lesser of |pivot| and `before`; a NaN counts for nothing."""
+    return minimum(abs(pivot), before)
+
+
+# In loops
+
+
+def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
+    """Eliminate below the diagonal in all columns; return the least size of a pivot.
+
+    With `pivots`, which holds one integer per row and lane, the rows that were exchanged are
+    stored there, and the multipliers below the diagonal.
+    """
+    k = tile.k
+    least = k.mutable("least", tile.constant(math.inf))
+    chosen = k.local("chosen", integer_of(tile.prim), tile.lanes) if pivots is None else pivots
+    with k.loop("c", height) as c:
+        at = index(0) if pivots is None else c * tile.lanes
+        k.store(chosen, at, _pivot_row(tile, c, height))
+        _exchange_rows(tile, c, chosen, at, first=c if pivots is None else index(0))
+        pivot = k.let("pivot", tile.load(c, c))
+        least.set(smallest_size(pivot, least))
+        divisor = pivot
+        if pivots is not None:  # a column of zeros is eliminated already
+            divisor = k.let("divisor", select(pivot.eq(0.0), tile.constant(1.0), pivot))
+        with k.loop("r", height, start=c + 1) as r:
+            multiple = k.let("multiple", tile.load(r, c) / divisor)
+            if pivots is not None:
+                tile.store(r, c, multiple)
+            subtract_row(tile, r, c, multiple, start=c + 1, stop=index(tile.width))
+    return least
+
+
+def subtract_row(tile: Tile, r: E, c: E, multiple: E, *, start: E, stop: E) -> None:
+    """row r -= multiple * row c, from column `start` to `stop`."""
+    k = tile.k
+    with k.loop("j", stop, start=start, kind=tile.inner) as j:
+        tile.store(r, j, tile.load(r, j) - multiple * tile.load(c, j))
+
+
+def substitute_back(tile: Tile, height: int) -> None:
+    """Solve the upper triangle for the columns behind it, in place."""
+    k = tile.k
+    stop = index(tile.width)
+    with k.loop("step", height) as step:
+        c = k.let("c", height - 1 - step)
+        divide_row(tile, c, height)
+        with k.loop("r", c) as r:
+            multiple = k.let("multiple", tile.load(r, c))
+            subtract_row(tile, r, c, multiple, start=index(height), stop=stop)
+
+
+def divide_row(tile: Tile, c: E, height: int) -> None:
+    """Divide the columns behind the matrix, in row c, by the diagonal."""
+    k = tile.k
+    pivot = k.let("pivot", tile.load(c, c))
+    with k.loop("j", tile.width, start=height, kind=tile.inner) as j:
+        tile.store(c, j, tile.load(c, j) / pivot)
+
+
+def _pivot_row(tile: Tile, c: E, height: int) -> E:
+    """Find the row of the largest entry of column c, from row c on."""
+    k, bits = tile.k, integer_of(tile.prim)
+    best = k.mutable("best", size_bits(tile.load(c, c)))
+    row = k.mutable("row", c.cast(bits).splat(tile.lanes))
+    with k.loop("r", height, start=c + 1) as r:
+        size = k.let("size", size_bits(tile.load(r, c)))
+        is_larger = k.let("is_larger", size > best)
+        row.set(select(is_larger, r.cast(bits), row))
+        best.set(select(is_larger, size, best))
+    return row
+
+
+def _exchange_rows(tile: Tile, c: E, chosen: Buffer, at: E, *, first: E) -> None:
+    """Exchange row c with the chosen row of each slice, from column `first` on."""
+    k = tile.k
+    if tile.lanes == 1:
+        _exchange_row(tile, c, k.load(chosen, at).cast(Prim.I64), index(0), first)
+        return
+    with k.loop("lane", tile.lanes) as lane:
+        _exchange_row(tile, c, k.load(chosen, at + lane).cast(Prim.I64), lane, first)
+
+
+def _exchange_row(tile: Tile, c: E, chosen: E, lane: E, first: E) -> None:
+    k = tile.k
+    row = k.let("row", chosen)
+    with k.if_(row.ne(c)), k.loop("j", tile.width, start=first, kind=tile.inner) as j:
+        upper = k.let("upper", tile.load_lane(c, j, lane))
+        tile.store_lane(c, j, lane, tile.load_lane(row, j, lane))
+        tile.store_lane(row, j, lane, upper)
+
+
+# Spelled out
+
+
+def is_unrolled(height: int, width: int) -> bool:
+    return height * width <= _MOST_UNROLLED
+
+
+def solve_unrolled(tile: Tile, height: int) -> E:
+    """Solve for the columns behind the matrix, all in registers; return the least pivot.
+
+    Rows are exchanged while the pivot is searched for: each that is larger moves up.
+    """
+    k = tile.k
+    rows = [[k.let(f"m{i}{j}", tile.load(i, j)) for j in range(tile.width)] for i in range(height)]
+    least = tile.constant(math.inf)
+    for c in range(height):
+        for r in range(c + 1, height):
+            _move_up(k, rows, c, r)
+        least = k.let("least", smallest_size(rows[c][c], least))
+        for r in range(c + 1, height):
+            multiple = k.let("multiple", rows[r][c] / rows[c][c])
+            for j in range(c + 1, tile.width):
+                rows[r][j] = k.let(f"m{r}{j}", rows[r][j] - multiple * rows[c][j])
+    for c in reversed(range(height)):
+        for j in range(height, tile.width):
+            rows[c][j] = k.let(f"x{c}", rows[c][j] / rows[c][c])
+            for r in range(c):
+                rows[r][j] = k.let(f"m{r}{j}", rows[r][j] - rows[r][c] * rows[c][j])
+    for i in range(height):
+        for j in range(height, tile.width):
+            tile.store(i, j, rows[i][j])
+    return least
+
+
+def _move_up(k: KernelBuilder, rows: list[list[E]], c: int, r: int) -> None:
+    """Exchange rows c and r in the slices where r has the larger entry in column c."""
+    is_larger = k.let("is_larger", size_bits(rows[r][c]) > size_bits(rows[c][c]))
+    for j in range(c, len(rows[c])):
+        upper, lower = rows[c][j], rows[r][j]
+        rows[c][j] = k.let(f"m{c}{j}", select(is_larger, lower, upper))
+        rows[r][j] = k.let(f"m{r}{j}", select(is_larger, upper, lower))

@@ -1,0 +1,236 @@
+"""Small matrices side by side: where a kernel keeps slices of a batch while it works on them.
+
+Many small slices are worked on in blocks, one slice to a vector lane: element (i, j) of all of
+them is one vector, and steps that differ between slices are selects. A few slices, or large
+ones, are worked on one at a time, and vectors run along their rows. Kernels are written once:
+
+    with blocks(scope, layout) as block:
+        tile = block.tile
+        block.read(a, 0)
+        with k.loop("j", tile.width, kind=tile.inner) as j:
+            tile.store(0, j, tile.load(0, j) * 2.0)
+
+Memory for a block is on the stack where it is small, else in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, Operand, const, index, minimum
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, Status, storage
+from rlx.errors import InternalError
+from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.types import TensorType
+
+_VECTOR_BYTES = 64
+_STACK_BYTES = 32 * 1024
+_FEWEST_SLICES = 4
+"""Below this number, most lanes of a block would idle."""
+_PARTS = 16
+"""Large slices worked on at the same time at most, each with memory in the arena."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the slices of a batch are laid out: `height` rows of `width` elements each."""
+
+    slices: Extent
+    height: int
+    width: int
+    prim: Prim
+
+    @classmethod
+    def of(cls, matrix: TensorType, columns: Extent) -> Layout:
+        """Lay out square matrices with `columns` more columns."""
+        height = upper(matrix.shape[-1])
+        slices = product(matrix.shape[:-2])
+        return cls(slices, height, height + upper(columns), storage(matrix.dtype))
+
+    @property
+    def lanes(self) -> int:
+        """How many slices are worked on at a time."""
+        lanes = _VECTOR_BYTES // self.prim.size
+        many = upper(self.slices) >= _FEWEST_SLICES
+        return lanes if many and self._bytes * lanes <= _STACK_BYTES else 1
+
+    @property
+    def parts(self) -> int:
+        """How many blocks have memory in the arena; 0 if they are on the stack."""
+        fits = self._bytes * self.lanes <= _STACK_BYTES
+        return 0 if fits else min(_PARTS, upper(self.slices))
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.parts * self._bytes
+
+    @property
+    def _bytes(self) -> int:
+        return self.height * self.width * self.prim.size
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The matrices of one block: element (i, j) of every slice, or of one."""
+
+    k: KernelBuilder
+    buffer: Buffer
+    base: E
+    height: int
+    width: int
+    lanes: int
+
+    @property
+    def prim(self) -> Prim:
+        return self.buffer.prim
+
+    @property
+    def inner(self) -> LoopKind:
+        """The kind of loops along a row, whose steps are independent."""
+        return LoopKind.SIMD if self.lanes == 1 else LoopKind.SERIAL
+
+    def load(self, i: Operand, j: Operand) -> E:
+        return self.k.load(self.buffer, self._at(i, j), self.lanes)
+
+    def store(self, i: Operand, j: Operand, value: E) -> None:
+        self.k.store(self.buffer, self._at(i, j), value.splat(self.lanes))
+
+    def load_lane(self, i: Operand, j: Operand, lane: E) -> E:
+        return self.k.load(self.buffer, self._at(i, j) + lane)
+
+    def store_lane(self, i: Operand, j: Operand, lane: E, value: E) -> None:
+        self.k.store(self.buffer, self._at(i, j) + lane, value)
+
+    def constant(self, value: float) -> E:
+        return const(value, self.prim, self.lanes)
+
+    def _at(self, i: Operand, j: Operand) -> E:
+        return self.base + (index(i) * self.width + index(j)) * self.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The slices `first`, `first + 1`, ... that a kernel works on together."""
+
+    tile: Tile
+    first: E
+    last: E
+    """The last slice of the batch: lanes beyond it repeat it."""
+    count: E
+    """How many of the lanes are slices of their own."""
+
+    @property
+    def k(self) -> KernelBuilder:
+        return self.tile.k
+
+    def read(
+        self, x: Reader, column: int = 0, *, vector: bool = False, transposed: bool = False
+    ) -> None:
+        """Copy matrices, or vectors as one column, to the columns from `column` on."""
+        groups = _groups(x.shape, vector=vector)
+        source = x.grouped(groups)
+        with self._lanes(self.tile.lanes) as lane:
+            item = source.at(minimum(self.first + lane, self.last))
+            with self._elements(item) as at:
+                i, j = reversed(at) if transposed else at
+                value = item.read_real(*at[: len(groups) - 1])
+                self.tile.store_lane(i, j + column, lane, value)
+
+    def write(self, y: Writer, element: Callable[[E, E, E], E], *, vector: bool = False) -> None:
+        """Write `element(i, j, lane)` to matrices, or (i, 0) to vectors."""
+        groups = _groups(y.shape, vector=vector)
+        target = y.grouped(groups)
+        with self._lanes(self.count) as lane:
+            item = target.at(self.first + lane)
+            with self._elements(item) as at:
+                item.write(*at[: len(groups) - 1], value=element(*at, lane))
+
+    def write_columns(
+        self, y: Writer, column: int, *, vector: bool = False, transposed: bool = False
+    ) -> None:
+        """Write the columns of the tile from `column` on."""
+
+        def element(i: E, j: E, lane: E) -> E:
+            row, place = (j, i) if transposed else (i, j)
+            return self.tile.load_lane(row, place + column, lane)
+
+        self.write(y, element, vector=vector)
+
+    def fail_where_zero(self, measure: E) -> None:
+        """Leave the kernel if `measure` of any slice is 0 or less, naming the first."""
+        k, lanes = self.k, self.tile.lanes
+        if lanes == 1:
+            with k.if_(measure <= 0.0):
+                k.fail(Status.SINGULAR_MATRIX, self.first)
+            return
+        with k.if_(measure.fold(BinaryOp.MIN) <= 0.0):
+            found = k.local("measure", self.tile.prim, lanes)
+            k.store(found, 0, measure)
+            with k.loop("lane", self.count) as lane, k.if_(k.load(found, lane) <= 0.0):
+                k.fail(Status.SINGULAR_MATRIX, self.first + lane)
+
+    @contextmanager
+    def _lanes(self, count: Operand) -> Iterator[E]:
+        if self.tile.lanes == 1:
+            yield index(0)
+            return
+        with self.k.loop("lane", count) as lane:
+            yield lane
+
+    @contextmanager
+    def _elements(self, item: GroupedReader | GroupedWriter) -> Iterator[tuple[E, E]]:
+        """Loop over the rows and columns of one slice; a vector has column 0 only."""
+        if len(item.grid.groups) == 2:
+            with self.k.loop("i", item.extent(0), kind=self.tile.inner) as i:
+                yield i, index(0)
+            return
+        with (
+            self.k.loop("i", item.extent(0)) as i,
+            self.k.loop("j", item.extent(1), kind=self.tile.inner) as j,
+        ):
+            yield i, j
+
+
+@contextmanager
+def blocks(scope: Scope, layout: Layout) -> Iterator[Block]:
+    """Open the loop over all slices of `layout`, block by block."""
+    k, lanes = scope.k, layout.lanes
+    slices = scope.extents(layout.slices)
+    work = layout.slices * (layout.height * layout.height * layout.width)
+    if layout.parts:
+        with _parts(scope, layout, slices, work) as block:
+            yield block
+        return
+    with rows(k, "block", (slices + (lanes - 1)) / lanes, work) as number:
+        buffer = k.local("tile", layout.prim, layout.height * layout.width * lanes)
+        tile = Tile(k, buffer, index(0), layout.height, layout.width, lanes)
+        first = number if lanes == 1 else k.let("first", number * lanes)
+        count = index(1) if lanes == 1 else k.let("count", minimum(slices - first, lanes))
+        yield Block(tile, first, slices - 1, count)
+
+
+@contextmanager
+def _parts(scope: Scope, layout: Layout, slices: E, work: Extent) -> Iterator[Block]:
+    """Open loops over parts, each with its memory, and over the slices of a part."""
+    k = scope.k
+    if scope.scratch is None:
+        raise InternalError(f"kernel {k.name} needs scratch for {layout}")
+    size = layout.height * layout.width
+    with rows(k, "part", index(layout.parts), work) as part:
+        tile = Tile(k, scope.scratch, part * size, layout.height, layout.width, 1)
+        with k.loop("slice", slices, start=part, step=layout.parts) as first:
+            yield Block(tile, first, slices - 1, index(1))
+
+
+def _groups(shape: Shape, *, vector: bool) -> Groups:
+    """Gather all axes before the matrix or vector into one."""
+    axes = tuple(range(len(shape)))
+    rank = len(shape) - (1 if vector else 2)
+    return (axes[:rank], *((axis,) for axis in axes[rank:]))
