@@ -14,6 +14,7 @@ from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower.node import lower_node
 from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
+from rlx.codegen.schedule_verify import verify_schedule
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
@@ -36,8 +37,13 @@ class Program:
 
 def lower_graph(graph: Graph) -> Program:
     """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view."""
-    plan = plan_memory(graph, scratch_bytes=scratch_bytes)
+    return program_of(graph, plan_memory(graph, scratch_bytes=scratch_bytes))
+
+
+def program_of(graph: Graph, plan: MemoryPlan) -> Program:
+    """Return the program of a legal graph whose memory is planned."""
     schedule = make_schedule(graph, plan)
+    verify_schedule(schedule)
     kernels = make_kernels(schedule)
     setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
     ordered = tuple(kernels.values())
