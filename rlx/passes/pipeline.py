@@ -23,10 +23,12 @@ from rlx.passes.dead_code import dead_code
 from rlx.passes.decompose import decompose
 from rlx.passes.fold_constants import fold_constants
 from rlx.passes.fuse import fuse
+from rlx.passes.keep_in_registers import keep_in_registers
 from rlx.passes.legalize import legalize
 from rlx.passes.order_updates import order_updates
 from rlx.passes.pack_operands import pack_operands
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
+from rlx.passes.segment_scans import segment_scans
 from rlx.passes.settle_loops import settle_loops
 from rlx.passes.simplify import simplify
 from rlx.passes.sink_reshapes import sink_reshapes
@@ -114,9 +116,11 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             tile_attention(target),
             decompose(claimed),  # attention that no tile fits
             legalize,
+            segment_scans,
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            keep_in_registers,  # before what suits large bodies
             pack_operands(target),  # after simplify, which brings transposes to the products
             sink_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike

@@ -1,0 +1,443 @@
+"""Loops in registers: a small body written out inside its own loop.
+
+One instance keeps its carries in scalar variables. Many instances (lanes) keep them in local
+arrays, one row per element, and the innermost loop runs over the lanes, so that it vectorizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
+from rlx.codegen.kernels.parallel import PARALLEL_WORK
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.values import compute_prim, load, real, store
+from rlx.codegen.kernels.written_out import Array, WrittenOut, cells_of, name_at
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, minimum
+from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim, Var
+from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import product
+from rlx.passes.keep_in_registers import lanes_in_registers
+from rlx.passes.lanes import NO_LANES, Lanes
+
+BLOCK_BYTES = 256
+"""Of one carry's elements, how many bytes of lanes a block takes: some vectors in flight hide
+latency, and blocks are what threads share."""
+
+
+@kernel("scan_in_registers")
+def scan_in_registers(
+    scope: Scope,
+    *arguments: Reader | Writer,
+    body: Graph,
+    length: int,
+    num_carries: int,
+    num_consts: int = 0,
+    reverse: bool = False,
+) -> None:
+    lanes = lanes_in_registers(body, num_carries) or NO_LANES
+    given, results = _memory(scope, arguments)
+    scan = _Scan(scope.k, body, lanes, given, results, length, num_carries, num_consts, reverse)
+    if lanes.extent == 1:
+        scan.one_instance()
+    else:
+        scan.many_instances()
+
+
+@kernel("while_in_registers")
+def while_in_registers(
+    scope: Scope,
+    *arguments: Reader | Writer,
+    condition: Graph,
+    body: Graph,
+    num_consts: int = 0,
+    max_trips: int | None = None,
+) -> None:
+    given, results = _memory(scope, arguments)
+    _While(scope.k, condition, body, given, results, len(given) - num_consts, max_trips).build()
+
+
+def _memory(scope: Scope, arguments: Sequence[Reader | Writer]) -> tuple[list[Buffer], list[Buffer]]:
+    """Return the arguments of operands and of results: a loop's operands have no prologue."""
+    scope.body.stored.update(range(len(scope.body.outputs)))
+    operands = [a.value for a in arguments if isinstance(a, Reader)]
+    return (
+        [scope.body.inputs[value] for value in operands],
+        [buffer for _, buffer in scope.body.outputs],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value in memory: its buffer, and how one instance finds its elements there."""
+
+    k: KernelBuilder
+    value: Value
+    buffer: Buffer
+    lanes: Lanes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lanes.local_shape(self.value)
+
+    @property
+    def size(self) -> int:
+        """Elements of the value, of all instances."""
+        return int(product(self.value.type.static_shape))
+
+    @property
+    def in_lanes(self) -> bool:
+        return self.value in self.lanes.axes
+
+    def at(self, index: tuple[int, ...], row: E | int, lane: E | int) -> E:
+        """Return where element `index` of `lane` lies in row `row` of the buffer."""
+        strides = np.cumprod([1, *self.value.type.static_shape[:0:-1]])[::-1]
+        fixed = int(sum(i * s for i, s in zip(index, strides, strict=False)))
+        place = const(fixed, Prim.I64)
+        if isinstance(row, E):
+            place = row * self.size + place
+        if self.in_lanes:
+            stride = int(strides[self.lanes.axes[self.value]])
+            place = place + (lane * stride if isinstance(lane, E) else const(0, Prim.I64))
+        return place
+
+    def load(self, index: tuple[int, ...], row: E | int, lane: E | int) -> E:
+        return real(load(self.k, self.buffer, self.value.dtype, self.at(index, row, lane)))
+
+    def store(self, index: tuple[int, ...], row: E | int, lane: E | int, value: E) -> None:
+        store(self.k, self.buffer, self.value.dtype, self.at(index, row, lane), value)
+
+
+class _Scan:
+    """A scan in registers under construction."""
+
+    def __init__(
+        self,
+        k: KernelBuilder,
+        body: Graph,
+        lanes: Lanes,
+        given: Sequence[Buffer],
+        results: Sequence[Buffer],
+        length: int,
+        num_carries: int,
+        num_consts: int,
+        reverse: bool,
+    ) -> None:
+        self.k, self.body, self.lanes = k, body, lanes
+        self.length, self.reverse, self.num_carries = length, reverse, num_carries
+        self.first_row = num_carries + num_consts
+        self.given = [Held(k, v, b, lanes) for v, b in zip(body.inputs, given, strict=True)]
+        self.results = [Held(k, v, b, lanes) for v, b in zip(body.outputs, results, strict=True)]
+        self.cells = Cells(k)
+        self.row: E | int = 0
+        self.lane: E | int = 0
+
+    @property
+    def carries(self) -> list[Held]:
+        return self.given[: self.num_carries]
+
+    # One instance
+
+    def one_instance(self) -> None:
+        variables = [self._variables(held) for held in self.carries]
+        outputs = self._written([_known(self.cells, array) for array in variables])
+        self.cells.need(_all_cells(outputs))
+        self.cells.emit(Level.ONCE)
+        with self._steps():
+            self.cells.emit(Level.STEP)
+            self._store_rows(outputs, in_lanes=False)
+            assign(self.k, variables, outputs[: self.num_carries])
+        self._store_variables(variables)
+
+    def _variables(self, held: Held) -> Array:
+        """Declare the elements of a carry as variables that hold the first values."""
+        name = _name(held.value)
+        return cells_of(
+            held.shape,
+            lambda index: self.k.mutable(name_at(name, index), held.load(index, 0, 0)),
+        )
+
+    def _store_variables(self, variables: Sequence[Array]) -> None:
+        for held, array in zip(self.results, variables, strict=False):
+            for index, variable in np.ndenumerate(array):
+                held.store(index, 0, 0, variable)
+
+    # What both have in common
+
+    def _written(self, carries: Sequence[Array]) -> list[Array]:
+        """Write the body out; consts and rows are read where they are first needed."""
+        inputs = list(carries)
+        for position, held in enumerate(self.given[self.num_carries :], start=self.num_carries):
+            inputs.append(self._read(held, in_rows=position >= self.first_row))
+        return WrittenOut(self.cells, self.lanes).outputs(self.body, inputs)
+
+    def _read(self, held: Held, *, in_rows: bool) -> Array:
+        level = Level.STEP if in_rows else Level.ONCE
+        level = Level.LANE if held.in_lanes else level
+        name = _name(held.value)
+
+        def read(index: tuple[int, ...]) -> Cell:
+            return self.cells.loaded(
+                name_at(name, index),
+                lambda: held.load(index, self.row if in_rows else 0, self.lane),
+                level,
+            )
+
+        return cells_of(held.shape, read)
+
+    @contextmanager
+    def _steps(self) -> Iterator[None]:
+        with self.k.loop("step", self.length) as step:
+            self.row = self.k.let("row", self.length - 1 - step) if self.reverse else step
+            yield
+
+    def _store_rows(self, outputs: Sequence[Array], *, in_lanes: bool) -> None:
+        pairs = zip(self.results, outputs, strict=True)
+        for held, array in list(pairs)[self.num_carries :]:
+            if held.in_lanes is in_lanes:
+                for index, cell in np.ndenumerate(array):
+                    held.store(index, self.row, self.lane, value_of(cell))
+
+    # Many instances
+
+    def many_instances(self) -> None:
+        extent = self.lanes.extent
+        width = _block(self.lanes, self.body, self.length)
+        if width == extent:
+            self._block(const(0, Prim.I64), const(extent, Prim.I64), width)
+            return
+        kind = LoopKind.PARALLEL if self._is_large() else LoopKind.SERIAL
+        with self.k.loop("block", -(-extent // width), kind=kind) as block:
+            start = self.k.let("start", block * width)
+            lanes = const(width, Prim.I64)
+            if extent % width:
+                lanes = self.k.let("lanes", minimum(const(extent, Prim.I64) - start, width))
+            self._block(start, lanes, width)
+
+    def _is_large(self) -> bool:
+        return self.lanes.extent * max(self.length, 1) >= PARALLEL_WORK
+
+    def _block(self, start: E, lanes: E, width: int) -> None:
+        """Run the lanes `start .. start + lanes`."""
+        arrays: dict[int, Buffer] = {}
+        variables: dict[int, Array] = {}
+        for position, held in enumerate(self.carries):
+            if held.in_lanes:
+                arrays[position] = self._array(held, width)
+            else:
+                variables[position] = self._variables(held)
+        with self._lanes(start, lanes) as lane:
+            for position, array in arrays.items():
+                held = self.given[position]
+                for number, index in enumerate(np.ndindex(held.shape)):
+                    value = held.load(index, 0, self.lane)
+                    self.k.store(array, lane + number * width, value)
+        self._run(start, lanes, width, arrays, variables)
+        with self._lanes(start, lanes) as lane:
+            for position, array in arrays.items():
+                held = self.results[position]
+                for number, index in enumerate(np.ndindex(held.shape)):
+                    value = self.k.load(array, lane + number * width)
+                    held.store(index, 0, self.lane, value)
+        with self._first_block_only(start):
+            for position, shared in variables.items():
+                for index, variable in np.ndenumerate(shared):
+                    self.results[position].store(index, 0, 0, variable)
+
+    def _run(
+        self,
+        start: E,
+        lanes: E,
+        width: int,
+        arrays: dict[int, Buffer],
+        variables: dict[int, Array],
+    ) -> None:
+        self.cells = Cells(self.k)
+        at: list[E] = []
+
+        def carried(position: int) -> Array:
+            if position in variables:
+                return _known(self.cells, variables[position])
+            held, array = self.given[position], arrays[position]
+            numbers = {index: n for n, index in enumerate(np.ndindex(held.shape))}
+            return cells_of(
+                held.shape,
+                lambda index: self.cells.loaded(
+                    name_at(_name(held.value), index),
+                    lambda: self.k.load(array, at[0] + numbers[index] * width),
+                    Level.LANE,
+                ),
+            )
+
+        outputs = self._written([carried(position) for position in range(self.num_carries)])
+        self.cells.need(_all_cells(outputs))
+        self.cells.emit(Level.ONCE)
+        with self._steps():
+            self.cells.emit(Level.STEP)
+            with self._lanes(start, lanes) as lane:
+                at[:] = [lane]
+                self.cells.emit(Level.LANE)
+                self._store_rows(outputs, in_lanes=True)
+                for position, array in arrays.items():
+                    for number, cell in enumerate(outputs[position].ravel()):
+                        self.k.store(array, lane + number * width, value_of(cell))
+            with self._first_block_only(start):
+                self._store_rows(outputs, in_lanes=False)
+            shared = [position for position in range(self.num_carries) if position in variables]
+            assign(self.k, [variables[p] for p in shared], [outputs[p] for p in shared])
+
+    def _array(self, held: Held, width: int) -> Buffer:
+        """Declare a local array for a carry: a row of lanes for each of its elements."""
+        elements = int(product(held.shape))
+        return self.k.local(_name(held.value), compute_prim(held.value.dtype), elements * width)
+
+    @contextmanager
+    def _lanes(self, start: E, lanes: E) -> Iterator[E]:
+        """Open the loop over the lanes of a block; memory is addressed by `self.lane`."""
+        with self.k.loop("lane", lanes, kind=LoopKind.SIMD) as lane:
+            self.lane = start + lane
+            yield lane
+
+    @contextmanager
+    def _first_block_only(self, start: E) -> Iterator[None]:
+        """What all blocks compute alike is stored by the first."""
+        shared = any(not held.in_lanes for held in self.results)
+        if not shared or isinstance(start.node, Const):
+            yield
+            return
+        with self.k.if_(start.eq(0)):
+            yield
+
+
+class _While:
+    """A conditional loop in registers under construction."""
+
+    def __init__(
+        self,
+        k: KernelBuilder,
+        condition: Graph,
+        body: Graph,
+        given: Sequence[Buffer],
+        results: Sequence[Buffer],
+        num_carries: int,
+        max_trips: int | None,
+    ) -> None:
+        self.k, self.condition, self.body = k, condition, body
+        self.num_carries, self.max_trips = num_carries, max_trips
+        self.given = [Held(k, v, b, NO_LANES) for v, b in zip(body.inputs, given, strict=True)]
+        self.results = results
+        self.variables: list[Array] = []
+        self.consts: list[Array] = []
+
+    def build(self) -> None:
+        for held in self.given[: self.num_carries]:
+            self.variables.append(self._elements(held, self.k.mutable))
+        for held in self.given[self.num_carries :]:
+            self.consts.append(self._elements(held, self.k.let))
+        trips = self.k.mutable("trips", const(0, Prim.I64))
+        short = self._short_condition()
+        running = None if short is not None else self.k.mutable("running", self._truth())
+        going = short if running is None else running
+        assert going is not None, "one of the two forms of the condition"
+        limit = self.max_trips
+        with self.k.while_(going if limit is None else (trips < limit) & going):
+            self._trip()
+            trips.set(trips + 1)
+            if running is not None:
+                running.set(self._truth())
+        self._store(trips)
+
+    def _elements(self, held: Held, declare: object) -> Array:
+        name = _name(held.value)
+        return cells_of(
+            held.shape,
+            lambda index: declare(name_at(name, index), held.load(index, 0, 0)),  # type: ignore[operator]
+        )
+
+    def _inputs(self, cells: Cells) -> list[Array]:
+        return [_known(cells, array) for array in (*self.variables, *self.consts)]
+
+    def _trip(self) -> None:
+        cells = Cells(self.k)
+        outputs = WrittenOut(cells, NO_LANES).outputs(self.body, self._inputs(cells))
+        cells.need(_all_cells(outputs))
+        for level in Level:
+            cells.emit(level)
+        assign(self.k, self.variables, outputs)
+
+    def _flags(self, cells: Cells) -> list[Cell]:
+        (output,) = WrittenOut(cells, NO_LANES).outputs(self.condition, self._inputs(cells))
+        return list(output.ravel())
+
+    def _short_condition(self) -> E | None:
+        """Return the condition as one expression, if it is short enough to stand in `while`."""
+        cells = Cells(self.k)
+        flags = self._flags(cells)
+        if len(flags) != 1 or not cells.is_short(flags[0]):
+            return None
+        return _truth(cells.inlined(flags[0]))
+
+    def _truth(self) -> E:
+        """Compute the condition: true if every element is."""
+        cells = Cells(self.k)
+        flags = self._flags(cells)
+        cells.need(flags)
+        for level in Level:
+            cells.emit(level)
+        total = _truth(value_of(flags[0])) if flags else const(True, Prim.BOOL)
+        for flag in flags[1:]:
+            total = total & _truth(value_of(flag))
+        return total
+
+    def _store(self, trips: E) -> None:
+        for held, buffer, array in zip(self.given, self.results, self.variables, strict=False):
+            target = Held(self.k, held.value, buffer, NO_LANES)
+            for index, variable in np.ndenumerate(array):
+                target.store(index, 0, 0, variable)
+        self.k.store(self.results[-1], 0, trips)
+
+
+def assign(k: KernelBuilder, variables: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Give all variables their next values at once."""
+    pairs = [
+        (variable, value_of(cell))
+        for array, output in zip(variables, outputs, strict=False)
+        for variable, cell in zip(array.ravel(), output.ravel(), strict=True)
+    ]
+    changed = [(variable, value) for variable, value in pairs if value.node != variable.node]
+    assigned = {variable.node for variable, _ in changed}
+    ready = [
+        (variable, k.let("next", value) if value.node in assigned else value)
+        for variable, value in changed
+    ]
+    for variable, value in ready:
+        variable.set(value)
+
+
+def _known(cells: Cells, array: Array) -> Array:
+    return cells_of(array.shape, lambda index: cells.known(array[index], Level.STEP))
+
+
+def _all_cells(arrays: Sequence[Array]) -> list[Cell]:
+    return [cell for array in arrays for cell in array.ravel()]
+
+
+def _name(value: Value) -> str:
+    return "".join(c if c.isalnum() else "_" for c in str(value.node.name))
+
+
+def _truth(x: E) -> E:
+    return x if x.type.prim is Prim.BOOL else x.ne(0)
+
+
+def _block(lanes: Lanes, body: Graph, length: int) -> int:
+    """Return the lanes that run together: all, or what threads and first-level cache want."""
+    widest = max(value.dtype.size for value in lanes.axes)
+    width = BLOCK_BYTES // widest
+    return min(lanes.extent, width)

@@ -1,0 +1,101 @@
+"""Which loops become one kernel: those whose bodies are small enough to be written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import product
+from rlx.passes.lanes import NO_LANES, Lanes, find_lanes
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+
+LARGEST_VALUE = 64
+"""Elements of one instance of a value: beyond, registers and first-level cache lose."""
+
+MOST_OPERATIONS = 1200
+"""Scalar operations of one step of one instance: beyond, compile time and code size suffer."""
+
+WRITTEN_OUT = frozenset(
+    {
+        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
+        *("matmul", "barrier", "pad", "iota"),
+    }
+)
+"""Ops, besides elementwise ones, that kernels can write out element by element."""
+
+
+@graph_pass
+def keep_in_registers(graph: Graph) -> Rewritten:
+    """Make loops with small bodies kernels of their own, whose bodies no pass touches again.
+
+        scan %c {body = few small values}      ->      scan_in_registers %c {body = ...}
+
+    Requires decomposed and simplified bodies.
+    """
+    return apply_rewrites(graph, [_small_scan, _small_while])
+
+
+@rewrite(ops.scan)
+def _small_scan(node: Node) -> tuple[Value, ...] | None:
+    body: Graph = node.attribute("body")
+    if not node.results or lanes_in_registers(body, node.attribute("num_carries")) is None:
+        return None
+    attributes = node.attrs.as_dict()
+    del attributes["checkpoints"], attributes["residuals"]
+    results: tuple[Value, ...] = ops.scan_in_registers(*node.operands, **attributes)
+    return results
+
+
+@rewrite(ops.while_loop)
+def _small_while(node: Node) -> tuple[Value, ...] | None:
+    graphs = (node.attribute("condition"), node.attribute("body"))
+    if not all(fits_registers(graph, NO_LANES) for graph in graphs):
+        return None
+    results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **node.attrs.as_dict())
+    return results
+
+
+def lanes_in_registers(body: Graph, num_carries: int) -> Lanes | None:
+    """Return how a scan's body runs in registers: in lanes, as one instance, or not at all."""
+    lanes = find_lanes(body, num_carries)
+    if lanes is not None and fits_registers(body, lanes):
+        return lanes
+    return NO_LANES if fits_registers(body, NO_LANES) else None
+
+
+def fits_registers(body: Graph, lanes: Lanes) -> bool:
+    """True if one instance of the body is small and made of ops that can be written out."""
+    values = [result for node in body.nodes for result in node.results]
+    if not all(_is_plain(value) for value in values):
+        return False
+    if any(product(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
+        return False
+    computing = (node for node in body.nodes if node.op is not ops.input)
+    return _operations(computing, lanes) <= MOST_OPERATIONS
+
+
+def _is_plain(value: Value) -> bool:
+    definition = value.op
+    written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
+    known = definition is ops.input or written
+    return known and value.type.is_static and not _is_composed(value)
+
+
+def _is_composed(value: Value) -> bool:
+    return value.dtype.is_low_precision or value.dtype.is_complex
+
+
+def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:
+    return sum(_cost(node, lanes) for node in nodes)
+
+
+def _cost(node: Node, lanes: Lanes) -> int:
+    elements = int(product(lanes.local_shape(node.results[0])))
+    if node.op is ops.matmul:
+        return elements * int(product(lanes.local_shape(node.operands[0])[-1:]))
+    if node.op.has(Trait.REDUCTION):
+        return int(product(lanes.local_shape(node.operands[0])))
+    return elements if node.op.has(Trait.ELEMENTWISE) else 0

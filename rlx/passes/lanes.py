@@ -1,0 +1,255 @@
+"""Independent instances in the body of a loop: an axis along which nothing mixes.
+
+A scan over carries `f32[64, 3]` that treats its 64 rows alike and apart is 64 scans, whether
+it came from `vmap` or was written so. Its kernel then runs them side by side, one per vector
+lane. `find_lanes` finds such an axis and where it lies in every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import normalize_axis, product
+
+LEAST_LANES = 8
+"""Fewer instances than this fill no vector; they are better written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """`extent` instances, and the axis that tells them apart in each value that has it."""
+
+    extent: int
+    axes: dict[Value, int]
+
+    def local_shape(self, value: Value) -> tuple[int, ...]:
+        """Return the shape of one instance of `value`, with extent 1 where the lanes were."""
+        shape = list(value.type.static_shape)
+        if value in self.axes:
+            shape[self.axes[value]] = 1
+        return tuple(shape)
+
+
+NO_LANES = Lanes(1, {})
+
+
+class _Mixes(Exception):
+    """The instances do not stay apart."""
+
+
+def find_lanes(body: Graph, num_carries: int) -> Lanes | None:
+    """Return an axis of independent instances, the longest there is."""
+    carries = body.inputs[:num_carries]
+    if not all(result.type.is_static for node in body.nodes for result in node.results):
+        return None
+    extents = {e for carry in carries for e in carry.type.static_shape if e >= LEAST_LANES}
+    for extent in sorted(extents, reverse=True):
+        for pick in (_first_axis, _last_axis):
+            try:
+                return _Search(body, num_carries, extent, pick).run()
+            except _Mixes:
+                continue
+    return None
+
+
+_Pick: TypeAlias = Callable[[Value, int], int | None]
+
+
+def _first_axis(value: Value, extent: int) -> int | None:
+    return next((i for i, e in enumerate(value.shape) if e == extent), None)
+
+
+def _last_axis(value: Value, extent: int) -> int | None:
+    return next((i for i in reversed(range(value.rank)) if value.shape[i] == extent), None)
+
+
+@dataclass(slots=True)
+class _Search:
+    body: Graph
+    num_carries: int
+    extent: int
+    pick: _Pick
+    axes: dict[Value, int] = field(default_factory=dict)
+
+    def run(self) -> Lanes:
+        carries = self.body.inputs[: self.num_carries]
+        for carry in carries:
+            axis = self.pick(carry, self.extent)
+            if axis is not None:
+                self.axes[carry] = axis
+        known = -1
+        while known != len(self.axes):
+            known = len(self.axes)
+            for node in self.body.nodes:
+                self._forward(node)
+            for carry, output in zip(carries, self.body.outputs, strict=False):
+                self._equal(carry, output)
+        return Lanes(self.extent, self.axes)
+
+    def _equal(self, carry: Value, output: Value) -> None:
+        if carry in self.axes:
+            self.demand(output, self.axes[carry])
+        elif output in self.axes:
+            self.demand(carry, self.axes[output])
+
+    def _forward(self, node: Node) -> None:
+        found = [(i, self.axes[o]) for i, o in enumerate(node.operands) if o in self.axes]
+        if not found or not node.results:
+            return
+        rule = _rule(node)
+        for operand, axis in found:
+            self._assign(node.result, rule.result_axis(node, operand, axis))
+        self._backward(node, self.axes[node.result])
+
+    def _backward(self, node: Node, axis: int) -> None:
+        """Demand the axis of the operands that have it."""
+        for i, operand in enumerate(node.operands):
+            source = _rule(node).operand_axis(node, i, axis)
+            if source is not None and operand.shape[source] == self.extent:
+                self.demand(operand, source)
+
+    def demand(self, value: Value, axis: int) -> None:
+        """Have the lanes of `value` on `axis`, and so those of what it is computed from."""
+        if value in self.axes or value.op.name in ("constant", "iota"):
+            self._assign(value, axis)
+            return
+        self._assign(value, axis)
+        if value.node.operands:
+            self._backward(value.node, axis)
+
+    def _assign(self, value: Value, axis: int) -> None:
+        if value.op.name in ("constant", "iota") or self.axes.setdefault(value, axis) != axis:
+            raise _Mixes
+        if value.shape[axis] != self.extent:
+            raise _Mixes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Where the lanes of an operand come out, and where those of the result come from.
+
+    `operand_axis` is None where the operand has no such axis: it broadcasts.
+    """
+
+    result_axis: Callable[[Node, int, int], int]
+    operand_axis: Callable[[Node, int, int], int | None]
+
+
+def _rule(node: Node) -> _Rule:
+    if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
+        return _ALIGNED
+    if node.op.has(Trait.REDUCTION):
+        return _REDUCED
+    if node.op.name not in _RULES:
+        raise _Mixes
+    return _RULES[node.op.name]
+
+
+def _aligned_result(node: Node, operand: int, axis: int) -> int:
+    return axis + node.result.rank - node.operands[operand].rank
+
+
+def _aligned_operand(node: Node, operand: int, axis: int) -> int | None:
+    source = axis - (node.result.rank - node.operands[operand].rank)
+    return source if source >= 0 and node.operands[operand].shape[source] != 1 else None
+
+
+def _reduced_axes(node: Node) -> list[int]:
+    given = node.attribute("axes")
+    return sorted(normalize_axis(axis, node.operands[0].rank) for axis in given)
+
+
+def _reduced_result(node: Node, operand: int, axis: int) -> int:
+    folded = _reduced_axes(node)
+    if axis in folded:
+        raise _Mixes
+    return axis if node.attribute("keepdims") else axis - sum(a < axis for a in folded)
+
+
+def _reduced_operand(node: Node, operand: int, axis: int) -> int:
+    folded = _reduced_axes(node)
+    if node.attribute("keepdims"):
+        return axis
+    kept = [a for a in range(node.operands[0].rank) if a not in folded]
+    return kept[axis]
+
+
+def _reshaped(source: Sequence[object], target: Sequence[object], axis: int) -> int:
+    """Return the axis of `target` that is axis `axis` of `source`."""
+    before = product(source[:axis])  # type: ignore[arg-type]  # static extents
+    for position, extent in enumerate(target):
+        if extent == source[axis] and product(target[:position]) == before:  # type: ignore[arg-type]
+            return position
+    raise _Mixes
+
+
+def _reshape_result(node: Node, operand: int, axis: int) -> int:
+    return _reshaped(node.operands[0].shape, node.result.shape, axis)
+
+
+def _reshape_operand(node: Node, operand: int, axis: int) -> int:
+    return _reshaped(node.result.shape, node.operands[0].shape, axis)
+
+
+def _perm(node: Node) -> list[int]:
+    return [normalize_axis(axis, node.result.rank) for axis in node.attribute("perm")]
+
+
+def _same_but(name: str) -> Callable[[Node, int, int], int]:
+    """Return a rule for ops that keep every axis and mix along those that `name` lists."""
+
+    def rule(node: Node, operand: int, axis: int) -> int:
+        given = node.attribute(name)
+        mixed = given if isinstance(given, tuple) else (given,)
+        if axis in {normalize_axis(each, node.result.rank) for each in mixed}:
+            raise _Mixes
+        return axis
+
+    return rule
+
+
+def _whole(node: Node, operand: int, axis: int) -> int:
+    if node.operands[0].shape[axis] != node.result.shape[axis]:
+        raise _Mixes
+    if node.attribute("step")[axis] != 1:
+        raise _Mixes
+    return axis
+
+
+def _product_result(node: Node, operand: int, axis: int) -> int:
+    value, result = node.operands[operand], node.result
+    from_end = value.rank - axis
+    inner = 1 if operand == 0 else 2
+    if min(o.rank for o in node.operands) < 2 or from_end == inner:
+        raise _Mixes
+    if from_end <= 2 and node.operands[1 - operand] is value:
+        raise _Mixes
+    return result.rank - from_end
+
+
+def _product_operand(node: Node, operand: int, axis: int) -> int | None:
+    value, from_end = node.operands[operand], node.result.rank - axis
+    owner = {2: 0, 1: 1}.get(from_end, operand)
+    source = value.rank - from_end
+    if owner != operand or source < 0 or value.shape[source] == 1:
+        return None
+    return source
+
+
+_ALIGNED = _Rule(_aligned_result, _aligned_operand)
+_REDUCED = _Rule(_reduced_result, _reduced_operand)
+_RULES: dict[str, _Rule] = {
+    "reshape": _Rule(_reshape_result, _reshape_operand),
+    "transpose": _Rule(
+        lambda node, _, axis: _perm(node).index(axis), lambda node, _, axis: _perm(node)[axis]
+    ),
+    "narrow": _Rule(_same_but("axis"), _same_but("axis")),
+    "concat": _Rule(_same_but("axis"), _same_but("axis")),
+    "reverse": _Rule(_same_but("axes"), _same_but("axes")),
+    "slice": _Rule(_whole, _whole),
+    "matmul": _Rule(_product_result, _product_operand),
+}
