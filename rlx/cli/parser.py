@@ -43,6 +43,8 @@ examples:
   $ rlx run model.rlx --input x=x.npy --params weights.npz
   $ rlx run model.rlx --input inputs.npz --params weights.npz --output y.npz
   $ rlx run model.rlx --random 0 --nan-check
+  $ rlx inspect model.rlx --stage c > edited.c
+  $ rlx run model.rlx --random 0 --code edited.c
 """,
     "inspect": """
 stages, in the order in which a program passes through them:
@@ -168,13 +170,32 @@ def _add_machine(parser: ArgumentParser) -> None:
 def _add_compile(parser: ArgumentParser) -> None:
     _add_source(parser)
     _add_arrays(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--name", help="prefix of every symbol; default: the graph's name")
-    parser.add_argument("--threads", choices=("none", "openmp", "callback"), default="none")
-    parser.add_argument("--target", metavar="TRIPLE", help="as aarch64-linux-gnu; default: here")
-    parser.add_argument("--blas", metavar="NAME", help="library to link; 'none' needs none")
     parser.add_argument(
-        "--weights", choices=("file", "embedded", "arguments"), help="where params live"
+        "-o", "--output", metavar="DIR", type=Path, required=True, help="made if need be"
+    )
+    parser.add_argument("--name", help="prefix of every symbol; default: the graph's name")
+    parser.add_argument(
+        "--threads",
+        choices=("none", "openmp", "callback"),
+        default="none",
+        help="callback: the caller passes a parallel_for; default: none",
+    )
+    parser.add_argument(
+        "--target",
+        default="portable",
+        help="portable (default), native, x86-64-v3, or a triple such as aarch64-linux-gnu",
+    )
+    parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
+    parser.add_argument(
+        "--emit-only", action="store_true", help="write the text and compile nothing"
+    )
+    parser.add_argument(
+        "--blas", metavar="NAME", default="none", help="library to link; default: none"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("file", "embed", "argument"),
+        help="params in a file (default with --params), in the code, or given by the caller",
     )
 
 
@@ -187,10 +208,17 @@ def _add_run(parser: ArgumentParser) -> None:
         "--random", metavar="SEED", type=int, help="fill what is not given with random numbers"
     )
     _add_extent(parser)
-    parser.add_argument(
+    special = parser.add_mutually_exclusive_group()
+    special.add_argument(
         "--nan-check",
         action="store_true",
         help="stop at the first kernel that makes a NaN or infinity from finite numbers",
+    )
+    special.add_argument(
+        "--code",
+        metavar="FILE.c",
+        type=Path,
+        help="run this C, edited from what `rlx inspect --stage c` printed",
     )
 
 
@@ -222,6 +250,7 @@ def _add_doctor(_: ArgumentParser) -> None:
 
 def _add_rebuild(parser: ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", type=Path, help="what `rlx compile` wrote")
+    parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
 
 
 def _add_completion(parser: ArgumentParser) -> None:

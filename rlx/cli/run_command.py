@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from rlx.cli.arrays import random_inputs, random_params, read_inputs, write_outputs
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
-from rlx.errors import InputError
+from rlx.errors import InputError, UnsupportedError
 from rlx.runtime.compile import compile
+from rlx.runtime.executable import Executable
+from rlx.runtime.reference import ReferenceExecutable
 from rlx.runtime.signature import Array, Signature
 
 _SHOWN_LINES = 12
@@ -27,13 +30,15 @@ def execute(arguments: Namespace) -> int:
         params = {**random_params(signature, arguments.random), **params}
     _require(signature, inputs, params)
     with progress(f"compiling {program.graph.name}"):
-        executable = compile(
+        executable: Executable | ReferenceExecutable = compile(
             program.graph,
             backend=arguments.backend,
             params=params,
-            threads=arguments.threads,
+            threads=1 if arguments.code and not arguments.threads else arguments.threads,
             nan_check=arguments.nan_check,
         )
+    if arguments.code is not None:
+        executable = _rebuilt(executable, arguments.code)
     with progress(f"running {program.graph.name}"):
         outputs = executable.run(inputs)
     _show(outputs)
@@ -41,6 +46,12 @@ def execute(arguments: Namespace) -> int:
         write_outputs(arguments.output, outputs)
         print(f"written to {arguments.output}")
     return 0
+
+
+def _rebuilt(executable: Executable | ReferenceExecutable, code: Path) -> Executable:
+    if not isinstance(executable, Executable):
+        raise UnsupportedError("the reference interpreter runs no C", remedy="use --backend c")
+    return executable.rebuild(code)
 
 
 def _require(signature: Signature, inputs: dict[str, Array], params: dict[str, Array]) -> None:

@@ -204,7 +204,7 @@ def arena_data(plan: MemoryPlan) -> ArenaData:
         live_bytes=plan.live_bytes,
         unshared=sum(slot.size for slot in slots if not slot.relation.startswith("view")),
         first=_first_run_step(plan),
-        steps=tuple([*steps, *[""] * (last + 1 - len(steps))]),
+        steps=(*steps, *[""] * (last + 1 - len(steps))),
         slots=slots,
         live=live,
         peak=live.index(max(live)),

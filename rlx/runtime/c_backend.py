@@ -41,7 +41,10 @@ class CBackend:
         return "c"
 
     def load(self, module: Module, target: Target) -> CModule:
-        text = emit_module(module, symbols=_external_names(module, target))
+        return self.load_text(emit_module(module, symbols=_external_names(module, target)), target)
+
+    def load_text(self, text: str, target: Target) -> CModule:
+        """Compile and load C as it is: a module's, maybe edited."""
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
         flags = toolchain.flags(target)

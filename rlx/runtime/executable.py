@@ -11,9 +11,11 @@ its own.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -33,11 +35,12 @@ from rlx.ir.graph import Graph, Node
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
-from rlx.runtime.c_backend import CModule
+from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import function_at, pointer_to
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
+from rlx.target import detect_target
 
 _LAYOUTS_KEPT = 256
 _FAULTS: Mapping[Status, tuple[type[RlxError], str]] = {
@@ -160,6 +163,20 @@ class Executable:
         """Return another executable of the same code and params, with its own arena."""
         return Executable(
             self._graph, self._program, self._native, threads=self._threads, params=self.params
+        )
+
+    def rebuild(self, source: str | os.PathLike[str]) -> Executable:
+        """Return an executable of these params that runs the C in the file `source`.
+
+        That is `c_source`, edited: the entry points and the arena must be the same.
+        """
+        try:
+            text = Path(source).read_text()
+        except OSError as error:
+            raise InputError(f"cannot read {source}: {error.strerror}") from error
+        native = CBackend().load_text(text, detect_target())
+        return Executable(
+            self._graph, self._program, native, threads=self._threads, params=self.params
         )
 
     # Looking inside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -53,38 +54,68 @@ def fit(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
 
 
 def wrap(line: str) -> list[str]:
-    """Break a long statement after commas or before operators, outermost ones first."""
-    lines = []
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    """Break a long statement after commas or before operators, outermost ones first.
+
+    What lies deeper in parentheses is indented deeper.
+    """
+    lines, depth = [], 0
+    indent = len(line) - len(line.lstrip())
     while len(line) > _LINE_LENGTH:
-        place = _break_before(line, len(indent))
+        place = _break_before(line, indent, depth)
         if place is None:
             break
         lines.append(line[:place].rstrip())
-        line = indent + line[place:].lstrip()
+        depth += sum(map(_nesting, line[:place]))
+        line = " " * (indent + 4 * max(1, depth)) + line[place:].lstrip()
     return [*lines, line]
 
 
-def _break_before(line: str, indent: int) -> int | None:
-    """Return the last of the outermost places within the line length where it may break.
+def comment(text: str) -> list[str]:
+    """Return `text` as lines of a comment; none ends in a backslash, which would go on."""
+    plain = " ".join(text.split()).rstrip("\\")
+    return textwrap.wrap(
+        plain,
+        _LINE_LENGTH,
+        initial_indent="// ",
+        subsequent_indent="// ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
-    A line without any breaks at the first place beyond.
+
+def _nesting(character: str) -> int:
+    return (character in "([{") - (character in ")]}")
+
+
+def _break_before(line: str, indent: int, depth: int) -> int | None:
+    """Return where a line breaks best: outermost, at the loosest operator, as late as possible.
+
+    A line without any place within its length breaks at the first one beyond. `depth` counts
+    the parentheses that are open before it.
     """
-    best, best_depth, depth = None, len(line), 0
+    start = len(line) - len(line.lstrip())
+    best, best_rank = None, (len(line), 0)
     for position, character in enumerate(line):
         if position > _LINE_LENGTH and best is not None:
             break
-        if position > indent and depth <= best_depth and _may_break(line, position):
-            best, best_depth = position, depth
-        depth += (character in "([{") - (character in ")]}")
+        looseness = _looseness(line, position, indent) if position > start else None
+        if looseness is not None and (depth, looseness) <= best_rank:
+            best, best_rank = position, (depth, looseness)
+        depth += _nesting(character)
     return best
 
 
-def _may_break(line: str, position: int) -> bool:
-    if line[position - 2 : position] in (", ", "= "):
-        return True
+def _looseness(line: str, position: int, indent: int) -> int | None:
+    """Return how tightly a place holds together, or None where a line may not break."""
+    before = line[position - 2 : position]
+    if before == "= ":
+        return 0 if indent + 4 + len(line) - position <= _LINE_LENGTH else Level.POSTFIX
+    if before == ", ":
+        return 0
     word = line[position:].partition(" ")[0]
-    return line[position - 1] == " " and (word in _SIGNS or word in ("?", ":"))
+    if line[position - 1] != " ":
+        return None
+    return Level.CONDITIONAL if word in ("?", ":") else _SIGNS.get(word)
 
 
 _SIGNS = {
@@ -108,17 +139,26 @@ _SIGNS = {
     "||": Level.OR,
 }
 _ASSOCIATIVE = ("&", "|", "^", "&&", "||")
-_BITWISE = (Level.BIT_AND, Level.BIT_XOR, Level.BIT_OR, Level.SHIFT, Level.AND, Level.OR)
+_BITWISE = (Level.BIT_AND, Level.BIT_XOR, Level.BIT_OR, Level.SHIFT)
+_COMPARISON = (Level.EQUALITY, Level.RELATION)
+_LOGICAL = (Level.AND, Level.OR)
 
 
 def infix(a: Code, sign: str, b: Code) -> Code:
     """Return `a sign b`. Mixed bitwise operators get parentheses, as compilers advise."""
     level = _SIGNS[sign]
-    if level in (*_BITWISE, Level.EQUALITY, Level.RELATION):
+    if level in (*_BITWISE, *_COMPARISON, *_LOGICAL):
+        inner = _operand_level(level)
         same = sign in _ASSOCIATIVE and a.level is level
-        left = a.text if same else a.at(Level.UNARY)
-        return Code(f"{left} {sign} {b.at(Level.UNARY)}", level)
+        left = a.text if same else a.at(inner)
+        return Code(f"{left} {sign} {b.at(inner)}", level)
     return Code(f"{a.at(level)} {sign} {b.at(Level(level + 1))}", level)
+
+
+def _operand_level(level: Level) -> Level:
+    if level in _COMPARISON:
+        return Level.SUM
+    return Level.EQUALITY if level in _LOGICAL else Level.UNARY
 
 
 def prefix(sign: str, x: Code) -> Code:

@@ -14,23 +14,19 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from rlx.codegen.c.code import fit
+from rlx.codegen.c.code import comment, fit
 from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.functions import FunctionTable
-from rlx.codegen.c.names import free_name, function_name, variable_name
+from rlx.codegen.c.names import function_name
 from rlx.codegen.c.prelude import Prelude
 from rlx.codegen.c.prototypes import external_prototypes
+from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, display_names
 from rlx.codegen.c.spelling import pointer, scalar_type
 from rlx.codegen.c.statements import StatementEmitter
-from rlx.codegen.c.walk import (
-    bound_names,
-    index_variables,
-    live_statements,
-    statements,
-    used_names,
-)
+from rlx.codegen.c.uses import index_variables, live_statements, used_names
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Module, Status
+from rlx.codegen.loops.visit import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
         statuses=tuple(emitter.prelude.statuses),
         types=tuple(emitter.prelude.types),
         externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols)),
-        entries=tuple(emitter.signature(entry, is_entry=True) for entry in module.entries),
+        entries=tuple(entry_signature(entry) for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
         kernels=tuple(kernels),
@@ -103,51 +99,52 @@ class ModuleEmitter:
         """Return the definition of `kernel`; an entry is exported and always returns a status."""
         live = live_statements(kernel)
         used = used_names(kernel, live)
-        names = _extra_names(kernel)
+        names = display_names(kernel, live, is_entry=is_entry)
         expressions = ExpressionEmitter(
-            self.prelude, index_variables(kernel), self.functions.request
+            self.prelude, names, index_variables(kernel), self.functions.request
         )
-        emitter = StatementEmitter(expressions, names, live, used)
+        emitter = StatementEmitter(expressions, live, used)
         self._open(emitter, kernel, used, is_entry=is_entry)
         emitter.block(kernel.body)
         if is_entry or can_fail(kernel):
             emitter.line("return 0;")
-        doc = [f"// {line}".rstrip().rstrip("\\") for line in kernel.doc]
-        head = self.signature(kernel, is_entry=is_entry, tail=") {")
+        doc = [line for text in kernel.doc for line in comment(text)]
+        head = _signature(kernel, names, is_entry=is_entry, tail=") {")
         return "\n".join([*doc, head, *emitter.lines, "}"])
-
-    def signature(self, kernel: Kernel, *, is_entry: bool = False, tail: str = ");") -> str:
-        """Return the function's head up to `tail`."""
-        names = _extra_names(kernel)
-        params = [pointer(buffer) for buffer in kernel.buffers]
-        params += [f"{scalar_type(s.type.prim)} {variable_name(s.name)}" for s in kernel.scalars]
-        if kernel.parallel_loop is not None:
-            params += [f"int64_t {names['begin']}", f"int64_t {names['end']}"]
-        if can_fail(kernel) and not is_entry:
-            params.append(f"int64_t *{names['fault']}")
-        returned = "int" if is_entry or can_fail(kernel) else "void"
-        static = "" if is_entry else "static "
-        head = f"{static}{returned} {function_name(kernel.name)}("
-        return "\n".join(fit(head, params or ["void"], tail, ""))
 
     def _open(
         self, emitter: StatementEmitter, kernel: Kernel, used: set[str], *, is_entry: bool
     ) -> None:
         """Print what comes before the body: unused arguments, the header, the status."""
         arguments = [b.name for b in kernel.buffers] + [s.name for s in kernel.scalars]
+        shown = emitter.expressions.name
         holds_header = is_entry and can_fail(kernel)
         for name in arguments[1:] if holds_header else arguments:
             if name not in used:
-                emitter.line(f"(void){variable_name(name)};")
-        names = _extra_names(kernel)
+                emitter.line(f"(void){shown(name)};")
         if holds_header:
-            arena = variable_name(kernel.buffers[0].name)
-            emitter.line(f"int64_t *const {names['fault']} = (int64_t *){arena};")
-        invokes = (s for s in statements(kernel.body) if isinstance(s, Invoke))
+            arena = shown(kernel.buffers[0].name)
+            emitter.line(f"int64_t *const {shown(FAULT)} = (int64_t *){arena};")
+        invokes = (s for s in walk(kernel.body) if isinstance(s, Invoke))
         if any(can_fail(invoke.kernel) for invoke in invokes):
-            emitter.line(f"int {names['status']};")
+            emitter.line(f"int {shown(STATUS)};")
 
 
-def _extra_names(kernel: Kernel) -> dict[str, str]:
-    taken = bound_names(kernel)
-    return {name: free_name(name, taken) for name in ("begin", "end", "fault", "status")}
+def entry_signature(entry: Kernel) -> str:
+    """Return the prototype of an entry."""
+    names = display_names(entry, live_statements(entry), is_entry=True)
+    return _signature(entry, names, is_entry=True, tail=");")
+
+
+def _signature(kernel: Kernel, names: Mapping[str, str], *, is_entry: bool, tail: str) -> str:
+    """Return the function's head up to `tail`."""
+    params = [pointer(buffer, names[buffer.name]) for buffer in kernel.buffers]
+    params += [f"{scalar_type(s.type.prim)} {names[s.name]}" for s in kernel.scalars]
+    if kernel.parallel_loop is not None:
+        params += [f"int64_t {names[BEGIN]}", f"int64_t {names[END]}"]
+    if can_fail(kernel) and not is_entry:
+        params.append(f"int64_t *{names[FAULT]}")
+    returned = "int" if is_entry or can_fail(kernel) else "void"
+    static = "" if is_entry else "static "
+    head = f"{static}{returned} {function_name(kernel.name)}("
+    return "\n".join(fit(head, params or ["void"], tail, ""))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rlx.codegen.c import scalars, vectors
 from rlx.codegen.c.code import Code, Level, call, infix
 from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.prelude import Prelude
 from rlx.codegen.c.spelling import literal, scalar_type
+from rlx.codegen.c.uses import is_index
 from rlx.codegen.c.vectors import mask_type
-from rlx.codegen.c.walk import is_index
 from rlx.codegen.loops.nodes import (
     Address,
     Binary,
     BinaryOp,
     Bitcast,
+    Buffer,
     Call,
     Cast,
     Compare,
@@ -44,14 +45,20 @@ _ANY_MASK = 4
 class ExpressionEmitter:
     """Emits the expressions of one kernel or function.
 
-    `indices` are the variables whose i64 arithmetic prints plainly (see `walk.index_variables`);
+    `names` tells what variables and buffers are called in C, where that is not their own name;
+    `indices` are the variables whose i64 arithmetic prints plainly (see `uses.index_variables`);
     `request` returns the C name of a math function at a number of lanes.
     """
 
     def __init__(
-        self, prelude: Prelude, indices: set[str], request: Callable[[Function, int], str]
+        self,
+        prelude: Prelude,
+        names: Mapping[str, str],
+        indices: set[str],
+        request: Callable[[Function, int], str],
     ) -> None:
         self.prelude = prelude
+        self._names = names
         self.indices = indices
         self._request = request
         self._mask_sizes: dict[str, int] = {}
@@ -94,6 +101,10 @@ class ExpressionEmitter:
 
     # Entry points
 
+    def name(self, name: str) -> str:
+        """Return what C calls a variable or buffer."""
+        return self._names.get(name) or variable_name(name)
+
     def text(self, expr: Expr) -> str:
         return self.code(expr).text
 
@@ -120,25 +131,30 @@ class ExpressionEmitter:
 
     def address(self, address: Address) -> Code:
         """Emit a pointer argument: `x + 4`, or `(const float *)(arena + 1024)`."""
-        name = Code(variable_name(address.buffer.name))
-        at = self.index(address.index)
-        code = name if at.text == "0" else infix(name, "+", at)
+        code = self.pointer(address.buffer, address.index)
         if address.prim is address.buffer.prim:
             return code
         const = "" if address.writable else "const "
         target = f"{const}{scalar_type(address.prim)} *"
         return Code(f"({target}){code.at(Level.UNARY)}", Level.UNARY)
 
-    def stored(self, value: Expr) -> tuple[str, str]:
-        """Return the memory type and text of a vector as a store writes it."""
-        lanes = value.type.lanes
+    def pointer(self, buffer: Buffer, index: Expr) -> Code:
+        """Emit where an element lies: `x + row * 4 + j`."""
+        name, at = self.name(buffer.name), self.index(index)
+        if at.text == "0":
+            return Code(name)
+        # Terms may be added one by one where none leads out of the array on the way.
+        steps = at.text if at.level is Level.SUM and "-" not in at.text else at.at(Level.PRODUCT)
+        return Code(f"{name} + {steps}", Level.SUM)
+
+    def stored(self, value: Expr) -> Code:
+        """Emit a vector as a store takes it: bools as bytes of 0 and 1."""
         if value.type.prim is not Prim.BOOL:
-            return self.prelude.memory(value.type), self.text(value)
-        memory = self.prelude.memory(ValueType(Prim.I8, lanes))
-        return memory, f"-{self.mask(value, 1).at(Level.UNARY)}"  # a true lane is -1
+            return self.code(value)
+        return Code(f"-{self.mask(value, 1).at(Level.UNARY)}", Level.UNARY)  # a true lane is -1
 
     def element(self, address: Address | Load) -> str:
-        return f"{variable_name(address.buffer.name)}[{self.index(address.index).text}]"
+        return f"{self.name(address.buffer.name)}[{self.index(address.index).text}]"
 
     # Expressions
 
@@ -156,7 +172,7 @@ class ExpressionEmitter:
                 text = literal(expr)
                 return Code(text, Level.UNARY if text[0] in "-(" else Level.POSTFIX)
             case Var(name, _):
-                return Code(variable_name(name))
+                return Code(self.name(name))
             case Load():
                 return Code(self.element(expr))
             case Unary(op, x):
@@ -216,13 +232,9 @@ class ExpressionEmitter:
             case Const():
                 return call(prelude.splat(type), self._one_lane(expr))
             case Var(name, _):
-                return Code(variable_name(name))
+                return Code(self.name(name))
             case Load(buffer, index, _):
-                at = infix(Code(variable_name(buffer.name)), "+", self.index(index))
-                place = at.text if self.index(index).text != "0" else buffer.name
-                pointer = Code(place, at.level if place is at.text else Level.POSTFIX)
-                memory = prelude.memory(type)
-                return Code(f"*(const {memory} *){pointer.at(Level.UNARY)}", Level.UNARY)
+                return call(prelude.load(type), self.pointer(buffer, index))
             case Unary(op, x):
                 return vectors.unary(prelude, op, type, self.code(x))
             case Binary(op, a, b):
@@ -291,11 +303,10 @@ class ExpressionEmitter:
         prelude, lanes = self.prelude, expr.type.lanes
         match expr:
             case Var(name, _):
-                return Code(variable_name(name))
+                return Code(self.name(name))
             case Load(buffer, index, _):
-                bytes_type = ValueType(Prim.U8, lanes)
-                at = infix(Code(variable_name(buffer.name)), "+", self.index(index))
-                raw = Code(f"*(const {prelude.memory(bytes_type)} *)({at.text})", Level.UNARY)
+                bytes_type = ValueType(Prim.I8, lanes)
+                raw = call(prelude.load(expr.type), self.pointer(buffer, index))
                 zero = call(prelude.splat(bytes_type), Code("0"))
                 return vectors.compare(prelude, _NE, bytes_type, raw, zero)
             case Unary(_, x):

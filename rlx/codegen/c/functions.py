@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlx.codegen.c.code import wrap
+from rlx.codegen.c.code import comment, wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
-from rlx.codegen.c.lift import lift_function
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.prelude import Prelude
-from rlx.codegen.c.walk import subexpressions
+from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import Function, Let, Prim, Var
+from rlx.codegen.loops.visit import walk_expression
 
 _RESULT = "(result)"  # no variable has this name
 _PRIMS = frozenset(prim.value for prim in Prim)
@@ -33,7 +33,7 @@ class FunctionTable:
         return name
 
     def _emit(self, name: str, function: Function) -> str:
-        emitter = ExpressionEmitter(self._prelude, set(), self.request)
+        emitter = ExpressionEmitter(self._prelude, {}, set(), self.request)
         params = ", ".join(f"{emitter.type_of(p)} {variable_name(p.name)}" for p in function.params)
         body = []
         for let in _used_lets(function):
@@ -42,19 +42,19 @@ class FunctionTable:
             body += wrap(f"  const {type} {variable_name(let.var.name)} = {text};")
         returned = emitter.type_of(Var(_RESULT, function.result.type))
         value = emitter.assigned(Var(_RESULT, function.result.type), function.result)
-        doc = [f"// {line}".rstrip() for line in function.doc.splitlines()]
+        doc = comment(function.doc)
         head = f"static inline {returned} {name}({params}) {{"
         return "\n".join([*doc, head, *body, *wrap(f"  return {value};"), "}"])
 
 
 def _used_lets(function: Function) -> list[Let]:
     """Return the lets that the result needs, in order."""
-    needed = {e.name for e in subexpressions(function.result) if isinstance(e, Var)}
+    needed = {e.name for e in walk_expression(function.result) if isinstance(e, Var)}
     kept: list[Let] = []
     for let in reversed(function.lets):
         if let.var.name in needed:
             kept.insert(0, let)
-            needed |= {e.name for e in subexpressions(let.value) if isinstance(e, Var)}
+            needed |= {e.name for e in walk_expression(let.value) if isinstance(e, Var)}
     return kept
 
 

@@ -17,6 +17,12 @@ _LIBRARY_LIST = """
     scalbn select signbit signgam sin sincos sinh sqrt strlen tan tanh tgamma trunc y0 y1 yn
     printf puts malloc free calloc realloc abort exit
 """
+LIBM = frozenset(
+    f"{name}{suffix}"
+    for name in ("sqrt", "floor", "ceil", "trunc", "rint", "fabs", "fma")
+    for suffix in ("", "f")
+)
+"""Functions of the C library that kernels call."""
 _KEYWORDS = frozenset(_KEYWORD_LIST.split())
 _LIBRARY = frozenset(_LIBRARY_LIST.split())
 

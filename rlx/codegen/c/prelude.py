@@ -149,6 +149,28 @@ class Prelude:
             f"select_{name}", name, f"{bits} m, {name} a, {name} b", [f"return ({name})({blend});"]
         )
 
+    def load(self, type: ValueType) -> str:
+        """Consecutive elements, aligned or not."""
+        vector, memory = self._in_memory(type)
+        body = [f"return *(const {memory} *)p;"]
+        return self._define(f"load_{type}", vector, f"const {scalar_type(type.prim)} *p", body)
+
+    def store(self, type: ValueType) -> str:
+        vector, memory = self._in_memory(type)
+        params = f"{scalar_type(type.prim)} *p, {vector} x"
+        return self._define(f"store_{type}", "void", params, [f"*({memory} *)p = x;"])
+
+    def _in_memory(self, type: ValueType) -> tuple[str, str]:
+        """Return the types of a vector in a register and in memory; bools are bytes there."""
+        held = ValueType(Prim.I8, type.lanes) if type.prim is Prim.BOOL else type
+        return self.vector(held), self.memory(held)
+
+    def vector_wrapping(self, op: BinaryOp, type: ValueType) -> str:
+        """Two's complement arithmetic in every lane."""
+        vector, bits = self.vector(type), self.vector(ValueType(unsigned(type.prim), type.lanes))
+        body = [f"return ({vector})(({bits})a {_WRAPPING[op]} ({bits})b);"]
+        return self._define(f"wrap_{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
+
     def lanewise(self, name: str, type: ValueType, params: str, lane: str) -> str:
         """A vector operation without an operator: its scalar form in every lane.
 

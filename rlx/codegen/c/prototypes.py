@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rlx.codegen.c.spelling import scalar_type
-from rlx.codegen.c.walk import statements
 from rlx.codegen.loops.nodes import Address, External, Kernel
+from rlx.codegen.loops.visit import walk
 from rlx.errors import InternalError
 
 
@@ -31,7 +31,7 @@ def _label(name: str, symbols: Mapping[str, str]) -> str:
 def _signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...]]]:
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in kernels:
-        for statement in statements(kernel.body):
+        for statement in walk(kernel.body):
             if isinstance(statement, External):
                 signature = _signature(statement)
                 if found.setdefault(statement.symbol, signature) != signature:

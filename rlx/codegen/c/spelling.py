@@ -21,6 +21,10 @@ _SCALARS = {
 }
 
 
+_LEAST_PLAIN, _FIRST_SCIENTIFIC = 1e-4, 1e9
+"""Between them a float is written without an exponent."""
+
+
 def scalar_type(prim: Prim) -> str:
     return _SCALARS[prim]
 
@@ -50,11 +54,11 @@ def memory_typedef(type: ValueType) -> str:
     )
 
 
-def pointer(buffer: Buffer) -> str:
+def pointer(buffer: Buffer, name: str) -> str:
     """Return the declaration of a kernel argument, such as `const float *restrict x`."""
     const = "" if buffer.writable else "const "
     restrict = "" if buffer.may_alias else "restrict "
-    return f"{const}{scalar_type(buffer.prim)} *{restrict}{buffer.name}"
+    return f"{const}{scalar_type(buffer.prim)} *{restrict}{name}"
 
 
 def literal(constant: Const) -> str:
@@ -73,10 +77,12 @@ def _float_literal(value: float, prim: Prim) -> str:
     if math.isinf(value):
         name = "INFINITY" if prim is Prim.F32 else "(double)INFINITY"
         return name if value > 0 else f"-{name}"
-    text = str(np.float32(value)) if prim is Prim.F32 else repr(value)
-    if not any(mark in text for mark in ".en"):
-        text += ".0"
-    return f"{text}f" if prim is Prim.F32 else text
+    exact = np.float32(value) if prim is Prim.F32 else np.float64(value)
+    if value == 0 or _LEAST_PLAIN <= abs(value) < _FIRST_SCIENTIFIC:
+        text = np.format_float_positional(exact, unique=True, trim="0")
+    else:
+        text = np.format_float_scientific(exact, unique=True, trim="-", exp_digits=1)
+    return text.replace("e+", "e") + ("f" if prim is Prim.F32 else "")
 
 
 def _integer_literal(value: int, prim: Prim) -> str:

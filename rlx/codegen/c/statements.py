@@ -6,7 +6,8 @@ from typing import assert_never
 
 from rlx.codegen.c.code import Level, fit, wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
-from rlx.codegen.c.names import function_name, variable_name
+from rlx.codegen.c.names import function_name
+from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, has_plain_bound, stop_of
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.loops.nodes import (
@@ -27,6 +28,7 @@ from rlx.codegen.loops.nodes import (
     If,
     Invoke,
     Let,
+    Load,
     Local,
     LoopKind,
     Pause,
@@ -53,17 +55,13 @@ _DYNAMIC_UNROLL = 4
 class StatementEmitter:
     """Emits the body of one kernel, line by line.
 
-    `names` gives the arguments that the emitter adds to a kernel (`begin`, `end`, `fault`) names
-    that are free in it; `live` holds the ids of the statements worth printing.
+    `live` holds the ids of the statements worth printing, `used` the names that something reads.
     """
 
-    def __init__(
-        self, expressions: ExpressionEmitter, names: dict[str, str], live: set[int], used: set[str]
-    ) -> None:
+    def __init__(self, expressions: ExpressionEmitter, live: set[int], used: set[str]) -> None:
         self.expressions = expressions
         self.prelude = expressions.prelude
         self.lines: list[str] = []
-        self._names = names
         self._live = live
         self._used = used
         self._depth = 1
@@ -118,11 +116,11 @@ class StatementEmitter:
     def _bind(self, const: str, var: Var, value: Expr) -> None:
         type = self.expressions.declare(var, value)
         text = self.expressions.assigned(var, value)
-        self.line(f"{const}{type} {variable_name(var.name)} = {text};")
+        self.line(f"{const}{type} {self.expressions.name(var.name)} = {text};")
 
     def _assign(self, statement: Assign) -> None:
         var, value = statement.var, statement.value
-        name = variable_name(var.name)
+        name = self.expressions.name(var.name)
         plain = var.type.prim.is_float or var.name in self.expressions.indices
         match value:
             case Binary(op, a, b) if plain and a == var and op in _COMPOUND:
@@ -133,28 +131,34 @@ class StatementEmitter:
     def _discard(self, name: str) -> None:
         """Silence the compiler about a name that is set and never read."""
         if name not in self._used:
-            self.line(f"(void){variable_name(name)};")
+            self.line(f"(void){self.expressions.name(name)};")
 
     def _local(self, statement: Local) -> None:
         buffer = statement.buffer
-        name, type = variable_name(buffer.name), scalar_type(buffer.prim)
+        name, type = self.expressions.name(buffer.name), scalar_type(buffer.prim)
         self.line(f"_Alignas(64) {type} {name}[{buffer.extent}];")
         self._discard(buffer.name)
 
     def _store(self, statement: Store) -> None:
-        emitter, value, lanes = self.expressions, statement.value, statement.value.type.lanes
-        name, index = variable_name(statement.buffer.name), emitter.index(statement.index)
-        if lanes == 1:
-            self.line(f"{name}[{index.text}] = {emitter.text(value)};")
+        value = statement.value
+        if value.type.lanes == 1:
+            self._store_element(statement)
             return
-        place = name if index.text == "0" else f"{name} + {index.at(Level.PRODUCT)}"
-        if statement.streaming:
-            function = self.prelude.stream(value.type)
-            self.line(f"{function}({place}, {emitter.text(value)});")
-            return
-        memory, text = emitter.stored(value)
-        pointer = place if index.text == "0" else f"({place})"
-        self.line(f"*({memory} *){pointer} = {text};")
+        streams = statement.streaming and value.type.prim is not Prim.BOOL
+        function = (self.prelude.stream if streams else self.prelude.store)(value.type)
+        place = self.expressions.pointer(statement.buffer, statement.index)
+        self.line(f"{function}({place.text}, {self.expressions.stored(value).text});")
+
+    def _store_element(self, statement: Store) -> None:
+        emitter, buffer = self.expressions, statement.buffer
+        place = f"{emitter.name(buffer.name)}[{emitter.index(statement.index).text}]"
+        match statement.value:
+            case Binary(op, Load() as old, value) if (
+                op in _COMPOUND and buffer.prim.is_float and old == Load(buffer, statement.index)
+            ):
+                self.line(f"{place} {_COMPOUND[op]} {emitter.text(value)};")
+            case value:
+                self.line(f"{place} = {emitter.text(value)};")
 
     # Control
 
@@ -173,7 +177,7 @@ class StatementEmitter:
         self._nested(statement.orelse)
 
     def _for(self, loop: For) -> None:
-        name = variable_name(loop.var.name)
+        name = self.expressions.name(loop.var.name)
         start, stop = self._bounds(loop)
         self._pragma(loop)
         step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
@@ -182,12 +186,12 @@ class StatementEmitter:
 
     def _bounds(self, loop: For) -> tuple[str, str]:
         if loop.kind is LoopKind.PARALLEL:
-            return self._names["begin"], self._names["end"]
+            return self.expressions.name(BEGIN), self.expressions.name(END)
         start, stop = self.expressions.index(loop.start), self.expressions.index(loop.stop)
-        if isinstance(loop.stop, (Const, Var)):
+        if has_plain_bound(loop):
             return start.text, stop.at(Level.SHIFT)
         # Bounds are evaluated once, before the loop.
-        limit = f"{variable_name(loop.var.name)}_stop"
+        limit = self.expressions.name(stop_of(loop))
         self.line(f"const int64_t {limit} = {stop.text};")
         return start.text, limit
 
@@ -196,7 +200,7 @@ class StatementEmitter:
             self.line(f"#pragma GCC unroll {_trip_count(loop)}")
         if loop.kind is LoopKind.SIMD:
             clauses = "".join(
-                f" reduction({_REDUCTIONS[op]}:{variable_name(var.name)})"
+                f" reduction({_REDUCTIONS[op]}:{self.expressions.name(var.name)})"
                 for var, op in loop.accumulators
             )
             self.line(f"#pragma omp simd{clauses}")
@@ -205,7 +209,9 @@ class StatementEmitter:
 
     def _fail(self, statement: Fail) -> None:
         self.prelude.records_faults = True
-        self.line(f"{self._names['fault']}[2] = {self.expressions.text(statement.position)};")
+        self.line(
+            f"{self.expressions.name(FAULT)}[2] = {self.expressions.text(statement.position)};"
+        )
         self.line(f"return STATUS_{statement.status.name};")
 
     def _external(self, statement: External) -> None:
@@ -217,7 +223,9 @@ class StatementEmitter:
             self._call(f"(void){statement.symbol}(", args)
         else:
             type = scalar_type(result.type.prim)
-            self._call(f"const {type} {variable_name(result.name)} = {statement.symbol}(", args)
+            self._call(
+                f"const {type} {self.expressions.name(result.name)} = {statement.symbol}(", args
+            )
 
     def _argument(self, arg: Expr | Address) -> str:
         if isinstance(arg, Address):
@@ -234,8 +242,8 @@ class StatementEmitter:
         if not can_fail(kernel):
             self._call(f"{function_name(kernel.name)}(", args)
             return
-        args.append(self._names["fault"])
-        status = self._names["status"]
+        args.append(self.expressions.name(FAULT))
+        status = self.expressions.name(STATUS)
         self._call(f"{status} = {function_name(kernel.name)}(", args)
         self._check_status(statement.origin)
 
@@ -243,7 +251,7 @@ class StatementEmitter:
         self.lines += fit(head, args, ");", "  " * self._depth)
 
     def _check_status(self, origin: int) -> None:
-        status, fault = self._names["status"], self._names["fault"]
+        status, fault = self.expressions.name(STATUS), self.expressions.name(FAULT)
         self.line(f"if ({status} != 0) {{")
         if origin < 0:
             self.line(f"  return {status};")
@@ -254,7 +262,7 @@ class StatementEmitter:
 
     def _atomic(self, statement: Atomic) -> None:
         index = self.expressions.index(statement.index).text
-        place = f"&{variable_name(statement.buffer.name)}[{index}]"
+        place = f"&{self.expressions.name(statement.buffer.name)}[{index}]"
         value = "" if statement.value is None else self.expressions.text(statement.value)
         match statement.op:
             case AtomicOp.LOAD:
@@ -268,7 +276,9 @@ class StatementEmitter:
         if result is None or result.name not in self._used:
             self.line(f"(void){call};")
         else:
-            self.line(f"const {scalar_type(Prim.I64)} {variable_name(result.name)} = {call};")
+            self.line(
+                f"const {scalar_type(Prim.I64)} {self.expressions.name(result.name)} = {call};"
+            )
 
 
 def _trip_count(loop: For) -> int:

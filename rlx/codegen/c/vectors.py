@@ -47,8 +47,7 @@ def binary(prelude: Prelude, op: BinaryOp, type: ValueType, a: Code, b: Code) ->
     if op is BinaryOp.LSHR:
         return _as_unsigned(prelude, type, lambda bits: infix(cast(bits, a), ">>", cast(bits, b)))
     if op in _WRAPS and type.prim.is_signed:
-        sign = SIGNS[op]
-        return _as_unsigned(prelude, type, lambda bits: infix(cast(bits, a), sign, cast(bits, b)))
+        return call(prelude.vector_wrapping(op, type), a, b)
     return infix(a, SIGNS[op], b)
 
 

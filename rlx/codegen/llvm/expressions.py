@@ -14,8 +14,8 @@ from rlx.codegen.llvm.spelling import (
     prim_name,
     type_name,
 )
-from rlx.codegen.llvm.widen import widen_function
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -251,7 +251,7 @@ class ExpressionEmitter:
         lanes = node.args[0].type.lanes
         name = function_name(node.function, lanes)
         module = self.writer.module
-        module.define(name, lambda: emit_function(module, widen_function(node.function, lanes)))
+        module.define(name, lambda: emit_function(module, lift_function(node.function, lanes)))
         args = ", ".join(f"{type_name(arg.type)} {self.expression(arg)}" for arg in node.args)
         return self.writer.value(f"call {type_name(node.type)} @{name}({args})")
 

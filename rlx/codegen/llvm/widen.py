@@ -1,4 +1,4 @@
-"""Scalar code to vector code, in the loop language: functions over lanes, `simd` loops in steps.
+"""Scalar code to vector code, in the loop language: `simd` loops in steps of several lanes.
 
 A `simd` loop's iterations are independent by declaration, so its body runs for several of them
 at once without any analysis of aliasing; what LLVM's own vectorizer would have to prove or to
@@ -31,7 +31,6 @@ from rlx.codegen.loops.nodes import (
     Expr,
     Fma,
     For,
-    Function,
     If,
     Lane,
     Let,
@@ -253,14 +252,3 @@ def _literal(value: int) -> Const:
 def _plus(node: Expr, offset: int) -> Expr:
     """Return `node + offset`; only integers have an offset other than 0."""
     return Binary(BinaryOp.ADD, node, Const(offset, node.type)) if offset else node
-
-
-def widen_function(function: Function, lanes: int) -> Function:
-    """Return the version of a pure function for `lanes` values at once."""
-    if lanes == 1:
-        return function
-    widener = Widener(lanes)
-    params = tuple(widener.bind_vector(param) for param in function.params)
-    lets = tuple(widener.let(let) for let in function.lets)
-    name = f"{function.name}.x{lanes}"
-    return Function(name, params, lets, widener.vector(function.result), function.doc)

@@ -124,6 +124,17 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             assert_never(statement)
 
 
+def addresses(statement: Stmt) -> tuple[Address, ...]:
+    """Return the addresses that a call passes."""
+    match statement:
+        case External():
+            return tuple(arg for arg in statement.args if isinstance(arg, Address))
+        case Invoke():
+            return statement.buffers
+        case _:
+            return ()
+
+
 def blocks(statement: Stmt) -> tuple[Block, ...]:
     """Return the blocks nested directly in a statement."""
     match statement:

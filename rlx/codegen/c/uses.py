@@ -5,130 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.codegen.loops.nodes import (
-    Address,
     Assign,
     Atomic,
     Binary,
     BinaryOp,
-    Bitcast,
-    Block,
-    Call,
-    Cast,
-    Comment,
-    Compare,
     Const,
     Declare,
     Expr,
-    External,
-    Fail,
-    Fma,
-    Fold,
     For,
-    If,
-    Invoke,
     Kernel,
-    Lane,
     Let,
     Load,
-    Local,
-    Pause,
     Prim,
-    Ramp,
     Select,
-    Shuffle,
-    Splat,
     Stmt,
     Store,
     Unary,
     Var,
-    While,
 )
+from rlx.codegen.loops.visit import addresses, expressions, walk, walk_expression
 
 _INDEX_OPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.MAX)
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """Return the operands of an expression."""
-    match expr:
-        case Const() | Var():
-            return ()
-        case Load(_, index, _):
-            return (index,)
-        case Unary(_, x) | Fold(_, x) | Ramp(x, _):
-            return (x,)
-        case Cast(x, _) | Bitcast(x, _) | Splat(x, _) | Lane(x, _):
-            return (x,)
-        case Binary(_, a, b) | Compare(_, a, b) | Shuffle(a, b, _):
-            return (a, b)
-        case Select(a, b, c) | Fma(a, b, c):
-            return (a, b, c)
-        case Call(_, args):
-            return args
-
-
-def subexpressions(expr: Expr) -> Iterator[Expr]:
-    yield expr
-    for child in children(expr):
-        yield from subexpressions(child)
-
-
-def statements(block: Block) -> Iterator[Stmt]:
-    """Yield every statement, outer ones first."""
-    for statement in block:
-        yield statement
-        for inner in blocks(statement):
-            yield from statements(inner)
-
-
-def blocks(statement: Stmt) -> tuple[Block, ...]:
-    match statement:
-        case For(body=body) | While(_, body):
-            return (body,)
-        case If(_, then, orelse):
-            return (then, orelse)
-        case _:
-            return ()
-
-
-def operands(statement: Stmt) -> tuple[Expr | Address, ...]:
-    """Return the expressions that a statement itself evaluates, without its blocks."""
-    match statement:
-        case Let(_, value) | Declare(_, value) | Assign(_, value):
-            return (value,)
-        case Local() | Pause() | Comment():
-            return ()
-        case Store(_, index, value, _):
-            return (index, value)
-        case For(_, start, stop):
-            return (start, stop)
-        case While(condition, _) | If(condition, _, _):
-            return (condition,)
-        case Fail(_, position):
-            return (position,)
-        case External(_, args, _):
-            return args
-        case Invoke(_, addresses, scalars, bounds, _):
-            return (*addresses, *scalars, *(bounds or ()))
-        case Atomic(_, _, index, value, _):
-            return (index,) if value is None else (index, value)
-
-
-def expressions(statement: Stmt) -> Iterator[Expr]:
-    """Yield every expression node that a statement itself evaluates."""
-    for operand in operands(statement):
-        yield from subexpressions(operand.index if isinstance(operand, Address) else operand)
-
-
 def live_statements(kernel: Kernel) -> set[int]:
     """Return the ids of the `Let`s and `Declare`s whose variable something reads."""
-    everything = list(statements(kernel.body))
+    everything = list(walk(kernel.body))
     dead: set[int] = set()
     while True:
         read = {
             e.name
             for s in everything
             if id(s) not in dead
-            for e in expressions(s)
+            for e in _evaluated(s)
             if isinstance(e, Var)
         }
         found = {id(s) for s in everything if isinstance(s, Let) and s.var.name not in read}
@@ -140,14 +49,14 @@ def live_statements(kernel: Kernel) -> set[int]:
 def used_names(kernel: Kernel, live: set[int]) -> set[str]:
     """Return the variables read and buffers touched by the live statements."""
     names: set[str] = set()
-    for statement in statements(kernel.body):
+    for statement in walk(kernel.body):
         if id(statement) not in live:
             continue
         match statement:
             case Store(buffer=buffer) | Atomic(buffer=buffer):
                 names.add(buffer.name)
-        names.update(a.buffer.name for a in operands(statement) if isinstance(a, Address))
-        for expression in expressions(statement):
+        names.update(address.buffer.name for address in addresses(statement))
+        for expression in _evaluated(statement):
             match expression:
                 case Var(name, _):
                     names.add(name)
@@ -155,20 +64,6 @@ def used_names(kernel: Kernel, live: set[int]) -> set[str]:
                     names.add(buffer.name)
         if isinstance(statement, For):
             names.update(var.name for var, _ in statement.accumulators)
-    return names
-
-
-def bound_names(kernel: Kernel) -> set[str]:
-    """Return every name that the kernel binds: arguments, scalars, variables, scratch."""
-    names = {buffer.name for buffer in kernel.buffers} | {s.name for s in kernel.scalars}
-    for statement in statements(kernel.body):
-        match statement:
-            case Let(var, _) | Declare(var, _) | For(var=var):
-                names.add(var.name)
-            case Local(buffer):
-                names.add(buffer.name)
-            case External(result=Var(name, _)) | Atomic(result=Var(name, _)):
-                names.add(name)
     return names
 
 
@@ -180,7 +75,7 @@ def index_variables(kernel: Kernel) -> set[str]:
     is tensor data and wraps.
     """
     names = {scalar.name for scalar in kernel.scalars if scalar.type.prim is Prim.I64}
-    everything = list(statements(kernel.body))
+    everything = list(walk(kernel.body))
     for statement in everything:
         if isinstance(statement, For):
             names.add(statement.var.name)
@@ -241,10 +136,9 @@ def _index_positions(statement: Stmt) -> Iterator[Expr]:
     match statement:
         case Store(index=index) | Atomic(index=index):
             yield index
-    for operand in operands(statement):
-        if isinstance(operand, Address):
-            yield operand.index
-    for expression in expressions(statement):
+    for address in addresses(statement):
+        yield address.index
+    for expression in _evaluated(statement):
         if isinstance(expression, Load):
             yield expression.index
 
@@ -259,3 +153,9 @@ def _index_leaves(expr: Expr) -> set[str]:
             return _index_leaves(a) | _index_leaves(b)
         case _:
             return set()
+
+
+def _evaluated(statement: Stmt) -> Iterator[Expr]:
+    """Yield every expression node that a statement itself evaluates."""
+    for expression in expressions(statement):
+        yield from walk_expression(expression)

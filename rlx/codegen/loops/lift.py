@@ -23,8 +23,10 @@ from rlx.errors import InternalError
 
 def lift_function(function: Function, lanes: int) -> Function:
     """Return `function` with every parameter, let and result widened to `lanes`."""
+    if lanes == 1:
+        return function
     return Function(
-        name=f"{function.name}_x{lanes}",
+        name=f"{function.name}.x{lanes}",
         params=tuple(_lift_var(param, lanes) for param in function.params),
         lets=tuple(
             Let(_lift_var(let.var, lanes), _lift(let.value, lanes)) for let in function.lets

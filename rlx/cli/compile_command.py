@@ -1,0 +1,43 @@
+"""`rlx compile`: write C, header, libraries and weights for programs without Python."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from rlx.cli.arrays import read_inputs
+from rlx.cli.progress import progress
+from rlx.cli.sources import load_program, read_params
+from rlx.ir.inspect import bytes_text
+from rlx.runtime.aot import Artifact, aot
+
+
+def execute(arguments: Namespace) -> int:
+    program = load_program(
+        arguments.source, shapes=arguments.shape, examples=read_inputs(arguments.input)
+    )
+    params = {**program.params, **read_params(arguments.params)}
+    with progress(f"compiling {program.graph.name}"):
+        artifact = aot(
+            program.graph,
+            arguments.output,
+            name=arguments.name,
+            params=params,
+            threads=None if arguments.threads == "none" else arguments.threads,
+            target=arguments.target,
+            blas=arguments.blas,
+            weights=arguments.weights,
+            cc=arguments.cc,
+            emit_only=arguments.emit_only,
+        )
+    print(_summary(artifact))
+    return 0
+
+
+def _summary(artifact: Artifact) -> str:
+    """Return the files by name and size, and what a caller provides."""
+    lines = [f"{artifact.name} in {artifact.directory}"]
+    for path in sorted(artifact.directory.iterdir()):
+        if path.is_file():
+            lines.append(f"  {path.name:<24}{bytes_text(path.stat().st_size):>10}")
+    lines.append(f"the caller provides an arena of {bytes_text(artifact.arena_bytes)}")
+    return "\n".join(lines)

@@ -1,0 +1,37 @@
+"""The libraries of an artifact, compiled again from its C, edited or not, in place.
+
+`Executable.rebuild` is the same for programs that run from Python.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rlx.errors import FormatError, InputError
+from rlx.runtime.aot import load_manifest
+from rlx.runtime.cross import find_compiler
+
+
+def rebuild_artifact(
+    directory: str | os.PathLike[str], *, cc: str | None = None
+) -> tuple[Path, Path]:
+    """Compile the C in an artifact's directory; return the shared library and the archive."""
+    place = Path(directory)
+    manifest = load_manifest(_manifest_path(place))
+    extra = ("-fopenmp",) if manifest["threads"] == "openmp" else ()
+    compiler = find_compiler(manifest["target"], cc)
+    return compiler.build(place, manifest["name"], extra, tuple(manifest["libraries"]))
+
+
+def _manifest_path(directory: Path) -> Path:
+    """Return the one manifest of a directory: the .json file beside a .c of its name."""
+    if not directory.is_dir():
+        raise InputError(f"there is no directory {directory}")
+    found = [path for path in sorted(directory.glob("*.json")) if path.with_suffix(".c").is_file()]
+    if len(found) != 1:
+        raise FormatError(
+            f"{directory} holds {len(found)} artifacts; it must hold one, as NAME.c and NAME.json",
+            remedy="name a directory that `rlx compile` wrote",
+        )
+    return found[0]
