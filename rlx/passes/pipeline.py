@@ -112,11 +112,11 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
     return Pipeline(
         (
             dead_code,
+            segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             decompose({*claimed, *tiled}),  # first: formulas bring their own constants and casts
             tile_attention(target),
             decompose(claimed),  # attention that no tile fits
             legalize,
-            segment_scans,
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling

@@ -5,6 +5,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 
 from rlx.codegen.kernels import (
     attention,
+    control,
     factorization,
     indexing,
     linalg,

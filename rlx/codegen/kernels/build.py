@@ -14,6 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
@@ -82,7 +83,7 @@ _MOVED = ("expand", "narrow", "slice", "reverse", "reshape")
 
 def scratch_bytes(node: Node) -> int:
     """Return the bytes of scratch that the kernel of `node` needs."""
-    graph = node.attribute("body") if node.op.has(Trait.FUSED) else None
+    graph = node.attribute("body") if node.op is ops.fused else None
     anchor = node if graph is None else find_anchor(graph)
     if anchor is None or anchor.op.name not in SCRATCH:
         return 0
@@ -107,7 +108,10 @@ def single_node_body(definition: OpDef, operands: Sequence[TensorType], attrs: A
     """Return a body of one node whose inputs are named as the op names its operands."""
     graph = Graph("body")
     names = list(definition.operands)
-    if definition.variadic:
+    body = attrs.as_dict().get("body")
+    if isinstance(body, Graph) and len(body.inputs) == len(operands):
+        names = [str(value.node.name) for value in body.inputs]
+    elif definition.variadic:
         names[-1:] = [f"{names[-1]}_{i}" for i in range(len(operands) - len(names) + 1)]
     inputs = [
         graph.input(name, type.shape, type.dtype)

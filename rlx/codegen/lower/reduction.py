@@ -55,7 +55,7 @@ def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
 
 
 def _body(node: Node) -> Graph:
-    if node.op.has(Trait.FUSED):
+    if node.op is ops.fused:
         body: Graph = node.attribute("body")
         return body
     return single_node_body(node.op, [operand.type for operand in node.operands], node.attrs)
