@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from rlx.codegen.bound import BoundCalls, Region, declare_moves
 from rlx.codegen.entry import (
     Kernels,
     ThunkCalls,
@@ -76,17 +77,25 @@ def is_shared(kernel: Kernel) -> bool:
 
 
 def with_threads(
-    module: Module, schedule: Schedule, kernels: Kernels, symbols: Sequence[str]
+    module: Module,
+    schedule: Schedule,
+    kernels: Kernels,
+    symbols: Sequence[str],
+    regions: Sequence[Region] = (),
 ) -> Module:
-    """Return `module` with the entries for running `schedule` on several threads."""
-    if len(symbols) > MAX_EXTENTS:
-        raise InternalError(f"{len(symbols)} symbolic extents; a job carries {MAX_EXTENTS}")
+    """Return `module` with the entries for running `schedule` on several threads.
+
+    Behind the extents, the entries take by how much each of `regions` moved (`codegen.bound`).
+    """
+    scalars = [*symbols, *(region.name for region in regions)]
+    if len(scalars) > MAX_EXTENTS:
+        raise InternalError(f"{len(scalars)} scalars of a run; a job carries {MAX_EXTENTS}")
     barrier = _barrier(schedule)
-    share = _share(schedule, kernels, symbols, barrier)
+    share = _share(schedule, kernels, symbols, regions, barrier)
     wait = _wait_for_workers(schedule)
     entries = (
-        _launch(schedule, share, wait, symbols),
-        _worker(schedule, share, symbols),
+        _launch(schedule, share, wait, scalars),
+        _worker(schedule, share, scalars),
         _drain(schedule, wait),
     )
     return replace(
@@ -198,15 +207,20 @@ def plan_segments(
     return segments
 
 
-def _share(schedule: Schedule, kernels: Kernels, symbols: Sequence[str], barrier: Kernel) -> Kernel:
+def _share(
+    schedule: Schedule,
+    kernels: Kernels,
+    symbols: Sequence[str],
+    regions: Sequence[Region],
+    barrier: Kernel,
+) -> Kernel:
     """Build one thread's share of the run phase."""
     k = KernelBuilder(entry_name(schedule, "share"))
     arena = declare_arena(k)
     sync = _declare_sync(k)
     extents = {symbol: k.scalar(symbol) for symbol in symbols}
-    builder = _ShareBuilder(
-        k, ThunkCalls(k, arena, extents, kernels), sync, k.scalar("thread"), k.scalar("threads")
-    )
+    calls = BoundCalls(k, arena, extents, kernels, declare_moves(k, regions))
+    builder = _ShareBuilder(k, calls, sync, k.scalar("thread"), k.scalar("threads"))
     builder.run(schedule.phase(Phase.RUN), barrier)
     return k.build([f"{schedule.name}: the share of one thread of several."])
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rlx.codegen.bound import Region, bindable_regions, with_bound_run
 from rlx.codegen.kernels.build import has_kernel
 from rlx.codegen.lower import Program, lower_graph
 from rlx.codegen.stepping import with_step
@@ -16,6 +17,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 from rlx.passes.pipeline import pipeline
 from rlx.runtime.backend import Backend
+from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.llvm_backend import CachedLlvmBackend
@@ -53,10 +55,18 @@ def compile(
     if nan_check:
         checked = add_step(program)
         return CheckedExecutable(graph, checked, chosen.load(checked.module, target), params=params)
+    regions = bindable_regions(program.plan)
+    if count > 1 and not has_shared_work(program.schedule, program.kernels):
+        count = 1
+    if regions:
+        program = add_bound_run(program, regions)
     if count > 1:
-        shared = has_shared_work(program.schedule, program.kernels)
-        count, program = (count, add_threads(program)) if shared else (1, program)
+        program = add_threads(program, regions)
     native = chosen.load(program.module, target)
+    if regions:
+        return BoundExecutable(
+            graph, program, native, regions=regions, threads=count, params=params
+        )
     return Executable(graph, program, native, threads=count, params=params)
 
 
@@ -65,10 +75,16 @@ def lower_for(graph: Graph, target: Target) -> Program:
     return lower_graph(pipeline(claimed_ops(), target).run(graph))
 
 
-def add_threads(program: Program) -> Program:
+def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:
     """Add the entries for running on several threads."""
     symbols = [symbol.name for symbol in program.graph.symbols]
-    module = with_threads(program.module, program.schedule, program.kernels, symbols)
+    module = with_threads(program.module, program.schedule, program.kernels, symbols, regions)
+    return replace(program, module=module)
+
+
+def add_bound_run(program: Program, regions: Sequence[Region]) -> Program:
+    """Add the entry that takes large inputs and outputs where the caller has them."""
+    module = with_bound_run(program.module, program.schedule, program.kernels, regions)
     return replace(program, module=module)
 
 

@@ -289,15 +289,20 @@ class Executable:
     # Making
 
     def _bind_entries(self) -> None:
-        extents = ", int64_t" * len(self.signature.symbols)
+        run, scalars = self._run_entry()
+        extents = ", int64_t" * scalars
         self._arena_pointer = pointer_to(self.arena.address)
         self._run_setup = self._function("setup", "int (*)(uint8_t *)")
-        self._run_plain = self._function("run", f"int (*)(uint8_t *{extents})")
+        self._run_plain = self._function(run, f"int (*)(uint8_t *{extents})")
         self._enter: Callable[..., int] = functools.partial(self._run_plain, self._arena_pointer)
         if self._threads > 1:
             self._pool: WorkerPool = worker_pool(self._threads)
             self._seat = self._make_seat(extents)
             self._enter = self._run_together
+
+    def _run_entry(self) -> tuple[str, int]:
+        """Return the kind of entry that calls go through, and how many i64s it takes."""
+        return "run", len(self.signature.symbols)
 
     def _make_seat(self, extents: str) -> Seat:
         shared = "uint8_t *, int64_t *"
