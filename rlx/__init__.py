@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
+    from rlx.runtime.aot import aot as aot
     from rlx.runtime.compile import compile as compile
 
 _HOMES = {
@@ -51,6 +52,7 @@ _HOMES = {
     "rlx.ir.graph": ["Graph"],
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
+    "rlx.runtime.aot": ["aot"],
     "rlx.runtime.compile": ["compile"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

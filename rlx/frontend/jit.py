@@ -20,7 +20,7 @@ from numpy import ndarray
 from rlx.frontend.arguments import argument_name, parameter_names
 from rlx.frontend.errors import StaticArgumentError
 from rlx.frontend.executor import QuickCall, Run, compile_program, quick_call
-from rlx.frontend.program import Program, require_array, specify, trace
+from rlx.frontend.program import Program, require_array, specify, trace, unique_names
 from rlx.frontend.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.frontend.trace import _state, concrete, source_names
 from rlx.ir.graph import Graph, Value, calling_source
@@ -123,6 +123,16 @@ class JittedFunction:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """Return the traced graph of a call; a `TensorType` may stand for an array."""
         return self._trace(args, kwargs).graph
+
+    def argument_arrays(self, *args: Any) -> list[dict[str, Any]]:
+        """Return, per argument, its arrays by the names of the graph's inputs."""
+        moving, _ = self._partition(args, {})
+        _, tree = tree_flatten(moving)
+        names = iter(unique_names(self._names(tree)))
+        return [
+            {} if place in self._static else {next(names): x for x in tree_flatten(argument)[0]}
+            for place, argument in enumerate(args)
+        ]
 
     def executable(self, *args: Any, **kwargs: Any) -> Any:
         """Return what `rlx.compile` makes of the graph of a call."""

@@ -17,11 +17,12 @@ from typing import Any, Protocol, runtime_checkable
 from rlx.codegen.aot.emit import ArtifactText, Options, emit_artifact, external_functions
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
+from rlx.codegen.aot.state import inputs_as_params
 from rlx.codegen.aot.weights import read_weights, weights_bytes
-from rlx.errors import InputError, ToolchainError, UnsupportedError
+from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
-from rlx.ir.op import OPS
+from rlx.ir.types import TensorType
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, machine_of
 from rlx.runtime.signature import Argument, Array, Signature, checked
@@ -34,6 +35,8 @@ class Traceable(Protocol):
     """A function that can be traced into a graph, such as one under `rlx.jit`."""
 
     def graph(self, *inputs: Any) -> Graph: ...
+
+    def argument_arrays(self, *inputs: Any) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,14 @@ def aot(
     blas: str = "none",
     weights: str | Mapping[str, str] | None = None,
     example_inputs: Sequence[Any] | None = None,
+    param_argnums: Sequence[int] = (),
     cc: str | None = None,
     emit_only: bool = False,
 ) -> Artifact:
     """Write an artifact of a graph, or of a function at `example_inputs`, into `out_dir`.
+
+    Inputs that outputs replace in place, and the arguments of a function that `param_argnums`
+    names, are params: they stay in the artifact, and start with the values in `example_inputs`.
 
     `weights` says how params come to the code: "file" (a weights file, mapped read-only and
     shared by arenas; the default where `params` are given), "embed" (constants in the code) or
@@ -83,11 +90,13 @@ def aot(
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
     it. With `emit_only` nothing is compiled.
     """
-    graph = _graph_of(graph_or_function, example_inputs)
+    graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
+    params = {**found, **(params or {})}
+    graph = inputs_as_params(graph, params)
     if threads not in _THREADS:
         raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
     target = target or "portable"
-    values = _checked_params(graph, params or {})
+    values = _checked_params(graph, params)
     keep = _keep(graph, weights or ("file" if params else "argument"))
     _require_values(keep, values, Keep.EMBED)
     program = lower_for(graph, machine_of(target))
@@ -138,9 +147,12 @@ def _read(path: Path | str) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _graph_of(given: Graph | Traceable, example_inputs: Sequence[Any] | None) -> Graph:
+def _graph_of(
+    given: Graph | Traceable, example_inputs: Sequence[Any] | None, param_argnums: Sequence[int]
+) -> tuple[Graph, dict[str, Any]]:
+    """Return the graph, and the params that a function's arguments are."""
     if isinstance(given, Graph):
-        return given
+        return given, {}
     if not isinstance(given, Traceable):
         raise InputError(
             f"cannot make an artifact of a {type(given).__name__}",
@@ -150,7 +162,14 @@ def _graph_of(given: Graph | Traceable, example_inputs: Sequence[Any] | None) ->
         raise InputError(
             "a function is compiled for the shapes of its inputs", remedy="pass example_inputs="
         )
-    return given.graph(*example_inputs)
+    graph = given.graph(*example_inputs)
+    found = {
+        name: array
+        for place, arrays in enumerate(given.argument_arrays(*example_inputs))
+        for name, array in arrays.items()
+        if place in param_argnums or name in graph.donations
+    }
+    return graph, {name: x for name, x in found.items() if not isinstance(x, TensorType)}
 
 
 def _checked_params(graph: Graph, params: Mapping[str, Any]) -> dict[str, Array]:
