@@ -109,7 +109,7 @@ def _looseness(line: str, position: int, indent: int) -> int | None:
     """Return how tightly a place holds together, or None where a line may not break."""
     before = line[position - 2 : position]
     if before == "= ":
-        return 0 if indent + 4 + len(line) - position <= _LINE_LENGTH else Level.POSTFIX
+        return 0 if indent + 4 + len(line) - position <= _LINE_LENGTH else None
     if before == ", ":
         return 0
     word = line[position:].partition(" ")[0]

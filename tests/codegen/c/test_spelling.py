@@ -25,7 +25,7 @@ def spelled(value: float | bool, prim: Prim) -> str:
         (1.0, Prim.F32, "1.0f"),
         (0.1, Prim.F32, "0.1f"),
         (-0.0, Prim.F64, "-0.0"),
-        (1e30, Prim.F64, "1e+30"),
+        (1e30, Prim.F64, "1e30"),
         (math.inf, Prim.F32, "INFINITY"),
         (-math.inf, Prim.F64, "-(double)INFINITY"),
         (math.nan, Prim.F32, "NAN"),
@@ -110,3 +110,33 @@ def test_long_statements_break_at_the_outermost_operator() -> None:
     assert all(len(line) <= 100 for line in lines)
     assert all(line.startswith("      + weight") for line in lines[1:-1])
     assert "".join(line.strip() for line in lines).replace(" ", "").count("*value") == 12
+
+
+def test_sibling_loops_count_with_the_same_name() -> None:
+    k = KernelBuilder("rows")
+    y = k.argument("y", Prim.F32, writable=True)
+    for _ in range(2):
+        with k.loop("i", 4) as i, k.loop("j", 4) as j:
+            k.store(y, i * 4 + j, 0.0)
+    text = emit_kernel(k.build())
+    assert text.count("for (int64_t i = 0; i < 4; ++i)") == 2
+    assert "i_2" not in text
+
+
+def test_nested_names_never_hide_each_other() -> None:
+    k = KernelBuilder("hidden")
+    x = k.argument("i", Prim.F32)
+    y = k.argument("fmaf", Prim.F32, writable=True)
+    with k.loop("i", 4) as outer, k.loop("i", 4) as inner:
+        k.store(y, outer, k.load(x, inner))
+    text = emit_kernel(k.build())
+    assert "const float *restrict i, float *restrict fmaf_2" in text
+    assert "fmaf_2[i_2] = i[i_3];" in text
+
+
+def test_elements_are_updated_in_place() -> None:
+    k = KernelBuilder("update")
+    y = k.argument("y", Prim.F32, writable=True)
+    with k.loop("i", 4) as i:
+        k.store(y, i, k.load(y, i) * 2.0)
+    assert "y[i] *= 2.0f;" in emit_kernel(k.build())
