@@ -1,0 +1,121 @@
+"""`rlx.nn` against JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.nn as nn
+
+X = np.random.default_rng(0).standard_normal((4, 5))
+ACTIVATIONS = [
+    "relu",
+    "relu6",
+    "gelu",
+    "silu",
+    "sigmoid",
+    "log_sigmoid",
+    "tanh",
+    "softplus",
+    "elu",
+    "selu",
+    "leaky_relu",
+    "mish",
+    "hard_sigmoid",
+    "hard_swish",
+    "soft_sign",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+]
+
+
+@pytest.fixture(scope="module")
+def jax() -> Any:
+    module = pytest.importorskip("jax")
+    module.config.update("jax_enable_x64", True)
+    return module
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_and_their_gradients_are_those_of_jax(name: str, jax: Any) -> None:
+    ours, theirs = getattr(nn, name), getattr(jax.nn, name)
+    np.testing.assert_allclose(ours(X), np.asarray(theirs(X)), rtol=1e-12, atol=1e-14)
+    gradient = jax.grad(lambda x: (theirs(x) ** 2).sum())(X)
+    given = rlx.grad(lambda x: (ours(x) ** 2).sum())(X)
+    np.testing.assert_allclose(given, np.asarray(gradient), rtol=1e-10, atol=1e-12)
+
+
+def test_one_hot_is_that_of_jax(jax: Any) -> None:
+    labels = np.array([2, 0, 7])
+    np.testing.assert_array_equal(nn.one_hot(labels, 5), np.asarray(jax.nn.one_hot(labels, 5)))
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}])
+def test_attention_is_that_of_jax(options: dict[str, Any], jax: Any) -> None:
+    q, k, v = (np.random.default_rng(i).standard_normal((2, 4, 2, 3)) for i in range(3))
+    expected = jax.nn.dot_product_attention(q, k, v, **options)
+    # JAX computes the scores in f32.
+    given = nn.dot_product_attention(q, k, v, **options)
+    np.testing.assert_allclose(given, np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_attention_with_bias_and_mask_is_that_of_jax(jax: Any) -> None:
+    generator = np.random.default_rng(5)
+    q, k, v = (generator.standard_normal((2, 4, 2, 3)) for _ in range(3))
+    bias, mask = generator.standard_normal((2, 2, 4, 4)), generator.random((2, 1, 4, 4)) < 0.8
+    mask[..., 0] = True
+    for given in ({"bias": bias}, {"mask": mask}, {"bias": bias, "mask": mask}):
+        expected = jax.nn.dot_product_attention(q, k, v, **given)
+        result = nn.dot_product_attention(q, k, v, **given)
+        np.testing.assert_allclose(result, np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_cross_entropy_takes_labels_and_probabilities() -> None:
+    labels = np.array([0, 4, 2, 1])
+    shifted = X - X.max(1, keepdims=True)
+    expected = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(4), labels]
+    np.testing.assert_allclose(nn.softmax_cross_entropy(X, labels), expected, rtol=1e-12)
+    one_hot = np.eye(5)[labels]
+    np.testing.assert_allclose(nn.softmax_cross_entropy(X, one_hot), expected, rtol=1e-12)
+
+
+def test_norms_center_and_scale() -> None:
+    ones, zeros = np.ones(5), np.zeros(5)
+    expected = (X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(nn.layer_norm(X, ones, zeros), expected, rtol=1e-12)
+    root = np.sqrt((X * X).mean(1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(nn.rms_norm(X, ones), X / root, rtol=1e-12)
+
+
+def test_losses_have_their_formulas() -> None:
+    y = np.zeros_like(X)
+    np.testing.assert_allclose(nn.mean_squared_error(X, y), (X * X).mean())
+    huber = np.where(np.abs(X) < 1, X * X / 2, np.abs(X) - 0.5)
+    np.testing.assert_allclose(nn.huber(X, y), huber)
+    probability = 1 / (1 + np.exp(-X))
+    np.testing.assert_allclose(nn.sigmoid_cross_entropy(X, y), -np.log(1 - probability))
+
+
+def test_embedding_takes_rows_and_dropout_scales() -> None:
+    np.testing.assert_array_equal(nn.embedding(X, np.array([[1, 0]])), X[[[1, 0]]])
+    mask = X > 0
+    np.testing.assert_allclose(nn.dropout(X, mask, 0.5), np.where(mask, X * 2, 0))
+
+
+def test_initializers_have_the_variance_they_promise() -> None:
+    shape, fan_in, fan_out = (300, 200), 300, 200
+    wanted = {
+        "he_normal": 2 / fan_in,
+        "he_uniform": 2 / fan_in,
+        "glorot_normal": 2 / (fan_in + fan_out),
+        "glorot_uniform": 2 / (fan_in + fan_out),
+    }
+    for name, variance in wanted.items():
+        drawn = getattr(nn.initializers, name)(1, shape)
+        assert drawn.dtype == np.float32
+        assert abs(drawn.var() / variance - 1) < 0.02
+        np.testing.assert_array_equal(drawn, getattr(nn.initializers, name)(1, shape))
