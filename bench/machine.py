@@ -71,7 +71,8 @@ def _multiply_add(target: Target) -> Kernel:
     sums = k.local("sums", Prim.F32, _CHAINS * lanes)
     one = const(1.0, Prim.F32, lanes)
     with k.loop("i", _CHAINS * lanes, step=lanes, kind=LoopKind.UNROLL) as i:
-        k.store(sums, i, const(0.0, Prim.F32, lanes))
+        start = k.load(arena, 64 + i).cast(Prim.F32)  # chains that look equal would be merged
+        k.store(sums, i, start.splat(lanes))
     with (
         k.loop("step", end, start=begin),
         k.loop("i", _CHAINS * lanes, step=lanes, kind=LoopKind.UNROLL) as i,
