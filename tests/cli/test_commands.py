@@ -1,0 +1,148 @@
+"""Every subcommand does what its help says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.cli.main import main
+from rlx.cli.parser import STAGES
+from rlx.ir.reference import evaluate
+from tests.cli.conftest import mlp
+
+pytestmark = pytest.mark.usefixtures("workspace")
+Capture = pytest.CaptureFixture[str]
+
+
+def expected() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    with np.load("weights.npz") as weights, np.load("inputs.npz") as inputs:
+        (result,) = evaluate(mlp(), {**weights, **inputs})
+    return result
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
+def test_run_writes_what_the_reference_computes(backend: str) -> None:
+    command = ["run", "model.rlx", "--input", "x=x.npy", "--params", "weights.npz"]
+    assert main([*command, "--backend", backend, "--output", "y.npz"]) == 0
+    with np.load("y.npz") as outputs:
+        np.testing.assert_allclose(outputs["output_0"], expected(), rtol=1e-5, atol=1e-6)
+
+
+def test_run_writes_one_output_as_npy() -> None:
+    command = ["run", "model.rlx", "--input", "inputs.npz", "--params", "weights.npz"]
+    assert main([*command, "--output", "y.npy"]) == 0
+    np.testing.assert_allclose(np.load("y.npy"), expected(), rtol=1e-5, atol=1e-6)
+
+
+def test_run_shows_each_output_with_its_type(capsys: Capture) -> None:
+    assert main(["run", "model.rlx", "--random", "3"]) == 0
+    assert capsys.readouterr().out.startswith("output 0: float32[4, 3]\n")
+
+
+def test_random_runs_with_one_seed_agree(capsys: Capture) -> None:
+    assert main(["run", "model.rlx", "--random", "3"]) == 0
+    first = capsys.readouterr().out
+    assert main(["run", "model.rlx", "--random", "3", "--backend", "llvm"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_run_takes_edited_c(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--stage", "c"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    calls = [i for i, line in enumerate(lines) if line.startswith("  softmax_4x3(")]
+    del lines[calls[0]]  # softmax works in place: without it the logits come out
+    Path("edited.c").write_text("\n".join(lines))
+    command = ["run", "model.rlx", "--input", "inputs.npz", "--params", "weights.npz"]
+    assert main([*command, "--code", "edited.c", "--output", "logits.npy"]) == 0
+    logits = np.exp(np.load("logits.npy"))
+    softmax = logits / logits.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(softmax, expected(), rtol=1e-4, atol=1e-6)
+    assert not np.allclose(np.load("logits.npy"), expected(), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("graph", "graph @mlp"),
+        ("passes", "fold-constants"),
+        ("lowered", "softmax"),
+        ("schedule", "run: 3 calls"),
+        ("plan", "maximal live set"),
+        ("kernels", "kernel softmax_4x3("),
+        ("c", "int mlp_run("),
+        ("llvm", "define i32 @mlp_run("),
+        ("asm", "mlp_run"),
+    ],
+)
+def test_inspect_prints_each_stage(stage: str, words: str, capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--stage", stage]) == 0
+    assert words in capsys.readouterr().out
+
+
+def test_every_stage_is_tested() -> None:
+    (mark,) = test_inspect_prints_each_stage.pytestmark
+    assert tuple(stage for stage, _ in mark.args[1]) == STAGES
+
+
+def test_inspect_narrows_to_kernels_by_name(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--stage", "c", "--kernel", "softmax"]) == 0
+    printed = capsys.readouterr().out
+    assert "softmax_4x3" in printed
+    assert "matmul" not in printed
+
+
+def test_inspect_writes_one_page(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--html", "report.html", "--measure"]) == 0
+    assert capsys.readouterr().out == "written to report.html\n"
+    page = Path("report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "median of 20 runs" in page
+
+
+def test_bench_lists_kernels_beside_the_peaks(capsys: Capture) -> None:
+    assert main(["bench", "model.rlx", "--repeats", "3", "--top", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "peaks of one core" in printed
+    assert "and 2 more" in printed
+    assert printed.rstrip().endswith("whole run")
+
+
+def test_compile_writes_an_artifact_and_rebuild_compiles_it_again(capsys: Capture) -> None:
+    command = ["compile", "model.rlx", "-o", "build", "--params", "weights.npz"]
+    assert main([*command, "--name", "perceptron"]) == 0
+    printed = capsys.readouterr().out
+    assert "perceptron.weights" in printed
+    assert "the caller provides an arena of" in printed
+    library = Path("build/libperceptron.so")
+    library.unlink()
+    assert main(["rebuild", "build"]) == 0
+    assert library.is_file()
+
+
+def test_rebuild_says_what_is_wrong_with_edited_c(capsys: Capture) -> None:
+    assert main(["compile", "model.rlx", "-o", "build"]) == 0
+    source = Path("build/mlp.c")
+    source.write_text(source.read_text() + "\nint broken(\n")
+    assert main(["rebuild", "build"]) == 1
+    assert "mlp.c" in capsys.readouterr().err
+
+
+def test_doctor_finds_what_the_tests_run_on(capsys: Capture) -> None:
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    for subject in ("python", "cpu", "C compiler", "LLVM", "BLAS", "cache"):
+        assert subject in printed
+
+
+def test_doctor_says_how_to_get_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("RLX_CC", "no-such-compiler")
+    monkeypatch.setenv("RLX_BLAS", "/no/such/library.so")
+    assert main(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert "missing  C compiler" in printed
+    assert "install gcc or clang" in printed
+    assert "pip install scipy-openblas32" in printed

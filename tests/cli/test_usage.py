@@ -1,0 +1,217 @@
+"""Exit codes, error blocks, help that runs, completion scripts that parse."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from argparse import _SubParsersAction
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from rlx.cli import progress as progress_module
+from rlx.cli.main import main
+from rlx.cli.parser import SHELLS, make_parser
+from rlx.cli.progress import progress
+
+Capture = pytest.CaptureFixture[str]
+
+
+def helps() -> dict[str, str]:
+    """Return the epilog of every command."""
+    parser = make_parser()
+    (commands,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
+    found = {name: str(command.epilog) for name, command in commands.choices.items()}
+    return {"rlx": str(parser.epilog), **found}
+
+
+def examples(text: str) -> list[str]:
+    return re.findall(r"^  \$ rlx (.*)$", text, re.MULTILINE)
+
+
+def run_example(line: str) -> int:
+    """Run one example; `> file` is the shell's part."""
+    command, _, target = line.partition(" > ")
+    output = io.StringIO()
+    with redirect_stdout(output):
+        code = main(shlex.split(command))
+    if target:
+        Path(target).write_text(output.getvalue())
+    return code
+
+
+@pytest.mark.parametrize("command", helps())
+def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
+    del workspace
+    lines = examples(helps()[command])
+    assert lines, f"the help of {command} has no examples"
+    if command == "rebuild":
+        assert run_example("compile model.rlx -o build") == 0
+    if command == "rlx":
+        lines = [line.replace("--input", "--params weights.npz --input") for line in lines]
+    for line in lines:
+        assert run_example(line) == 0, line
+
+
+def test_no_command_is_wrong_usage(capsys: Capture) -> None:
+    assert main([]) == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect", "model.rlx", "--stage", "soup"],
+        ["run", "model.rlx", "--input", "x"],
+        ["inspect", "model.rlx", "--shape", "x=f32"],
+        ["inspect", "model.rlx", "--shape", "x=f32[1.5]"],
+        ["bench", "model.rlx", "--repeats", "0"],
+        ["run", "model.rlx", "--extent", "n=many"],
+        ["run", "model.rlx", "--nan-check", "--code", "edited.c"],
+        ["compile", "model.rlx"],
+    ],
+)
+def test_wrong_usage_exits_with_two(command: list[str], capsys: Capture) -> None:
+    assert main(command) == 2
+    assert capsys.readouterr().err.startswith("usage: rlx")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["run", "model.rlx", "--params", "weights.npz"], "input not given: x: f32[4, 6]"),
+        (["run", "model.rlx", "--input", "x=x.npy"], "params not given: w1: f32[6, 8]"),
+        (["run", "model.rlx", "--input", "x=absent.npy"], "absent.npy: No such file"),
+        (["run", "model.rlx", "--input", "x=model.rlx"], "model.rlx: arrays are read from"),
+        (["run", "model.rlx", "--random", "0", "--extent", "n=3"], "no symbol is called 'n'"),
+        (["run", "model.rlx", "--random", "0", "--output", "y.csv"], "y.csv: outputs are written"),
+        (["run", "model.rlx", "--random", "0", "--input", "y=x.npy"], "unknown 'y'"),
+        (["inspect", "model.rlx", "--stage", "c", "--kernel", "soup"], "no kernel's name contains"),
+        (["inspect", "model.rlx", "--stage", "plan", "--kernel", "s"], "not made of kernels"),
+        (["rebuild", "absent"], "there is no directory absent"),
+        (["rebuild", "."], "holds 0 artifacts"),
+        (["compile", "model.rlx", "-o", "x.npy"], "cannot make the output directory x.npy"),
+        (["compile", "model.rlx", "-o", "b", "--target", "vax"], "vax"),
+    ],
+)
+def test_errors_are_one_block_and_exit_with_one(
+    command: list[str], words: str, workspace: Path, capsys: Capture
+) -> None:
+    del workspace
+    assert main(command) == 1
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.startswith("rlx: ")
+    assert all(line.startswith("  ") for line in captured.err.splitlines()[1:])
+
+
+def test_a_damaged_array_file_is_named(workspace: Path, capsys: Capture) -> None:
+    (workspace / "x.npy").write_bytes(b"\x93NUMPY garbage")
+    assert main(["run", "model.rlx", "--input", "x=x.npy"]) == 1
+    assert "x.npy: not an array file" in capsys.readouterr().err
+
+
+def test_traceback_is_shown_on_request(workspace: Path, capsys: Capture) -> None:
+    del workspace
+    assert main(["run", "model.rlx", "--traceback"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_nan_check_stops_at_the_op_and_its_line(workspace: Path, capsys: Capture) -> None:
+    (workspace / "bad.py").write_text(
+        "import rlx\n"
+        "def build():\n"
+        "    g = rlx.Graph('bad')\n"
+        "    x = g.input('x', (3,))\n"
+        "    g.set_outputs([g.log(x - 2.0)])\n"
+        "    return g\n"
+    )
+    assert main(["run", "bad.py:build", "--random", "0", "--nan-check"]) == 1
+    error = capsys.readouterr().err
+    assert "log: makes a NaN from finite operands" in error
+    assert "bad.py:5 in build" in error
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_knows_every_command(shell: str, capsys: Capture) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for command in helps():
+        assert command in script
+    assert "--nan-check" in script or "-l nan-check" in script
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"), [("bash", ["-n"]), ("zsh", ["-n"]), ("fish", ["--no-execute"])]
+)
+def test_completion_scripts_parse(
+    shell: str, check: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert main(["completion", shell]) == 0
+    script = tmp_path / f"rlx.{shell}"
+    script.write_text(capsys.readouterr().out)
+    subprocess.run([shell, *check, str(script)], check=True, timeout=10)
+
+
+def test_bash_completes_the_values_of_an_option(tmp_path: Path, capsys: Capture) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "rlx.bash"
+    script.write_text(capsys.readouterr().out)
+    asked = (
+        f"source {script}; COMP_WORDS=(rlx inspect m.rlx --stage s); COMP_CWORD=4; _rlx; "
+        'echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "schedule\n"
+
+
+def test_the_module_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "rlx", "inspect", "nowhere.rlx"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rlx: InputError\n")
+
+
+def test_help_loads_no_numpy() -> None:
+    program = (
+        "import sys; from rlx.cli.main import main; main(['--help']); "
+        "print([name for name in ('numpy', 'llvmlite', 'cffi', 'jinja2') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_on_a_terminal_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.02)
+    terminal = _Terminal()
+    with progress("compiling", terminal):
+        time.sleep(0.1)
+    assert "compiling ... 0 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[K")
+
+
+def test_progress_is_silent_when_quick_or_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, file = _Terminal(), io.StringIO()
+    with progress("compiling", terminal):
+        pass
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    with progress("compiling", file):
+        time.sleep(0.01)
+    assert terminal.getvalue() == file.getvalue() == ""
