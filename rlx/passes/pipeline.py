@@ -23,6 +23,7 @@ from rlx.passes.dead_code import dead_code
 from rlx.passes.decompose import decompose
 from rlx.passes.fold_constants import fold_constants
 from rlx.passes.fuse import fuse
+from rlx.passes.hoist_invariants import hoist_invariants
 from rlx.passes.keep_in_registers import keep_in_registers
 from rlx.passes.legalize import legalize
 from rlx.passes.order_updates import order_updates
@@ -32,6 +33,7 @@ from rlx.passes.segment_scans import segment_scans
 from rlx.passes.settle_loops import settle_loops
 from rlx.passes.simplify import simplify
 from rlx.passes.sink_reshapes import sink_reshapes
+from rlx.passes.tidy_loops import tidy_loops
 from rlx.passes.tile_attention import tile_attention
 from rlx.target import Target
 
@@ -120,8 +122,10 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            tidy_loops,  # after common subexpressions: equal operands are one value
             keep_in_registers,  # before what suits large bodies
             pack_operands(target),  # after simplify, which brings transposes to the products
+            hoist_invariants,  # packing of what is the same at every step
             sink_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
