@@ -15,8 +15,10 @@ from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
 
-_MOST_UNROLLED = 60
+_MOST_UNROLLED = 42
 """Elements of matrix and columns up to which elimination is spelled out in registers."""
+_TOGETHER = 4
+"""Columns reduced together: they share the comparison of rows and the multiples."""
 
 
 def integer_of(prim: Prim) -> Prim:
@@ -45,22 +47,95 @@ def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
     """
     k = tile.k
     least = k.mutable("least", tile.constant(math.inf))
-    chosen = k.local("chosen", integer_of(tile.prim), tile.lanes) if pivots is None else pivots
     with k.loop("c", height) as c:
-        at = index(0) if pivots is None else c * tile.lanes
-        k.store(chosen, at, _pivot_row(tile, c, height))
-        _exchange_rows(tile, c, chosen, at, first=c if pivots is None else index(0))
+        row = _pivot_row(tile, c, height)
+        if pivots is not None:
+            k.store(pivots, c * tile.lanes, row)
+        first = c if pivots is None else index(0)
+        if tile.lanes == 1:
+            _exchange_rows(tile, c, row.cast(Prim.I64), first)
+        else:
+            _exchange_column(tile, c, row, c)
         pivot = k.let("pivot", tile.load(c, c))
         least.set(smallest_size(pivot, least))
-        divisor = pivot
         if pivots is not None:  # a column of zeros is eliminated already
-            divisor = k.let("divisor", select(pivot.eq(0.0), tile.constant(1.0), pivot))
-        with k.loop("r", height, start=c + 1) as r:
-            multiple = k.let("multiple", tile.load(r, c) / divisor)
-            if pivots is not None:
-                tile.store(r, c, multiple)
-            subtract_row(tile, r, c, multiple, start=c + 1, stop=index(tile.width))
+            pivot = k.let("divisor", select(pivot.eq(0.0), tile.constant(1.0), pivot))
+        if tile.lanes == 1:
+            _subtract_rows(tile, c, pivot)
+        else:
+            _subtract_columns(tile, c, row, pivot)
+            with k.loop("j", c, start=first) as j:
+                _exchange_column(tile, c, row, j)
     return least
+
+
+def _subtract_rows(tile: Tile, c: E, pivot: E) -> None:
+    """Subtract multiples of row c from those below."""
+    k = tile.k
+    with k.loop("r", tile.height, start=c + 1) as r:
+        multiple = k.let("multiple", tile.load(r, c) / pivot)
+        tile.store(r, c, multiple)
+        subtract_row(tile, r, c, multiple, start=c + 1, stop=index(tile.width))
+
+
+def _exchange_rows(tile: Tile, c: E, chosen: E, first: E) -> None:
+    k = tile.k
+    row = k.let("chosen", chosen)
+    with k.if_(row.ne(c)), k.loop("j", tile.width, start=first, kind=tile.inner) as j:
+        upper = k.let("upper", tile.load(c, j))
+        tile.store(c, j, tile.load(row, j))
+        tile.store(row, j, upper)
+
+
+# Of several slices, each has its own pivot row, found again by comparing row numbers: all steps
+# of a column are taken together, so that its entries are moved once.
+
+
+def _exchange_column(tile: Tile, c: E, chosen: E, j: E) -> None:
+    """Exchange rows c and `chosen` in column j."""
+    k = tile.k
+    upper = k.let("upper", tile.load(c, j))
+    lower = k.mutable("lower", upper)
+    with k.loop("r", tile.height, start=c + 1) as r:
+        is_chosen = k.let("is_chosen", _is_row(chosen, r))
+        entry = k.let("entry", tile.load(r, j))
+        lower.set(select(is_chosen, entry, lower))
+        tile.store(r, j, select(is_chosen, upper, entry))
+    tile.store(c, j, lower)
+
+
+def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: E) -> None:
+    """Exchange rows c and `chosen` behind column c, and subtract multiples of row c below."""
+    k = tile.k
+    with k.loop("r", tile.height, start=c + 1) as r:
+        tile.store(r, c, tile.load(r, c) / pivot)
+    whole = k.let("whole", c + 1 + (tile.width - 1 - c) / _TOGETHER * _TOGETHER)
+    with k.loop("j", whole, start=c + 1, step=_TOGETHER) as j:
+        _subtract_from(tile, c, chosen, [j + next for next in range(_TOGETHER)])
+    with k.loop("j", tile.width, start=whole) as j:
+        _subtract_from(tile, c, chosen, [j])
+
+
+def _subtract_from(tile: Tile, c: E, chosen: E, columns: list[E]) -> None:
+    k, height = tile.k, tile.height
+    uppers = [k.let("upper", tile.load(c, j)) for j in columns]
+    lowers = [k.mutable("lower", upper) for upper in uppers]
+    with k.loop("r", height, start=c + 1) as r:
+        is_chosen = k.let("is_chosen", _is_row(chosen, r))
+        for j, lower in zip(columns, lowers, strict=True):
+            lower.set(select(is_chosen, tile.load(r, j), lower))
+    with k.loop("r", height, start=c + 1) as r:
+        is_chosen = k.let("is_chosen", _is_row(chosen, r))
+        multiple = k.let("multiple", tile.load(r, c))
+        for j, upper, lower in zip(columns, uppers, lowers, strict=True):
+            entry = select(is_chosen, upper, tile.load(r, j))
+            tile.store(r, j, entry - multiple * lower)
+    for j, lower in zip(columns, lowers, strict=True):
+        tile.store(c, j, lower)
+
+
+def _is_row(chosen: E, r: E) -> E:
+    return chosen.eq(r.cast(chosen.type.prim))
 
 
 def subtract_row(tile: Tile, r: E, c: E, multiple: E, *, start: E, stop: E) -> None:
@@ -101,25 +176,6 @@ def _pivot_row(tile: Tile, c: E, height: int) -> E:
         row.set(select(is_larger, r.cast(bits), row))
         best.set(select(is_larger, size, best))
     return row
-
-
-def _exchange_rows(tile: Tile, c: E, chosen: Buffer, at: E, *, first: E) -> None:
-    """Exchange row c with the chosen row of each slice, from column `first` on."""
-    k = tile.k
-    if tile.lanes == 1:
-        _exchange_row(tile, c, k.load(chosen, at).cast(Prim.I64), index(0), first)
-        return
-    with k.loop("lane", tile.lanes) as lane:
-        _exchange_row(tile, c, k.load(chosen, at + lane).cast(Prim.I64), lane, first)
-
-
-def _exchange_row(tile: Tile, c: E, chosen: E, lane: E, first: E) -> None:
-    k = tile.k
-    row = k.let("row", chosen)
-    with k.if_(row.ne(c)), k.loop("j", tile.width, start=first, kind=tile.inner) as j:
-        upper = k.let("upper", tile.load_lane(c, j, lane))
-        tile.store_lane(c, j, lane, tile.load_lane(row, j, lane))
-        tile.store_lane(row, j, lane, upper)
 
 
 # Spelled out
