@@ -44,6 +44,21 @@ def _grows(value: Value) -> bool:
     return is_free(value.node) and value.type.elements != free_source(value).type.elements
 
 
+_ROLES = {
+    ("add", True): "bias",
+    ("add", False): "addend",
+    ("sub", False): "subtrahend",
+    ("mul", True): "scale",
+    ("mul", False): "factor",
+}
+"""What an operand beside an anchor is called, by op and whether it is a broadcast."""
+
+
+def _operand_name(node: Node, position: int) -> str:
+    names = node.op.operands
+    return names[min(position, len(names) - 1)]
+
+
 class _Body:
     """The body graph of a group, what it reads and what it yields."""
 
@@ -52,6 +67,7 @@ class _Body:
         self.graph = Graph(_name(group))
         self.operands: list[Value] = []
         self.image: dict[Value, Value] = {}
+        self._taken: dict[str, int] = {}
         self._sinks_into_anchor = group.anchor is not None and policy.takes_prologue(group.anchor)
         self._declare_inputs()
         for node in group.members:
@@ -72,21 +88,30 @@ class _Body:
         if anchor is not None:
             for position, operand in enumerate(anchor.operands):
                 if position or not self._sinks_into_anchor:
-                    self._declare(operand)
+                    self._declare(operand, _operand_name(anchor, position))
         for node in self.group.members:
-            for operand in node.operands:
-                self._declare(self._outermost(operand))
+            for position, operand in enumerate(node.operands):
+                outer = self._outermost(operand)
+                self._declare(outer, self._role(node, position, outer))
+
+    def _role(self, node: Node, position: int, outer: Value) -> str:
+        """Return what `outer` is to `node`: beside an anchor a bias, a scale, an addend."""
+        if self.group.anchor is None or node is self.group.anchor:
+            return _operand_name(node, position)
+        is_spread = outer.type.elements != node.results[0].type.elements
+        return _ROLES.get((node.op.name, is_spread)) or _operand_name(node, position)
 
     def _outermost(self, value: Value) -> Value:
         while value not in self.image and value.node.operands and is_free(value.node):
             value = value.node.operands[0]
         return value
 
-    def _declare(self, value: Value) -> None:
+    def _declare(self, value: Value, role: str) -> None:
         inside = value.node in self.group.members
         if inside or value in self.image or (value.node.op is ops.constant and is_free(value.node)):
             return
-        name = f"x{len(self.operands)}"
+        name = role if role not in self._taken else f"{role}_{self._taken[role] + 1}"
+        self._taken[role] = self._taken.get(role, 0) + 1
         self.image[value] = self.graph.input(name, value.shape, value.dtype)
         self.operands.append(value)
 

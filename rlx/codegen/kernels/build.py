@@ -20,8 +20,13 @@ from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
 
 
-def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
-    """Build the kernel of `thunk`.
+def build_kernel(
+    thunk: Thunk,
+    name: str,
+    doc: Sequence[str] = (),
+    arguments: Mapping[int, str] | None = None,
+) -> Kernel:
+    """Build the kernel of `thunk`; `arguments` renames operands by position.
 
     Arguments: a pointer per operand, per result and for scratch, in this order; then one i64
     per symbol of the types, in the order of `thunk.symbols`. A result without elements has
@@ -29,7 +34,7 @@ def build_kernel(thunk: Thunk, name: str, doc: Sequence[str] = ()) -> Kernel:
     """
     graph = thunk_body(thunk)
     k = KernelBuilder(name)
-    inputs, outputs = _declare_arguments(k, thunk, graph)
+    inputs, outputs = _declare_arguments(k, thunk, graph, arguments or {})
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
     body = Body(graph, find_anchor(graph), k, extents, inputs, outputs)
@@ -54,16 +59,33 @@ def computes_nothing(thunk: Thunk) -> bool:
 
 
 def kernel_name(thunk: Thunk) -> str:
-    """Return a readable name, such as `softmax_16x384` or `add_tanh_64`; not yet unique."""
+    """Return a readable name, such as `softmax_16x384` or `matmul_gelu_64`; not yet unique."""
+    kinds = [thunk.kind]
     if thunk.kind == "fused":
         graph: Graph = thunk.attrs.as_dict()["body"]
-        kinds = [node.op.name for node in graph.nodes if not node.op.has(Trait.LEAF)]
-    else:
-        kinds = [thunk.kind]
-    kept = kinds if len(kinds) <= 4 else [*kinds[:3], kinds[-1]]
+        kinds = _telling_ops(graph)
+    words = [kind.removesuffix("_packed").removesuffix("_tiled") for kind in kinds]
     shape = thunk.results[0].type.shape if thunk.results else ()
-    extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape]
-    return "_".join([*kept, "x".join(extents) or "scalar"])
+    first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
+    extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
+    return "_".join([*words, "x".join(extents) or "scalar"])
+
+
+_NAMED_OPS = 3
+_PLAIN = frozenset(("add", "sub", "mul", "div", "neg", "cast", "where", "eq", "ne", "lt", "gt"))
+"""Ops that say little about a kernel that does more."""
+
+
+def _telling_ops(body: Graph) -> list[str]:
+    """Return the ops that a fused kernel is named after: its anchor and its functions."""
+    nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
+    computing = [node for node in nodes if node.op.name not in _MOVED] or nodes
+    anchor = find_anchor(body)
+    names = list(dict.fromkeys(node.op.name for node in computing if node is not anchor))
+    functions = [name for name in names if name not in _PLAIN] or names[-1:]
+    if anchor is not None:
+        return [anchor.op.name, *functions[-1:]]
+    return functions if len(functions) <= _NAMED_OPS else [*functions[:2], functions[-1]]
 
 
 def has_kernel(definition: OpDef) -> bool:
@@ -154,19 +176,20 @@ def _is_formula(node: Node) -> bool:
 
 
 def _declare_arguments(
-    k: KernelBuilder, thunk: Thunk, graph: Graph
+    k: KernelBuilder, thunk: Thunk, graph: Graph, renamed: Mapping[int, str]
 ) -> tuple[Mapping[Value, Buffer], tuple[tuple[Value, Buffer], ...]]:
     shared_operands = {operand for operand, _ in thunk.aliased}
     shared_results = {result for _, result in thunk.aliased}
     inputs: dict[Value, Buffer] = {}
     for number, (value, ref) in enumerate(zip(graph.inputs, thunk.operands, strict=True)):
-        name = _identifier(value.node.attribute("name"))
+        name = _identifier(renamed.get(number) or value.node.attribute("name"))
         inputs[value] = k.argument(
             name, storage(ref.type.dtype), may_alias=number in shared_operands
         )
+    result = "out" if any(buffer.name == "y" for buffer in inputs.values()) else "y"
     outputs = []
     for number, (value, ref) in enumerate(zip(graph.outputs, thunk.results, strict=True)):
-        name = "y" if len(thunk.results) == 1 else _identifier(f"y_{number}")
+        name = result if len(thunk.results) == 1 else f"{result}_{number}"
         buffer = k.argument(
             name, storage(ref.type.dtype), writable=True, may_alias=number in shared_results
         )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.visit import functions_of
+from rlx.codegen.lower.comments import argument_names, kernel_doc
 from rlx.codegen.lower.node import lower_node
 from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
-from rlx.errors import Source
-from rlx.ir.graph import Graph, Node
-from rlx.ir.op import Trait
+from rlx.ir.graph import Graph
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
 from rlx.passes.phases import execution_order, setup_nodes
@@ -71,7 +69,7 @@ def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:
     kernels = {}
     for key, thunks in users.items():
         name = _unique(kernel_name(thunks[0]), taken)
-        kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks))
+        kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks), argument_names(thunks))
     return kernels
 
 
@@ -87,31 +85,6 @@ def all_thunks(thunks: tuple[AnyThunk, ...]) -> Iterator[Thunk]:
             case BranchThunk():
                 for branch in thunk.branches:
                     yield from all_thunks(branch)
-
-
-def kernel_doc(thunks: list[Thunk]) -> tuple[str, ...]:
-    """Return the comment above a kernel: what it computes, for whom, and from which line."""
-    node = thunks[0].node
-    values = ", ".join(thunk.node.results[0].label for thunk in thunks[:8])
-    more = f" and {len(thunks) - 8} more" if len(thunks) > 8 else ""
-    lines = [f"{_describe(node)} -> {values}{more}"]
-    places = dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in _sources(node))
-    return (*lines, *([f"at {', '.join(list(places)[:4])}"] if places else []))
-
-
-def _describe(node: Node) -> str:
-    if not node.op.has(Trait.FUSED):
-        return node.op.name
-    body: Graph = node.attribute("body")
-    return ", ".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
-
-
-def _sources(node: Node) -> Iterator[Source]:
-    if node.op.has(Trait.FUSED):
-        body: Graph = node.attribute("body")
-        yield from (n.source for n in body.nodes if n.source and not n.op.has(Trait.LEAF))
-    elif node.source:
-        yield node.source
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:

@@ -1,8 +1,8 @@
 """The `fused` op: one kernel for an anchor with the elementwise work before and after it.
 
 **The contract of bodies.** A body is a `Graph` without params, donations, control flow or
-`fused` nodes. Its inputs, named `x0`, `x1`, ..., bind to the operands in order; every input is
-read. Its nodes are, in topological order:
+`fused` nodes. Its inputs bind to the operands in order and are named after their part in the
+work (`a`, `bias`, `scale`); every input is read. Its nodes are, in topological order:
 
 - *constants* of exactly one element;
 - *pointwise* nodes: ops with the trait ELEMENTWISE (their operands broadcast to the result as

@@ -1,0 +1,65 @@
+"""What a kernel says about itself: the comment above it, and the names of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from rlx.codegen.schedule import Thunk
+from rlx.errors import Source
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+
+_LISTED_VALUES = 6
+_LISTED_LINES = 4
+
+
+def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:
+    """Return the comment above a kernel: what it computes, for which values, from which lines."""
+    values = list(dict.fromkeys(_label(thunk) for thunk in thunks))
+    listed = ", ".join(values[:_LISTED_VALUES])
+    more = f" and {len(values) - _LISTED_VALUES} more" if len(values) > _LISTED_VALUES else ""
+    shared = f", called {len(thunks)} times" if len(thunks) > 1 else ""
+    lines = [f"{_formula(thunks[0].node)} -> {listed}{more}{shared}"]
+    places = list(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in _sources(thunks)))
+    if places:
+        rest = ", ..." if len(places) > _LISTED_LINES else ""
+        lines.append(f"at {', '.join(places[:_LISTED_LINES])}{rest}")
+    return tuple(lines)
+
+
+def argument_names(thunks: Sequence[Thunk]) -> dict[int, str]:
+    """Return the user's name of each operand whose name is the same in all `thunks`."""
+    if any(thunk.kind != thunk.node.op.name for thunk in thunks):
+        return {}
+    columns = zip(*(thunk.node.operands for thunk in thunks), strict=False)
+    agreed = ({_last_word(value) for value in column} for column in columns)
+    return {i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names}
+
+
+def _last_word(value: Value) -> str:
+    """Return the user's name of a value without the blocks it lies in, or nothing."""
+    word = (value.node.name or "").rpartition(".")[2]
+    return word if word.isidentifier() else ""
+
+
+def _label(thunk: Thunk) -> str:
+    return thunk.node.results[0].label
+
+
+def _formula(node: Node) -> str:
+    """Return the ops of a node, in order."""
+    if not node.op.has(Trait.FUSED):
+        return node.op.name
+    body: Graph = node.attribute("body")
+    return ", ".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
+
+
+def _sources(thunks: Sequence[Thunk]) -> Iterator[Source]:
+    for thunk in thunks:
+        node = thunk.node
+        if node.op.has(Trait.FUSED):
+            body: Graph = node.attribute("body")
+            yield from (n.source for n in body.nodes if n.source and not n.op.has(Trait.LEAF))
+        elif node.source:
+            yield node.source
