@@ -32,7 +32,7 @@ $(VENV)/.%: pyproject.toml
 	touch $@
 
 EXTRAS_demo := demo
-EXTRAS_test := demo,dev,test
+EXTRAS_test := cross,demo,dev,test
 EXTRAS_bench := demo,peers,test
 
 clean:

@@ -31,12 +31,13 @@ def export(directory: Path, *, target: str = "portable") -> None:
     batch = data.train_x[:BATCH], data.train_y[:BATCH]
     rlx.aot(
         step, directory, name="digits_step", target=target,
-        example_inputs=(model.params, state, *batch),
+        example_inputs=(model.params, state, *batch), output_names=("loss",),
     )  # fmt: skip
     predict = rlx.jit(lambda params, x: rnp.argmax(model.apply(params, x), axis=-1))
     rlx.aot(
         predict, directory, name="digits_predict", target=target,
         example_inputs=(model.params, data.test_x), param_argnums=(0,), weights="argument",
+        output_names=("labels",),
     )  # fmt: skip
     (directory / "main.c").unlink()  # the sample programs; train.c takes their place
     (directory / "digits.bin").write_bytes(data_file(data))

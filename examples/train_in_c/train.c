@@ -107,7 +107,7 @@ static double accuracy(struct set set) {
   check_predict(digits_predict_call(predict, set.images, NULL), "predict");
   int right = 0;
   for (int32_t i = 0; i < set.count; ++i) {
-    right += digits_predict_arena_y(predict)[i] == set.labels[i];
+    right += digits_predict_arena_labels(predict)[i] == set.labels[i];
   }
   return (double)right / set.count;
 }

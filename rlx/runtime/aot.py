@@ -75,6 +75,7 @@ def aot(
     weights: str | Mapping[str, str] | None = None,
     example_inputs: Sequence[Any] | None = None,
     param_argnums: Sequence[int] = (),
+    output_names: Sequence[str] = (),
     cc: str | None = None,
     emit_only: bool = False,
 ) -> Artifact:
@@ -88,7 +89,8 @@ def aot(
     "argument" (written into the arena by the caller); a mapping says it per param. `threads` is
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
-    it. With `emit_only` nothing is compiled.
+    it. With `emit_only` nothing is compiled. `output_names` names the outputs in C, but for those
+    that replace a param.
     """
     graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
     params = {**found, **(params or {})}
@@ -104,6 +106,7 @@ def aot(
         name=name or graph.name,
         keep=keep,
         values={p: Literal(values[p]) for p, how in keep.items() if how is Keep.EMBED},
+        output_names=output_names,
         threads=threads,
         target=target,
         libraries=_libraries(external_functions(program), blas),

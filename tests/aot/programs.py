@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rlx.ir.ops  # noqa: F401  (the ops register themselves)
-from rlx.ir.graph import Graph
+from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import vjp_in_graph
 
@@ -78,3 +78,30 @@ def params_of(graph: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
         str(p.node.name): (rng.standard_normal(p.type.static_shape) / 8).astype(p.dtype.numpy)
         for p in graph.params
     }
+
+
+def encoder_layer(name: str = "encoder") -> Graph:
+    """One transformer encoder layer: attention and a feed-forward block, each with a norm."""
+    width, heads, length = 32, 4, 8
+    g = Graph(name)
+    x = g.input("x", (2, length, width))
+
+    def projected(value: Value, weight: str, extent: int) -> Value:
+        rows = value.shape[-1]
+        return g.matmul(value, g.param(weight, (rows, extent))) + g.param(f"{weight}_bias", (extent,))
+
+    def normed(value: Value, norm: str) -> Value:
+        gain, bias = g.param(f"{norm}_gain", (width,)), g.param(f"{norm}_bias", (width,))
+        return g.layer_norm(value, gain, bias, axis=-1, eps=1e-5)
+
+    def split(value: Value) -> Value:
+        shape = (2, length, heads, width // heads)
+        return g.transpose(g.reshape(value, shape=shape), perm=(0, 2, 1, 3))
+
+    q, k, v = (split(projected(x, weight, width)) for weight in ("query", "key", "value"))
+    scores = g.matmul(q, g.transpose(k, perm=(0, 1, 3, 2))) * (width // heads) ** -0.5
+    mixed = g.transpose(g.matmul(g.softmax(scores, axis=-1), v), perm=(0, 2, 1, 3))
+    attended = normed(x + projected(g.reshape(mixed, shape=x.shape), "out", width), "norm1")
+    hidden = g.gelu(projected(attended, "up", 4 * width))
+    g.set_outputs([normed(attended + projected(hidden, "down", width), "norm2")])
+    return g

@@ -9,7 +9,7 @@ The text depends on the program and the options alone: no dates, paths or machin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,6 +58,7 @@ class Options:
     """Per param; others are arguments."""
     values: Mapping[str, Literal] = field(default_factory=dict)
     """The content of embedded params."""
+    output_names: Sequence[str] = ()
     threads: str | None = None
     target: str = "portable"
     libraries: tuple[str, ...] = ("m",)
@@ -81,7 +82,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     _check_symbols(program.graph)
     keep = {str(p.node.name): options.keep.get(str(p.node.name), Keep.ARGUMENT)
             for p in declared.params}  # fmt: skip
-    layout = make_layout(program.plan, declared, keep, options.values)
+    layout = make_layout(program.plan, declared, keep, options.values, options.output_names)
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)
     unit = unit_view(_module(program, (*setup, *run)), options.external)

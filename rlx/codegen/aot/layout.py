@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import bisect
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlx.codegen.aot.names import distinct_identifiers
-from rlx.errors import InternalError
+from rlx.errors import GraphError, InternalError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.literal import Literal
 from rlx.ir.types import TensorType
@@ -120,12 +120,14 @@ def make_layout(
     declared: Graph,
     keep: Mapping[str, Keep],
     values: Mapping[str, Literal],
+    output_names: Sequence[str] = (),
 ) -> Layout:
     """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
 
-    `values` holds the content of the embedded params.
+    `values` holds the content of the embedded params; `output_names` names the outputs that
+    replace nothing, in order.
     """
-    return _LayoutMaker(plan, declared, keep, values).make()
+    return _LayoutMaker(plan, declared, keep, values, output_names).make()
 
 
 class _LayoutMaker:
@@ -135,7 +137,9 @@ class _LayoutMaker:
         declared: Graph,
         keep: Mapping[str, Keep],
         values: Mapping[str, Literal],
+        output_names: Sequence[str],
     ) -> None:
+        self._output_names = output_names
         self._plan = plan
         self._declared = declared
         self._keep = keep
@@ -217,10 +221,14 @@ class _LayoutMaker:
     def _outputs(self, arena: Layout) -> Iterator[Tensor]:
         replaces = {position: name for name, position in self._plan.graph.donations.items()}
         outputs = self._plan.graph.outputs
-        named = [
-            f"{replaces[i]}_next" if i in replaces else _output_name(i, len(outputs) - len(replaces))
-            for i in range(len(outputs))
-        ]
+        plain = [position for position in range(len(outputs)) if position not in replaces]
+        given = self._output_names or _output_names(len(plain))
+        if len(given) != len(plain):
+            raise GraphError(
+                f"{len(given)} output names for {len(plain)} outputs that replace no param"
+            )
+        by_position = dict(zip(plain, given, strict=True))
+        named = [by_position.get(i) or f"{replaces[i]}_next" for i in range(len(outputs))]
         taken = (*_RESERVED, *self._c_names.values())
         for position, (output, c_name) in enumerate(
             zip(outputs, distinct_identifiers(named, taken), strict=True)
@@ -232,8 +240,8 @@ class _LayoutMaker:
             yield Tensor(named[position], c_name, output.type, space, offset, donated=donated)
 
 
-def _output_name(position: int, count: int) -> str:
-    return "y" if count == 1 else f"y_{position}"
+def _output_names(count: int) -> list[str]:
+    return ["y"] if count == 1 else [f"y_{position}" for position in range(count)]
 
 
 def _constants_of(plan: MemoryPlan) -> Iterator[tuple[Value, Literal, int]]:

@@ -1,0 +1,105 @@
+"""Artifacts for other machines, run under user-mode emulation, against the reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import ToolchainError
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+from rlx.runtime import cross
+from rlx.runtime.aot import aot
+from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
+from tests.aot.building import needs_compiler, run
+from tests.aot.programs import encoder_layer, params_of, training_step
+
+needs_zig = pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None, reason="the wheel ziglang is not installed"
+)
+
+
+@needs_zig
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
+@pytest.mark.parametrize("make", [encoder_layer, training_step])
+def test_emulated_artifact_agrees_with_the_reference(
+    tmp_path: Path, architecture: str, make: type[Graph]
+) -> None:
+    emulator = f"qemu-{architecture}"
+    if shutil.which(emulator) is None:
+        pytest.skip(f"{emulator} is not installed (Debian: qemu-user)")
+    graph = make()
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, target=f"{architecture}-linux-musl")
+    program = tmp_path / "sample"
+    sample = tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    compiler = zig_compiler(f"{architecture}-linux-musl")
+    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
+        "-o", program)  # fmt: skip
+    run(emulator, program, cwd=tmp_path)
+    given = np.fromfile(tmp_path / "y.bin", np.float32)
+    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
+
+
+def _dumping(sample: str, name: str) -> str:
+    """Return the sample program, made to write its first output to a file."""
+    head, tail = sample.rsplit("  return 0;", 1)
+    dump = (
+        '  FILE *out = fopen("y.bin", "wb");\n'
+        f"  fwrite({name}_arena_y(arena), 1, {name.upper()}_Y_BYTES, out);\n"
+        "  fclose(out);\n"
+    )
+    return f"{head}{dump}  return 0;{tail}"
+
+
+def _sample_inputs(graph: Graph) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    """Return what the sample program feeds: floats count up in sevenths, integers are 0."""
+    return {
+        str(v.node.name): (
+            (np.arange(np.prod(v.type.static_shape)) % 7).astype(np.float32) / np.float32(7)
+            if v.dtype.is_float
+            else np.zeros(v.type.static_shape, v.dtype.numpy)
+        ).reshape(v.type.static_shape)
+        for v in graph.inputs
+    }
+
+
+@needs_compiler
+def test_named_compiler_is_used_for_any_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_compiler("aarch64-linux-gnu", "cc -DX").command == ("cc", "-DX")
+    monkeypatch.setenv("RLX_CC", "cc")
+    assert find_compiler("riscv64-linux-gnu").command == ("cc",)
+    artifact = aot(training_step(), tmp_path, target="aarch64-linux-gnu", cc="cc")
+    assert artifact.library is not None
+
+
+def test_missing_cross_compiler_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RLX_CC", raising=False)
+    monkeypatch.setattr(cross, "_ZIG_MODULE", "no_such_wheel")
+    with pytest.raises(ToolchainError, match="no compiler for riscv64-linux-gnu9") as error:
+        find_compiler("riscv64-linux-gnu9")
+    assert "rlx[cross]" in str(error.value)
+
+
+def test_targets_are_described_by_their_architecture() -> None:
+    assert machine_of("aarch64-linux-gnu").vector_registers == 32
+    assert machine_of("x86_64-linux-musl").vector_bytes == 16
+    assert machine_of("x86-64-v3").vector_bytes == 32
+    assert machine_of("x86-64-v4").vector_bytes == 64
+    assert machine_of("portable").vector_bytes == 16
+
+
+def test_emit_only_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    artifact = aot(training_step(), tmp_path, target="riscv64-linux-gnu", emit_only=True)
+    assert artifact.source.is_file()
+    assert artifact.library is None
