@@ -1,0 +1,39 @@
+"""A C program trains the digits MLP, and gets what Python gets, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.aot.building import STRICT, needs_compiler, run
+
+pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+pytest.importorskip("rich", reason="examples.digits shows its progress with rich")
+
+SOURCE = Path(__file__).parents[2] / "examples" / "train_in_c" / "train.c"
+
+
+@needs_compiler
+def test_c_program_trains_to_the_bits_of_the_python_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from examples.train_in_c.export import export, train_in_python
+
+    monkeypatch.setenv("RLX_NUM_THREADS", "1")
+    export(tmp_path, target="native")
+    libraries = (tmp_path / "libdigits_step.a", tmp_path / "libdigits_predict.a")
+    program = tmp_path / "train"
+    run("cc", "-std=c11", *STRICT, f"-I{tmp_path}", SOURCE, *libraries, "-lm", "-o", program)
+    lines = run(program, tmp_path).splitlines()
+    params, losses = train_in_python()
+    assert lines[:-1] == [f"epoch {i:2}: loss {loss:.9g}" for i, loss in enumerate(losses, 1)]
+    assert float(lines[-1].removeprefix("accuracy ").rstrip("%")) > 90
+    names = ("w0", "b0", "w1", "b1", "w2", "b2")
+    assert (tmp_path / "trained.bin").read_bytes() == b"".join(params[n].tobytes() for n in names)
+
+
+def test_the_program_is_short_and_plain() -> None:
+    text = SOURCE.read_text()
+    assert len(text.splitlines()) < 200
+    assert "Python" not in text
