@@ -19,6 +19,7 @@ from rlx.passes.pipeline import pipeline
 from rlx.runtime.backend import Backend
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
+from rlx.runtime.dump import dump_program
 from rlx.runtime.executable import Executable
 from rlx.runtime.llvm_backend import CachedLlvmBackend
 from rlx.runtime.nan_check import CheckedExecutable
@@ -71,8 +72,10 @@ def compile(
 
 
 def lower_for(graph: Graph, target: Target) -> Program:
-    """Run the passes for our kernels and lower what they leave."""
-    return lower_graph(pipeline(claimed_ops(), target).run(graph))
+    """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says."""
+    program = lower_graph(pipeline(claimed_ops(), target).run(graph))
+    dump_program(program)
+    return program
 
 
 def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:

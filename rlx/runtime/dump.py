@@ -1,0 +1,38 @@
+"""`RLX_DUMP=dir` writes every stage: the graph after each pass, and all that follows.
+
+The pipeline writes the graphs, numbered from 00; here are the stages after lowering.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlx.codegen.c.emit import emit_module
+from rlx.codegen.loops.printer import format_kernel
+from rlx.codegen.lower import Program
+from rlx.codegen.schedule_printer import format_schedule
+from rlx.passes.memory.report import format_plan
+from rlx.runtime.llvm_backend import llvm_text
+
+
+def dump_program(program: Program) -> None:
+    """Write plan, schedule, kernels, C and LLVM IR into the directory `RLX_DUMP`, if set."""
+    named = os.environ.get("RLX_DUMP")
+    if not named:
+        return
+    directory = Path(named)
+    directory.mkdir(parents=True, exist_ok=True)
+    for file, text in _stages(program):
+        (directory / file).write_text(text.rstrip("\n") + "\n")
+
+
+def _stages(program: Program) -> Iterator[tuple[str, str]]:
+    yield "90_plan.txt", format_plan(program.plan)
+    yield "91_schedule.txt", format_schedule(program.schedule, program.kernels)
+    yield "92_kernels.txt", "\n\n".join(map(format_kernel, program.module.kernels))
+    yield "93_module.c", emit_module(program.module)
+    if importlib.util.find_spec("llvmlite"):  # tells the host CPU, which the text depends on
+        yield "94_module.ll", llvm_text(program.module)

@@ -1,0 +1,24 @@
+"""`RLX_DUMP=dir` writes every stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.ir.graph import Graph
+from rlx.runtime.compile import compile
+
+
+def test_every_stage_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLX_DUMP", str(tmp_path / "stages"))
+    g = Graph("dumped")
+    g.set_outputs([g.tanh(g.input("x", (3,)) * 7.0)])
+    compile(g, backend="c", threads=1)
+    written = {path.name: path.read_text() for path in (tmp_path / "stages").iterdir()}
+    assert "graph @dumped" in written["00_input.rlx"]
+    assert "maximal live set" in written["90_plan.txt"]
+    assert "schedule dumped" in written["91_schedule.txt"]
+    assert "kernel mul_tanh_3(" in written["92_kernels.txt"]
+    assert "int dumped_run(" in written["93_module.c"]
+    assert "@dumped_run(" in written["94_module.ll"]

@@ -1,0 +1,98 @@
+"""Times per thunk, costs, and the machine's peaks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.codegen.cost import Cost, thunk_cost
+from rlx.codegen.schedule import Phase
+from rlx.codegen.schedule_printer import format_schedule
+from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim
+from rlx.runtime.compile import choose_backend, lower_for
+from rlx.runtime.peaks import measure_peaks
+from rlx.runtime.profile import profile
+from rlx.target import detect_target
+
+BACKENDS = ["c", "llvm"]
+
+
+def two_kernels() -> Graph:
+    """A product far more expensive than the softmax behind it."""
+    g = Graph("two")
+    x = g.input("x", (Dim("n", max=64), 256))
+    g.set_outputs([g.softmax(g.matmul(x, g.param("w", (256, 128))), axis=-1)])
+    return g
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_thunk_of_the_run_phase_is_timed_in_order(backend: str) -> None:
+    graph, target = two_kernels(), detect_target()
+    program = lower_for(graph, target)
+    times = profile(
+        graph,
+        program,
+        {"x": np.ones((32, 256), np.float32)},
+        backend=choose_backend(backend),
+        target=target,
+        params={"w": np.ones((256, 128), np.float32)},
+        repeats=5,
+    )
+    assert [t.thunk for t in times.thunks] == list(program.schedule.phase(Phase.RUN))
+    assert all(0 < t.best <= t.median for t in times.thunks)
+    assert times.best <= times.median < 1.0
+    assert "matmul" in max(times.thunks, key=lambda t: t.median).kernel
+
+
+def test_costs_count_what_the_ops_mean() -> None:
+    g = Graph("costs")
+    x = g.input("x", (8, 16))
+    g.set_outputs([g.matmul(x, g.input("w", (16, 4)))])
+    assert cost_of(g) == Cost(2 * 8 * 16 * 4, 4 * (8 * 16 + 16 * 4 + 8 * 4))
+
+
+def test_a_fused_kernel_costs_its_ops_and_moves_its_ends() -> None:
+    g = Graph("fused")
+    x = g.input("x", (10,))
+    g.set_outputs([g.tanh(x * x + 1.0)])
+    assert cost_of(g) == Cost(3 * 10, 4 * 20)
+
+
+def test_a_reduction_costs_one_per_element_it_folds() -> None:
+    g = Graph("sum")
+    g.set_outputs([g.reduce_sum(g.input("x", (6, 7)), axes=(1,))])
+    assert cost_of(g).flops == 42
+
+
+def test_gathering_rows_moves_these_rows_alone() -> None:
+    g = Graph("rows")
+    table, rows = g.input("table", (1000, 8)), g.input("rows", (3,), "i64")
+    g.set_outputs([g.gather(table, rows, axis=0)])
+    assert cost_of(g) == Cost(0, 3 * 8 * 4 + 3 * 8 + 3 * 8 * 4)
+
+
+def test_costs_follow_the_extents_of_the_call() -> None:
+    g = Graph("dynamic")
+    g.set_outputs([g.exp(g.input("x", (Dim("n", max=64),)))])
+    assert cost_of(g, n=5) == Cost(5, 40)
+
+
+def cost_of(graph: Graph, **binding: int) -> Cost:
+    thunks = lower_for(graph, detect_target()).schedule.thunks
+    return sum((thunk_cost(thunk, binding) for thunk in thunks), Cost(0, 0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_peaks_are_those_of_a_computer(backend: str) -> None:
+    peaks = measure_peaks(choose_backend(backend), detect_target())
+    assert 1e8 < peaks.flops < 1e13
+    assert 1e8 < peaks.bytes < 1e12
+
+
+def test_the_schedule_prints_calls_by_phase() -> None:
+    program = lower_for(two_kernels(), detect_target())
+    lines = format_schedule(program.schedule, program.kernels).splitlines()
+    assert lines[0] == f"schedule two, arena {program.plan.arena_bytes} bytes"
+    assert any(line.startswith("  softmax_nx128(f32[n, 128] @") for line in lines)
+    assert lines[-1].endswith("test_profile.py:25; in place")

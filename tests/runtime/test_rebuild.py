@@ -1,0 +1,64 @@
+"""Edited C, compiled again: for programs that run from Python and for artifacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import FormatError, InputError, ToolchainError
+from rlx.ir.graph import Graph
+from rlx.runtime.aot import aot
+from rlx.runtime.compile import compile
+from rlx.runtime.executable import Executable
+from rlx.runtime.rebuild import rebuild_artifact
+
+
+def scaled() -> Graph:
+    g = Graph("scaled")
+    g.set_outputs([g.input("x", (3,)) * 7.0])
+    return g
+
+
+def executable() -> Executable:
+    f = compile(scaled(), backend="c", threads=1)
+    assert isinstance(f, Executable)
+    return f
+
+
+def test_edited_c_runs_in_place_of_the_generated(tmp_path: Path) -> None:
+    f, x = executable(), np.ones(3, np.float32)
+    edited = tmp_path / "edited.c"
+    edited.write_text(f.c_source.replace("7.0f", "5.0f"))
+    np.testing.assert_array_equal(f.rebuild(edited)(x=x)[0], [5, 5, 5])
+    np.testing.assert_array_equal(f(x=x)[0], [7, 7, 7])
+
+
+def test_c_without_the_entry_points_is_refused(tmp_path: Path) -> None:
+    edited = tmp_path / "edited.c"
+    edited.write_text("int other(void);\nint other(void) { return 0; }\n")
+    with pytest.raises(ToolchainError, match="has no symbol scaled_setup"):
+        executable().rebuild(edited)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*absent.c"):
+        executable().rebuild(tmp_path / "absent.c")
+
+
+def test_an_artifact_is_rebuilt_in_place(tmp_path: Path) -> None:
+    artifact = aot(scaled(), tmp_path, name="m")
+    assert artifact.library is not None
+    before = artifact.library.read_bytes()
+    artifact.source.write_text(artifact.source.read_text().replace("7.0f", "5.0f"))
+    library, archive = rebuild_artifact(tmp_path)
+    assert (library, archive) == (artifact.library, artifact.archive)
+    assert library.read_bytes() != before
+
+
+def test_a_directory_with_two_artifacts_is_refused(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        aot(scaled(), tmp_path, name=name, emit_only=True)
+    with pytest.raises(FormatError, match="holds 2 artifacts"):
+        rebuild_artifact(tmp_path)
