@@ -1,4 +1,4 @@
-"""`rlx.numpy.linalg`: norms and products of matrices."""
+"""`rlx.numpy.linalg`: norms and products of matrices, linear systems."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ from rlx.numpy.products import vecdot as vecdot
 from rlx.numpy.reductions import max, min, sum
 from rlx.numpy.shaping import matrix_transpose as matrix_transpose
 from rlx.numpy.shaping import ravel, reshape
+from rlx.numpy.systems import cholesky as cholesky
+from rlx.numpy.systems import det as det
+from rlx.numpy.systems import inv as inv
+from rlx.numpy.systems import lu_factor as lu_factor
+from rlx.numpy.systems import matrix_power as matrix_power
+from rlx.numpy.systems import slogdet as slogdet
+from rlx.numpy.systems import solve as solve
+from rlx.numpy.systems import solve_triangular as solve_triangular
 
 
 @function

@@ -1,0 +1,137 @@
+"""Linear systems and what follows from factoring a matrix; `rlx.numpy.linalg` exports them.
+
+Leading axes are batches. A matrix that is exactly singular, or not positive definite, raises
+`SingularMatrixError`; with `on_singular="nan"` its results are NaN and the others stand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rlx.errors import ShapeError
+from rlx.frontend.apply import emit, function, graph, inexact, static_int, wrap
+from rlx.frontend.tracer import Tracer
+from rlx.ir import ops
+from rlx.ir.graph import Value
+from rlx.ir.ops.solve import identity
+from rlx.ir.shape import Shape, broadcast_shapes
+from rlx.numpy.products import matmul
+from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
+
+
+class SlogdetResult(NamedTuple):
+    """Sign and logarithm of the absolute value of a determinant."""
+
+    sign: Any
+    logabsdet: Any
+
+
+@function
+def solve(a: Any, b: Any, *, on_singular: str = "error") -> Any:
+    """Solve `a @ x = b`; `b` is a vector if it has one axis, else a batch of matrices."""
+    a, b = inexact(a, b)
+    _require_matrices(a, "solve")
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if b.ndim == 1 and not batch:
+        return emit(ops.solve, a, b, vector=True, on_singular=on_singular)
+    columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    a, columns = _stretched(a, batch), _stretched(columns, batch)
+    x = emit(ops.solve, a, columns, on_singular=on_singular)
+    return reshape(x, x.shape[:-1]) if b.ndim == 1 else x
+
+
+@function
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    *,
+    on_singular: str = "error",
+) -> Any:
+    """Solve with a triangle of `a`, transposed for `trans` 1 or "T", as SciPy's function does."""
+    if trans not in (0, 1, "N", "T"):
+        raise ShapeError(f"trans is {trans!r}; it must be 0, 1, 'N' or 'T'")
+    a, b = inexact(a, b)
+    _require_matrices(a, "solve_triangular")
+    columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    batch = broadcast_shapes(a.shape[:-2], columns.shape[:-2])
+    x = emit(
+        ops.triangular_solve, _stretched(a, batch), _stretched(columns, batch), lower=lower,
+        unit_diagonal=unit_diagonal, transposed=trans in (1, "T"), on_singular=on_singular,
+    )  # fmt: skip
+    return reshape(x, x.shape[:-1]) if b.ndim == 1 else x
+
+
+@function
+def inv(a: Any, *, on_singular: str = "error") -> Any:
+    """Invert square matrices."""
+    (a,) = inexact(a)
+    return emit(ops.inv, a, on_singular=on_singular)
+
+
+@function
+def det(a: Any) -> Any:
+    """Determinants; 0 for singular matrices."""
+    (a,) = inexact(a)
+    return emit(ops.det, a)
+
+
+@function
+def slogdet(a: Any) -> SlogdetResult:
+    """Signs and logarithms of determinants; 0 and -inf for singular matrices."""
+    (a,) = inexact(a)
+    return SlogdetResult(*_emit_several(ops.slogdet, a))
+
+
+@function
+def cholesky(
+    a: Any, *, upper: bool = False, symmetrize_input: bool = True, on_singular: str = "error"
+) -> Any:
+    """Factor as `l @ l.T`, or `u.T @ u` if `upper`; by default of the mean of `a` and `a.T`."""
+    (a,) = inexact(a)
+    _require_matrices(a, "cholesky")
+    symmetric = (a + matrix_transpose(a)) * 0.5 if symmetrize_input else a
+    return emit(ops.cholesky, symmetric, lower=not upper, on_singular=on_singular)
+
+
+@function
+def lu_factor(a: Any) -> tuple[Any, Any]:
+    """Return both factors in one matrix, and the row that each row was exchanged with."""
+    (a,) = inexact(a)
+    factors, pivots, _ = _emit_several(ops.lu, a)
+    return factors, pivots
+
+
+@function
+def matrix_power(a: Any, n: int) -> Any:
+    """Multiply a matrix with itself `n` times by squaring; a negative `n` inverts it."""
+    (a,) = inexact(a)
+    _require_matrices(a, "matrix_power")
+    exponent = static_int(n, "the exponent")
+    if exponent == 0:
+        return broadcast_to(wrap(identity(a.value)), a.shape)
+    square = emit(ops.inv, a) if exponent < 0 else a
+    result: Any = None
+    for digit in reversed(bin(abs(exponent))[2:]):
+        if digit == "1":
+            result = square if result is None else matmul(result, square)
+        square = matmul(square, square)  # the last one is never read
+    return result
+
+
+def _emit_several(definition: Any, a: Tracer) -> list[Tracer]:
+    results = graph().apply(definition, [a.value])
+    assert not isinstance(results, Value)
+    return [wrap(result) for result in results]
+
+
+def _stretched(x: Any, batch: Shape) -> Any:
+    """Broadcast the batch axes of matrices."""
+    return broadcast_to(x, (*batch, *x.shape[-2:]))
+
+
+def _require_matrices(a: Any, name: str) -> None:
+    if a.ndim < 2:
+        raise ShapeError(f"{name}: a has shape {a.shape}; a matrix has two axes")
