@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.frontend.arguments import choose, positions
 from rlx.frontend.differentiate import jvp, vjp
@@ -16,6 +18,7 @@ from rlx.frontend.pytree import broadcast_prefix, tree_flatten, tree_map, tree_u
 from rlx.frontend.trace import element_type, shape_of, source_names
 from rlx.ir.graph import Graph, calling_source
 from rlx.ir.shape import normalize_axis
+from rlx.numpy.axes import static_shape
 from rlx.passes.vmap import vmap as batch
 
 Function = Callable[..., Any]
@@ -151,12 +154,12 @@ def _without(given: Specification, axis: int | None) -> Specification:
 def _basis(tree: Any) -> Any:
     """Return, for a tree of arrays with n elements, the n unit trees stacked along axis 0."""
     leaves, structure = tree_flatten(tree)
-    shapes = [shape_of(leaf) for leaf in leaves]
-    counts = [int(np.prod(shape)) for shape in shapes]  # type: ignore[arg-type]
+    shapes = [static_shape(leaf) for leaf in leaves]
+    counts = [math.prod(shape) for shape in shapes]
     units = np.eye(sum(counts))
     bounds = np.cumsum([0, *counts])
     parts = [
-        units[:, start:stop].reshape(-1, *shape).astype(element_type(leaf).dtype.numpy)  # type: ignore[arg-type]
+        units[:, start:stop].reshape(-1, *shape).astype(element_type(leaf).dtype.numpy)
         for start, stop, shape, leaf in zip(bounds, bounds[1:], shapes, leaves, strict=False)
     ]
     return tree_unflatten(structure, parts)
@@ -164,10 +167,8 @@ def _basis(tree: Any) -> Any:
 
 def _split(x: Any, tree: Any, axis: int) -> Any:
     """Split the last axis of `x` into the leaves of `tree`, each with its shape."""
-    import rlx.numpy as rnp
-
     leaves, structure = tree_flatten(tree)
-    bounds = np.cumsum([int(np.prod(shape_of(leaf))) for leaf in leaves])[:-1].tolist()  # type: ignore[arg-type]
+    bounds = np.cumsum([math.prod(static_shape(leaf)) for leaf in leaves])[:-1].tolist()
     parts = rnp.array_split(x, bounds, axis)
     pairs = zip(parts, leaves, strict=True)
     shaped = [rnp.reshape(part, (*part.shape[:-1], *shape_of(leaf))) for part, leaf in pairs]
@@ -176,11 +177,9 @@ def _split(x: Any, tree: Any, axis: int) -> Any:
 
 def _split_rows(rows: Any, value: Any) -> Any:
     """Split axis 0 of every leaf of `rows` into the leaves of `value`; `value` is outermost."""
-    import rlx.numpy as rnp
-
     outer, structure = tree_flatten(value)
     inner, below = tree_flatten(rows)
-    bounds = np.cumsum([int(np.prod(shape_of(leaf))) for leaf in outer])[:-1].tolist()  # type: ignore[arg-type]
+    bounds = np.cumsum([math.prod(static_shape(leaf)) for leaf in outer])[:-1].tolist()
     columns = [rnp.array_split(leaf, bounds, 0) for leaf in inner]
     blocks = [
         tree_unflatten(

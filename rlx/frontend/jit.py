@@ -13,7 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from numpy import ndarray
 
@@ -30,6 +30,29 @@ _STATE = _state
 _RECENT = 4
 
 
+@overload
+def jit(
+    fun: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Iterable[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    backend: str = ...,
+    threads: int | None = ...,
+) -> JittedFunction: ...
+
+
+@overload
+def jit(
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Iterable[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    backend: str = ...,
+    threads: int | None = ...,
+) -> Callable[[Callable[..., Any]], JittedFunction]: ...
+
+
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -38,7 +61,7 @@ def jit(
     donate_argnums: int | Sequence[int] = (),
     backend: str = "auto",
     threads: int | None = None,
-) -> Any:
+) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
     """Compile `fun` when it is called with arguments of a new kind.
 
     Static arguments are hashable Python values that the function may branch on. Arguments in
@@ -271,7 +294,7 @@ def _require_hashable(name: Any, value: Any) -> None:
         hash(value)
     except TypeError:
         raise StaticArgumentError(
-            f"static argument {name!r} of type {type(value).__name__} is not hashable: {value!r:.60}",
+            f"static argument {name!r} of type {type(value).__name__} is not hashable",
             source=calling_source(),
             remedy="pass a tuple instead of a list or an array, or do not make it static",
         ) from None

@@ -58,9 +58,12 @@ def kind_of(tree: Any) -> TreeKind | None:
     """Return how the container `tree` is handled; `None` for a leaf."""
     cls = tree.__class__
     kind = _KINDS.get(cls)
-    if kind is None and issubclass(cls, tuple) and cls is not tuple:
-        kind = _KINDS[cls] = _named_tuple(cls)
-    return kind
+    if kind is not None or not issubclass(cls, tuple):
+        return kind
+    named = _named_tuple(cls)
+    if named is not None:
+        _KINDS[cls] = named
+    return named
 
 
 def register_pytree_node(
@@ -90,13 +93,15 @@ def register_dataclass(cls: _Class, *, static: Iterable[str] = ()) -> _Class:
         return [getattr(x, n) for n in moving], tuple(getattr(x, n) for n in fixed)
 
     def join(extra: Any, children: list[Any]) -> Any:
-        return cls(
-            **dict(zip(moving, children, strict=True)), **dict(zip(fixed, extra, strict=True))
-        )
+        fields = dict(zip(moving, children, strict=True))
+        return cls(**fields, **dict(zip(fixed, extra, strict=True)))
+
+    def labels(_: Hashable, __: int) -> tuple[str, ...]:
+        return moving
 
     if cls in _KINDS:
         raise InputError(f"{cls.__name__} is a container already", remedy="register it once")
-    _KINDS[cls] = TreeKind(split, join, lambda extra, count: moving)
+    _KINDS[cls] = TreeKind(split, join, labels)
     return cls
 
 
@@ -142,15 +147,13 @@ def broadcast_prefix(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
 
     `None` is a leaf here, as in `in_axes=(0, None)`.
     """
-    if prefix is None or kind_of(prefix) is None:
+    kind = None if prefix is None else kind_of(prefix)
+    if kind is None:
         return [prefix] * treedef.leaf_count
-    kind = kind_of(prefix)
-    assert kind is not None
-    children, extra = kind.split(prefix)
+    children, _ = kind.split(prefix)
     alike = prefix.__class__ is treedef.cls or {prefix.__class__, treedef.cls} == {tuple, list}
     if not alike or len(children) != len(treedef.children):
         raise InputError(f"{what} is {prefix!r}; it must be a prefix of the tree {treedef}")
-    del extra
     pairs = zip(children, treedef.children, strict=True)
     return [entry for child, below in pairs for entry in broadcast_prefix(child, below, what)]
 
@@ -184,8 +187,7 @@ def _build(treedef: TreeDef, leaves: Any) -> Any:
     return _KINDS[treedef.cls].join(treedef.extra, children)
 
 
-def _numbered(extra: Hashable, count: int) -> list[str]:
-    del extra
+def _numbered(_: Hashable, count: int) -> list[str]:
     return [str(index) for index in range(count)]
 
 
@@ -204,20 +206,23 @@ def _named_tuple(cls: type) -> TreeKind | None:
     fields: tuple[str, ...] | None = getattr(cls, "_fields", None)
     if fields is None:
         return None
+    names = fields
     return TreeKind(
-        lambda x: (list(x), None),
-        lambda extra, children: cls(*children),
-        lambda extra, count: fields,
+        lambda x: (list(x), None), lambda _, children: cls(*children), lambda _, __: names
     )
 
 
+def _join_dict(keys: Any, children: list[Any]) -> dict[Any, Any]:
+    return dict(zip(keys, children, strict=True))
+
+
+def _key_labels(keys: Any, _: int) -> list[str]:
+    return [str(key) for key in keys]
+
+
 _KINDS: dict[type, TreeKind] = {
-    tuple: TreeKind(lambda x: (x, None), lambda extra, c: tuple(c), _numbered),
-    list: TreeKind(lambda x: (x, None), lambda extra, c: c, _numbered),
-    dict: TreeKind(
-        _split_dict,
-        lambda extra, c: dict(zip(extra, c, strict=True)),  # type: ignore[call-overload]
-        lambda extra, count: [str(key) for key in extra],  # type: ignore[attr-defined]
-    ),
-    type(None): TreeKind(lambda x: ((), None), lambda extra, c: None, _numbered),
+    tuple: TreeKind(lambda x: (x, None), lambda _, children: tuple(children), _numbered),
+    list: TreeKind(lambda x: (x, None), lambda _, children: children, _numbered),
+    dict: TreeKind(_split_dict, _join_dict, _key_labels),
+    type(None): TreeKind(lambda _: ((), None), lambda _, __: None, _numbered),
 }

@@ -17,28 +17,11 @@ from rlx.frontend.trace import TracedArray
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape, product
 
-_NUMPY_OPERATORS = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "true_divide",
-        "floor_divide",
-        "remainder",
-        "power",
-        "matmul",
-        "equal",
-        "not_equal",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-    ]
-)
+_NUMPY_OPERATORS = frozenset({
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
 """What `array <operator> tracer` arrives as."""
 
 

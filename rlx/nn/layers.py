@@ -67,8 +67,8 @@ def dot_product_attention(
     """
     q, k, v = promoted([query, key, value])
     if q.ndim == 3:
-        batched = [rnp.expand_dims(x, 0) for x in (q, k, v)]
-        whole = dot_product_attention(*batched, bias, mask, scale=scale, is_causal=is_causal)
+        q, k, v = (rnp.expand_dims(x, 0) for x in (q, k, v))
+        whole = dot_product_attention(q, k, v, bias, mask, scale=scale, is_causal=is_causal)
         return rnp.squeeze(whole, 0)
     if q.ndim != 4:
         raise ShapeError(f"query has shape {q.shape}; it must be [B, S, H, D] or [S, H, D]")

@@ -12,7 +12,7 @@ from rlx.frontend.apply import as_tracer, convert, emit, function, graph, static
 from rlx.frontend.trace import TracedArray, element_type, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.shape import Dim, Shape
+from rlx.ir.shape import Dim, Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.shaping import broadcast_to, concatenate, stack
@@ -115,7 +115,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     return as_tracer(found) if dtype is None else convert(found, dtype_of(dtype, DType.F64))
 
 
-def _iota(count: int, dtype: DType) -> Any:
+def _iota(count: Extent, dtype: DType) -> Any:
     value = graph().iota(type=TensorType(dtype, (count,)))
     return wrap(value)
 
@@ -170,14 +170,14 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
     order = list(range(len(tracers)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
-    shape = [0] * len(tracers)
+    shape: list[Extent] = [0] * len(tracers)
     for x, axis in zip(tracers, order, strict=True):
         shape[axis] = x.shape[0]
     return [_along(x, axis, shape) for x, axis in zip(tracers, order, strict=True)]
 
 
-def _along(x: Any, axis: int, shape: list[int]) -> Any:
-    aligned = [1] * len(shape)
+def _along(x: Any, axis: int, shape: list[Extent]) -> Any:
+    aligned: list[Extent] = [1] * len(shape)
     aligned[axis] = shape[axis]
     return broadcast_to(emit(ops.reshape, x, shape=tuple(aligned)), shape)
 
@@ -201,7 +201,7 @@ def _below(shape: Shape, k: int) -> Any:
     if len(shape) < 2:
         raise ShapeError(f"an array of rank {len(shape)} has no diagonal; the rank must be 2 up")
     rows = wrap(graph().iota(type=TensorType(DType.I64, (shape[-2], 1)), axis=0))
-    columns = _iota(shape[-1], DType.I64)  # type: ignore[arg-type]  # may be symbolic
+    columns = _iota(shape[-1], DType.I64)
     return elementwise.less_equal(columns, elementwise.add(rows, k))
 
 

@@ -52,21 +52,16 @@ def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     if len(inputs) != len(ranks):
         raise ShapeError(f"einsum {subscripts!r} names {len(inputs)} operands, {len(ranks)} given")
     named = [text.replace("...", "") for text in inputs]
-    extra = max(
-        (r - len(n) for t, n, r in zip(inputs, named, ranks, strict=True) if "..." in t), default=0
-    )
-    if any(
-        letter not in string.ascii_letters for letter in "".join(named) + right.replace("...", "")
-    ):
+    letters = "".join(named) + right.replace("...", "")
+    if not all(letter in string.ascii_letters for letter in letters):
         raise ShapeError(f"einsum {subscripts!r}: axes are named by letters")
-    free = [letter for letter in string.ascii_letters if letter not in subscripts]
-    ellipsis = "".join(free[: max(extra, 0)])
+    sizes = [rank - len(n) for t, n, rank in zip(inputs, named, ranks, strict=True) if "..." in t]
+    free = [letter for letter in string.ascii_letters if letter not in letters]
+    ellipsis = "".join(free[: max([0, *sizes])])
     spelled = [_spell(t, ellipsis, r, subscripts) for t, r in zip(inputs, ranks, strict=True)]
     if not arrow:
-        counted = "".join(named)
-        right = "..." * bool(ellipsis) + "".join(
-            sorted(c for c in set(counted) if counted.count(c) == 1)
-        )
+        once = sorted(c for c in set(letters) if letters.count(c) == 1)
+        right = "".join(["..." if ellipsis else "", *once])
     output = right.replace("...", ellipsis)
     missing = [letter for letter in output if letter not in "".join(spelled)]
     if missing or len(set(output)) != len(output):

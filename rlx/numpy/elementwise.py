@@ -360,7 +360,7 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None)
     x = as_tracer(x)
     if not x.value.dtype.is_float:
         return x
-    limit = float(_largest(x.value.dtype))
+    limit = _LARGEST[x.value.dtype]
     x = where(isnan(x), nan, x)
     x = where(equal(x, np.inf), limit if posinf is None else posinf, x)
     return where(equal(x, -np.inf), -limit if neginf is None else neginf, x)
@@ -551,7 +551,9 @@ def _bools(symbol: str, *arrays: Any) -> Any:
     return [as_tracer(x) if isinstance(x, TracedArray) else _as_bool(x) for x in arrays]
 
 
-def _largest(dtype: DType) -> Any:
-    import ml_dtypes
-
-    return ml_dtypes.finfo(dtype.numpy).max
+_LARGEST = {
+    DType.F16: 65504.0,
+    DType.BF16: float.fromhex("0x1.fep127"),
+    DType.F32: float(np.finfo(np.float32).max),
+    DType.F64: float(np.finfo(np.float64).max),
+}

@@ -324,7 +324,8 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
     if not plan.arrays and all(s.step == 1 for s in plan.slices):
         sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
         low = tuple(s.start for s in plan.slices)
-        high = tuple(e - n - l for e, n, l in zip(static_shape(x), sizes, low, strict=True))
+        room = zip(static_shape(x), sizes, low, strict=True)
+        high = tuple(extent - size - before for extent, size, before in room)
         return elementwise.add(x, emit(ops.pad, reshape(values, sizes), low=low, high=high))
     places = ravel(_places(x, index))
     total = int(np.prod(static_shape(x)))

@@ -227,7 +227,7 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, Any]:
     if axis is None:
         x, axis = ravel(x), 0
     position = normalize_axis(axis, x.ndim)
-    perm = tuple(a for a in range(x.ndim) if a != position) + (position,)
+    perm = (*(a for a in range(x.ndim) if a != position), position)
     rows = emit(ops.transpose, x, perm=perm) if position != x.ndim - 1 else x
     last = (x.ndim - 1,)
     extent = static_shape(rows)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -171,7 +172,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     bounds = _bounds(indices_or_sections, extent)
     return [
         emit(ops.narrow, x, weak=x.weak, axis=position, start=start, length=max(stop - start, 0))
-        for start, stop in zip(bounds, bounds[1:], strict=False)
+        for start, stop in itertools.pairwise(bounds)
     ]
 
 

@@ -18,7 +18,8 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.frontend.pytree import tree_map
+from rlx.frontend.apply import function
+from rlx.frontend.pytree import tree_leaves, tree_map
 from rlx.frontend.trace import TracedArray, element_type, shape_of
 
 Schedule: TypeAlias = Callable[[Any], Any]
@@ -55,7 +56,7 @@ def sgd(
                 direction = tree_map(lambda v, g: momentum * v + g, velocity, gradients)
         return tree_map(lambda p, d: _moved(p, rate * d), params, direction), new_state
 
-    return Optimizer(init, _eager(update))
+    return Optimizer(init, function(update))
 
 
 def adam(
@@ -94,13 +95,11 @@ def adamw(
         moved = tree_map(move, params, mean, square)
         return moved, {"step": step, "mean": mean, "square": square}
 
-    return Optimizer(init, _eager(update))
+    return Optimizer(init, function(update))
 
 
 def global_norm(tree: Any) -> Any:
     """The root of the sum of the squares of all elements of a tree."""
-    from rlx.frontend.pytree import tree_leaves
-
     squares = [rnp.sum(rnp.square(leaf)) for leaf in tree_leaves(tree)]
     total = squares[0]
     for square in squares[1:]:
@@ -134,15 +133,8 @@ def _zeros(params: Any) -> Any:
 def _zeros_like(x: Any) -> Any:
     if isinstance(x, TracedArray):
         return rnp.zeros_like(x)
-    return np.zeros(shape_of(x), element_type(x).dtype.numpy)  # type: ignore[arg-type]
+    return np.zeros(shape_of(x), element_type(x).dtype.numpy)
 
 
 def _first_step() -> Any:
     return np.zeros((), np.int32)
-
-
-def _eager(update: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an update work on NumPy arrays outside a trace too."""
-    from rlx.frontend.apply import function
-
-    return function(update)

@@ -13,7 +13,7 @@ from rlx.optim.optimizer import Schedule
 
 def constant(rate: float) -> Schedule:
     """The same rate at every step."""
-    return lambda step: rate
+    return lambda _: rate
 
 
 def linear(start: float, end: float, steps: int) -> Schedule:

@@ -26,7 +26,7 @@ def arrays(dtype: str) -> dict[str, NDArray[Any]]:
     generator = np.random.default_rng(7)
 
     def draw(*shape: int) -> NDArray[Any]:
-        numbers = generator.permutation(int(np.prod(shape))).reshape(shape) / 2 + 1
+        numbers: NDArray[Any] = generator.permutation(int(np.prod(shape))).reshape(shape) / 2 + 1
         if dtype in ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"):
             numbers = numbers - 3
         if dtype == "bool":

@@ -11,26 +11,11 @@ import rlx
 import rlx.nn as nn
 
 X = np.random.default_rng(0).standard_normal((4, 5))
-ACTIVATIONS = [
-    "relu",
-    "relu6",
-    "gelu",
-    "silu",
-    "sigmoid",
-    "log_sigmoid",
-    "tanh",
-    "softplus",
-    "elu",
-    "selu",
-    "leaky_relu",
-    "mish",
-    "hard_sigmoid",
-    "hard_swish",
-    "soft_sign",
-    "softmax",
-    "log_softmax",
+ACTIVATIONS = (
+    "relu", "relu6", "gelu", "silu", "sigmoid", "log_sigmoid", "tanh", "softplus", "elu", "selu",
+    "leaky_relu", "mish", "hard_sigmoid", "hard_swish", "soft_sign", "softmax", "log_softmax",
     "logsumexp",
-]
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

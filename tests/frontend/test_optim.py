@@ -25,7 +25,8 @@ def run(optimizer: optim.Optimizer) -> list[Any]:
 def expected(step: Any) -> list[Any]:
     found = []
     for name in sorted(P):
-        p, memory = P[name], {}
+        memory: dict[str, Any] = {}
+        p = P[name]
         for k, gradient in enumerate(GRADIENTS, start=1):
             p = step(p, gradient[name], memory, k)
         found.append(p)
