@@ -1,8 +1,9 @@
 """What the machine offers: read once into a `Target` value and passed down.
 
 Lowering and kernels take their tile shapes from it, the toolchain its flags, the runtime its
-thread count. `detect_target` describes this machine, `named_target` a generic one by name. Kernels depend on the features and vector width only, never on the cores, so that
-results do not change with the number of threads.
+thread count. `detect_target` describes this machine, `named_target` a generic one by name.
+Kernels depend on the features and vector width only, never on the cores, so that results do not
+change with the number of threads.
 """
 
 from __future__ import annotations

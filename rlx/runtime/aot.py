@@ -184,7 +184,7 @@ def _checked_params(graph: Graph, params: Mapping[str, Any]) -> dict[str, Array]
 
 def _keep(graph: Graph, weights: str | Mapping[str, str]) -> dict[str, Keep]:
     names = [str(param.node.name) for param in graph.params]
-    chosen = {name: weights for name in names} if isinstance(weights, str) else weights
+    chosen = dict.fromkeys(names, weights) if isinstance(weights, str) else weights
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InputError(f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}")

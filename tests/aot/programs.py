@@ -38,7 +38,8 @@ def training_step(name: str = "step", rate: float = 0.1) -> Graph:
     loss = g.reduce_mean(losses, axes=(0,))
     leaves = [w1, b1, w2, b2]
     gradients = vjp_in_graph(g, [loss], leaves, [g.constant(1.0)])
-    updated = [leaf - rate * ct for leaf, ct in zip(leaves, gradients, strict=True)]
+    pairs = zip(leaves, gradients, strict=True)
+    updated = [leaf - rate * ct for leaf, ct in pairs if ct is not None]
     g.set_outputs([loss, *updated], donated=dict(zip(leaves, updated, strict=True)))
     return g
 
@@ -88,7 +89,9 @@ def encoder_layer(name: str = "encoder") -> Graph:
 
     def projected(value: Value, weight: str, extent: int) -> Value:
         rows = value.shape[-1]
-        return g.matmul(value, g.param(weight, (rows, extent))) + g.param(f"{weight}_bias", (extent,))
+        return g.matmul(value, g.param(weight, (rows, extent))) + g.param(
+            f"{weight}_bias", (extent,)
+        )
 
     def normed(value: Value, norm: str) -> Value:
         gain, bias = g.param(f"{norm}_gain", (width,)), g.param(f"{norm}_bias", (width,))

@@ -70,7 +70,9 @@ def test_every_symbol_has_the_prefix_and_no_data_is_mutable(step: Artifact) -> N
 
 def test_library_needs_only_memory_functions_and_libm(step: Artifact) -> None:
     assert step.archive is not None
-    needed = {line.split()[-1] for line in run("nm", "-u", step.archive).splitlines() if " U " in line}
+    needed = {
+        line.split()[-1] for line in run("nm", "-u", step.archive).splitlines() if " U " in line
+    }
     assert needed <= {"memcpy", "memset", "memmove", "fmaf", "sqrtf", "_GLOBAL_OFFSET_TABLE_"}
 
 

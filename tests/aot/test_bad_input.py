@@ -27,7 +27,7 @@ STATUS = {
 
 def test_output_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(InputError, match="output directory .*taken"):
+    with pytest.raises(InputError, match=r"output directory .*taken"):
         aot(mlp(), tmp_path / "taken", emit_only=True)
 
 
@@ -188,8 +188,6 @@ def test_failing_run_names_its_status_and_node(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_every_status_has_a_string_of_its_own(native: Loaded) -> None:
-    texts = {
-        native.ffi.string(native.library.mlp_status_string(code)) for code in STATUS.values()
-    }
+    texts = {native.ffi.string(native.library.mlp_status_string(code)) for code in STATUS.values()}
     assert len(texts) == len(STATUS)
     assert native.ffi.string(native.library.mlp_status_string(99)) == b"unknown status"

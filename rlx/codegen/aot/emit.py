@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlx.codegen.aot.layout import ALIGNMENT, WEIGHTS_HEADER_BYTES, Keep, Layout, make_layout
+from rlx.codegen.aot.layout import WEIGHTS_HEADER_BYTES, Keep, Layout, make_layout
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
@@ -39,7 +39,7 @@ from rlx.codegen.lower.graph import all_thunks
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
-from rlx.passes.memory.planner import HEADER_BYTES
+from rlx.passes.memory.planner import ALIGNMENT, HEADER_BYTES
 
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"

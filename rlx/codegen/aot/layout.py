@@ -187,9 +187,7 @@ class _LayoutMaker:
     def _embed(self, c_name: str, type: TensorType, data: Literal) -> int:
         target = self._constants_end
         self._constants_end = align_up(target + type.bytes, ALIGNMENT)
-        self._constants.append(
-            Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data)
-        )
+        self._constants.append(Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data))
         return target
 
     def _param(self, name: str) -> Tensor:

@@ -6,19 +6,10 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from rlx.codegen.c.names import function_name
+from rlx.codegen.c.names import c_identifier
 from rlx.errors import UnsupportedError
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_OTHER = re.compile(r"[^A-Za-z0-9_]+")
-_CPP_KEYWORDS = frozenset(
-    """
-    alignas alignof and asm bitand bitor catch class compl concept const_cast constexpr decltype
-    delete dynamic_cast explicit export false friend mutable namespace new noexcept not nullptr
-    operator or private protected public reinterpret_cast requires static_assert static_cast
-    template this thread_local throw true try typeid typename using virtual wchar_t xor
-    """.split()
-)
 
 
 def artifact_name(name: str) -> str:
@@ -29,14 +20,6 @@ def artifact_name(name: str) -> str:
             remedy="pass name=: letters, digits and underscores, and no word of C",
         )
     return name
-
-
-def c_identifier(name: str) -> str:
-    """Return `name` as an identifier of C and C++: `encoder.0.w` is `encoder_0_w`."""
-    plain = _OTHER.sub("_", name).strip("_") or "unnamed"
-    if plain[0].isdigit():
-        plain = f"n{plain}"
-    return f"{plain}_" if plain in _CPP_KEYWORDS else function_name(plain)
 
 
 def distinct_identifiers(names: Iterable[str], reserved: Iterable[str] = ()) -> list[str]:

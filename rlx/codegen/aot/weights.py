@@ -63,9 +63,7 @@ def weights_bytes(
     return data.tobytes()
 
 
-def read_weights(
-    data: bytes, tensors: Sequence[Tensor], size: int
-) -> dict[str, NDArray[Any]]:
+def read_weights(data: bytes, tensors: Sequence[Tensor], size: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a weights file, or raise FormatError."""
     if len(data) < WEIGHTS_HEADER_BYTES:
         raise FormatError(f"a weights file of {len(data)} bytes lacks its header")
