@@ -79,8 +79,8 @@ class WrittenOut:
 
 
 def name_at(name: str, index: tuple[int, ...]) -> str:
-    """Return the name of one element: `tanh_2`, without the axes of extent 1 at index 0."""
-    return "_".join([name, *(str(i) for i in index)])
+    """Return the name of one element: `c01` of row 0, column 1; `c0x11` where digits need it."""
+    return name + ("x" if max(index, default=0) > 9 else "").join(map(str, index))
 
 
 RULES: dict[str, Rule] = {}
