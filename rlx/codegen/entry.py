@@ -52,6 +52,7 @@ from rlx.codegen.loops.nodes import (
     Let,
     Prim,
     Unary,
+    ValueType,
     Var,
     While,
     storage,
@@ -67,6 +68,7 @@ from rlx.codegen.schedule import (
 )
 from rlx.errors import InternalError
 from rlx.ir.graph import Node
+from rlx.ir.op import Trait
 
 Kernels: TypeAlias = Mapping[tuple[Any, ...], Kernel]
 """The kernel of each `Thunk.kernel_key`."""
@@ -229,7 +231,7 @@ class ThunkCalls:
     def _locate(self, ref: BufferRef) -> tuple[Buffer, E]:
         """Return the block of `ref`, and where it lies at the current steps of the loops around."""
         block, start = self.place(ref.offset)
-        total = const(start, Prim.I64)
+        total = E(Const(start, ValueType(Prim.I64), ref.label))
         for advance in ref.advances:
             total = total + self._steps[advance.depth] * advance.stride
         return block, total
@@ -302,4 +304,11 @@ def describe(node: Node) -> str:
     place = ""
     if node.source is not None:
         place = f", {PurePath(node.source.file).name}:{node.source.line}"
-    return f"%{node.index} {node.op.name}{name}{place}"
+    return f"%{node.index} {_computes(node)}{name}{place}"
+
+
+def _computes(node: Node) -> str:
+    if not node.op.has(Trait.FUSED):
+        return node.op.name
+    inner = node.attribute("body").nodes
+    return ", ".join(each.op.name for each in inner if not each.op.has(Trait.LEAF))

@@ -43,6 +43,8 @@ class BufferRef:
     offset: int
     type: TensorType
     advances: tuple[Advance, ...] = ()
+    label: str = field(default="", compare=False)
+    """What a person calls the tensor."""
 
     @property
     def stop(self) -> int:

@@ -35,6 +35,7 @@ class UnitView:
 
     name: str
     statuses: tuple[Status, ...]
+    places: tuple[tuple[str, int], ...]
     types: tuple[str, ...]
     externals: tuple[str, ...]
     entries: tuple[str, ...]
@@ -61,6 +62,7 @@ def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
     return UnitView(
         name=module.name,
         statuses=tuple(emitter.prelude.statuses),
+        places=tuple(emitter.prelude.places),
         types=tuple(emitter.prelude.types),
         externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols)),
         entries=tuple(entry_signature(entry) for entry in module.entries),

@@ -169,7 +169,7 @@ class ExpressionEmitter:
         prim = expr.type.prim
         match expr:
             case Const():
-                text = literal(expr)
+                text = self.prelude.place(expr) or literal(expr)
                 return Code(text, Level.UNARY if text[0] in "-(" else Level.POSTFIX)
             case Var(name, _):
                 return Code(self.name(name))

@@ -6,8 +6,12 @@ nothing but what was asked for.
 
 from __future__ import annotations
 
+import re
+
+from rlx.codegen.c.multiply_add import fma_instruction
+from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import memory_typedef, scalar_type, unsigned, vector_typedef
-from rlx.codegen.loops.nodes import BinaryOp, Prim, Status, UnaryOp, ValueType
+from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, UnaryOp, ValueType
 
 _LIBM = {
     UnaryOp.SQRT: "sqrt",
@@ -17,6 +21,7 @@ _LIBM = {
     UnaryOp.ROUND_EVEN: "rint",  # the rounding mode is never changed: to nearest, ties to even
     UnaryOp.ABS: "fabs",
 }
+_GREATEST_INT = (1 << 31) - 1
 _WRAPPING = {BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.SHL: "<<"}
 
 
@@ -32,6 +37,7 @@ class Prelude:
         self._vectors: dict[str, ValueType] = {}
         self._memory: dict[str, ValueType] = {}
         self._helpers: dict[str, str] = {}
+        self._places: dict[tuple[str, int], str] = {}
         self.records_faults = False
 
     @property
@@ -53,6 +59,23 @@ class Prelude:
     def statuses(self) -> list[Status]:
         return list(Status) if self.records_faults else []
 
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Name and offset of what lies in the arena, by offset."""
+        return sorted(
+            ((name, offset) for (_, offset), name in self._places.items()), key=lambda p: p[::-1]
+        )
+
+    def place(self, constant: Const) -> str:
+        """Return the enumerator of a named offset, or nothing: an enumerator is an int."""
+        if not constant.name or constant.value > _GREATEST_INT:
+            return ""
+        key = constant.name, int(constant.value)
+        if key not in self._places:
+            wanted = "AT_" + re.sub(r"\W+", "_", constant.name).strip("_").upper()
+            self._places[key] = free_name(wanted, set(self._places.values()))
+        return self._places[key]
+
     # Types
 
     def vector(self, type: ValueType) -> str:
@@ -66,7 +89,8 @@ class Prelude:
         return f"{type}_u"
 
     def _define(self, name: str, result: str, params: str, body: list[str]) -> str:
-        lines = [f"static inline {result} {name}({params}) {{", *(f"  {b}" for b in body), "}"]
+        indented = (line if line.startswith("#") else f"  {line}" for line in body)
+        lines = [f"static inline {result} {name}({params}) {{", *indented, "}"]
         self._helpers.setdefault(name, "\n".join(lines))
         return name
 
@@ -171,10 +195,13 @@ class Prelude:
         body = [f"return ({vector})(({bits})a {_WRAPPING[op]} ({bits})b);"]
         return self._define(f"wrap_{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
 
-    def lanewise(self, name: str, type: ValueType, params: str, lane: str) -> str:
+    def lanewise(
+        self, name: str, type: ValueType, params: str, lane: str, *, instruction: str = ""
+    ) -> str:
         """A vector operation without an operator: its scalar form in every lane.
 
-        Compilers turn the loop into one instruction where there is one.
+        Compilers turn the loop into one instruction where there is one. `instruction` returns
+        it where they don't.
         """
         vector = self.vector(type)
         body = [
@@ -184,6 +211,8 @@ class Prelude:
             "}",
             "return y;",
         ]
+        if instruction:
+            body = [instruction, *body]
         typed = ", ".join(f"{vector} {param}" for param in params)
         return self._define(f"{name}_{vector}", vector, typed, body)
 
@@ -201,7 +230,9 @@ class Prelude:
 
     def vector_fma(self, type: ValueType) -> str:
         function = "fmaf" if type.prim is Prim.F32 else "fma"
-        return self.lanewise("fma", type, "abc", f"{function}(a[i], b[i], c[i])")
+        return self.lanewise(
+            "fma", type, "abc", f"{function}(a[i], b[i], c[i])", instruction=fma_instruction(type)
+        )
 
     def stream(self, type: ValueType) -> str:
         """A store that bypasses the cache where the compiler offers one."""

@@ -63,12 +63,17 @@ def kernel_name(thunk: Thunk) -> str:
     kinds = [thunk.kind]
     if thunk.kind == "fused":
         graph: Graph = thunk.attrs.as_dict()["body"]
-        kinds = _telling_ops(graph)
-    words = [kind.removesuffix("_packed").removesuffix("_tiled") for kind in kinds]
+        kinds = telling_ops(graph)
+    words = [plain_name(kind) for kind in kinds]
     shape = thunk.results[0].type.shape if thunk.results else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
     return "_".join([*words, "x".join(extents) or "scalar"])
+
+
+def plain_name(kind: str) -> str:
+    """Return an op's name without the variant that this machine's kernels chose."""
+    return kind.removesuffix("_packed").removesuffix("_tiled").removesuffix("_in_registers")
 
 
 _NAMED_OPS = 3
@@ -76,7 +81,7 @@ _PLAIN = frozenset(("add", "sub", "mul", "div", "neg", "cast", "where", "eq", "n
 """Ops that say little about a kernel that does more."""
 
 
-def _telling_ops(body: Graph) -> list[str]:
+def telling_ops(body: Graph) -> list[str]:
     """Return the ops that a fused kernel is named after: its anchor and its functions."""
     nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
     computing = [node for node in nodes if node.op.name not in _MOVED] or nodes
@@ -84,7 +89,7 @@ def _telling_ops(body: Graph) -> list[str]:
     names = list(dict.fromkeys(node.op.name for node in computing if node is not anchor))
     functions = [name for name in names if name not in _PLAIN] or names[-1:]
     if anchor is not None:
-        return [anchor.op.name, *functions[-1:]]
+        return [plain_name(anchor.op.name), *functions[-1:]]
     return functions if len(functions) <= _NAMED_OPS else [*functions[:2], functions[-1]]
 
 

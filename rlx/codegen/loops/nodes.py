@@ -47,7 +47,7 @@ Semantics where C and hardware differ:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rlx.ir.dtype import DType
@@ -134,6 +134,8 @@ class Const:
 
     value: bool | int | float
     type: ValueType
+    name: str = field(default="", compare=False)
+    """What a person calls the number: where a tensor lies in the arena."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from rlx.codegen.kernels.build import plain_name, telling_ops
 from rlx.codegen.schedule import Thunk
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node, Value
@@ -12,6 +13,8 @@ from rlx.ir.op import Trait
 
 _LISTED_VALUES = 6
 _LISTED_LINES = 4
+_LONGEST_NAME = 40
+"""C tells names apart by 63 characters, and numbers are still to be added."""
 
 
 def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:
@@ -37,10 +40,25 @@ def argument_names(thunks: Sequence[Thunk]) -> dict[int, str]:
     return {i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names}
 
 
+def tensor_name(value: Value) -> str:
+    """Return what a reader of the code calls a tensor: the user's name, or op and number."""
+    node = value.node
+    if node.name is not None:
+        name = node.name
+    elif node.op.name == "pack_panels":
+        name = f"{tensor_name(node.operands[0])}_packed"
+    elif node.op.name == "fused":
+        name = f"{'_'.join(telling_ops(node.attribute('body')))}_{node.index}"
+    else:
+        name = f"{plain_name(node.op.name)}_{node.index}"
+    return name if len(node.results) == 1 else f"{name}_{value.index}"
+
+
 def _last_word(value: Value) -> str:
     """Return the user's name of a value without the blocks it lies in, or nothing."""
     word = (value.node.name or "").rpartition(".")[2]
-    return word if word.isidentifier() else ""
+    fits = word.isidentifier() and word.isascii() and len(word) <= _LONGEST_NAME
+    return word if fits else ""
 
 
 def _label(thunk: Thunk) -> str:

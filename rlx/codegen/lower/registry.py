@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlx.codegen.lower.comments import tensor_name
 from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
@@ -19,6 +20,7 @@ from rlx.ir.op import Registry
 from rlx.ir.types import TensorType
 from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan
+from rlx.passes.memory.views import view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,19 @@ class Placement:
     def ref(self, value: Value) -> BufferRef:
         offset = self.plan.slots[value].offset
         if offset < OUTSIDE:
-            return BufferRef(offset, value.type)
+            return BufferRef(offset, value.type, label=tensor_name(self._source(value)))
         start = max(known for known in self.outside if known <= offset)
         return self.outside[start].shifted(offset - start, value.type)
+
+    def _source(self, value: Value) -> Value:
+        """Return the value that `value` is a view of, if it starts at the same byte."""
+        offset = self.plan.slots[value].offset
+        while view_of(value.node) is not None:
+            source = value.node.operands[0]
+            if self.plan.slots[source].offset != offset:
+                break
+            value = source
+        return value
 
     def thunk(self, node: Node) -> Thunk:
         """Return the default thunk of `node`."""
