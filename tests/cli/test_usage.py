@@ -59,6 +59,15 @@ def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
         assert run_example(line) == 0, line
 
 
+def test_examples_of_the_documentation_run(workspace: Path) -> None:
+    del workspace
+    page = Path(__file__).parents[2] / "docs" / "command_line.md"
+    lines = re.findall(r"^\$ rlx (.*)$", page.read_text(), re.MULTILINE)
+    assert len(lines) > 10
+    for line in lines:
+        assert run_example(line) == 0, line
+
+
 def test_no_command_is_wrong_usage(capsys: Capture) -> None:
     assert main([]) == 2
     assert "COMMAND" in capsys.readouterr().err

@@ -19,6 +19,6 @@ def test_every_stage_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "graph @dumped" in written["00_input.rlx"]
     assert "maximal live set" in written["90_plan.txt"]
     assert "schedule dumped" in written["91_schedule.txt"]
-    assert "kernel mul_tanh_3(" in written["92_kernels.txt"]
+    assert "tanh_f32(x[i] * 7.0)" in written["92_kernels.txt"]
     assert "int dumped_run(" in written["93_module.c"]
     assert "@dumped_run(" in written["94_module.ll"]
