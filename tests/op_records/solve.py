@@ -16,7 +16,8 @@ def well_conditioned(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Ar
     """Random matrices with a heavy diagonal in a random order, so that rows are exchanged."""
     n = shape[-1]
     drawn = rng.uniform(-1.0, 1.0, shape) + 2.0 * np.sqrt(n) * np.eye(n)
-    return drawn[..., rng.permutation(n), :].astype(dtype.numpy)
+    shuffled: Array = drawn[..., rng.permutation(n), :]
+    return shuffled.astype(dtype.numpy)
 
 
 def positive_definite(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -92,17 +93,19 @@ _TRIANGULAR = [
     ]
 ]  # fmt: skip
 
-_FACTORS = [
-    over_all_dtypes(op, f"{name}{suffix}", Operand(shape, make), smooth=True, growth=_GROWTH, **how)
+_CHOLESKY = [
+    over_all_dtypes(
+        ops.cholesky, f"{name}{'' if lower else '-upper'}", Operand(shape, positive_definite),
+        smooth=True, growth=_GROWTH, lower=lower,
+    )
     for name, shape in _BATCHES.items()
-    for op, suffix, make, how in [
-        (ops.cholesky, "", positive_definite, {}),
-        (ops.cholesky, "-upper", positive_definite, {"lower": False}),
-        (ops.lu, "", well_conditioned, {}),
-        (ops.inv, "", well_conditioned, {}),
-        (ops.det, "", well_conditioned, {}),
-        (ops.slogdet, "", well_conditioned, {}),
-    ]
+    for lower in (True, False)
+]  # fmt: skip
+
+_FACTORS = [
+    over_all_dtypes(op, name, Operand(shape, well_conditioned), smooth=True, growth=_GROWTH)
+    for name, shape in _BATCHES.items()
+    for op in (ops.lu, ops.inv, ops.det, ops.slogdet)
 ]
 
 _BACKWARD = [
@@ -131,4 +134,4 @@ _SINGULAR = [
     ),
 ]  # fmt: skip
 
-RECORDS: list[OpRecord] = [*_SOLVES, *_TRIANGULAR, *_FACTORS, *_BACKWARD, *_SINGULAR]
+RECORDS: list[OpRecord] = [*_SOLVES, *_TRIANGULAR, *_CHOLESKY, *_FACTORS, *_BACKWARD, *_SINGULAR]

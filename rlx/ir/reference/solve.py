@@ -106,8 +106,8 @@ def _diagonal(a: Array) -> Array:
 
 def _checked(x: Array, faults: Array, on_singular: str) -> Array:
     """Fill singular slices with NaN, or raise naming the first."""
-    singular = faults.any(axis=-1)
+    singular: Array = np.any(faults, axis=-1)
     if on_singular == "error" and singular.any():
-        position = int(np.argmax(singular))
+        position = int(np.argmax(singular.ravel()))
         raise SingularMatrixError(f"singular matrix at position {position}")
     return np.where(singular[..., None, None], np.asarray(np.nan, x.dtype), x)
