@@ -24,7 +24,6 @@ from numpy import pi as pi
 from numpy import uint8 as uint8
 from numpy import uint32 as uint32
 
-from rlx.frontend.tracer import Tracer as Tracer
 from rlx.numpy import linalg as linalg
 from rlx.numpy.creation import arange as arange
 from rlx.numpy.creation import array as array
