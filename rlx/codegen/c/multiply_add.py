@@ -1,0 +1,37 @@
+"""Fused multiply-add on vectors.
+
+C has `fma` for scalars alone. clang turns sixteen of them into one instruction; GCC does so
+only in the pass that also spoils the loop around (it broadcasts through a shuffle where the
+instruction could read memory), and the product runs at little more than half its speed. So
+GCC is given its own name of the instruction where the target has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlx.codegen.loops.nodes import Prim, ValueType
+
+_INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
+    ValueType(Prim.F32, 16): (
+        "__AVX512F__",
+        "__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)",
+    ),
+    ValueType(Prim.F64, 8): (
+        "__AVX512F__",
+        "__builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)",
+    ),
+    ValueType(Prim.F32, 8): ("__FMA__", "__builtin_ia32_vfmaddps256(a, b, c)"),
+    ValueType(Prim.F64, 4): ("__FMA__", "__builtin_ia32_vfmaddpd256(a, b, c)"),
+    ValueType(Prim.F32, 4): ("__FMA__", "__builtin_ia32_vfmaddps(a, b, c)"),
+    ValueType(Prim.F64, 2): ("__FMA__", "__builtin_ia32_vfmaddpd(a, b, c)"),
+}
+"""Vector type -> the target's macro, and the instruction. The 4 keeps the rounding mode."""
+
+
+def fma_instruction(type: ValueType) -> str:
+    """Return the statement that leaves a function with `a * b + c`, or nothing."""
+    if type not in _INSTRUCTIONS:
+        return ""
+    macro, instruction = _INSTRUCTIONS[type]
+    return f"#if defined({macro}) && !defined(__clang__)\n  return {instruction};\n#endif"
