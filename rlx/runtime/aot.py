@@ -72,6 +72,7 @@ def aot(
     threads: str | None = None,
     target: str | None = None,
     blas: str = "none",
+    math: str = "libm",
     weights: str | Mapping[str, str] | None = None,
     example_inputs: Sequence[Any] | None = None,
     param_argnums: Sequence[int] = (),
@@ -89,7 +90,7 @@ def aot(
     "argument" (written into the arena by the caller); a mapping says it per param. `threads` is
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
-    it. With `emit_only` nothing is compiled. `output_names` names the outputs in C, but for those
+    it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled. `output_names` names the outputs in C, but for those
     that replace a param.
     """
     graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
@@ -97,11 +98,14 @@ def aot(
     graph = inputs_as_params(graph, params)
     if threads not in _THREADS:
         raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
+    if math not in ("libm", "none"):
+        raise UnsupportedError(f"unknown math {math!r}", remedy="use 'libm' or 'none'")
     target = target or "portable"
     values = _checked_params(graph, params)
     keep = _keep(graph, weights or ("file" if params else "argument"))
     _require_values(keep, values, Keep.EMBED)
-    program = lower_for(graph, machine_of(target))
+    machine = machine_of(target)
+    program = lower_for(graph, machine)
     options = Options(
         name=name or graph.name,
         keep=keep,
@@ -109,7 +113,8 @@ def aot(
         output_names=output_names,
         threads=threads,
         target=target,
-        libraries=_libraries(external_functions(program), blas),
+        libraries=_libraries(external_functions(program), blas, math),
+        machine=machine if math == "none" else None,
     )
     text = emit_artifact(program, graph, options)
     directory = _make_directory(out_dir)
@@ -206,15 +211,16 @@ def _require_values(keep: Mapping[str, Keep], values: Mapping[str, Array], neede
         )
 
 
-def _libraries(externals: Sequence[str], blas: str) -> tuple[str, ...]:
+def _libraries(externals: Sequence[str], blas: str, math: str) -> tuple[str, ...]:
+    libm = ("m",) if math == "libm" else ()
     if not externals:
-        return ("m",)
+        return libm
     if blas == "none":
         raise UnsupportedError(
             f"the program calls {', '.join(externals)}, which blas='none' leaves out",
             remedy="name the library to link in blas=, such as 'openblas'",
         )
-    return (blas, "m")
+    return (blas, *libm)
 
 
 def _make_directory(out_dir: Path | str) -> Path:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlx.codegen.aot.freestanding import without_libm
 from rlx.codegen.aot.layout import WEIGHTS_HEADER_BYTES, Keep, Layout, make_layout
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
@@ -40,6 +41,7 @@ from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import ALIGNMENT, HEADER_BYTES
+from rlx.target import Target
 
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"
@@ -63,6 +65,8 @@ class Options:
     target: str = "portable"
     libraries: tuple[str, ...] = ("m",)
     """What the C links against."""
+    machine: Target | None = None
+    """Set where the C must do without libm: what its instructions replace depends on it."""
     external: Mapping[str, str] = field(default_factory=dict)
     """What the linker calls external functions, where it differs."""
 
@@ -86,6 +90,8 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)
     unit = unit_view(_module(program, (*setup, *run)), options.external)
+    if options.machine is not None:
+        unit = without_libm(unit, options.machine)
     view = _view(program, layout, options, setup, run)
     view = {**view, "source_hash": f"0x{_source_hash(unit, view):016x}"}
     manifest = manifest_of(program, layout, view, options.threads, options.target)

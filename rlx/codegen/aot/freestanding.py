@@ -1,0 +1,68 @@
+"""Emitted C without libm: calls of its functions become calls of our own.
+
+The emitter keeps the names of the C library for the C library (`codegen.c.names`), so a call of
+`floorf` in emitted text is libm's. What stands in for it is C, in `templates/freestanding.c`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import resources
+
+from rlx.codegen.c.emit import UnitView
+from rlx.errors import UnsupportedError
+from rlx.target import Target
+
+_CALL = re.compile(r"\b((?:fabs|trunc|floor|ceil|rint|sqrt|fma)f?)\(")
+_OWN_CALL = re.compile(r"\b(own_\w+)\(")
+_HEAD = re.compile(r"static inline \w+ (\w+)\(")
+
+
+def without_libm(unit: UnitView, target: Target) -> UnitView:
+    """Return `unit` with the functions that it needs of libm defined in it."""
+    texts = (unit.helpers, unit.functions, unit.kernels)
+    called = {name for group in texts for text in group for name in _CALL.findall(text)}
+    if "fma" in called and not _multiplies_and_adds(target):
+        raise UnsupportedError(
+            f"{target.cpu} has no fused multiply-add for f64, which this program needs",
+            remedy="use math='libm', or a target with the instruction such as 'x86-64-v3'",
+        )
+    helpers, functions, kernels = (tuple(map(_renamed, group)) for group in texts)
+    own = _definitions(f"own_{name}" for name in called)
+    return replace(unit, helpers=(*own, *helpers), functions=functions, kernels=kernels)
+
+
+def _multiplies_and_adds(target: Target) -> bool:
+    return target.has("fma") or target.architecture in ("aarch64", "riscv64")
+
+
+def _renamed(text: str) -> str:
+    return _CALL.sub(r"own_\1(", text)
+
+
+def _definitions(names: Iterable[str]) -> list[str]:
+    """Return the functions called `names` and those that they call, in the file's order."""
+    library = _library()
+    needed: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += _OWN_CALL.findall(library[name])
+    return [text for name, text in library.items() if name in needed]
+
+
+@functools.cache
+def _library() -> dict[str, str]:
+    """Return the functions of `freestanding.c` by name, each with its comment."""
+    text = resources.files("rlx.codegen").joinpath("templates", "freestanding.c").read_text()
+    found = {}
+    for block in text.split("\n\n")[1:]:
+        head = _HEAD.search(block)
+        assert head is not None, "the file holds functions alone"
+        found[head.group(1)] = block.rstrip()
+    return found

@@ -1,0 +1,134 @@
+// What generated code needs of libm, without libm. Each function is taken where it is used; all
+// give the bits of libm, in the rounding mode to nearest.
+
+static inline float own_fabsf(float x) {
+  return __builtin_fabsf(x);
+}
+
+static inline double own_fabs(double x) {
+  return __builtin_fabs(x);
+}
+
+static inline float own_truncf(float x) {
+  return own_fabsf(x) < 8388608.0f ? __builtin_copysignf((float)(int32_t)x, x) : x;
+}
+
+static inline double own_trunc(double x) {
+  return own_fabs(x) < 4503599627370496.0 ? __builtin_copysign((double)(int64_t)x, x) : x;
+}
+
+static inline float own_floorf(float x) {
+  const float whole = own_truncf(x);
+  return whole > x ? whole - 1.0f : whole;
+}
+
+static inline double own_floor(double x) {
+  const double whole = own_trunc(x);
+  return whole > x ? whole - 1.0 : whole;
+}
+
+static inline float own_ceilf(float x) {
+  const float whole = own_truncf(x);
+  return whole < x ? whole + 1.0f : whole;
+}
+
+static inline double own_ceil(double x) {
+  const double whole = own_trunc(x);
+  return whole < x ? whole + 1.0 : whole;
+}
+
+// Adding 2**23 leaves no bits for a fraction.
+static inline float own_rintf(float x) {
+  const float large = __builtin_copysignf(8388608.0f, x);
+  return own_fabsf(x) < 8388608.0f ? __builtin_copysignf((x + large) - large, x) : x;
+}
+
+static inline double own_rint(double x) {
+  const double large = __builtin_copysign(4503599627370496.0, x);
+  return own_fabs(x) < 4503599627370496.0 ? __builtin_copysign((x + large) - large, x) : x;
+}
+
+// The square root of `significand * 2**bits`, digit by digit, rounded down to `bits` bits. That is
+// more than the result holds, and no root lies halfway between two results.
+static inline uint64_t own_root(uint64_t significand, int bits) {
+  uint64_t root = 0, rest = 0;
+  for (int shift = bits - 2; shift >= -bits; shift -= 2) {
+    const uint64_t digits = shift >= 0 ? significand >> shift & 3 : 0;
+    const uint64_t trial = root << 2 | 1;
+    rest = rest << 2 | digits;
+    root <<= 1;
+    if (rest >= trial) {
+      rest -= trial;
+      root |= 1;
+    }
+  }
+  return root;
+}
+
+static inline float own_sqrtf(float x) {
+#ifdef __NO_MATH_ERRNO__
+  return __builtin_sqrtf(x);
+#else
+  if (!(x > 0.0f) || x > 3.4028235e+38f) {
+    return x < 0.0f ? (x - x) / 0.0f : x;
+  }
+  const bool tiny = x < 1.1754944e-38f;
+  const float normal = tiny ? x * 16777216.0f : x;
+  uint32_t bits;
+  memcpy(&bits, &normal, sizeof bits);
+  const int exponent = (int)(bits >> 23) - 127;
+  const int odd = exponent & 1;
+  const uint64_t root = own_root((uint64_t)((bits & 8388607u) | 8388608u) << (odd + 1), 26);
+  const uint32_t scale = (uint32_t)((exponent - odd) / 2 - 23 + 127 - (tiny ? 12 : 0)) << 23;
+  float power;
+  memcpy(&power, &scale, sizeof power);
+  return (float)((root + 2) >> 2) * power;
+#endif
+}
+
+static inline double own_sqrt(double x) {
+#ifdef __NO_MATH_ERRNO__
+  return __builtin_sqrt(x);
+#else
+  if (!(x > 0.0) || x > 1.7976931348623157e+308) {
+    return x < 0.0 ? (x - x) / 0.0 : x;
+  }
+  const bool tiny = x < 2.2250738585072014e-308;
+  const double normal = tiny ? x * 18014398509481984.0 : x;
+  uint64_t bits;
+  memcpy(&bits, &normal, sizeof bits);
+  const int exponent = (int)(bits >> 52) - 1023;
+  const int odd = exponent & 1;
+  const uint64_t significand = (bits & 4503599627370495u) | 4503599627370496u;
+  const uint64_t root = own_root(significand << odd, 54);
+  const uint64_t scale = (uint64_t)((exponent - odd) / 2 - 52 + 1023 - (tiny ? 27 : 0)) << 52;
+  double power;
+  memcpy(&power, &scale, sizeof power);
+  return (double)((root + 1) >> 1) * power;
+#endif
+}
+
+// The product is exact in double; the sum is rounded to odd there, so that rounding it to float
+// is the only rounding that shows.
+static inline float own_fmaf(float a, float b, float c) {
+#ifdef __FP_FAST_FMAF
+  return __builtin_fmaf(a, b, c);
+#else
+  const double product = (double)a * (double)b;
+  double sum = product + (double)c;
+  const double part = sum - product;
+  const double error = (product - (sum - part)) + ((double)c - part);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  if ((error > 0.0 || error < 0.0) && (bits & 1) == 0) {
+    bits = (error > 0.0) == (sum > 0.0) ? bits + 1 : bits - 1;
+    memcpy(&sum, &bits, sizeof sum);
+  }
+  return (float)sum;
+#endif
+}
+
+// In double there is no wider type: targets without the instruction are refused at export.
+static inline double own_fma(double a, double b, double c) {
+  return __builtin_fma(a, b, c);
+}

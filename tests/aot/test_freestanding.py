@@ -1,0 +1,66 @@
+"""Artifacts without libm: nothing left to link, and the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.errors import UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.runtime.aot import aot
+from tests.aot.building import STRICT, needs_compiler, run
+from tests.aot.programs import params_of, training_step
+
+SOURCE = Path(__file__).parents[2] / "rlx" / "codegen" / "templates" / "freestanding.c"
+
+
+def rounding(dtype: str) -> Graph:
+    """Every operation that is libm's in C."""
+    g = Graph("rounding")
+    x = g.input("x", (8,), dtype)
+    rounded = g.floor(x) + g.ceil(x) + g.trunc(x) + g.round(x)
+    g.set_outputs([rounded + g.sqrt(g.abs(x)) + g.exp(x)])
+    return g
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [(), ("-O3", "-fno-math-errno", "-fno-trapping-math")])
+def test_sample_links_without_libm_and_prints_the_same(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    for graph in (rounding("f32"), training_step()):
+        outputs = []
+        for math in ("libm", "none"):
+            directory = tmp_path / graph.name / math
+            artifact = aot(graph, directory, params=params_of(graph), math=math)
+            source = f"{graph.name}.c"
+            libraries = ("-lm",) if math == "libm" else ()
+            run("cc", "-std=c11", *STRICT, *flags, "main.c", source, *libraries, cwd=directory)
+            outputs.append(run("./a.out", cwd=directory))
+        assert outputs[0] == outputs[1]
+        assert artifact.archive is not None
+        undefined = {
+            line.split()[-1] for line in run("nm", "-u", artifact.archive).splitlines()[1:]
+        }
+        assert undefined <= {"", "memcpy", "memset", "memmove", f"{graph.name}.o:"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-fno-math-errno")])
+def test_own_functions_have_the_bits_of_libm(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    (tmp_path / "freestanding.c").write_text(SOURCE.read_text())
+    (tmp_path / "compare.c").write_text((Path(__file__).parent / "compare.c").read_text())
+    run("cc", *flags, "compare.c", "-lm", cwd=tmp_path)
+    assert run("./a.out", cwd=tmp_path) == "0 differences\n"
+
+
+def test_f64_multiply_add_without_the_instruction_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="no fused multiply-add for f64"):
+        aot(rounding("f64"), tmp_path, math="none", emit_only=True)
+    aot(rounding("f64"), tmp_path, math="none", target="x86-64-v3", emit_only=True)
+
+
+def test_unknown_math_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="unknown math 'fast'"):
+        aot(rounding("f32"), tmp_path, math="fast", emit_only=True)
