@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlx.errors import DTypeError, GraphError, RlxError, Source
+from rlx.errors import DTypeError, GraphError, RlxError, ShapeError, Source
 from rlx.ir.builders import Builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
@@ -191,11 +191,11 @@ class Graph(Builders):
 
     def input(self, name: str, shape: Sequence[Extent], dtype: DType | str = DType.F32) -> Value:
         """Declare an array given at every call."""
-        return self._leaf("input", name, TensorType(as_dtype(dtype), tuple(shape)))
+        return self._leaf("input", name, shape, dtype)
 
     def param(self, name: str, shape: Sequence[Extent], dtype: DType | str = DType.F32) -> Value:
         """Declare an array set once (`params=`, `set_param`) and kept between calls."""
-        return self._leaf("param", name, TensorType(as_dtype(dtype), tuple(shape)))
+        return self._leaf("param", name, shape, dtype)
 
     def constant(self, value: ArrayLike, dtype: DType | str | None = None) -> Value:
         """Embed `value`; Python numbers without `dtype` become f32, i64 or bool."""
@@ -205,10 +205,11 @@ class Graph(Builders):
             raise error.located("constant", calling_source()) from error
         return self.append(OPS["constant"], (), make_attrs(OPS["constant"], {"value": literal}))[0]
 
-    def _leaf(self, op_name: str, name: str, type: TensorType) -> Value:
+    def _leaf(self, op_name: str, name: str, shape: Sequence[Extent], dtype: DType | str) -> Value:
         source = self._source or calling_source()
         definition = OPS[op_name]
         try:
+            type = TensorType(as_dtype(dtype), _as_shape(shape))
             attrs = make_attrs(definition, {"name": name, "type": type})
             return self.append(definition, (), attrs, name=name, source=source)[0]
         except RlxError as error:
@@ -474,6 +475,13 @@ def check_arity(definition: OpDef, given: int) -> None:
     elif not least <= given <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
         raise GraphError(f"takes {expected} operands and was given {given}")
+
+
+def _as_shape(shape: Sequence[Extent]) -> Shape:
+    """Return `shape` as a tuple; NumPy's integers are integers."""
+    if not isinstance(shape, Iterable):
+        raise ShapeError(f"shape is {shape!r}; it must be a tuple of extents", remedy="write (n,)")
+    return tuple(int(extent) if isinstance(extent, np.integer) else extent for extent in shape)
 
 
 def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.errors import UnsupportedError
 from rlx.ir.dtype import DType
 
 _PAGE = 4096
@@ -18,7 +19,7 @@ class Arena:
     """`size` zeroed bytes, aligned to a page."""
 
     def __init__(self, size: int) -> None:
-        block = np.zeros(size + _PAGE, np.uint8)
+        block = _zeros(size + _PAGE)
         start = -block.ctypes.data % _PAGE
         self.bytes: NDArray[np.uint8] = block[start : start + size]
         self.address: int = block.ctypes.data + start
@@ -28,3 +29,13 @@ class Arena:
         """Return the dense array of `shape` that lies at `offset`."""
         size = dtype.size * int(np.prod(shape, dtype=np.int64))
         return self.bytes[offset : offset + size].view(dtype.numpy).reshape(shape)
+
+
+def _zeros(size: int) -> NDArray[np.uint8]:
+    try:
+        return np.zeros(size, np.uint8)
+    except MemoryError as error:
+        raise UnsupportedError(
+            f"the arena takes {size} bytes, which this machine does not give",
+            remedy="compile for smaller shapes; the plan lists what takes the memory",
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from rlx.codegen.kernels.build import has_kernel
 from rlx.codegen.lower import Program, lower_graph
 from rlx.codegen.stepping import with_step
 from rlx.codegen.threaded import has_shared_work, with_threads
-from rlx.errors import UnsupportedError
+from rlx.errors import GraphError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 from rlx.passes.pipeline import pipeline
@@ -43,6 +44,11 @@ def compile(
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
     by kernel on one thread, and stops at the first that makes a NaN or infinity.
     """
+    if not isinstance(graph, Graph):
+        raise GraphError(
+            f"rlx.compile takes a Graph and was given a {type(graph).__name__}",
+            remedy="use rlx.jit for a function",
+        )
     if backend == "reference":
         if nan_check:
             raise UnsupportedError(
@@ -120,6 +126,10 @@ def thread_count(threads: int | None, target: Target) -> int:
     if threads is None:
         named = os.environ.get("RLX_NUM_THREADS")
         threads = int(named) if named and named.isdigit() else target.cores
-    if threads < 1:
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
         raise UnsupportedError(f"cannot run on {threads} threads", remedy="use 1 or more")
-    return threads
+    return count

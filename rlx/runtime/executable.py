@@ -38,7 +38,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import function_at, pointer_to
-from rlx.runtime.signature import Argument, Array, Signature, checked, concrete
+from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
 from rlx.target import detect_target
 
@@ -105,7 +105,7 @@ class Executable:
         self._load_constants()
         self._bind_entries()
         self._fixed = None if self.signature.symbols else self._make_layout({})
-        for name, value in (params or {}).items():
+        for name, value in named_params(params).items():
             self.set_param(name, value)
 
     # Calling
@@ -165,16 +165,17 @@ class Executable:
             self._graph, self._program, self._native, threads=self._threads, params=self.params
         )
 
-    def rebuild(self, source: str | os.PathLike[str]) -> Executable:
+    def rebuild(self, source: str | os.PathLike[str], *, flags: Sequence[str] = ()) -> Executable:
         """Return an executable of these params that runs the C in the file `source`.
 
-        That is `c_source`, edited: the entry points and the arena must be the same.
+        That is `c_source`, edited: the entry points and the arena must be the same. `flags` are
+        added to the compiler's, such as `-g`.
         """
         try:
             text = Path(source).read_text()
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from error
-        native = CBackend().load_text(text, detect_target())
+        native = CBackend().load_text(text, detect_target(), flags)
         return Executable(
             self._graph, self._program, native, threads=self._threads, params=self.params
         )

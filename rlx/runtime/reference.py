@@ -8,7 +8,7 @@ from typing import Any
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
-from rlx.runtime.signature import Array, Signature, checked
+from rlx.runtime.signature import Array, Signature, checked, named_params
 
 
 class ReferenceExecutable:
@@ -18,7 +18,7 @@ class ReferenceExecutable:
         self.signature = Signature.of(graph)
         self._graph = graph
         self._params: dict[str, Array] = {}
-        for name, value in (params or {}).items():
+        for name, value in named_params(params).items():
             self.set_param(name, value)
 
     def __call__(self, *inputs: Any, **named: Any) -> tuple[Array, ...]:

@@ -47,6 +47,12 @@ class Signature:
 
     def arrange(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the given inputs in declaration order; each must be given once."""
+        if not isinstance(named, Mapping):
+            raise InputError(
+                f"{self.name}: inputs are a {type(named).__name__}; they must be a mapping from "
+                "names to arrays",
+                remedy=self._takes(),
+            )
         if positional or len(named) != len(self.inputs):
             return self._arrange_mixed(positional, named)
         try:
@@ -141,6 +147,17 @@ def checked(argument: Argument, value: Any, *, what: str = "input") -> Array:
 def concrete(shape: Sequence[Extent], binding: Mapping[str, int]) -> tuple[int, ...]:
     """Return a shape at a binding of its symbols."""
     return tuple(evaluate(extent, binding) for extent in shape)
+
+
+def named_params(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what `params=` was given; it maps names to arrays."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise InputError(
+            f"params= is a {type(params).__name__}; it must be a mapping from names to arrays"
+        )
+    return params
 
 
 def _argument(leaf: Value) -> Argument:

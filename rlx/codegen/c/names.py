@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 _KEYWORD_LIST = """
@@ -17,6 +18,12 @@ _LIBRARY_LIST = """
     scalbn select signbit signgam sin sincos sinh sqrt strlen tan tanh tgamma trunc y0 y1 yn
     printf puts malloc free calloc realloc abort exit
 """
+_CPP_KEYWORD_LIST = """
+    alignas alignof and asm bitand bitor catch class compl concept const_cast constexpr decltype
+    delete dynamic_cast explicit export false friend mutable namespace new noexcept not nullptr
+    operator or private protected public reinterpret_cast requires static_assert static_cast
+    template this thread_local throw true try typeid typename using virtual wchar_t xor
+"""
 LIBM = frozenset(
     f"{name}{suffix}"
     for name in ("sqrt", "floor", "ceil", "trunc", "rint", "fabs", "fma")
@@ -25,6 +32,8 @@ LIBM = frozenset(
 """Functions of the C library that kernels call."""
 _KEYWORDS = frozenset(_KEYWORD_LIST.split())
 _LIBRARY = frozenset(_LIBRARY_LIST.split())
+_OTHER = re.compile(r"[^A-Za-z0-9_]+")
+_CPP_KEYWORDS = frozenset(_CPP_KEYWORD_LIST.split())
 
 
 def variable_name(name: str) -> str:
@@ -35,6 +44,14 @@ def variable_name(name: str) -> str:
 def function_name(name: str) -> str:
     """Return `name`, or `name_` if it is a keyword or a C library function."""
     return f"{name}_" if name in _KEYWORDS or name in _LIBRARY else name
+
+
+def c_identifier(name: str) -> str:
+    """Return `name` as an identifier of C and C++: `encoder.0.w` is `encoder_0_w`."""
+    plain = _OTHER.sub("_", name).strip("_") or "unnamed"
+    if plain[0].isdigit():
+        plain = f"n{plain}"
+    return f"{plain}_" if plain in _CPP_KEYWORDS else function_name(plain)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

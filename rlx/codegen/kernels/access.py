@@ -70,13 +70,23 @@ class Body:
     """Positions of the outputs that some reader or writer has taken on."""
 
     def evaluated_at(self, value: Value, position: Position, rank: int) -> Iterator[Located]:
-        """Yield every value that reading `value` touches, itself first, with its position."""
-        yield value, position
+        """Yield every value that reading `value` touches, itself first, once per position."""
+        pending, seen = [(value, position)], set[Located]()
+        while pending:
+            located = pending.pop()
+            if located in seen:
+                continue
+            seen.add(located)
+            yield located
+            pending += reversed(self._operands_at(*located, rank))
+
+    def _operands_at(self, value: Value, position: Position, rank: int) -> list[Located]:
         if value in self.inputs or value.node is self.anchor:
-            return
-        for number, operand in enumerate(value.node.operands):
-            where = operand_position(value.node, number, position, rank)
-            yield from self.evaluated_at(operand, where, rank)
+            return []
+        return [
+            (operand, operand_position(value.node, number, position, rank))
+            for number, operand in enumerate(value.node.operands)
+        ]
 
 
 Located: TypeAlias = tuple[Value, Position]

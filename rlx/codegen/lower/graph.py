@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlx.codegen.c.names import c_identifier
 from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
@@ -46,18 +47,21 @@ def program_of(graph: Graph, plan: MemoryPlan) -> Program:
     setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
     ordered = tuple(kernels.values())
     entries = (setup, run)
-    module = Module(graph.name, functions_of((*ordered, *entries)), ordered, entries)
+    module = Module(schedule.name, functions_of((*ordered, *entries)), ordered, entries)
     return Program(graph, plan, schedule, kernels, module)
 
 
 def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
-    """Return the thunks of all nodes that compute something, in order."""
+    """Return the thunks of all nodes that compute something, in order.
+
+    The schedule has the name of the graph, spelled so that it may begin symbols.
+    """
     hoisted = setup_nodes(graph)
     thunks: list[AnyThunk] = []
     for node in execution_order(graph):
         phase = Phase.SETUP if node in hoisted else Phase.RUN
         thunks.extend(lower_node(node, Placement(plan, phase)))
-    return Schedule(graph.name, tuple(thunks), plan.arena_bytes)
+    return Schedule(c_identifier(graph.name), tuple(thunks), plan.arena_bytes)
 
 
 def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:

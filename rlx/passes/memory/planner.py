@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.memory.bodies import OUTSIDE, outside_values
@@ -27,6 +28,9 @@ ALIGNMENT = 64
 HEADER_BYTES = 64
 """Status record at the start of the arena."""
 
+LARGEST_VALUE = 1 << 47
+"""Bytes: as much as a process can address."""
+
 ScratchBytes = Callable[[Node], int]
 
 
@@ -40,12 +44,25 @@ def plan_memory(
     """Return the memory plan of `graph`; symbolic extents count with their maximum.
 
     `scratch_bytes` tells what a node's kernel needs besides operands and results. Raise
-    GraphError for a donation that needs a copy (see the pass `copy-outputs`).
+    GraphError for a donation that needs a copy (see the pass `copy-outputs`), UnsupportedError
+    for a value beyond `LARGEST_VALUE`.
     """
+    _require_addressable(graph)
     layout = _lay_out(graph, find_liveness(graph), scratch_bytes, alignment)
     header = align_up(header_bytes, alignment)
     live = header + layout.resident_bytes + layout.live_bytes
     return _at(layout, header, header + layout.resident_bytes, replace_live=live)
+
+
+def _require_addressable(graph: Graph) -> None:
+    for node in graph.nodes:
+        for value in node.results:
+            if value.type.bytes > LARGEST_VALUE:
+                raise UnsupportedError(
+                    f"{node.op.name}: {value.label} of type {value.type} takes "
+                    f"{value.type.bytes} bytes; a value takes at most {LARGEST_VALUE}",
+                    source=node.source,
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,9 @@ def _lay_out(
     ]
     placement = place(buffers, alignment)
     offsets = iter(placement.offsets)
-    by_owner = {held.owner: next(offsets) for held in ranges} | _lay_out_outside(liveness, alignment)
+    by_owner = {held.owner: next(offsets) for held in ranges} | _lay_out_outside(
+        liveness, alignment
+    )
     by_node = {node: next(offsets) for node in scratch}
     bodies: dict[Node, tuple[_Body, ...]] = {}
     for node, layout in blocks:

@@ -1,0 +1,75 @@
+"""One wrong call per message of `rlx.compile` and of what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import GraphError, InputError, RlxError, ShapeError, UnsupportedError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+
+Call = Callable[[Graph], Any]
+
+
+def example() -> Graph:
+    graph = Graph("g")
+    graph.set_outputs([graph.input("x", (3,)) + graph.param("w", (3,))])
+    return graph
+
+
+def compiled(graph: Graph) -> Any:
+    return rlx.compile(graph, backend="llvm")
+
+
+def larger_than_memory(shape: tuple[int, ...]) -> Any:
+    graph = Graph("huge")
+    graph.set_outputs([ops.exp(graph.input("x", shape))])
+    return compiled(graph)
+
+
+WRONG_CALLS: list[tuple[type[RlxError], str, Call]] = [
+    (GraphError, "rlx.compile takes a Graph and was given a function",
+     lambda _: rlx.compile(lambda x: x)),  # type: ignore[arg-type]  # the fault
+    (UnsupportedError, "unknown backend 'cuda'", lambda g: rlx.compile(g, backend="cuda")),
+    (UnsupportedError, "cannot run on 0 threads", lambda g: rlx.compile(g, threads=0)),
+    (UnsupportedError, "cannot run on two threads",
+     lambda g: rlx.compile(g, threads="two")),  # type: ignore[arg-type]  # the fault
+    (UnsupportedError, "cannot run on 1.5 threads",
+     lambda g: rlx.compile(g, threads=1.5)),  # type: ignore[arg-type]  # the fault
+    (InputError, "params= is a list; it must be a mapping from names to arrays",
+     lambda g: rlx.compile(g, backend="llvm", params=[1])),  # type: ignore[arg-type]  # the fault
+    (InputError, "params= is a list; it must be a mapping from names to arrays",
+     lambda g: rlx.compile(g, backend="reference", params=[1])),  # type: ignore[arg-type]  # the fault
+    (InputError, "g has no param 'v'", lambda g: rlx.compile(g, params={"v": 1}, backend="llvm")),
+    (InputError, "g: inputs are a NoneType; they must be", lambda g: compiled(g).run(None)),
+    (InputError, "g: inputs are a list; they must be a mapping", lambda g: compiled(g).run([1])),
+    (InputError, "g: inputs missing 'x'", lambda g: compiled(g)()),
+    (InputError, "g: params not set: 'w'", lambda g: compiled(g)(np.zeros(3, np.float32))),
+    (InputError, "param 'w' has dtype >f4; it must be f32",
+     lambda g: rlx.compile(g, params={"w": np.zeros(3, ">f4")}, backend="llvm")),
+    (UnsupportedError, "input: %0 of type f32[1099511627776, 1099511627776] takes",
+     lambda _: larger_than_memory((1 << 40, 1 << 40))),
+    (UnsupportedError, "the arena takes 2814", lambda _: larger_than_memory((1 << 45,))),
+    (ShapeError, "input: shape is 3; it must be a tuple of extents",
+     lambda g: g.input("y", 3)),  # type: ignore[arg-type]  # the fault
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "message", "call"), WRONG_CALLS)
+def test_a_wrong_call_says_what_is_wrong(kind: type[RlxError], message: str, call: Call) -> None:
+    with pytest.raises(kind) as caught:
+        call(example())
+    assert caught.value.message.startswith(message)
+
+
+def test_integers_of_numpy_are_extents() -> None:
+    graph = Graph("g")
+    extents: list[Any] = [np.int64(3), np.uint8(2)]
+    value = graph.input("x", extents)
+    assert value.shape == (3, 2)
+    assert all(type(extent) is int for extent in value.shape)
