@@ -24,6 +24,9 @@ def execute(arguments: Namespace) -> int:
     program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     with progress(f"lowering {program.graph.name}"):
         stages = Stages.of(program.graph, detect_target())
+    if arguments.lines:
+        print(stages.c_with_lines(), end="")
+        return 0
     if arguments.stage or not arguments.html:
         stage = arguments.stage or "schedule"
         with progress(f"printing {stage}"):

@@ -56,6 +56,7 @@ stages, in the order in which a program passes through them:
 examples:
   $ rlx inspect model.rlx --stage graph
   $ rlx inspect model.rlx --stage c --kernel softmax
+  $ rlx inspect model.rlx --lines > debug.c
   $ rlx inspect model.rlx --html report.html
   $ rlx inspect model.rlx --html measured.html --measure
 """,
@@ -228,6 +229,11 @@ def _add_inspect(parser: ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("auto", "c", "llvm"), default="auto")
     parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
     parser.add_argument("--kernel", metavar="NAME", help="only kernels whose name contains this")
+    parser.add_argument(
+        "--lines",
+        action="store_true",
+        help="the C with #line directives: with -g, a debugger steps through your program",
+    )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write everything as one page")
     parser.add_argument(
         "--measure", action="store_true", help="run it on random inputs: times in the page"

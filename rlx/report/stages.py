@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.codegen.c.emit import ModuleEmitter, emit_module
+from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.lower import Program, lower_graph
@@ -50,6 +51,11 @@ class Stages:
         if stage == "asm":
             return self._assembly(backend)
         return _TEXTS[stage](self)
+
+    def c_with_lines(self) -> str:
+        """Return the C with `#line` directives to the user's program."""
+        sources = LineSources.of(self.program.schedule, self.program.kernels)
+        return with_line_directives(self.text("c"), self.program.module.name, sources)
 
     def kernels_named(self, part: str) -> list[Kernel]:
         """Return the kernels whose name contains `part`; none is an error."""

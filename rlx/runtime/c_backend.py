@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +44,11 @@ class CBackend:
     def load(self, module: Module, target: Target) -> CModule:
         return self.load_text(emit_module(module, symbols=_external_names(module, target)), target)
 
-    def load_text(self, text: str, target: Target) -> CModule:
-        """Compile and load C as it is: a module's, maybe edited."""
+    def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
+        """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
-        flags = toolchain.flags(target)
+        flags = (*toolchain.flags(target), *more_flags)
         # The compiler takes `native` from this CPU: a cache shared by machines must tell them.
         machine = (target.architecture, target.cpu, *sorted(target.features))
         key = content_key(
