@@ -38,7 +38,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import function_at, pointer_to
-from rlx.runtime.signature import Argument, Array, Signature, checked, concrete
+from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
 from rlx.target import detect_target
 
@@ -105,7 +105,7 @@ class Executable:
         self._load_constants()
         self._bind_entries()
         self._fixed = None if self.signature.symbols else self._make_layout({})
-        for name, value in (params or {}).items():
+        for name, value in named_params(params).items():
             self.set_param(name, value)
 
     # Calling
