@@ -38,10 +38,11 @@ def overheads() -> dict[str, float]:
     tree = {"x": x, "y": y}
     for function, argument in ((jitted, (x, y)), (of_tree, (tree,))):
         function(*argument)
+    run = jitted.executable(x, y)
     found = {
         "rlx.jit, two arrays": microseconds(lambda: jitted(x, y)),
         "rlx.jit, a dict of two arrays": microseconds(lambda: of_tree(tree)),
-        "the executable itself": microseconds(lambda run=jitted.executable(x, y): run(x, y)),
+        "the executable itself": microseconds(lambda: run(x, y)),
     }
     try:
         import jax

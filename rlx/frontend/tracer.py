@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-import rlx.numpy as rnp
 from rlx.frontend.errors import ConcretizationError, MutationError
 from rlx.frontend.trace import TracedArray
 from rlx.ir.graph import calling_source
@@ -387,3 +386,6 @@ def _binary(operation: Any, left: Any, right: Any) -> Any:
 
 
 _OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex)
+
+# Last, because the functions that the methods stand for need the class itself.
+import rlx.numpy as rnp  # noqa: E402
