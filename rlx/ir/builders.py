@@ -500,6 +500,46 @@ class Builders:
         results: tuple[Value, ...] = self.apply(OPS["fused"], (*operands,), body=body)
         return results
 
+    def scan_in_registers(
+        self,
+        *operands: Operand,
+        body: Graph,
+        length: int,
+        num_carries: int,
+        num_consts: int = 0,
+        reverse: bool = False,
+    ) -> tuple[Value, ...]:
+        """`scan`, as one kernel."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["scan_in_registers"],
+            (*operands,),
+            body=body,
+            length=length,
+            num_carries=num_carries,
+            num_consts=num_consts,
+            reverse=reverse,
+        )
+        return results
+
+    def while_in_registers(
+        self,
+        *operands: Operand,
+        condition: Graph,
+        body: Graph,
+        num_consts: int = 0,
+        max_trips: int | None = None,
+    ) -> tuple[Value, ...]:
+        """`while_loop`, as one kernel."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["while_in_registers"],
+            (*operands,),
+            condition=condition,
+            body=body,
+            num_consts=num_consts,
+            max_trips=max_trips,
+        )
+        return results
+
     def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: Sequence[int | Dim]) -> Value:
         """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per
         axis."""
@@ -628,6 +668,24 @@ class Builders:
             OPS["solve_backward"], (a, x, g), transposed=transposed, on_singular=on_singular
         )
         return results
+
+    def solve_lapack(
+        self,
+        a: Operand,
+        b: Operand,
+        *,
+        vector: bool = False,
+        transposed: bool = False,
+        on_singular: Literal["error", "nan"] = "error",
+    ) -> Value:
+        """`solve` by LAPACK's `gesv`, one slice after the other."""
+        return self._one(
+            OPS["solve_lapack"],
+            (a, b),
+            vector=vector,
+            transposed=transposed,
+            on_singular=on_singular,
+        )
 
     def triangular_solve(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from rlx.passes.simplify import simplify
 from rlx.passes.sink_reshapes import sink_reshapes
 from rlx.passes.tidy_loops import tidy_loops
 from rlx.passes.tile_attention import tile_attention
+from rlx.passes.use_lapack import use_lapack
 from rlx.target import Target
 
 
@@ -105,10 +106,13 @@ class Pipeline:
         return done, PipelineReport(tuple(records))
 
 
-def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
+def pipeline(
+    claimed: Collection[str], target: Target, *, lapack: Callable[[], bool] | None = None
+) -> Pipeline:
     """Return the passes from any valid graph to one that can be planned and lowered.
 
-    `claimed` names the ops that the backend has kernels for although they have a formula.
+    `claimed` names the ops that the backend has kernels for although they have a formula;
+    `lapack`, where calling a BLAS library is allowed, says whether there is one.
     """
     tiled = {"attention"} if "attention_tiled" in claimed else set()
     return Pipeline(
@@ -124,6 +128,7 @@ def pipeline(claimed: Collection[str], target: Target) -> Pipeline:
             common_subexpressions,  # after simplify, which gives equal values one spelling
             tidy_loops,  # after common subexpressions: equal operands are one value
             keep_in_registers,  # before what suits large bodies
+            *([use_lapack(lapack)] if lapack else []),  # after formulas, which hold systems
             pack_operands(target),  # after simplify, which brings transposes to the products
             hoist_invariants,  # packing of what is the same at every step
             sink_reshapes,  # after packing, which reshapes the products' rows

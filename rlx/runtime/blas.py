@@ -63,6 +63,14 @@ def find_blas(target: Target) -> Blas:
     return _load(_library_path(os.environ.get("RLX_BLAS")), target)
 
 
+def has_lapack(target: Target) -> bool:
+    """True if there is a BLAS library and it solves linear systems; loads it."""
+    try:
+        return find_blas(target).has("dgesv_")
+    except ToolchainError:
+        return False
+
+
 def is_blas(symbol: str) -> bool:
     """True for CBLAS names and for LAPACK's, which end in an underscore."""
     return symbol.startswith("cblas_") or symbol.endswith("_")

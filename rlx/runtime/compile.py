@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rlx.codegen.bound import Region, bindable_regions, with_bound_run
@@ -18,6 +19,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 from rlx.passes.pipeline import pipeline
 from rlx.runtime.backend import Backend
+from rlx.runtime.blas import has_lapack
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.dump import dump_program
@@ -58,7 +60,7 @@ def compile(
     target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
-    program = lower_for(graph, target)
+    program = lower_for(graph, target, lapack=partial(has_lapack, target))
     if nan_check:
         checked = add_step(program)
         return CheckedExecutable(graph, checked, chosen.load(checked.module, target), params=params)
@@ -77,9 +79,9 @@ def compile(
     return Executable(graph, program, native, threads=count, params=params)
 
 
-def lower_for(graph: Graph, target: Target) -> Program:
+def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None = None) -> Program:
     """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says."""
-    program = lower_graph(pipeline(claimed_ops(), target).run(graph))
+    program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
     dump_program(program)
     return program
 

@@ -19,6 +19,7 @@ from rlx.codegen.kernels import (
     shape,
     softmax,
     solve,
+    solve_lapack,
 )
 from rlx.codegen.kernels.build import (
     build_kernel,
@@ -47,4 +48,5 @@ __all__ = [
     "shape",
     "softmax",
     "solve",
+    "solve_lapack",
 ]
