@@ -61,7 +61,11 @@ def _hoist(target: Graph, node: Node, image: dict[Value, Value]) -> bool:
     }
     if node.op is ops.while_loop:
         changed["condition"] = _without(node.attribute("condition"), set(), crossing, end)
-    attrs = dataclasses.replace(node.attrs, **changed) if crossing or body is not original else node.attrs
+    attrs = (
+        dataclasses.replace(node.attrs, **changed)
+        if crossing or body is not original
+        else node.attrs
+    )
     results = target.append(
         node.op, operands, attrs, name=node.name, source=node.source, scope=node.scope
     )

@@ -81,7 +81,11 @@ def _is_plain(value: Value) -> bool:
     definition = value.op
     written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
     known = definition is ops.input or written
-    return known and value.type.is_static and not _is_composed(value)
+    cut = (
+        definition is ops.pad
+        and min((*value.node.attribute("low"), *value.node.attribute("high")), default=0) < 0
+    )
+    return known and value.type.is_static and not _is_composed(value) and not cut
 
 
 def _is_composed(value: Value) -> bool:

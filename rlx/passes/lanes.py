@@ -21,10 +21,20 @@ LEAST_LANES = 8
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """`extent` instances, and the axis that tells them apart in each value that has it."""
+    """`extent` instances, and the axis that tells them apart in each value that has it.
+
+    The values of `partial` are sums over all instances: each instance adds up its own share,
+    and the shares meet after the loop. They are read linearly, and end up in carries that
+    only grow by them: cotangents of what the instances share.
+    """
 
     extent: int
     axes: dict[Value, int]
+    partial: frozenset[Value] = frozenset()
+
+    def is_apart(self, value: Value) -> bool:
+        """True if each instance has its own `value`, or its own share of it."""
+        return value in self.axes or value in self.partial
 
     def local_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape of one instance of `value`, with extent 1 where the lanes were."""
@@ -74,6 +84,7 @@ class _Search:
     extent: int
     pick: _Pick
     axes: dict[Value, int] = field(default_factory=dict)
+    partial: set[Value] = field(default_factory=set)
 
     def run(self) -> Lanes:
         carries = self.body.inputs[: self.num_carries]
@@ -82,28 +93,55 @@ class _Search:
             if axis is not None:
                 self.axes[carry] = axis
         known = -1
-        while known != len(self.axes):
-            known = len(self.axes)
+        while known != len(self.axes) + len(self.partial):
+            known = len(self.axes) + len(self.partial)
             for node in self.body.nodes:
                 self._forward(node)
             for carry, output in zip(carries, self.body.outputs, strict=False):
                 self._equal(carry, output)
-        return Lanes(self.extent, self.axes)
+        if any(output in self.partial for output in self.body.outputs[self.num_carries :]):
+            raise _Mixes
+        return Lanes(self.extent, self.axes, frozenset(self.partial))
 
     def _equal(self, carry: Value, output: Value) -> None:
-        if carry in self.axes:
+        if output in self.partial or carry in self.partial:
+            if output not in self.partial:
+                raise _Mixes
+            self.partial.add(carry)
+        elif carry in self.axes:
             self.demand(output, self.axes[carry])
         elif output in self.axes:
             self.demand(carry, self.axes[output])
 
     def _forward(self, node: Node) -> None:
         found = [(i, self.axes[o]) for i, o in enumerate(node.operands) if o in self.axes]
-        if not found or not node.results:
+        if any(operand in self.partial for operand in node.operands):
+            self._share(node)
+            return
+        if not found or not node.results or node.result in self.partial:
+            return
+        if _sums_over(node, found):
+            self.partial.add(node.result)
             return
         rule = _rule(node)
         for operand, axis in found:
             self._assign(node.result, rule.result_axis(node, operand, axis))
         self._backward(node, self.axes[node.result])
+
+    def _share(self, node: Node) -> None:
+        """Carry a sum's shares on through what is linear in them."""
+        if node.op.name == "add":
+            totals = set(self.body.inputs[: self.num_carries]) - self.axes.keys()
+            self.partial.update(operand for operand in node.operands if operand in totals)
+        shares = [operand in self.partial for operand in node.operands]
+        apart = any(operand in self.axes for operand in node.operands)
+        sums = node.op.name in ("add", "sub", "concat") and all(shares)
+        scales = node.op.name == "mul" and sum(shares) == 1
+        moves = node.op.name in ("neg", "reshape", "transpose", "narrow", "expand", "reduce_sum")
+        pads = node.op.name == "pad" and node.attribute("value") == 0
+        if apart or not (sums or scales or moves or pads):
+            raise _Mixes
+        self.partial.add(node.result)
 
     def _backward(self, node: Node, axis: int) -> None:
         """Demand the axis of the operands that have it."""
@@ -147,6 +185,16 @@ def _rule(node: Node) -> _Rule:
     if node.op.name not in _RULES:
         raise _Mixes
     return _RULES[node.op.name]
+
+
+def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
+    """True for a sum along the lanes: a reduction, or a product that contracts them."""
+    if node.op.name == "reduce_sum":
+        return found[0][1] in _reduced_axes(node)
+    if node.op.name != "matmul" or len(found) != 2:
+        return False
+    a, b = node.operands
+    return found[0] == (0, a.rank - 1) and found[1] == (1, b.rank - 2)
 
 
 def _aligned_result(node: Node, operand: int, axis: int) -> int:
@@ -220,6 +268,12 @@ def _whole(node: Node, operand: int, axis: int) -> int:
     return axis
 
 
+def _padded(node: Node, operand: int, axis: int) -> int:
+    if node.attribute("low")[axis] or node.attribute("high")[axis]:
+        raise _Mixes
+    return axis
+
+
 def _product_result(node: Node, operand: int, axis: int) -> int:
     value, result = node.operands[operand], node.result
     from_end = value.rank - axis
@@ -251,5 +305,6 @@ _RULES: dict[str, _Rule] = {
     "concat": _Rule(_same_but("axis"), _same_but("axis")),
     "reverse": _Rule(_same_but("axes"), _same_but("axes")),
     "slice": _Rule(_whole, _whole),
+    "pad": _Rule(_padded, _padded),
     "matmul": _Rule(_product_result, _product_operand),
 }

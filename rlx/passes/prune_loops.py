@@ -103,7 +103,9 @@ class _Keep:
         attrs = dataclasses.replace(node.attrs, **changed)
         results = target.append(node.op, operands, attrs, name=node.name)
         trips = [len(node.results) - 1] if node.op is ops.while_loop else []
-        image.update(zip((node.results[i] for i in (*carried, *kept, *trips)), results, strict=True))
+        image.update(
+            zip((node.results[i] for i in (*carried, *kept, *trips)), results, strict=True)
+        )
 
 
 def carry_count(node: Node) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rlx.codegen.kernels.scalars import uses_once
 from rlx.codegen.loops.builder import KernelBuilder
@@ -42,7 +42,9 @@ class Cell:
     uses: int = 0
     length: int = 1
     expression: E | None = None
-    needed: bool = field(default=False)
+    needed: bool = False
+    is_padding: bool = False
+    """A zero that stands where a smaller array has no element."""
 
 
 class Cells:
@@ -113,7 +115,9 @@ class Cells:
     def _emit(self, cell: Cell, *, named: bool) -> None:
         expressions = [value_of(operand) for operand in cell.operands]
         result = cell.compute(*expressions)
-        repeats = [o for o, e in zip(cell.operands, expressions, strict=True) if not uses_once(result, e)]
+        repeats = [
+            o for o, e in zip(cell.operands, expressions, strict=True) if not uses_once(result, e)
+        ]
         if repeats:
             for operand in repeats:
                 self._name(operand)

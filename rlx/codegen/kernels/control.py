@@ -18,9 +18,9 @@ from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim, load, real, store
 from rlx.codegen.kernels.written_out import Array, WrittenOut, cells_of, name_at
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, const, minimum
-from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim, Var
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, minimum, select
+from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import product
 from rlx.passes.keep_in_registers import lanes_in_registers
@@ -63,7 +63,9 @@ def while_in_registers(
     _While(scope.k, condition, body, given, results, len(given) - num_consts, max_trips).build()
 
 
-def _memory(scope: Scope, arguments: Sequence[Reader | Writer]) -> tuple[list[Buffer], list[Buffer]]:
+def _memory(
+    scope: Scope, arguments: Sequence[Reader | Writer]
+) -> tuple[list[Buffer], list[Buffer]]:
     """Return the arguments of operands and of results: a loop's operands have no prologue."""
     scope.body.stored.update(range(len(scope.body.outputs)))
     operands = [a.value for a in arguments if isinstance(a, Reader)]
@@ -221,6 +223,8 @@ class _Scan:
             self._block(start, lanes, width)
 
     def _is_large(self) -> bool:
+        if self.lanes.partial:
+            return False  # blocks add to one sum, in order
         return self.lanes.extent * max(self.length, 1) >= PARALLEL_WORK
 
     def _block(self, start: E, lanes: E, width: int) -> None:
@@ -228,7 +232,7 @@ class _Scan:
         arrays: dict[int, Buffer] = {}
         variables: dict[int, Array] = {}
         for position, held in enumerate(self.carries):
-            if held.in_lanes:
+            if self.lanes.is_apart(held.value):
                 arrays[position] = self._array(held, width)
             else:
                 variables[position] = self._variables(held)
@@ -236,19 +240,37 @@ class _Scan:
             for position, array in arrays.items():
                 held = self.given[position]
                 for number, index in enumerate(np.ndindex(held.shape)):
-                    value = held.load(index, 0, self.lane)
+                    value: E | float = 0.0
+                    if held.in_lanes:
+                        value = held.load(index, 0, self.lane)
                     self.k.store(array, lane + number * width, value)
         self._run(start, lanes, width, arrays, variables)
         with self._lanes(start, lanes) as lane:
             for position, array in arrays.items():
                 held = self.results[position]
                 for number, index in enumerate(np.ndindex(held.shape)):
-                    value = self.k.load(array, lane + number * width)
-                    held.store(index, 0, self.lane, value)
+                    if held.in_lanes:
+                        last = self.k.load(array, lane + number * width)
+                        held.store(index, 0, self.lane, last)
+        for position, array in arrays.items():
+            if not self.results[position].in_lanes:
+                self._add_shares(position, array, start, lanes, width)
         with self._first_block_only(start):
             for position, shared in variables.items():
                 for index, variable in np.ndenumerate(shared):
                     self.results[position].store(index, 0, 0, variable)
+
+    def _add_shares(self, position: int, array: Buffer, start: E, lanes: E, width: int) -> None:
+        """Add up the shares of a block's lanes, in their order, to what came before."""
+        first, result = self.given[position], self.results[position]
+        for number, index in enumerate(np.ndindex(first.shape)):
+            before = first.load(index, 0, 0)
+            if not isinstance(start.node, Const):
+                before = select(start.eq(0), before, result.load(index, 0, 0))
+            total = self.k.mutable("total", before)
+            with self.k.loop("lane", lanes) as lane:
+                total.set(total + self.k.load(array, lane + number * width))
+            result.store(index, 0, 0, total)
 
     def _run(
         self,
@@ -307,7 +329,7 @@ class _Scan:
     @contextmanager
     def _first_block_only(self, start: E) -> Iterator[None]:
         """What all blocks compute alike is stored by the first."""
-        shared = any(not held.in_lanes for held in self.results)
+        shared = any(not self.lanes.is_apart(held.value) for held in self.results)
         if not shared or isinstance(start.node, Const):
             yield
             return

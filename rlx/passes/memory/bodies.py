@@ -44,4 +44,3 @@ def _others(node: Node, body: Graph) -> int:
 
 def _stacked(node: Node, carries: int) -> tuple[Value, ...]:
     return node.results[carries:] if node.op is ops.scan else ()
-

@@ -91,7 +91,9 @@ def while_jvp(
     results = pushed.inline(body, values)
     moved = jvp_in_graph(pushed, results, values, moving)
     mask = tuple(t is not None for t in tangents[:split])
-    kept = [or_zeros(pushed, t, r.type) for r, t, has in zip(results, moved, mask, strict=True) if has]
+    kept = [
+        or_zeros(pushed, t, r.type) for r, t, has in zip(results, moved, mask, strict=True) if has
+    ]
     pushed.set_outputs([*results, *kept])
     checked.set_outputs(checked.inline(condition, _duals(checked, condition, tangents, split)[0]))
     loop = ops.while_loop(
@@ -148,7 +150,9 @@ def _counted(
     idle.set_outputs(_mirror(idle, body)[:split])
     step = Step(body.name)
     carried = [step.carry(v, name_of(n)) for v, n in zip(values[:split], body.inputs, strict=False)]
-    consts = [step.const(v, name_of(n)) for v, n in zip(values[split:], body.inputs[split:], strict=True)]
+    consts = [
+        step.const(v, name_of(n)) for v, n in zip(values[split:], body.inputs[split:], strict=True)
+    ]
     last = step.const(trips, "trips")
     index = step.row(trips.graph.constant(np.arange(steps, dtype=np.int64)), "trip")
     following = ops.switch(ops.lt(index, last), *carried, *consts, branches=(idle, body))

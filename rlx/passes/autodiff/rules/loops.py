@@ -198,7 +198,10 @@ class _Sweep:
         self.loop = loop
         self.wanted = self._wanted_inputs()
         carries = loop.num_carries
-        self.carry_cotangents, self.row_cotangents = at.cotangents[:carries], at.cotangents[carries:]
+        self.carry_cotangents, self.row_cotangents = (
+            at.cotangents[:carries],
+            at.cotangents[carries:],
+        )
 
     def run(self) -> Sparse:
         joint = self._joint()
@@ -269,9 +272,7 @@ class _Sweep:
         )
         return saved, stored
 
-    def _backward(
-        self, joint: _Joint, saved: Sequence[Value], stored: Sequence[Value]
-    ) -> Sparse:
+    def _backward(self, joint: _Joint, saved: Sequence[Value], stored: Sequence[Value]) -> Sparse:
         """Append the scan in the other direction."""
         at, loop = self.at, self.loop
         step = Step(f"{loop.body.name}_vjp")

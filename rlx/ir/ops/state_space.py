@@ -1,0 +1,149 @@
+"""Recurrent layers as scans over time: their carry is the state of the sequence model."""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.composite import composite
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.ops.elementwise import cast, exp
+from rlx.ir.ops.linalg import matmul
+from rlx.ir.ops.loops import scan
+from rlx.ir.ops.reduction import reduce_sum
+from rlx.ir.ops.shape import expand, reshape, transpose
+from rlx.ir.types import TensorType
+
+_FAMILY = "control"
+
+
+@composite(_FAMILY)
+def selective_scan(
+    x: Value, delta: Value, a: Value, b: Value, c: Value, *, state_size: int
+) -> Value:
+    """Mamba's scan: `H = exp(delta * a) * H + (delta * b) * x`, `y = sum(c * H)` per channel.
+
+    `x` and `delta` are `[batch, steps, channels]`, `a` is `[channels, state_size]`, `b` and `c`
+    are `[batch, steps, state_size]`. The state starts at zero; 16-bit floats compute in f32.
+    """
+    given = [_wide(value) for value in (x, delta, a, b, c)]
+    batch, steps, channels = _static(x, 3, "x")
+    for name, value, shape in (
+        ("delta", delta, (batch, steps, channels)),
+        ("a", a, (channels, state_size)),
+        ("b", b, (batch, steps, state_size)),
+        ("c", c, (batch, steps, state_size)),
+    ):
+        _require(name, value, shape)
+    state = _zeros(x.graph, given[0].dtype, (batch, channels, state_size))
+    rows = [_time_first(given[i]) for i in (0, 1, 3, 4)]
+    body = _selective_step(state.type, given[2].type, [row.type for row in rows])
+    _, y = scan(state, given[2], *rows, body=body, length=steps, num_carries=1, num_consts=1)
+    return _narrowed(_time_first(y), x)
+
+
+def _selective_step(state: TensorType, a: TensorType, rows: list[TensorType]) -> Graph:
+    step = Graph("selective_step")
+    h, rate = _input(step, "state", state), _input(step, "a", a)
+    x, delta, b, c = (
+        _input(step, name, type.with_shape(type.shape[1:]))
+        for name, type in zip(("x", "delta", "b", "c"), rows, strict=True)
+    )
+    wide_x, wide_delta = _with_axis(x, 2), _with_axis(delta, 2)
+    decay = exp(wide_delta * rate)
+    following = decay * h + (wide_delta * _with_axis(b, 1)) * wide_x
+    y = reduce_sum(_with_axis(c, 1) * following, axes=(2,))
+    step.set_outputs([following, y])
+    return step
+
+
+@composite(_FAMILY)
+def gated_delta_net(
+    q: Value,
+    k: Value,
+    v: Value,
+    g: Value,
+    beta: Value,
+    state: Value | None = None,
+    *,
+    state_size: int,
+) -> tuple[Value, Value]:
+    """Gated delta rule per head: decay the state, correct it towards `v` at key `k`, read `q`.
+
+    `q`, `k`, `v` are `[batch, steps, heads, state_size]`, `g` (a log gate) and `beta` are
+    `[batch, steps, heads]`; the state `[batch, heads, state_size, state_size]` starts at zero if
+    none is given. Returns the outputs and the last state; 16-bit floats compute in f32.
+    """
+    batch, steps, heads, size = _static(q, 4, "q")
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        _require(name, value, (batch, steps, heads, state_size))
+    for name, value in (("g", g), ("beta", beta)):
+        _require(name, value, (batch, steps, heads))
+    if state is not None:
+        _require("state", state, (batch, heads, size, size))
+    rows = [_time_first(_wide(value)) for value in (q, k, v, g, beta)]
+    first = _zeros(q.graph, rows[0].dtype, (batch, heads, size, size))
+    if state is not None:
+        first = _wide(state)
+    body = _delta_step(first.type, [row.type for row in rows], size)
+    last, y = scan(first, *rows, body=body, length=steps, num_carries=1)
+    return _narrowed(_time_first(y), q), _narrowed(last, q)
+
+
+def _delta_step(state: TensorType, rows: list[TensorType], size: int) -> Graph:
+    step = Graph("delta_step")
+    memory = _input(step, "state", state)
+    q, k, v, g, beta = (
+        _input(step, name, type.with_shape(type.shape[1:]))
+        for name, type in zip(("q", "k", "v", "g", "beta"), rows, strict=True)
+    )
+    decayed = memory * _with_axis(_with_axis(exp(g), 2), 3)
+    read = matmul(_with_axis(k, 2), decayed)
+    correction = (_with_axis(v, 2) - read) * _with_axis(_with_axis(beta, 2), 3)
+    following = decayed + _with_axis(k, 3) * correction
+    y = matmul(_with_axis(q, 2), following) * size**-0.5
+    step.set_outputs([following, reshape(y, shape=v.shape)])
+    return step
+
+
+def _input(graph: Graph, name: str, type: TensorType) -> Value:
+    return graph.input(name, type.shape, type.dtype)
+
+
+def _with_axis(x: Value, axis: int) -> Value:
+    """Insert an axis of extent 1."""
+    shaped: Value = reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+    return shaped
+
+
+def _time_first(x: Value) -> Value:
+    """Swap the first two axes: batch and time."""
+    swapped: Value = transpose(x, perm=(1, 0, *range(2, x.rank)))
+    return swapped
+
+
+def _wide(x: Value) -> Value:
+    return cast(x, to=DType.F32) if x.dtype.is_low_precision else x
+
+
+def _narrowed(x: Value, like: Value) -> Value:
+    return cast(x, to=like.dtype) if like.dtype is not x.dtype else x
+
+
+def _zeros(graph: Graph, dtype: DType, shape: tuple[int, ...]) -> Value:
+    zeros: Value = expand(graph.constant(0, dtype), shape=shape)
+    return zeros
+
+
+def _static(x: Value, rank: int, name: str) -> tuple[int, ...]:
+    if x.rank != rank:
+        raise ShapeError(f"{name} has shape {x.type.describe_shape()}; its rank must be {rank}")
+    return x.type.static_shape
+
+
+def _require(name: str, value: Value, shape: tuple[int, ...]) -> None:
+    if value.shape != shape:
+        wanted = value.type.with_shape(shape).describe_shape()
+        raise ShapeError(f"{name} has shape {value.type.describe_shape()}; it must be {wanted}")
+
+
+__all__ = ["gated_delta_net", "selective_scan"]
