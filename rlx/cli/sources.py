@@ -11,8 +11,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +25,7 @@ import numpy as np
 
 from rlx.cli.arguments import NamedShape, SymbolicExtent
 from rlx.cli.arrays import read_arrays
-from rlx.errors import FormatError, InputError
+from rlx.errors import FormatError, InputError, RlxError, Source
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
 from rlx.ir.parser import parse_graph
@@ -33,6 +36,7 @@ from rlx.ir.verify import verify
 from rlx.runtime.signature import Array
 
 _BINARY = b"rlx-graph "
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def load_program(
             for name, array in (examples or {}).items()
             if name not in types
         }
-        found = call_builder(found, source) if _takes_nothing(found) else _trace(found, types)
+        with users_code(source):
+            found = found() if _takes_nothing(found) else _trace(found, types)
     return _as_program(found, source)
 
 
@@ -101,12 +106,31 @@ def look_up(source: str) -> Any:
     return found
 
 
-def call_builder(builder: Callable[[], Any], source: str) -> Any:
-    """Call a function without arguments; what it returns is checked by the caller."""
-    result = builder()
-    if result is None:
-        raise InputError(f"{source} returned nothing; it must return a Graph")
-    return result
+@contextmanager
+def users_code(source: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into one error at the user's line."""
+    try:
+        yield
+    except (RlxError, OSError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # a program that we only run may raise anything
+        raise InputError(
+            f"{source} raised {type(error).__name__}: {error}",
+            source=_users_line(error),
+            remedy="--traceback shows the calls that led there",
+        ) from error
+
+
+def _users_line(error: Exception) -> Source | None:
+    """Return the innermost line outside rlx that `error` passed through."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_PACKAGE) and not frame.filename.startswith("<frozen")
+    ]
+    if not frames:
+        return None
+    return Source(frames[-1].filename, frames[-1].lineno or 0, frames[-1].name)
 
 
 def _trace(function: Callable[..., Any], types: Mapping[str, TensorType]) -> Graph:
@@ -148,7 +172,8 @@ def _load_file(path: Path) -> ModuleType:
         raise FormatError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    with users_code(str(path)):
+        spec.loader.exec_module(module)
     return module
 
 
@@ -157,8 +182,9 @@ def _import(name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        return importlib.import_module(name)
-    except ImportError as error:
+        with users_code(name):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
         raise InputError(
             f"cannot import {name}: {error}",
             remedy="name a module as Python imports it, or a file as path/to/file.py:name",

@@ -67,7 +67,7 @@ def graph_flops(graph: Graph, binding: Binding) -> int:
 
 
 def node_flops(node: Node, binding: Binding) -> int:
-    """Return the FLOPs of one node: by its rule, its traits, or its formula."""
+    """Return the FLOPs of one node: by its rule, its traits, its body, or its formula."""
     rule = flop_rules.get(node.op)
     if rule is not None:
         return rule(node, binding)
@@ -75,6 +75,9 @@ def node_flops(node: Node, binding: Binding) -> int:
         return 0
     if node.op.has(Trait.REDUCTION):
         return _elements(node.operands[0].type, binding)
+    body = node.attrs.as_dict().get("body")
+    if isinstance(body, Graph):
+        return graph_flops(body, binding) * int(node.attrs.as_dict().get("length", 1))
     if node.op.decompose is not None and not node.op.has(Trait.ELEMENTWISE):
         return graph_flops(_formula(node), binding)
     return sum(_elements(result.type, binding) for result in node.results)

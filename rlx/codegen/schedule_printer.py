@@ -26,6 +26,11 @@ def format_schedule(schedule: Schedule, kernels: Mapping[tuple[Any, ...], Kernel
     return "\n".join(lines)
 
 
+def format_thunk(thunk: AnyThunk, kernels: Mapping[tuple[Any, ...], Kernel]) -> str:
+    """Return one thunk; a loop or branch with what it runs."""
+    return "\n".join(_lines(thunk, kernels, ""))
+
+
 def _lines(
     thunk: AnyThunk, kernels: Mapping[tuple[Any, ...], Kernel], indent: str
 ) -> Iterator[str]:

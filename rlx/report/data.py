@@ -17,7 +17,9 @@ from rlx.codegen.cost import thunk_cost
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.lower import Program
+from rlx.codegen.lower.graph import all_thunks
 from rlx.codegen.schedule import AnyThunk, BufferRef, Thunk
+from rlx.codegen.schedule_printer import format_thunk
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
@@ -299,7 +301,7 @@ def largest(symbol: Symbol) -> int:
 def _kernel_name(thunk: AnyThunk, program: Program) -> str:
     if isinstance(thunk, Thunk):
         return program.kernels[thunk.kernel_key].name
-    return thunk.node.op.name
+    return f"{thunk.node.op.name} {thunk.node.results[0].label}"
 
 
 def _buffers(thunk: AnyThunk, plan: MemoryPlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -321,7 +323,19 @@ def _kernels(program: Program) -> dict[str, KernelData]:
     for thunk in program.schedule.thunks:
         name = _kernel_name(thunk, program)
         calls[name] = calls.get(name, 0) + 1
-    return {kernel.name: _kernel(kernel, calls) for kernel in program.module.kernels}
+    kernels = {kernel.name: _kernel(kernel, calls) for kernel in program.module.kernels}
+    for thunk in program.schedule.thunks:
+        if not isinstance(thunk, Thunk):
+            kernels[_kernel_name(thunk, program)] = _control(thunk, program)
+    return kernels
+
+
+def _control(thunk: AnyThunk, program: Program) -> KernelData:
+    """Show a loop or branch as the calls it makes, and the C of these."""
+    inner = dict.fromkeys(program.kernels[each.kernel_key] for each in all_thunks((thunk,)))
+    emitter = ModuleEmitter()
+    c = "\n\n".join(emitter.kernel(kernel) for kernel in inner)
+    return KernelData(format_thunk(thunk, program.kernels), c, 1)
 
 
 def _kernel(kernel: Kernel, calls: Mapping[str, int]) -> KernelData:

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlx.codegen.schedule import BufferRef, Phase, Thunk
+from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
 from rlx.errors import NonFiniteError, RlxError
+from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
+from rlx.ir.types import TensorType
 from rlx.runtime.executable import Executable
 from rlx.runtime.native import Pointer
 from rlx.runtime.signature import Array, concrete
@@ -58,13 +60,8 @@ class CheckedExecutable(Executable):
             if status != 0:
                 return status
             results = thunk.results if isinstance(thunk, Thunk) else self._results(thunk.node)
-            self._check(thunk.node, before, [self._read(ref, binding) for ref in results])
+            check_results(thunk, before, [self._read(ref, binding) for ref in results])
         return 0
-
-    def _check(self, node: Node, before: Sequence[Array], after: Sequence[Array]) -> None:
-        if all(map(is_finite, after)) or not all(map(is_finite, before)):
-            return
-        raise describe_fault(find_culprit(node, before) or culprit_of(node, before, after))
 
     def _read(self, ref: BufferRef, binding: dict[str, int]) -> Array:
         return self.arena.view(ref.offset, ref.type.dtype, concrete(ref.type.shape, binding))
@@ -79,6 +76,13 @@ class CheckedExecutable(Executable):
         return BufferRef(self.plan.slots[value].offset, value.type)
 
 
+def check_results(thunk: AnyThunk, before: Sequence[Array], after: Sequence[Array]) -> None:
+    """Raise NonFiniteError if `thunk` made of finite arrays one that is not."""
+    if all(map(is_finite, after)) or not all(map(is_finite, before)):
+        return
+    raise describe_fault(find_culprit(thunk, before) or culprit_of(thunk.node, before, after))
+
+
 @dataclass(frozen=True, slots=True)
 class Culprit:
     """A node whose operands are finite and whose result is not, with its arrays."""
@@ -86,7 +90,6 @@ class Culprit:
     node: Node
     operands: tuple[Array, ...]
     result: Array
-    value: Value
 
 
 def is_finite(array: Array) -> bool:
@@ -96,15 +99,15 @@ def is_finite(array: Array) -> bool:
 
 def culprit_of(node: Node, before: Sequence[Array], after: Sequence[Array]) -> Culprit:
     """Blame a node as a whole for its first result that is not finite."""
-    position = next(i for i, array in enumerate(after) if not is_finite(array))
-    return Culprit(node, tuple(before), after[position], node.results[position])
+    result = next(array for array in after if not is_finite(array))
+    return Culprit(node, tuple(before), result)
 
 
-def find_culprit(node: Node, operands: Sequence[Array]) -> Culprit | None:
-    """Replay a fused node op by op; None if the reference stays finite, or nothing is fused."""
-    if not node.op.has(Trait.FUSED):
+def find_culprit(thunk: AnyThunk, operands: Sequence[Array]) -> Culprit | None:
+    """Replay a fused thunk op by op; None if the reference stays finite, or nothing is fused."""
+    if not isinstance(thunk, Thunk) or thunk.kind != "fused":
         return None
-    body: Graph = node.attribute("body")
+    body: Graph = thunk.attrs.as_dict()["body"]
     arrays = _replay(body, operands)
     for inner in _computing(body):
         given = [arrays[operand] for operand in inner.operands]
@@ -122,10 +125,11 @@ def describe_fault(culprit: Culprit) -> RlxError:
     kind = "a NaN" if np.isnan(made) else "an infinity"
     name = culprit.node.name or culprit.node.scope
     where = f" {name!r}" if name else ""
+    type = TensorType(as_dtype(culprit.result.dtype), culprit.result.shape)
     given = _operands_at(culprit, index)
     return NonFiniteError(
         f"{culprit.node.op.name}{where}: makes {kind} from finite operands, first at position "
-        f"{index} of {culprit.value.type}{given}",
+        f"{index} of {type}{given}",
         source=culprit.node.source,
     )
 

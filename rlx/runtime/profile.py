@@ -128,7 +128,7 @@ def _measure(executable: Executable, extents: list[int], repeats: int) -> Array:
 def _timed(
     thunk: AnyThunk, program: Program, times: Array, binding: Mapping[str, int]
 ) -> TimedThunk:
-    name = thunk.node.op.name
+    name = f"{thunk.node.op.name} {thunk.node.results[0].label}"
     if isinstance(thunk, Thunk):
         name = program.kernels[thunk.kernel_key].name
     return TimedThunk(

@@ -47,6 +47,9 @@ answer = 42
 
 def nothing():
     pass
+
+def faulty():
+    return {}["absent"]
 """
 
 
@@ -107,7 +110,9 @@ def test_a_function_is_traced_at_the_types_of_its_inputs() -> None:
         ("nowhere.py:build", "there is no file nowhere.py"),
         ("programs.py:absent", "has no 'absent'"),
         ("programs.py:answer", "gave a int; it must give a Graph"),
-        ("programs.py:nothing", "returned nothing"),
+        ("programs.py:nothing", "gave a NoneType; it must give a Graph"),
+        ("programs.py:faulty", "programs.py:faulty raised KeyError: 'absent'"),
+        ("programs.py:faulty", "in faulty"),
         ("programs.py:predict", "takes the argument 'w', whose type is not known"),
         ("x.npy", "neither a graph file nor the text form"),
     ],
