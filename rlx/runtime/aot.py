@@ -90,8 +90,8 @@ def aot(
     "argument" (written into the arena by the caller); a mapping says it per param. `threads` is
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
-    it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled. `output_names` names the outputs in C, but for those
-    that replace a param.
+    it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled.
+    `output_names` names the outputs in C, but for those that replace a param.
     """
     graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
     params = {**found, **(params or {})}

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlx.codegen.aot.freestanding import without_libm
-from rlx.codegen.aot.layout import WEIGHTS_HEADER_BYTES, Keep, Layout, make_layout
+from rlx.codegen.aot.layout import (
+    WEIGHTS_HEADER_BYTES,
+    Keep,
+    Layout,
+    Space,
+    make_layout,
+)
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
@@ -149,10 +155,7 @@ def _view(
     symbols = [symbol_view(symbol) for symbol in program.graph.symbols]
     plain_inputs = _plain(inputs, [t.donated for t in layout.inputs])
     plain_outputs = _plain(outputs, [t.donated for t in layout.outputs])
-    extra_blocks = [
-        space for space, is_used in
-        (("weights", layout.weights_bytes > 0), ("constants", bool(layout.constants))) if is_used
-    ]  # fmt: skip
+    extra_blocks = [s.value for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
     pointers = {"weights": "weights_of(arena)", "constants": "(const uint8_t *)&constant_data"}
     names = [symbol.c_name for symbol in symbols]
     extents = [f"int64_t {name}" for name in names]
@@ -183,7 +186,7 @@ def _view(
         "embedded_state": [t for t in params if t.initial == "constants"],
         "loaded_state": [t for t in params if t.initial == "weights"],
         "tensors": [*inputs, *outputs, *params],
-        "groups": _groups(inputs, outputs, params),
+        "groups": _groups(inputs, plain_outputs, params),
         "places": {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"},
         "name_size": string_size([t.name for t in (*inputs, *outputs, *params)]),
         "max_rank": max((len(t.extents) for t in (*inputs, *outputs, *params)), default=0) or 1,

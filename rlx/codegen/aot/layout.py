@@ -103,11 +103,9 @@ class Layout:
         removed = cut.removed_before + align_up(cut.stop - cut.start, ALIGNMENT)
         return Space.ARENA, offset - removed
 
-    def uses(self, space: Space) -> bool:
-        """True if the artifact has such a block."""
-        if space is Space.WEIGHTS:
-            return self.weights_bytes > 0
-        return space is Space.ARENA or bool(self.constants)
+    def reads(self, space: Space) -> bool:
+        """True if kernels read the block, rather than `init` or `load_weights` alone."""
+        return space is Space.ARENA or any(cut.space is space for cut in self._cuts)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
@@ -181,8 +179,14 @@ class _LayoutMaker:
     def _embed_constant(self, value: Value, data: Literal, offset: int) -> None:
         if value.type.bytes == 0:
             return
-        target = self._embed(f"constant_{len(self._constants)}", value.type, data)
+        label = value.label.removeprefix("%").replace(".", "_")
+        name = f"constant_{label}" if self._is_outer(value) else f"constant_{label}_{offset}"
+        target = self._embed(name, value.type, data)
         self._moved.append((offset, offset + value.type.bytes, Space.CONSTANTS, target))
+
+    def _is_outer(self, value: Value) -> bool:
+        """True outside the bodies of control flow, whose nodes have numbers of their own."""
+        return value.graph is self._plan.graph
 
     def _embed(self, c_name: str, type: TensorType, data: Literal) -> int:
         target = self._constants_end

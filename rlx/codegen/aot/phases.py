@@ -99,6 +99,6 @@ class _PhaseMaker:
     def _calls(self, k: KernelBuilder) -> _PlacedCalls:
         blocks = {Space.ARENA: declare_arena(k)}
         for space in (Space.WEIGHTS, Space.CONSTANTS):
-            if self.layout.uses(space):
+            if self.layout.reads(space):
                 blocks[space] = k.argument(space.value, Prim.U8, may_alias=True)
         return _PlacedCalls(k, self.program, self.layout, blocks)

@@ -138,7 +138,7 @@ def symbol_view(symbol: Symbol) -> SymbolView:
 
 
 def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol]) -> list[StepView]:
-    blocks = [space.value for space in Space if layout.uses(space)]
+    blocks = [space.value for space in Space if layout.reads(space)]
     args = (*blocks, *(variable_name(symbol.name) for symbol in symbols))
     return [
         StepView(step.kernel.name, args, can_fail(step.kernel), step.is_shared) for step in steps
