@@ -23,6 +23,7 @@ from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Wri
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.transposes import starts, turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, Status, storage
@@ -34,6 +35,8 @@ _VECTOR_BYTES = 64
 _STACK_BYTES = 32 * 1024
 _FEWEST_SLICES = 4
 """Below this number, most lanes of a block would idle."""
+_MOST_TURNED = 36
+"""Elements of a matrix with short rows that are turned in registers, in straight-line code."""
 _PARTS = 16
 """Large slices worked on at the same time at most, each with memory in the arena."""
 
@@ -134,6 +137,8 @@ class Block:
         self, x: Reader, column: int = 0, *, vector: bool = False, transposed: bool = False
     ) -> None:
         """Copy matrices, or vectors as one column, to the columns from `column` on."""
+        if self._read_turned(x, column, vector=vector, transposed=transposed):
+            return
         groups = _groups(x.shape, vector=vector)
         source = x.grouped(groups)
         with self._lanes(self.tile.lanes) as lane:
@@ -142,6 +147,48 @@ class Block:
                 i, j = reversed(at) if transposed else at
                 value = item.read_real(*at[: len(groups) - 1])
                 self.tile.store_lane(i, j + column, lane, value)
+
+    def _read_turned(self, x: Reader, column: int, *, vector: bool, transposed: bool) -> bool:
+        """Read whole vectors of each slice and turn them in registers, if slices are that long.
+
+        Long rows are turned one by one, short ones together as far as the code stays short.
+        """
+        lanes = self.tile.lanes
+        rows, columns = (1, x.shape[-1]) if vector else x.shape[-2:]
+        if lanes == 1 or x.memory is None or rows != upper(rows) or columns != upper(columns):
+            return False
+        height, width = upper(rows), upper(columns)
+        axes = tuple(range(len(x.shape)))
+        rank = len(axes) - (1 if vector else 2)
+
+        def place(i: Operand, j: Operand) -> tuple[Operand, Operand]:
+            i, j = (j, i) if transposed or vector else (i, j)
+            return i, index(j) + column
+
+        if width >= lanes:
+            source = x.grouped((axes[:rank], axes[rank:-1], axes[-1:]))
+            with self.k.loop("i", height) as i:
+                for start in starts(width, lanes):
+                    at = [place(i, start + j) for j in range(lanes)]
+                    self._turn(source, at, i, index(start))
+            return True
+        if not lanes <= height * width <= _MOST_TURNED:
+            return False
+        flat = x.grouped((axes[:rank], axes[rank:]))
+        for start in starts(height * width, lanes):
+            elements = [divmod(e, width) for e in range(start, start + lanes)]
+            self._turn(flat, [place(i, j) for i, j in elements], index(start))
+        return True
+
+    def _turn(self, source: GroupedReader, at: list[tuple[Operand, Operand]], *first: E) -> None:
+        """Store consecutive elements of all slices, from `first` on, `at` places of the tile."""
+        k, lanes = self.k, self.tile.lanes
+        vectors = []
+        for lane in range(lanes):
+            item = source.at(minimum(self.first + lane, self.last))
+            vectors.append(k.let("line", item.read_vector(*first, lanes=lanes)))
+        for (i, j), value in zip(at, turned(k, vectors), strict=True):
+            self.tile.store(i, j, value)
 
     def write(self, y: Writer, element: Callable[[E, E, E], E], *, vector: bool = False) -> None:
         """Write `element(i, j, lane)` to matrices, or (i, 0) to vectors."""
