@@ -1,5 +1,7 @@
 """Compilers for an artifact's target: this machine's, a cross compiler, or Zig's.
 
+For this machine it is the C compiler that the runtime uses; where there is none, Zig's.
+
 For a triple such as `aarch64-linux-gnu` the compiler is the one that the user names, else
 `RLX_CC`, else `<triple>-gcc` from the path, else the wheel `ziglang`, which compiles for
 anything.
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from rlx.codegen.aot.emit import PORTABLE_FLAGS
 from rlx.errors import ToolchainError
-from rlx.runtime.toolchain import find_toolchain, run_tool
+from rlx.runtime.toolchain import find_toolchain, has_toolchain, run_tool
 from rlx.target import Target, named_target
 
 _ARCHITECTURES = {
@@ -89,7 +91,7 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
 
 def zig_compiler(triple: str) -> Compiler:
     """Return the compiler of the wheel `ziglang` for a triple."""
-    if importlib.util.find_spec(_ZIG_MODULE) is None:
+    if not _has_zig():
         raise ToolchainError(
             f"no compiler for {triple}: there is no {triple}-gcc and no ziglang",
             remedy="install rlx[cross], or name a compiler in cc= or RLX_CC",
@@ -98,6 +100,10 @@ def zig_compiler(triple: str) -> Compiler:
     # Zig's debug checks would need a runtime library of their own.
     flags = ("-target", triple, "-fno-sanitize=undefined")
     return Compiler((*zig, "cc"), (*zig, "ar"), flags)
+
+
+def _has_zig() -> bool:
+    return importlib.util.find_spec(_ZIG_MODULE) is not None
 
 
 def _level_of(target: str) -> str:
@@ -122,6 +128,9 @@ def _triple_of(target: str) -> str | None:
 
 
 def _here(level: str) -> Compiler:
+    """Return this machine's compiler; without one, Zig's, which has its own archiver."""
+    if not has_toolchain() and _has_zig():
+        return zig_compiler(f"{platform.machine()}-linux-gnu")
     archiver = next((name for name in ("ar", "llvm-ar") if shutil.which(name)), None)
     if archiver is None:
         raise ToolchainError("no archiver found: neither ar nor llvm-ar is on the path")

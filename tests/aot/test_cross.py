@@ -90,6 +90,17 @@ def test_missing_cross_compiler_names_the_remedy(monkeypatch: pytest.MonkeyPatch
     assert "rlx[cross]" in str(error.value)
 
 
+@needs_zig
+def test_zig_stands_in_where_there_is_no_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RLX_CC", "CC"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "ziglang" in find_compiler("portable").command
+    monkeypatch.setattr(cross, "_ZIG_MODULE", "no_such_wheel")
+    with pytest.raises(ToolchainError, match=r"no C compiler|no archiver"):
+        find_compiler("portable")
+
+
 def test_targets_are_described_by_their_architecture() -> None:
     assert machine_of("aarch64-linux-gnu").vector_registers == 32
     assert machine_of("x86_64-linux-musl").vector_bytes == 16
