@@ -56,15 +56,20 @@ const graphView = new GraphView(document.getElementById("graph-view"),
 const arenaView = new ArenaView(document.getElementById("arena-view"), report.arena, select);
 const scheduleView = new ScheduleView(document.getElementById("schedule-table"), report, select);
 
-function select(which, id) {
+function select(which, id, chosen = null) {
   const detail = document.getElementById("detail");
   document.body.classList.toggle("selected", id !== null);
   const linked = which === "written" ? null : id;
   for (const view of [graphView, arenaView, scheduleView]) view.select(linked);
   if (id === null) { detail.hidden = true; return; }
   const node = report[which].find((each) => each.id === id);
-  const thunk = which === "lowered" ? report.thunks.find((each) => each.node === id) : null;
-  showDetail(detail, report, node, thunk ?? null);
+  showDetail(detail, report, node, which === "lowered" ? chosen ?? mainThunk(id) : null);
+}
+
+// Of several calls that one node makes, the one with most work.
+function mainThunk(id) {
+  const calls = report.thunks.filter((thunk) => thunk.node === id);
+  return calls.sort((a, b) => b.flops - a.flops)[0] ?? null;
 }
 
 window.addEventListener("keydown", (event) => { if (event.key === "Escape") select(null, null); });

@@ -23,8 +23,8 @@ class ScheduleView {
       }
       const line = row("td", this.cells(thunk, index));
       line.className = "row";
-      line.addEventListener("click", () => onSelect("lowered", thunk.node));
-      this.rows.set(thunk.node, line);
+      line.addEventListener("click", () => onSelect("lowered", thunk.node, thunk));
+      this.rows.set(thunk, line);
       this.table.append(line);
     });
   }
@@ -49,9 +49,10 @@ class ScheduleView {
       [(thunk.bytes / thunk.median / 1e9).toFixed(1), ""]];
   }
 
-  select(id) {
-    for (const line of this.rows.values()) line.classList.remove("selected");
-    this.rows.get(id)?.classList.add("selected");
+  select(id) { // all calls of one node
+    for (const [thunk, line] of this.rows) {
+      line.classList.toggle("selected", thunk.node === id);
+    }
   }
 }
 
