@@ -76,9 +76,9 @@ def lu(scope: Scope, a: Reader, y: Writer, exchanged: Writer, permutation: Write
         block.read(a)
         factor(tile, height, pivots=pivots)
         block.write_columns(y, 0)
-        block.write(exchanged, _column_of(tile, pivots), vector=True)
+        block.write_lanes(exchanged, _column_of(tile, pivots), vector=True)
         _follow(block, pivots, order)
-        block.write(permutation, _column_of(tile, order), vector=True)
+        block.write_lanes(permutation, _column_of(tile, order), vector=True)
 
 
 def _column_of(tile: Tile, numbers: Buffer) -> Callable[[E, E, E], E]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.affine import Groups
@@ -118,6 +119,19 @@ class Tile:
         return self.base + (index(i) * self.width + index(j)) * self.lanes
 
 
+Load: TypeAlias = Callable[[Operand, Operand], E]
+"""Reads element (i, j) of one slice, or of all of them side by side."""
+Element: TypeAlias = Callable[[E, E, Load], E]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Consecutive elements of a slice: indices of the first, and all their rows and columns."""
+
+    first: tuple[E, E]
+    places: list[tuple[E, E]]
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """The slices `first`, `first + 1`, ... that a kernel works on together."""
@@ -137,7 +151,8 @@ class Block:
         self, x: Reader, column: int = 0, *, vector: bool = False, transposed: bool = False
     ) -> None:
         """Copy matrices, or vectors as one column, to the columns from `column` on."""
-        if self._read_turned(x, column, vector=vector, transposed=transposed):
+        if self._turns(x, vector=vector):
+            self._read_lines(x, column, vector=vector, transposed=transposed)
             return
         groups = _groups(x.shape, vector=vector)
         source = x.grouped(groups)
@@ -148,49 +163,23 @@ class Block:
                 value = item.read_real(*at[: len(groups) - 1])
                 self.tile.store_lane(i, j + column, lane, value)
 
-    def _read_turned(self, x: Reader, column: int, *, vector: bool, transposed: bool) -> bool:
-        """Read whole vectors of each slice and turn them in registers, if slices are that long.
+    def write(self, y: Writer, element: Element, *, vector: bool = False) -> None:
+        """Write `element(i, j, load)` to matrices, or (i, 0) to vectors.
 
-        Long rows are turned one by one, short ones together as far as the code stays short.
+        `load(i, j)` reads the tile: one slice of it, or all.
         """
-        lanes = self.tile.lanes
-        rows, columns = (1, x.shape[-1]) if vector else x.shape[-2:]
-        if lanes == 1 or x.memory is None or rows != upper(rows) or columns != upper(columns):
-            return False
-        height, width = upper(rows), upper(columns)
-        axes = tuple(range(len(x.shape)))
-        rank = len(axes) - (1 if vector else 2)
+        if self._turns(y, vector=vector):
+            self._write_lines(y, element, vector=vector)
+            return
 
-        def place(i: Operand, j: Operand) -> tuple[Operand, Operand]:
-            i, j = (j, i) if transposed or vector else (i, j)
-            return i, index(j) + column
+        def of_lane(i: E, j: E, lane: E) -> E:
+            return element(i, j, lambda row, column: self.tile.load_lane(row, column, lane))
 
-        if width >= lanes:
-            source = x.grouped((axes[:rank], axes[rank:-1], axes[-1:]))
-            with self.k.loop("i", height) as i:
-                for start in starts(width, lanes):
-                    at = [place(i, start + j) for j in range(lanes)]
-                    self._turn(source, at, i, index(start))
-            return True
-        if not lanes <= height * width <= _MOST_TURNED:
-            return False
-        flat = x.grouped((axes[:rank], axes[rank:]))
-        for start in starts(height * width, lanes):
-            elements = [divmod(e, width) for e in range(start, start + lanes)]
-            self._turn(flat, [place(i, j) for i, j in elements], index(start))
-        return True
+        self.write_lanes(y, of_lane, vector=vector)
 
-    def _turn(self, source: GroupedReader, at: list[tuple[Operand, Operand]], *first: E) -> None:
-        """Store consecutive elements of all slices, from `first` on, `at` places of the tile."""
-        k, lanes = self.k, self.tile.lanes
-        vectors = []
-        for lane in range(lanes):
-            item = source.at(minimum(self.first + lane, self.last))
-            vectors.append(k.let("line", item.read_vector(*first, lanes=lanes)))
-        for (i, j), value in zip(at, turned(k, vectors), strict=True):
-            self.tile.store(i, j, value)
-
-    def write(self, y: Writer, element: Callable[[E, E, E], E], *, vector: bool = False) -> None:
+    def write_lanes(
+        self, y: Writer, element: Callable[[E, E, E], E], *, vector: bool = False
+    ) -> None:
         """Write `element(i, j, lane)` to matrices, or (i, 0) to vectors."""
         groups = _groups(y.shape, vector=vector)
         target = y.grouped(groups)
@@ -204,11 +193,61 @@ class Block:
     ) -> None:
         """Write the columns of the tile from `column` on."""
 
-        def element(i: E, j: E, lane: E) -> E:
+        def element(i: E, j: E, load: Load) -> E:
             row, place = (j, i) if transposed else (i, j)
-            return self.tile.load_lane(row, place + column, lane)
+            return load(row, place + column)
 
         self.write(y, element, vector=vector)
+
+    # Whole vectors of each slice, turned in registers
+
+    def _turns(self, x: Reader | Writer, *, vector: bool) -> bool:
+        """True if slices are long enough, and short ones few enough for straight-line code."""
+        lanes = self.tile.lanes
+        height, width = _extents(x.shape, vector=vector)
+        if lanes == 1 or x.memory is None or not isinstance(height * width, int):
+            return False
+        return upper(width) >= lanes or lanes <= upper(height * width) <= _MOST_TURNED
+
+    def _lines(self, x: Reader | Writer, *, vector: bool) -> Iterator[Line]:
+        """Go over all elements of a slice, as many at a time as there are lanes.
+
+        Long rows are taken one by one, short ones as one sequence.
+        """
+        height, width = map(upper, _extents(x.shape, vector=vector))
+        lanes = self.tile.lanes
+        if width < lanes:
+            for start in starts(height * width, lanes):
+                places = [divmod(e, width) for e in range(start, start + lanes)]
+                yield Line((index(0), index(start)), [(index(i), index(j)) for i, j in places])
+            return
+        with self.k.loop("i", height) as i:
+            for start in starts(width, lanes):
+                columns = [index(start + j) for j in range(lanes)]
+                places = [(j, index(0)) if vector else (i, j) for j in columns]
+                yield Line((i, columns[0]), places)
+
+    def _read_lines(self, x: Reader, column: int, *, vector: bool, transposed: bool) -> None:
+        k, lanes = self.k, self.tile.lanes
+        source = x.grouped(_line_groups(x.shape, lanes, vector=vector))
+        for line in self._lines(x, vector=vector):
+            vectors = []
+            for lane in range(lanes):
+                item = source.at(minimum(self.first + lane, self.last))
+                vectors.append(k.let("line", item.read_vector(*line.first, lanes=lanes)))
+            for (i, j), value in zip(line.places, turned(k, vectors), strict=True):
+                row, place = (j, i) if transposed else (i, j)
+                self.tile.store(row, place + column, value)
+
+    def _write_lines(self, y: Writer, element: Element, *, vector: bool) -> None:
+        k, lanes = self.k, self.tile.lanes
+        target = y.grouped(_line_groups(y.shape, lanes, vector=vector))
+        for line in self._lines(y, vector=vector):
+            values = [k.let("value", element(i, j, self.tile.load)) for i, j in line.places]
+            for lane, vector_of_slice in enumerate(turned(k, values)):
+                with k.if_(self.count > lane):
+                    item = target.at(self.first + lane)
+                    item.write_vector(*line.first, value=vector_of_slice)
 
     def fail_where_zero(self, measure: E) -> None:
         """Leave the kernel if `measure` of any slice is 0 or less, naming the first."""
@@ -281,3 +320,17 @@ def _groups(shape: Shape, *, vector: bool) -> Groups:
     axes = tuple(range(len(shape)))
     rank = len(shape) - (1 if vector else 2)
     return (axes[:rank], *((axis,) for axis in axes[rank:]))
+
+
+def _line_groups(shape: Shape, lanes: int, *, vector: bool) -> Groups:
+    """Gather the axes into slices, rows and columns, or take short rows as one sequence."""
+    axes = tuple(range(len(shape)))
+    rank = len(shape) - (1 if vector else 2)
+    _, width = _extents(shape, vector=vector)
+    split = -1 if upper(width) >= lanes else rank
+    return axes[:rank], axes[rank:split], axes[split:]
+
+
+def _extents(shape: Shape, *, vector: bool) -> tuple[Extent, Extent]:
+    """Return the rows and columns of a slice; a vector is one row."""
+    return (1, shape[-1]) if vector else (shape[-2], shape[-1])

@@ -15,7 +15,7 @@ from rlx.codegen.kernels.elimination import (
     subtract_row,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, Layout, Tile, blocks
+from rlx.codegen.kernels.slice_blocks import Block, Layout, Load, Tile, blocks
 from rlx.codegen.loops.expr import E, index, select
 from rlx.ir.types import TensorType
 
@@ -80,11 +80,10 @@ def solve_backward(
         _eliminate(block, layout, on_singular)
         block.write_columns(db, height, vector=True)
         block.read(x, vector=True)
-        tile = block.tile
 
-        def product(i: E, j: E, lane: E) -> E:
+        def product(i: E, j: E, load: Load) -> E:
             row, column = (j, i) if transposed else (i, j)
-            return -(tile.load_lane(row, height, lane) * tile.load_lane(column, 0, lane))
+            return -(load(row, height) * load(column, 0))
 
         block.write(da, product)
 
