@@ -37,14 +37,14 @@ def copy_outputs(graph: Graph) -> Rewritten:
 def _separate(graph: Graph) -> None:
     """Copy outputs that are parts of leaves or overlap an earlier output."""
     taken: dict[Value, list[tuple[int, int]]] = {}
-    own = {graph.outputs[position]: name for name, position in graph.donations.items()}
+    replaced = {position: name for name, position in graph.donations.items()}
     outputs: list[Value] = []
-    for output in graph.outputs:
+    for position, output in enumerate(graph.outputs):
         root, offset = root_of(output)
         span = (offset, offset + output.type.bytes)
         spans = taken.setdefault(root, [])
         free = all(span[1] <= begin or end <= span[0] for begin, end in spans)
-        replaces_itself = output is root and own.get(output) == root.node.name
+        replaces_itself = output is root and replaced.get(position) == root.node.name
         if free and (replaces_itself or not root.op.has(Trait.LEAF)):
             spans.append(span)
             outputs.append(output)

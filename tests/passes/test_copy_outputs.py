@@ -57,6 +57,16 @@ def test_a_leaf_that_replaces_itself_stays() -> None:
     assert copy_outputs(graph) is graph
 
 
+def test_of_several_outputs_that_are_a_leaf_the_donated_one_stays() -> None:
+    graph = Graph("itself")
+    state = graph.param("state", (4,))
+    graph.set_outputs([state, state], donated={state: state})
+    graph.donations = {"state": 1}
+    after = copy_outputs(graph)
+    assert [output.op.name for output in after.outputs] == ["expand", "param"]
+    assert after.donations == {"state": 1}
+
+
 def test_an_update_that_reads_its_leaf_out_of_place_is_copied_last() -> None:
     graph = Graph("reversed")
     state = graph.param("state", (4,))

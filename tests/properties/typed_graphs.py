@@ -345,6 +345,8 @@ def _search(draw: st.DrawFn, pool: Pool) -> list[Item]:
         return [Item(values, x.bound), Item(places, float(x.value.shape[-1]))]
     op = draw(st.sampled_from((ops.argmax, ops.argmin)))
     axis = draw(st.integers(0, x.rank - 1))
+    if x.value.shape[axis] == 0:
+        return []
     return [Item(op(x.value, axis=axis, keepdims=draw(st.booleans())), 1000.0)]
 
 
@@ -354,6 +356,8 @@ def _row_wise(draw: st.DrawFn, pool: Pool) -> list[Item]:
         return []
     axis = draw(st.integers(0, x.rank - 1))
     extent = x.value.shape[axis]
+    if extent == 0:
+        return []
     gain = x.value.graph.constant(np.linspace(-1, 1, upper(extent)), x.dtype)
     made = [
         lambda: Item(ops.softmax(x.value, axis=axis), 1.0, exact=False),
