@@ -1,0 +1,95 @@
+"""`rlx.numpy.linalg`'s linear systems, against NumPy's and through the transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import ShapeError, SingularMatrixError
+from rlx.numpy import linalg
+
+RNG = np.random.default_rng(7)
+A = RNG.standard_normal((5, 3, 3)) + 3 * np.eye(3)
+DEFINITE = A @ A.transpose(0, 2, 1) + np.eye(3)
+COLUMNS = RNG.standard_normal((5, 3, 2))
+VECTOR = RNG.standard_normal(3)
+
+SAME: dict[str, Callable[[Any], Any]] = {
+    "solve columns": lambda own: own.solve(A, COLUMNS),
+    "solve vector": lambda own: own.solve(A[0], VECTOR),
+    "solve one vector for a batch": lambda own: own.solve(A, VECTOR),
+    "solve with a shared matrix": lambda own: own.solve(A[0], COLUMNS),
+    "inv": lambda own: own.inv(A),
+    "det": lambda own: own.det(A),
+    "slogdet": lambda own: own.slogdet(A),
+    "cholesky": lambda own: own.cholesky(DEFINITE),
+    "matrix_power": lambda own: own.matrix_power(A, 5),
+    "matrix_power 0": lambda own: own.matrix_power(A, 0),
+    "matrix_power -3": lambda own: own.matrix_power(A, -3),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_function_is_numpys(name: str) -> None:
+    found, expected = SAME[name](linalg), SAME[name](np.linalg)
+    several = isinstance(found, tuple)
+    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+    for own, other in pairs:
+        np.testing.assert_allclose(own, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("trans", [0, 1, "T"])
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+def test_solve_triangular_is_scipys(lower: bool, trans: Any, unit_diagonal: bool) -> None:
+    scipy = pytest.importorskip("scipy.linalg")
+    how = {"lower": lower, "trans": trans, "unit_diagonal": unit_diagonal}
+    expected = scipy.solve_triangular(A[0], VECTOR, **how)
+    np.testing.assert_allclose(linalg.solve_triangular(A[0], VECTOR, **how), expected)
+
+
+def test_lu_factor_is_scipys() -> None:
+    scipy = pytest.importorskip("scipy.linalg")
+    for own, other in zip(linalg.lu_factor(A[0]), scipy.lu_factor(A[0]), strict=True):
+        np.testing.assert_allclose(own, other)
+
+
+def test_cholesky_takes_the_mean_of_both_triangles() -> None:
+    skewed = DEFINITE + np.triu(np.ones((3, 3)), 1) - np.tril(np.ones((3, 3)), -1)
+    np.testing.assert_allclose(linalg.cholesky(skewed), np.linalg.cholesky(DEFINITE))
+    lower_only = np.tril(DEFINITE)
+    factor = linalg.cholesky(lower_only, symmetrize_input=False)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(DEFINITE))
+    np.testing.assert_allclose(
+        linalg.cholesky(DEFINITE, upper=True), np.linalg.cholesky(DEFINITE).transpose(0, 2, 1)
+    )
+
+
+def test_solve_is_compiled_differentiated_and_batched() -> None:
+    def loss(a: Any, b: Any) -> Any:
+        return linalg.solve(a, b).sum()
+
+    da = rlx.jit(rlx.vmap(rlx.grad(loss), in_axes=(0, None)))(A, VECTOR)
+    for i in range(5):
+        x, db = np.linalg.solve(A[i], VECTOR), np.linalg.solve(A[i].T, np.ones(3))
+        np.testing.assert_allclose(da[i], -np.outer(db, x), rtol=1e-10)
+
+
+def test_a_singular_matrix_is_an_error_or_nan() -> None:
+    singular = np.stack([np.eye(2), np.ones((2, 2))])
+    with pytest.raises(SingularMatrixError, match="position 1"):
+        rlx.jit(linalg.inv)(singular)
+    with pytest.raises(SingularMatrixError, match="position 1"):
+        linalg.inv(singular)
+    found = linalg.inv(singular, on_singular="nan")
+    np.testing.assert_array_equal(found[0], np.eye(2))
+    assert np.isnan(found[1]).all()
+
+
+def test_a_vector_is_no_matrix() -> None:
+    with pytest.raises(ShapeError, match="a has shape"):
+        linalg.solve(VECTOR, VECTOR)
