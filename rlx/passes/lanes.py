@@ -115,10 +115,12 @@ class _Search:
 
     def _forward(self, node: Node) -> None:
         found = [(i, self.axes[o]) for i, o in enumerate(node.operands) if o in self.axes]
+        if found and len(node.results) != 1:
+            raise _Mixes
         if any(operand in self.partial for operand in node.operands):
             self._share(node)
             return
-        if not found or not node.results or node.result in self.partial:
+        if not found or node.result in self.partial:
             return
         if _sums_over(node, found):
             self.partial.add(node.result)
@@ -139,7 +141,7 @@ class _Search:
         scales = node.op.name == "mul" and sum(shares) == 1
         moves = node.op.name in ("neg", "reshape", "transpose", "narrow", "expand", "reduce_sum")
         pads = node.op.name == "pad" and node.attribute("value") == 0
-        if apart or not (sums or scales or moves or pads):
+        if apart or len(node.results) != 1 or not (sums or scales or moves or pads):
             raise _Mixes
         self.partial.add(node.result)
 
@@ -178,6 +180,8 @@ class _Rule:
 
 
 def _rule(node: Node) -> _Rule:
+    if len(node.results) != 1:
+        raise _Mixes
     if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
         return _ALIGNED
     if node.op.has(Trait.REDUCTION):

@@ -12,11 +12,12 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
-from rlx.passes.autodiff.derived import Derivatives, Sparse, graft, place, present
+from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
 from rlx.passes.autodiff.errors import NoDerivativeError
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.rules.loops import moving_carries
 from rlx.passes.autodiff.sweep import carries, jvp_in_graph, vjp_in_graph
+from rlx.passes.autodiff.through import pull_through
 from rlx.passes.loop_steps import Step, name_of
 
 
@@ -125,20 +126,12 @@ def while_vjp(
             "stores every trip",
             remedy="give max_trips, use forward mode, or state the derivative by custom_call",
         )
-    scratch = Graph(f"{body.name}_vjp")
-    values = [scratch.input(f"x{i}", v.shape, v.dtype) for i, v in enumerate(operands)]
-    trips = scratch.input("trips", (), "i64")
-    cotangents = at.cotangents[:-1]
-    seeds = [
-        None if d is None else scratch.input(f"d{i}", d.shape, d.dtype)
-        for i, d in enumerate(cotangents)
-    ]
-    results = _counted(values, trips, body, num_consts, max_trips)
-    wanted = [value for value, wants in zip(values, at.wanted, strict=True) if wants]
-    pulled = vjp_in_graph(scratch, results, wanted, seeds)
-    scratch.set_outputs(present(pulled))
-    moved = iter(graft(at.graph, scratch, (*operands, at.results[-1], *present(cotangents))))
-    return place((None if p is None else next(moved) for p in pulled), at.wanted)
+    return pull_through(
+        at,
+        operands,
+        lambda values, fixed: _counted(values, fixed[0], body, num_consts, max_trips),
+        (at.results[-1],),
+    )
 
 
 def _counted(

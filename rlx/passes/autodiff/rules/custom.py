@@ -6,7 +6,8 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
 from rlx.passes.autodiff.derived import Derivatives
-from rlx.passes.autodiff.registry import BY_FORMULA, Pullback, Pushforward, jvp, vjp
+from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
+from rlx.passes.autodiff.through import pull_through, push_through
 
 
 @vjp(ops.custom_call)
@@ -18,7 +19,7 @@ def custom_call_vjp(
     jvp_body: Graph | None = None,
 ) -> Derivatives:
     if vjp_body is None:
-        return BY_FORMULA
+        return pull_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
     cotangents = [
         or_zeros(at.graph, d, result.type)
         for d, result in zip(at.cotangents, at.results, strict=True)
@@ -36,7 +37,7 @@ def custom_call_jvp(
     jvp_body: Graph | None = None,
 ) -> Derivatives:
     if jvp_body is None:
-        return BY_FORMULA
+        return push_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
     tangents = [
         or_zeros(at.graph, t, operand.type)
         for t, operand in zip(at.tangents, operands, strict=True)

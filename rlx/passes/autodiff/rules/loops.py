@@ -7,16 +7,17 @@ cotangents of the carries and adds up those of the consts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.autodiff.algebra import or_zeros, zeros
-from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, graft, place, present
+from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
+from rlx.passes.autodiff.through import pull_through
 from rlx.passes.loop_steps import Parts, Step, name_of
 from rlx.passes.segment_scans import segmented
 
@@ -146,35 +147,22 @@ def scan_vjp(
     residuals: int = 0,
 ) -> Derivatives:
     if checkpoints is not None:
-        return _through_segments(
+        return pull_through(
             at,
             operands,
-            body=body,
-            length=length,
-            num_carries=num_carries,
-            num_consts=num_consts,
-            reverse=reverse,
-            checkpoints=checkpoints,
+            lambda values, _: segmented(
+                *values,
+                body=body,
+                length=length,
+                num_carries=num_carries,
+                num_consts=num_consts,
+                reverse=reverse,
+                checkpoints=checkpoints,
+            ),
         )
     given = Parts.of(operands, num_carries, num_consts)
     inputs = Parts.of(body.inputs, num_carries, num_consts)
     return _Sweep(at, Loop(body, given, inputs, length, reverse)).run()
-
-
-def _through_segments(at: Pullback, operands: Sequence[Value], **attributes: object) -> Sparse:
-    """Pull back through the scan of segments."""
-    scratch = Graph("segments_vjp")
-    inputs = [scratch.input(f"x{i}", v.shape, v.dtype) for i, v in enumerate(operands)]
-    seeds = [
-        None if given is None else scratch.input(f"d{i}", given.shape, given.dtype)
-        for i, given in enumerate(at.cotangents)
-    ]
-    results = segmented(*inputs, **attributes)  # type: ignore[arg-type]  # the op's own attributes
-    wanted = [value for value, wants in zip(inputs, at.wanted, strict=True) if wants]
-    pulled = vjp_in_graph(scratch, results, wanted, seeds)
-    scratch.set_outputs(present(pulled))
-    moved = iter(graft(at.graph, scratch, (*operands, *present(at.cotangents))))
-    return place((None if p is None else next(moved) for p in pulled), at.wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +285,18 @@ class _Sweep:
         for inner, given in zip(joint.row_seeds, self.row_cotangents, strict=True):
             if inner is not None and given is not None:
                 image[inner] = step.row(given, name_of(inner))
-        _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), image)
-        return self._finish(joint, step, image, totals)
+        continued = _continued(joint, totals)
+        starts = {place: totals[inner] for inner, place in continued.items()}
+        _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), image, starts)
+        return self._finish(joint, step, image, totals, continued.keys())
 
     def _finish(
-        self, joint: _Joint, step: Step, image: dict[Value, Value], totals: dict[Value, Value]
+        self,
+        joint: _Joint,
+        step: Step,
+        image: dict[Value, Value],
+        totals: dict[Value, Value],
+        continued: Collection[Value],
     ) -> Sparse:
         """Close the backward scan; return the cotangents of the operands."""
 
@@ -315,7 +310,11 @@ class _Sweep:
             if seed is not None
         ]
         carried = [or_zeros(step.graph, pulled(inner), inner.type) for inner in seeded]
-        carried += [total + present([pulled(inner)])[0] for inner, total in totals.items()]
+        carried += [
+            grown if inner in continued else total + grown
+            for inner, total in totals.items()
+            for grown in present([pulled(inner)])
+        ]
         rows = [inner for inner in joint.inputs.xs if joint.pulled.get(inner) is not None]
         if not carried and not rows:
             return (None,) * len(self.at.wanted)
@@ -351,10 +350,48 @@ def _frontier(joint: _Joint, dependent: set[Value]) -> list[Value]:
     return sorted(set(read), key=lambda value: (value.node.index, value.index))
 
 
+def _continued(joint: _Joint, totals: Iterable[Value]) -> dict[Value, tuple[Node, int]]:
+    """Return the totals that an inner scan adds up from zero, and its operand for the start.
+
+    The inner scan goes on from the outer total instead: the terms are added one by one, in
+    the order in which a single loop adds them.
+    """
+    readers = joint.graph.users()
+    found: dict[Value, tuple[Node, int]] = {}
+    for inner in totals:
+        (pulled,) = present([joint.pulled[inner]])
+        node, at = pulled.node, pulled.index
+        alone = not readers[pulled] and list(joint.pulled.values()).count(pulled) == 1
+        if alone and node.op is ops.scan and _adds_up(node, at):
+            found[inner] = (node, at)
+    return found
+
+
+def _adds_up(scan: Node, carry: int) -> bool:
+    """True if a carry starts at zero, and every step only adds to it."""
+    body: Graph = scan.attribute("body")
+    start = scan.operands[carry].node
+    while start.op is ops.expand:
+        start = start.operands[0].node
+    if carry >= scan.attribute("num_carries") or start.op is not ops.constant:
+        return False
+    total, following = body.inputs[carry], body.outputs[carry]
+    only_reader = body.users()[total] == [following.node]
+    adds = following.op is ops.add and following.node.operands[0] is total
+    return only_reader and adds and not start.attribute("value").array.any()
+
+
 def _copy_ancestors(
-    target: Graph, source: Graph, outputs: Sequence[Value], image: dict[Value, Value]
+    target: Graph,
+    source: Graph,
+    outputs: Sequence[Value],
+    image: dict[Value, Value],
+    starts: Mapping[tuple[Node, int], Value] | None = None,
 ) -> None:
-    """Copy what `outputs` depend on, up to the values that `image` knows."""
+    """Copy what `outputs` depend on, up to the values that `image` knows.
+
+    `starts` replaces single operands of nodes.
+    """
     needed: set[Value] = set()
     waiting = [output for output in outputs if output not in image]
     while waiting:
@@ -365,5 +402,11 @@ def _copy_ancestors(
     for node in source.nodes:
         if any(result in needed for result in node.results):
             known = {r: image[r] for r in node.results if r in image}
-            target.copy_node(node, image)
+            operands = [
+                (starts or {}).get((node, position), image[operand])
+                for position, operand in enumerate(node.operands)
+            ]
+            with target.attributed(node.source, node.scope):
+                results = target.append(node.op, operands, node.attrs, name=node.name)
+            image.update(zip(node.results, results, strict=True))
             image.update(known)
