@@ -12,6 +12,7 @@ from rlx.ir.graph import Graph
 from rlx.passes.use_lapack import LARGE, use_lapack
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import compile
+from rlx.runtime.executable import Executable
 from rlx.target import detect_target
 
 needs_lapack = pytest.mark.skipif(
@@ -57,6 +58,7 @@ def test_solutions_of_lapack_are_numpys(columns: int, transposed: bool) -> None:
     n = LARGE + 5
     feeds = arrays(n, columns) if columns else arrays(n)
     compiled = compile(graph_of(n, columns, transposed=transposed), backend="llvm")
+    assert isinstance(compiled, Executable)
     assert "dgesv" in compiled.llvm_ir
     matrices = feeds["a"].transpose(0, 2, 1) if transposed else feeds["a"]
     sides = feeds["b"] if columns else feeds["b"][..., None]

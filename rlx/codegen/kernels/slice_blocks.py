@@ -218,12 +218,12 @@ class Block:
         lanes = self.tile.lanes
         if width < lanes:
             for start in starts(height * width, lanes):
-                places = [divmod(e, width) for e in range(start, start + lanes)]
-                yield Line((index(0), index(start)), [(index(i), index(j)) for i, j in places])
+                taken = [divmod(e, width) for e in range(start, start + lanes)]
+                yield Line((index(0), index(start)), [(index(r), index(c)) for r, c in taken])
             return
         with self.k.loop("i", height) as i:
             for start in starts(width, lanes):
-                columns = [index(start + j) for j in range(lanes)]
+                columns = [index(start + lane) for lane in range(lanes)]
                 places = [(j, index(0)) if vector else (i, j) for j in columns]
                 yield Line((i, columns[0]), places)
 
