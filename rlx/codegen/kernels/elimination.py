@@ -51,8 +51,8 @@ def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
         row = _pivot_row(tile, c, height)
         if pivots is not None:
             k.store(pivots, c * tile.lanes, row)
-        first = c if pivots is None else index(0)
         if tile.lanes == 1:
+            first = c if pivots is None else index(0)
             _exchange_rows(tile, c, row.cast(Prim.I64), first)
         else:
             _exchange_column(tile, c, row, c)
@@ -64,8 +64,9 @@ def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
             _subtract_rows(tile, c, pivot)
         else:
             _subtract_columns(tile, c, row, pivot)
-            with k.loop("j", c, start=first) as j:
-                _exchange_column(tile, c, row, j)
+            if pivots is not None:  # the multipliers before column c move with their rows
+                with k.loop("j", c) as j:
+                    _exchange_column(tile, c, row, j)
     return least
 
 
