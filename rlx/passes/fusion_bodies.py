@@ -21,6 +21,8 @@ def contract(groups: Groups, policy: FusionPolicy) -> Rewritten:
         for group in dict.fromkeys(groups.group_of.values())
         if _is_worth_a_body(group, policy)
     }
+    # What reads nothing but scalars has no operand to be a body of.
+    bodies = {group: body for group, body in bodies.items() if body.operands}
     if not bodies:
         return unchanged(groups.graph)
     return _Emission(groups, bodies).run()

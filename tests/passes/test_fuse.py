@@ -9,6 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.fused import anchor_of, is_pointwise
+from rlx.ir.reference import evaluate
 from rlx.passes.fuse import fuse
 from rlx.passes.fusion_policy import FusionPolicy
 from rlx.passes.simplify import simplify
@@ -242,3 +243,13 @@ def _ancestors(node: Node) -> set[Value]:
                 found.add(operand)
                 waiting.append(operand.node)
     return found
+
+
+def test_what_reads_nothing_but_scalars_is_no_body() -> None:
+    graph = Graph("scalars")
+    ones = ops.expand(graph.constant(1.0), shape=(3, 4))
+    total = ops.reduce_sum(ones, axes=(1,))
+    graph.set_outputs([ops.exp(total) + total])
+    after = fuse()(graph)
+    assert ops.fused not in [node.op for node in after.nodes]
+    np.testing.assert_array_equal(evaluate(after, {})[0], evaluate(graph, {})[0])

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -62,6 +62,7 @@ def run(executable: Executable, graph: Graph, feeds: dict[str, Array]) -> Sequen
 
 
 def check(graph: Graph, backend: str, extents: Sequence[int] = (1,)) -> None:
+    note(format_graph(graph))
     executable = compiled(graph, backend)
     check_plan(executable.plan)
     for seed, n in enumerate(extents):
