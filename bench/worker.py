@@ -43,7 +43,6 @@ class Worker:
 
     def __init__(self, peer: str, threads: int) -> None:
         os.environ |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
-        os.environ["XLA_FLAGS"] = _xla_flags(threads)
         os.environ["RLX_NUM_THREADS"] = str(threads)
         self.peer = peer
         context = get_context("spawn")
@@ -70,11 +69,14 @@ class Worker:
         return self._pipe.recv()
 
 
-def _xla_flags(threads: int) -> str:
-    return "--xla_cpu_multi_thread_eigen=false" if threads == 1 else ""
+def _limit_cores(threads: int) -> None:
+    """Run on as many cores as threads: XLA's pool knows no other limit."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
 def _serve(pipe: Connection, peer: str, threads: int) -> None:
+    _limit_cores(threads)
     session: Session | None = None
     while True:
         command, argument = pipe.recv()
