@@ -44,10 +44,9 @@ class RlxError(Exception):
 
     def located(self, context: str, source: Source | None) -> Self:
         """Return this error prefixed with `context` (an op's name) and placed at `source`."""
-        located = type(self)(
+        return type(self)(
             f"{context}: {self.message}", source=self.source or source, remedy=self.remedy
         )
-        return located
 
 
 class ShapeError(RlxError, ValueError):
