@@ -119,7 +119,10 @@ def _axis(axis: Any, leaf: Any) -> int | None:
             source=calling_source(),
             remedy="give that argument in_axes None",
         )
-    return normalize_axis(axis, len(shape))
+    try:
+        return normalize_axis(axis, len(shape))
+    except ShapeError as error:
+        raise error.located("vmap: in_axes", calling_source()) from None
 
 
 def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
@@ -159,7 +162,7 @@ def _basis(tree: Any) -> Any:
     units = np.eye(sum(counts))
     bounds = np.cumsum([0, *counts])
     parts = [
-        units[:, start:stop].reshape(-1, *shape).astype(element_type(leaf).dtype.numpy)
+        units[:, start:stop].reshape(len(units), *shape).astype(element_type(leaf).dtype.numpy)
         for start, stop, shape, leaf in zip(bounds, bounds[1:], shapes, leaves, strict=False)
     ]
     return tree_unflatten(structure, parts)

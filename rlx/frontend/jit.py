@@ -17,6 +17,7 @@ from typing import Any, overload
 
 from numpy import ndarray
 
+from rlx.errors import InputError
 from rlx.frontend.arguments import argument_name, parameter_names
 from rlx.frontend.errors import StaticArgumentError
 from rlx.frontend.executor import QuickCall, Run, compile_program, quick_call
@@ -74,6 +75,10 @@ def jit(
             donate_argnums=donate_argnums, backend=backend, threads=threads,
         )  # fmt: skip
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if not callable(fun):
+        raise InputError(
+            f"jit takes a function and was given a {type(fun).__name__}", source=calling_source()
+        )
     return JittedFunction(
         fun,
         static=_static_positions(fun, static_argnums, names),

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rlx.errors import DTypeError
+from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType
 
 
@@ -48,6 +48,8 @@ _ABOVE: dict[str, tuple[str, ...]] = {
 def promote_types(types: Iterable[ElementType]) -> ElementType:
     """Return the type in which `types` meet."""
     given = list(types)
+    if not given:
+        raise InputError("is given no array; it needs at least one")
     joined = functools.reduce(_join, [_node(type) for type in given])
     if joined == "c128":
         raise DTypeError(

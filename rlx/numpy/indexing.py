@@ -183,6 +183,8 @@ def _resolved(item: slice, extent: Extent) -> slice:
                 "a slice has a traced bound, but the extent of the result must be known",
                 remedy="use rlx.numpy.dynamic_slice(x, starts, sizes)",
             )
+    if item.step == 0:
+        raise ShapeError("a slice has step 0; it must move")
     if isinstance(extent, int):
         start, stop, step = item.indices(extent)
         return slice(start, stop, step)

@@ -20,10 +20,10 @@ def matmul(x: Any, y: Any) -> Any:
     """`x @ y`: a vector counts as one row on the left, one column on the right."""
     x, y = operands("matmul", x, y)
     if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError("matmul takes no arrays without axes", remedy="use `*`")
+        raise ShapeError("takes no arrays without axes", remedy="use `*`")
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ShapeError(
-            f"matmul: x has shape {x.shape} and y has {y.shape}; the last extent of x, "
+            f"x has shape {x.shape} and y has {y.shape}; the last extent of x, "
             f"{x.shape[-1]}, must equal {y.shape[-2 if y.ndim > 1 else 0]} of y"
         )
     rows = expand_dims(x, 0) if x.ndim == 1 else x
