@@ -17,8 +17,8 @@ from rlx.runtime.compile import lower_for
 from rlx.target import detect_target
 
 Array: TypeAlias = NDArray[Any]
-Feeds: TypeAlias = Mapping[str, Array]
-Types: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
+Feeds: TypeAlias = Mapping[str, Any]
+Types: TypeAlias = dict[str, tuple[tuple[int, ...], str]]
 Formula: TypeAlias = Callable[..., Value | Sequence[Value]]
 
 
@@ -30,7 +30,7 @@ def graph_of(name: str, types: Types, formula: Formula) -> Graph:
     return graph
 
 
-def everywhere(graph: Graph, feeds: Feeds, *, rtol: float = 1e-12) -> list[Array]:
+def everywhere(graph: Graph, feeds: Feeds, *, rtol: float = 1e-12) -> list[Any]:
     """Return the reference's results, after comparing them with LLVM's and C's, run twice."""
     expected = evaluate(graph, feeds)
     check_plan(lower_for(graph, detect_target()).plan)
@@ -70,7 +70,8 @@ def recurrent(
             checkpoints=checkpoints, reverse=reverse,
         )  # fmt: skip
         total: Value = ops.reduce_sum(last * last, axes=(0,))
-        return total + ops.reduce_sum(rows * rows, axes=(0, 1))
+        squares: Value = ops.reduce_sum(rows * rows, axes=(0, 1))
+        return total + squares
 
     types = {"c": ((size,), "f64"), "w": ((size, size), "f64"), "xs": ((length, size), "f64")}
     return graph_of("recurrent", types, loss)

@@ -16,7 +16,11 @@ from rlx.passes.vmap.registry import kind_of
 from tests.records import records
 
 TESTED_WITH_THEIR_PASS = frozenset(
-    {"attention_tiled", "pack_panels", "matmul_packed", "solve_lapack", "barrier", "checkpoint"}
+    {
+        *("attention_tiled", "pack_panels", "matmul_packed", "solve_lapack"),
+        *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
+        *("selective_scan", "gated_delta_net"),
+    }
 )
 """Ops that passes make, or that hold a graph: a record of one node says nothing about them."""
 

@@ -78,10 +78,10 @@ def _moving(body: Graph, consts: set[Value]) -> set[Node]:
     invariant = set(consts)
     candidates: list[Node] = []
     for node in body.nodes:
-        if node.op is not ops.input and all(o in invariant for o in node.operands):
-            if node.op is ops.constant or _is_safe(node):
-                invariant.update(node.results)
-                candidates.append(node)
+        fixed = node.op is not ops.input and all(o in invariant for o in node.operands)
+        if fixed and (node.op is ops.constant or _is_safe(node)):
+            invariant.update(node.results)
+            candidates.append(node)
     moving: set[Node] = set()
     for node in reversed(candidates):
         wanted = node.op.name not in _STAYS and bool(node.operands)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.ir.shape import product
 from rlx.passes.lanes import NO_LANES, Lanes, find_lanes
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
@@ -71,7 +71,7 @@ def fits_registers(body: Graph, lanes: Lanes) -> bool:
     values = [result for node in body.nodes for result in node.results]
     if not all(_is_plain(value) for value in values):
         return False
-    if any(product(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
+    if any(math.prod(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
         return False
     computing = (node for node in body.nodes if node.op is not ops.input)
     return _operations(computing, lanes) <= MOST_OPERATIONS
@@ -97,9 +97,9 @@ def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:
 
 
 def _cost(node: Node, lanes: Lanes) -> int:
-    elements = int(product(lanes.local_shape(node.results[0])))
+    elements = math.prod(lanes.local_shape(node.results[0]))
     if node.op is ops.matmul:
-        return elements * int(product(lanes.local_shape(node.operands[0])[-1:]))
+        return elements * lanes.local_shape(node.operands[0])[-1]
     if node.op.has(Trait.REDUCTION):
-        return int(product(lanes.local_shape(node.operands[0])))
+        return math.prod(lanes.local_shape(node.operands[0]))
     return elements if node.op.has(Trait.ELEMENTWISE) else 0

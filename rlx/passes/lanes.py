@@ -47,7 +47,7 @@ class Lanes:
 NO_LANES = Lanes(1, {})
 
 
-class _Mixes(Exception):
+class _MixedError(Exception):
     """The instances do not stay apart."""
 
 
@@ -61,7 +61,7 @@ def find_lanes(body: Graph, num_carries: int) -> Lanes | None:
         for pick in (_first_axis, _last_axis):
             try:
                 return _Search(body, num_carries, extent, pick).run()
-            except _Mixes:
+            except _MixedError:
                 continue
     return None
 
@@ -100,13 +100,13 @@ class _Search:
             for carry, output in zip(carries, self.body.outputs, strict=False):
                 self._equal(carry, output)
         if any(output in self.partial for output in self.body.outputs[self.num_carries :]):
-            raise _Mixes
+            raise _MixedError
         return Lanes(self.extent, self.axes, frozenset(self.partial))
 
     def _equal(self, carry: Value, output: Value) -> None:
         if output in self.partial or carry in self.partial:
             if output not in self.partial:
-                raise _Mixes
+                raise _MixedError
             self.partial.add(carry)
         elif carry in self.axes:
             self.demand(output, self.axes[carry])
@@ -116,7 +116,7 @@ class _Search:
     def _forward(self, node: Node) -> None:
         found = [(i, self.axes[o]) for i, o in enumerate(node.operands) if o in self.axes]
         if found and len(node.results) != 1:
-            raise _Mixes
+            raise _MixedError
         if any(operand in self.partial for operand in node.operands):
             self._share(node)
             return
@@ -142,7 +142,7 @@ class _Search:
         moves = node.op.name in ("neg", "reshape", "transpose", "narrow", "expand", "reduce_sum")
         pads = node.op.name == "pad" and node.attribute("value") == 0
         if apart or len(node.results) != 1 or not (sums or scales or moves or pads):
-            raise _Mixes
+            raise _MixedError
         self.partial.add(node.result)
 
     def _backward(self, node: Node, axis: int) -> None:
@@ -163,9 +163,9 @@ class _Search:
 
     def _assign(self, value: Value, axis: int) -> None:
         if value.op.name in ("constant", "iota") or self.axes.setdefault(value, axis) != axis:
-            raise _Mixes
+            raise _MixedError
         if value.shape[axis] != self.extent:
-            raise _Mixes
+            raise _MixedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +181,13 @@ class _Rule:
 
 def _rule(node: Node) -> _Rule:
     if len(node.results) != 1:
-        raise _Mixes
+        raise _MixedError
     if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
         return _ALIGNED
     if node.op.has(Trait.REDUCTION):
         return _REDUCED
     if node.op.name not in _RULES:
-        raise _Mixes
+        raise _MixedError
     return _RULES[node.op.name]
 
 
@@ -218,7 +218,7 @@ def _reduced_axes(node: Node) -> list[int]:
 def _reduced_result(node: Node, operand: int, axis: int) -> int:
     folded = _reduced_axes(node)
     if axis in folded:
-        raise _Mixes
+        raise _MixedError
     return axis if node.attribute("keepdims") else axis - sum(a < axis for a in folded)
 
 
@@ -236,7 +236,7 @@ def _reshaped(source: Sequence[object], target: Sequence[object], axis: int) -> 
     for position, extent in enumerate(target):
         if extent == source[axis] and product(target[:position]) == before:  # type: ignore[arg-type]
             return position
-    raise _Mixes
+    raise _MixedError
 
 
 def _reshape_result(node: Node, operand: int, axis: int) -> int:
@@ -258,7 +258,7 @@ def _same_but(name: str) -> Callable[[Node, int, int], int]:
         given = node.attribute(name)
         mixed = given if isinstance(given, tuple) else (given,)
         if axis in {normalize_axis(each, node.result.rank) for each in mixed}:
-            raise _Mixes
+            raise _MixedError
         return axis
 
     return rule
@@ -266,15 +266,15 @@ def _same_but(name: str) -> Callable[[Node, int, int], int]:
 
 def _whole(node: Node, operand: int, axis: int) -> int:
     if node.operands[0].shape[axis] != node.result.shape[axis]:
-        raise _Mixes
+        raise _MixedError
     if node.attribute("step")[axis] != 1:
-        raise _Mixes
+        raise _MixedError
     return axis
 
 
 def _padded(node: Node, operand: int, axis: int) -> int:
     if node.attribute("low")[axis] or node.attribute("high")[axis]:
-        raise _Mixes
+        raise _MixedError
     return axis
 
 
@@ -283,9 +283,9 @@ def _product_result(node: Node, operand: int, axis: int) -> int:
     from_end = value.rank - axis
     inner = 1 if operand == 0 else 2
     if min(o.rank for o in node.operands) < 2 or from_end == inner:
-        raise _Mixes
+        raise _MixedError
     if from_end <= 2 and node.operands[1 - operand] is value:
-        raise _Mixes
+        raise _MixedError
     return result.rank - from_end
 
 

@@ -7,6 +7,7 @@ or also pushes tangents.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 
 from rlx.ir import ops
@@ -137,7 +138,7 @@ def _bounds(node: Node) -> list[int]:
 
 def _spans(node: Node) -> list[range]:
     bounds = _bounds(node)
-    return [range(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [range(a, b) for a, b in itertools.pairwise(bounds)]
 
 
 def _joint(part: Node, whole: Node, binding: list[int]) -> tuple[Graph, list[Value]]:

@@ -29,7 +29,9 @@ def segment_scans(graph: Graph) -> Rewritten:
 def _checkpointed_scan(node: Node) -> tuple[Value, ...] | None:
     if node.attribute("checkpoints") is None:
         return None
-    return segmented(*node.operands, **node.attrs.as_dict())
+    attributes = node.attrs.as_dict()
+    del attributes["residuals"]  # of a program that is being differentiated no more
+    return segmented(*node.operands, **attributes)
 
 
 def segmented(
@@ -40,7 +42,6 @@ def segmented(
     num_consts: int = 0,
     reverse: bool = False,
     checkpoints: int | None = None,
-    residuals: int = 0,
 ) -> tuple[Value, ...]:
     """Return the results of the scan, computed in `checkpoints` segments of almost one length.
 

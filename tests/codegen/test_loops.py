@@ -14,6 +14,7 @@ from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import (
+    Types,
     everywhere,
     f64,
     graph_of,
@@ -70,7 +71,7 @@ def test_large_and_small_bodies_agree(size: int) -> None:
 
 
 def test_carries_that_change_places_do_so_at_once() -> None:
-    types = {"a": ((2,), "f64"), "b": ((2,), "f64")}
+    types: Types = {"a": ((2,), "f64"), "b": ((2,), "f64")}
     body = graph_of("swap", types, lambda a, b: [b, a])
     graph = graph_of(
         "swaps", types, lambda a, b: ops.scan(a, b, body=body, length=3, num_carries=2)
@@ -80,7 +81,7 @@ def test_carries_that_change_places_do_so_at_once() -> None:
 
 
 def test_large_carries_that_change_places_do_so_at_once() -> None:
-    types = {"a": ((200,), "f64"), "b": ((200,), "f64")}
+    types: Types = {"a": ((200,), "f64"), "b": ((200,), "f64")}
     body = graph_of("swap", types, lambda a, b: [b, ops.reverse(a, axes=(0,))])
     graph = graph_of(
         "swaps", types, lambda a, b: ops.scan(a, b, body=body, length=3, num_carries=2)
@@ -91,7 +92,7 @@ def test_large_carries_that_change_places_do_so_at_once() -> None:
 
 
 def test_an_integer_counter_rides_beside_a_float_carry() -> None:
-    types = {"c": ((3,), "f64"), "n": ((), "i32")}
+    types: Types = {"c": ((3,), "f64"), "n": ((), "i32")}
     body = graph_of("count", types, lambda c, n: [c * 0.5, n + 1])
     graph = graph_of(
         "counted", types, lambda c, n: ops.scan(c, n, body=body, length=7, num_carries=2)
@@ -102,7 +103,7 @@ def test_an_integer_counter_rides_beside_a_float_carry() -> None:
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "i64", "c64"])
 def test_carries_of_every_kind_keep_their_bits(dtype: str) -> None:
-    types = {"c": ((4,), dtype), "x": ((4,), dtype)}
+    types: Types = {"c": ((4,), dtype), "x": ((4,), dtype)}
     body = graph_of("add", types, lambda c, x: [c + x, c])
     graph = graph_of(
         "adds",
@@ -131,7 +132,7 @@ def test_scans_nest_in_scans() -> None:
         )
         return [last, rows, c]
 
-    types = {"c": ((3,), "f64"), "k": ((3,), "f64")}
+    types: Types = {"c": ((3,), "f64"), "k": ((3,), "f64")}
     outer = graph_of("outer", types | {"xs": ((5, 3), "f64")}, outer_step)
     graph = graph_of(
         "nested",
@@ -152,7 +153,8 @@ def test_scans_nest_in_scans() -> None:
 def _norm(graph: Graph, operands: tuple[Value, ...]) -> Value:
     last, rows, _ = operands[0].graph.inline(graph, operands)
     total: Value = ops.reduce_sum(last, axes=(0,))
-    return total + ops.reduce_sum(rows * rows, axes=(0, 1, 2))
+    squares: Value = ops.reduce_sum(rows * rows, axes=(0, 1, 2))
+    return total + squares
 
 
 # Conditional loops
@@ -160,7 +162,7 @@ def _norm(graph: Graph, operands: tuple[Value, ...]) -> Value:
 
 @pytest.mark.parametrize(("start", "bound", "stop"), [(0, 20, 10), (0, 5, 5), (12, 20, 12)])
 def test_a_while_loop_stops_early_or_at_its_bound(start: int, bound: int, stop: int) -> None:
-    types = {"c": ((), "f64")}
+    types: Types = {"c": ((), "f64")}
     condition = graph_of("below", types, lambda c: ops.lt(c, 10.0))
     body = graph_of("up", types, lambda c: c + 1.0)
     graph = graph_of(
@@ -173,7 +175,7 @@ def test_a_while_loop_stops_early_or_at_its_bound(start: int, bound: int, stop: 
 
 
 def test_a_while_loop_squares_until_its_bound() -> None:
-    types = {"c": ((2,), "f32")}
+    types: Types = {"c": ((2,), "f32")}
     condition = graph_of("nonzero", types, lambda c: c)
     body = graph_of("square", types, lambda c: c * c)
     graph = graph_of(
@@ -186,7 +188,7 @@ def test_a_while_loop_squares_until_its_bound() -> None:
 
 
 def test_fibonacci_numbers_by_two_carries() -> None:
-    types = {"a": ((), "i64"), "b": ((), "i64"), "n": ((), "i32")}
+    types: Types = {"a": ((), "i64"), "b": ((), "i64"), "n": ((), "i32")}
     condition = graph_of("ten", types, lambda *c: ops.lt(c[2], 10))
     body = graph_of("next", types, lambda a, b, n: [b, a + b, n + 1])
     graph = graph_of(
@@ -198,7 +200,7 @@ def test_fibonacci_numbers_by_two_carries() -> None:
 
 @pytest.mark.parametrize("size", [2, 300])
 def test_a_condition_of_several_elements_wants_all_of_them(size: int) -> None:
-    types = {"c": ((size,), "f64")}
+    types: Types = {"c": ((size,), "f64")}
     condition = graph_of("all_small", types, lambda c: ops.lt(c, 8.0))
     body = graph_of("double", types, lambda c: c * 2.0)
     graph = graph_of("doubling", types, lambda c: ops.while_loop(c, condition=condition, body=body))
@@ -228,7 +230,7 @@ def test_a_while_loop_in_a_scan_starts_anew_at_every_step() -> None:
 @pytest.mark.parametrize("size", [4, 200])
 @pytest.mark.parametrize(("selector", "taken"), [(-1, 0), (0, 0), (1, 1), (2, 2), (9, 2)])
 def test_a_switch_takes_the_branch_of_its_selector(size: int, selector: int, taken: int) -> None:
-    types = {"x": ((size,), "f32")}
+    types: Types = {"x": ((size,), "f32")}
     branches = (
         graph_of("same", types, lambda x: x),
         graph_of("twice", types, lambda x: x * 2.0),
@@ -246,7 +248,7 @@ def test_a_switch_takes_the_branch_of_its_selector(size: int, selector: int, tak
 
 
 def test_a_branch_in_a_scan_is_chosen_at_every_step() -> None:
-    types = {"c": ((2,), "f64")}
+    types: Types = {"c": ((2,), "f64")}
     branches = (
         graph_of("down", types, lambda c: c - 1.0),
         graph_of("up", types, lambda c: c * 3.0),
@@ -289,7 +291,7 @@ def test_code_does_not_grow_with_the_number_of_steps() -> None:
 
 def test_instances_side_by_side_run_in_lanes() -> None:
     """64 rows that do not mix are 64 lanes, and their shared parameter's gradient is a sum."""
-    types = {"s": ((64, 3), "f64"), "p": ((3,), "f64")}
+    types: Types = {"s": ((64, 3), "f64"), "p": ((3,), "f64")}
     body = graph_of("decay", types, lambda s, p: s - ops.sin(s) * p)
 
     def loss(s: Value, p: Value) -> Value:
@@ -307,7 +309,7 @@ def test_instances_side_by_side_run_in_lanes() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_lanes_have_the_same_bits_on_any_number_of_threads(threads: int) -> None:
-    types = {"s": ((2000,), "f32")}
+    types: Types = {"s": ((2000,), "f32")}
     body = graph_of("decay", types, lambda s: s - ops.sin(s) * 0.1)
     graph = graph_of("many", types, lambda s: ops.scan(s, body=body, length=50, num_carries=1))
     s = np.random.default_rng(1).standard_normal(2000).astype(np.float32)
@@ -317,7 +319,7 @@ def test_lanes_have_the_same_bits_on_any_number_of_threads(threads: int) -> None
 
 
 def chain(length: int) -> Graph:
-    types = {"c": ((3, 3), "f64"), "w": ((3, 3), "f64")}
+    types: Types = {"c": ((3, 3), "f64"), "w": ((3, 3), "f64")}
     body = graph_of("step", types, ops.matmul)
 
     def product(c: Value, w: Value) -> Value:

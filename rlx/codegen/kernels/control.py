@@ -6,6 +6,7 @@ arrays, one row per element, and the innermost loop runs over the lanes, so that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import product
 from rlx.passes.keep_in_registers import lanes_in_registers
 from rlx.passes.lanes import NO_LANES, Lanes
 
@@ -91,7 +91,7 @@ class Held:
     @property
     def size(self) -> int:
         """Elements of the value, of all instances."""
-        return int(product(self.value.type.static_shape))
+        return math.prod(self.value.type.static_shape)
 
     @property
     def in_lanes(self) -> bool:
@@ -210,7 +210,7 @@ class _Scan:
 
     def many_instances(self) -> None:
         extent = self.lanes.extent
-        width = _block(self.lanes, self.body, self.length)
+        width = _block(self.lanes)
         if width == extent:
             self._block(const(0, Prim.I64), const(extent, Prim.I64), width)
             return
@@ -316,7 +316,7 @@ class _Scan:
 
     def _array(self, held: Held, width: int) -> Buffer:
         """Declare a local array for a carry: a row of lanes for each of its elements."""
-        elements = int(product(held.shape))
+        elements = math.prod(held.shape)
         return self.k.local(_name(held.value), compute_prim(held.value.dtype), elements * width)
 
     @contextmanager
@@ -458,7 +458,7 @@ def _truth(x: E) -> E:
     return x if x.type.prim is Prim.BOOL else x.ne(0)
 
 
-def _block(lanes: Lanes, body: Graph, length: int) -> int:
+def _block(lanes: Lanes) -> int:
     """Return the lanes that run together: all, or what threads and first-level cache want."""
     widest = max(value.dtype.size for value in lanes.axes)
     width = BLOCK_BYTES // widest

@@ -22,7 +22,8 @@ from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.passes.lanes import Lanes
 
-Array: TypeAlias = NDArray[np.object_]
+Array: TypeAlias = NDArray[Any]
+"""Of cells."""
 Rule: TypeAlias = Callable[..., Array]
 
 
@@ -53,15 +54,14 @@ class WrittenOut:
         spread = [np.broadcast_to(array, shape) for array in operands]
         result = np.empty(shape, object)
         for index in np.ndindex(shape):
-            parts = [array[index] for array in spread]
-            if node.op.name == "add":
-                result[index] = self.combined("add", *parts)
-                result[index].name = result[index].name or name_at("add", index)
-                continue
-            result[index] = self.cells.computed(
-                name_at(node.op.name, index), lambda *e: real(element(node, e)), parts
-            )
+            result[index] = self._element(node, index, [array[index] for array in spread])
         return result
+
+    def _element(self, node: Node, index: tuple[int, ...], parts: list[Cell]) -> Cell:
+        name = name_at(node.op.name, index)
+        if node.op.name == "add":
+            return self.combined("add", *parts, called=name)
+        return self.cells.computed(name, lambda *e: real(element(node, e)), parts)
 
     def shape(self, value: Value) -> tuple[int, ...]:
         return self.lanes.local_shape(value)
@@ -70,17 +70,17 @@ class WrittenOut:
         plain = number.item() if isinstance(number, np.generic) else number
         return self.cells.known(real(literal(plain, value.dtype)), Level.ONCE)
 
-    def combined(self, name: str, a: Cell, b: Cell) -> Cell:
+    def combined(self, name: str, a: Cell, b: Cell, *, called: str = "") -> Cell:
         """Return a cell of a binary elementwise op; what a pad put there adds nothing."""
         if name == "add" and (a.is_padding or b.is_padding):
             return b if a.is_padding else a
-        return self.cells.computed(name, lambda x, y: scalar_function(name)(x, y), [a, b])
+        return self.cells.computed(called or name, lambda x, y: scalar_function(name)(x, y), [a, b])
 
-    def folded(self, name: str, cells: Sequence[Cell]) -> Cell:
+    def folded(self, name: str, cells: Sequence[Cell], *, called: str = "") -> Cell:
         """Return all of `cells` combined from the left."""
         total = cells[0]
         for cell in cells[1:]:
-            total = self.combined(name, total, cell)
+            total = self.combined(name, total, cell, called=called)
         return total
 
 
@@ -212,10 +212,9 @@ def _matmul(writer: WrittenOut, node: Node, a: Array, b: Array) -> Array:
         *batch, row, column = index
         pairs = zip(left[(*batch, row)], right[(*batch, slice(None), column)], strict=True)
         products = [writer.combined("mul", x, y) for x, y in pairs]
-        result[index] = (
-            writer.folded("add", products) if products else writer.literal(0, node.result)
-        )
-        result[index].name = name_at("product", index)
+        zero = writer.literal(0, node.result)
+        called = name_at("product", index)
+        result[index] = writer.folded("add", products, called=called) if products else zero
     return result
 
 

@@ -12,6 +12,7 @@ the one of fewest bytes; of two such sets the one that leaves less to compute.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -73,9 +74,9 @@ def invariant_values(graph: Graph, consts: Sequence[Value]) -> set[Value]:
     """Return what depends on `consts` and constants alone."""
     found = set(consts)
     for node in graph.nodes:
-        if node.op.name != "input" and not node.op.has(Trait.IMPURE):
-            if all(operand in found for operand in node.operands):
-                found.update(node.results)
+        pure = node.op.name != "input" and not node.op.has(Trait.IMPURE)
+        if pure and all(operand in found for operand in node.operands):
+            found.update(node.results)
     return found
 
 
@@ -130,7 +131,7 @@ class _Network:
         return None
 
     def _fill(self, path: list[_Port]) -> None:
-        steps = list(zip(path, path[1:], strict=False))
+        steps = list(itertools.pairwise(path))
         amount = min(self._room[start][stop] for start, stop in steps)
         for start, stop in steps:
             self._room[start][stop] -= amount

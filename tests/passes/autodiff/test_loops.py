@@ -17,6 +17,7 @@ from rlx.runtime.compile import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import (
     Array,
+    Types,
     everywhere,
     f64,
     graph_of,
@@ -160,7 +161,7 @@ def test_gradient_of_a_scan_without_steps_is_the_cotangent() -> None:
 
 
 def test_a_row_of_integers_is_scanned_beside_differentiable_ones() -> None:
-    types = {"c": ((2,), "f64"), "n": ((), "i32")}
+    types: Types = {"c": ((2,), "f64"), "n": ((), "i32")}
     body = graph_of("scale", types, lambda c, n: c * ops.cast(n, to="f64"))
 
     def loss(c: Value, ns: Value) -> Value:
@@ -175,7 +176,7 @@ def test_a_row_of_integers_is_scanned_beside_differentiable_ones() -> None:
     np.testing.assert_array_equal(everywhere(graph, feeds | ONE)[1], [24, 24])
 
 
-def differences(graph: Graph, feeds: dict[str, Array], name: str, step: float = 1e-6) -> Array:
+def differences(graph: Graph, feeds: dict[str, Any], name: str, step: float = 1e-6) -> Array:
     found = np.zeros_like(feeds[name])
     for index in np.ndindex(found.shape):
         ends = []
@@ -211,7 +212,7 @@ def test_an_unbounded_while_loop_has_no_reverse_derivative() -> None:
 
 
 def choice() -> Graph:
-    types = {"x": ((4,), "f64"), "y": ((4,), "f64")}
+    types: Types = {"x": ((4,), "f64"), "y": ((4,), "f64")}
     branches = (
         graph_of("square", types, lambda x, _: x * x),
         graph_of("log", types, lambda x, y: ops.log(x) * y),
@@ -243,7 +244,7 @@ def test_forward_mode_pushes_through_the_branch_taken() -> None:
 
 
 def identity_with(**bodies: Graph) -> Graph:
-    types = {"x": ((), "f32")}
+    types: Types = {"x": ((), "f32")}
     body = graph_of("identity", types, lambda x: x)
     return graph_of("custom", types, lambda x: ops.custom_call(x, body=body, **bodies))
 
@@ -271,7 +272,7 @@ def test_the_mode_without_a_stated_rule_differentiates_the_body() -> None:
 
 
 def test_a_custom_function_has_several_results() -> None:
-    types = {"x": ((3,), "f32")}
+    types: Types = {"x": ((3,), "f32")}
     body = graph_of("pair", types, lambda x: [x * x, x * 2.0])
     graph = graph_of("custom", types, lambda x: ops.custom_call(x, body=body))
     square, double = everywhere(graph, {"x": np.array([1, 2, 3], np.float32)})

@@ -282,9 +282,9 @@ class _Sweep:
             image[inner] = step.row(outer, name_of(inner))
         for inner, outer in zip(saved, stored, strict=True):
             image[inner] = step.row(outer, f"saved_{inner.op.name}")
-        for inner, given in zip(joint.row_seeds, self.row_cotangents, strict=True):
-            if inner is not None and given is not None:
-                image[inner] = step.row(given, name_of(inner))
+        for seed, given in zip(joint.row_seeds, self.row_cotangents, strict=True):
+            if seed is not None and given is not None:
+                image[seed] = step.row(given, name_of(seed))
         continued = _continued(joint, totals)
         starts = {place: totals[inner] for inner, place in continued.items()}
         _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), image, starts)

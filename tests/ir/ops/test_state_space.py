@@ -1,0 +1,157 @@
+"""Recurrent layers against the values that the specification lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.vmap import vmap
+from tests.loop_programs import Array, everywhere, graph_of
+
+ONE = {"d_output": np.float32(1)}
+
+
+def ramp(start: float, step: float, shape: tuple[int, ...]) -> Array:
+    count = int(np.prod(shape))
+    return (start + step * np.arange(count)).astype(np.float32).reshape(shape)
+
+
+def types_of(feeds: dict[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
+    return {name: (array.shape, "f32") for name, array in feeds.items()}
+
+
+def mamba(feeds: dict[str, Array], size: int, *, loss: bool = False) -> Graph:
+    def layer(*given: Value) -> Value:
+        y: Value = ops.selective_scan(*given, state_size=size)
+        return ops.reduce_sum(y, axes=(0, 1, 2)) if loss else y  # type: ignore[no-any-return]
+
+    return graph_of("mamba", types_of(feeds), layer)
+
+
+def mamba_feeds() -> dict[str, Array]:
+    return {
+        "x": ramp(0.1, 0.05, (1, 4, 2)),
+        "delta": ramp(0.1, 0.02, (1, 4, 2)),
+        "a": ramp(-0.5, 0.1, (2, 3)),
+        "b": ramp(0.1, 0.03, (1, 4, 3)),
+        "c": ramp(0.2, 0.04, (1, 4, 3)),
+    }
+
+
+def test_selective_scan_of_one_state() -> None:
+    feeds = {
+        "x": np.array([1, 2, 3, 4], np.float32).reshape(1, 2, 2),
+        "delta": np.array([0.1, 0.2, 0.3, 0.4], np.float32).reshape(1, 2, 2),
+        "a": np.array([[-1], [-2]], np.float32),
+        "b": np.array([0.5, 0.6], np.float32).reshape(1, 2, 1),
+        "c": np.array([1, 1.5], np.float32).reshape(1, 2, 1),
+    }
+    (y,) = everywhere(mamba(feeds, 1), feeds, rtol=1e-5)
+    np.testing.assert_allclose(y.ravel(), [0.05, 0.2, 0.8655614, 1.5747988], rtol=1e-5)
+
+
+def test_selective_scan_and_its_gradient() -> None:
+    feeds = mamba_feeds()
+    (y,) = everywhere(mamba(feeds, 3), feeds, rtol=1e-5)
+    wanted = [0.00096, 0.001728, 0.0080746, 0.0121389, 0.0342544, 0.0472873, 0.1028431, 0.1358337]
+    np.testing.assert_allclose(y.ravel(), wanted, rtol=1e-5, atol=1e-7)
+    step = grad_with_loss(mamba(feeds, 3, loss=True), list(feeds))
+    _, dx, ddelta, da, db, dc = everywhere(step, feeds | ONE, rtol=1e-5)
+    np.testing.assert_allclose(
+        da.ravel(),
+        [0.003422089, 0.004355615, 0.005428144, 0.005759230, 0.007418006, 0.009341056],
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(dx.ravel()[:3], [0.059211867, 0.077629375, 0.123107332], rtol=1e-5)
+    np.testing.assert_allclose(ddelta.ravel()[-2:], [0.273790459, 0.320120762], rtol=1e-5)
+    np.testing.assert_allclose(db[0, 3], [0.10976, 0.1176, 0.12544], rtol=1e-5)
+    np.testing.assert_allclose(dc[0, 0], [0.0028, 0.00364, 0.00448], rtol=1e-5)
+
+
+def test_selective_scan_of_no_steps_is_empty() -> None:
+    feeds = {name: array[:, :0] for name, array in mamba_feeds().items() if name != "a"}
+    ordered = {"x": feeds["x"], "delta": feeds["delta"], "a": mamba_feeds()["a"]} | feeds
+    assert evaluate(mamba(ordered, 3), ordered)[0].shape == (1, 0, 2)
+
+
+def test_selective_scan_refuses_a_wrong_state_size() -> None:
+    with pytest.raises(ShapeError, match=r"a has shape \(2, 3\); it must be \(2, 4\)"):
+        mamba(mamba_feeds(), 4)
+
+
+def delta_feeds(steps: int = 4) -> dict[str, Array]:
+    whole = {
+        "q": ramp(0.05, 0.03, (1, 4, 2, 3)),
+        "k": ramp(0.10, 0.02, (1, 4, 2, 3)),
+        "v": ramp(0.30, 0.05, (1, 4, 2, 3)),
+        "g": ramp(-0.20, -0.01, (1, 4, 2)),
+        "beta": ramp(0.40, 0.02, (1, 4, 2)),
+    }
+    return {name: array[:, :steps] for name, array in whole.items()}
+
+
+def delta_net(feeds: dict[str, Array]) -> Graph:
+    return graph_of(
+        "delta", types_of(feeds), lambda *given: ops.gated_delta_net(*given, state_size=3)
+    )
+
+
+def test_gated_delta_net_gives_outputs_and_the_last_state() -> None:
+    feeds = delta_feeds()
+    y, state = everywhere(delta_net(feeds), feeds, rtol=1e-5)
+    np.testing.assert_allclose(
+        y[0, 3].ravel(),
+        [0.4298395, 0.4502486, 0.4706578, 0.6299890, 0.6558469, 0.6817049],
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(state[0, 0, 0], [0.3789508, 0.3967715, 0.4145922], rtol=1e-5)
+    np.testing.assert_allclose(state[0, 1, 2], [0.5350989, 0.5571887, 0.5792785], rtol=1e-5)
+
+
+def test_gradient_of_gated_delta_net() -> None:
+    feeds = delta_feeds()
+
+    def loss(*given: Value) -> Value:
+        total: Value = ops.reduce_sum(
+            ops.gated_delta_net(*given, state_size=3)[0], axes=(0, 1, 2, 3)
+        )
+        return total
+
+    step = grad_with_loss(graph_of("loss", types_of(feeds), loss), list(feeds))
+    _, dq, dk, dv, dg, dbeta = everywhere(step, feeds | ONE, rtol=2e-5)
+    np.testing.assert_allclose(dq[0, 0, 0], [0.024248711, 0.029098454, 0.033948196], rtol=1e-5)
+    np.testing.assert_allclose(dg.ravel()[-2:], [0.344251173, 0.459862672], rtol=1e-5)
+    np.testing.assert_allclose(dbeta.ravel()[:2], [0.138493229, 0.347605353], rtol=1e-5)
+    np.testing.assert_allclose([dk.sum(), dv.sum()], [9.604388527, 4.889124881], rtol=1e-5)
+
+
+def test_two_carried_calls_are_one_long_call() -> None:
+    whole = delta_feeds()
+    y, state = evaluate(delta_net(whole), whole)
+    first = delta_feeds(2)
+    y1, middle = evaluate(delta_net(first), first)
+    second = {name: array[:, 2:] for name, array in whole.items()} | {"state": middle}
+    y2, last = evaluate(delta_net(second), second)
+    np.testing.assert_allclose(np.concatenate([y1, y2], axis=1), y, rtol=1e-6)
+    np.testing.assert_allclose(last, state, rtol=1e-6)
+
+
+def test_the_state_starts_anew_for_every_batch_row() -> None:
+    feeds = {name: np.concatenate([a, a]) for name, a in delta_feeds().items()}
+    y, _ = everywhere(delta_net(feeds), feeds, rtol=1e-5)
+    np.testing.assert_array_equal(y[0], y[1])
+
+
+def test_batched_calls_are_the_calls_one_by_one() -> None:
+    feeds = mamba_feeds()
+    batch = {name: np.stack([a, a * 0.5]) for name, a in feeds.items()}
+    batched = vmap(mamba(feeds, 3), [0] * 5, size=2)
+    (found,) = everywhere(batched, batch, rtol=1e-5)
+    for index in range(2):
+        one = {name: array[index] for name, array in batch.items()}
+        np.testing.assert_allclose(found[index], evaluate(mamba(feeds, 3), one)[0], rtol=1e-5)
