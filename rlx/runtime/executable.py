@@ -32,6 +32,7 @@ from rlx.errors import (
     SingularMatrixError,
 )
 from rlx.ir.graph import Graph, Node
+from rlx.ir.reference.interpreter import at_extents
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
@@ -254,6 +255,7 @@ class Executable:
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
         layout = self._layouts.get(key)
         if layout is None:
+            at_extents(self._graph, binding)  # what no op can tell from the bounds alone
             if len(self._layouts) >= _LAYOUTS_KEPT:
                 self._layouts.clear()
             layout = self._layouts[key] = self._make_layout(binding)

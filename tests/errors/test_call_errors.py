@@ -73,3 +73,30 @@ def test_integers_of_numpy_are_extents() -> None:
     value = graph.input("x", extents)
     assert value.shape == (3, 2)
     assert all(type(extent) is int for extent in value.shape)
+
+
+N = rlx.Dim("n", max=8)
+UNFIT: list[tuple[str, int, Callable[[Any], Any]]] = [
+    ("argmax: axis 0 of shape (0,) is empty", 0, lambda x: ops.argmax(x, axis=0)),
+    ("topk: k is 3; it must be in [0, 2]", 2, lambda x: ops.topk(x, k=3)[0]),
+    ("narrow: start 2 and length 4 reach outside axis 0 of extent 5", 5,
+     lambda x: ops.narrow(x, axis=0, start=2, length=4)),
+    ("narrow: start 0 and length -1 reach outside", 0,
+     lambda x: ops.narrow(x, axis=0, start=0, length=N - 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+@pytest.mark.parametrize(("message", "n", "build"), UNFIT, ids=[entry[0] for entry in UNFIT])
+def test_an_extent_that_an_op_refuses_is_an_error_at_the_users_line(
+    message: str, n: int, build: Callable[[Any], Any], backend: str
+) -> None:
+    graph = Graph("g")
+    graph.set_outputs([build(graph.input("x", (N,)))])
+    run = rlx.compile(graph, backend=backend)
+    run(np.zeros(8, np.float32))
+    with pytest.raises(ShapeError) as caught:
+        run(np.zeros(n, np.float32))
+    assert caught.value.message.startswith(message)
+    assert caught.value.source is not None
+    assert caught.value.source.file == __file__

@@ -78,20 +78,23 @@ def _bound(value: Any, binding: Mapping[str, int]) -> Any:
     if isinstance(value, TensorType):
         return value.with_shape(_bound(value.shape, binding))
     if isinstance(value, Graph):
-        return _bound_body(value, binding)
+        return at_extents(value, binding)
     return value
 
 
-def _bound_body(body: Graph, binding: Mapping[str, int]) -> Graph:
-    """Return a copy of `body` at concrete extents."""
-    copy = Graph(body.name)
+def at_extents(graph: Graph, binding: Mapping[str, int]) -> Graph:
+    """Return a copy of `graph` at concrete extents; ShapeError where an op refuses them."""
+    copy = Graph(graph.name)
     image: dict[Value, Value] = {}
-    for node in body.nodes:
+    for node in graph.nodes:
         operands = [image[operand] for operand in node.operands]
-        attrs = _bound_attrs(node.attrs, binding)
-        results = copy.append(node.op, operands, attrs, name=node.name, source=node.source)
+        try:
+            attrs = _bound_attrs(node.attrs, binding)
+            results = copy.append(node.op, operands, attrs, name=node.name, source=node.source)
+        except RlxError as error:
+            raise error.located(node.op.name, node.source) from None
         image.update(zip(node.results, results, strict=True))
-    copy.set_outputs(image[output] for output in body.outputs)
+    copy.set_outputs(image[output] for output in graph.outputs)
     return copy
 
 
