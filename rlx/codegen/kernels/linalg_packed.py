@@ -8,6 +8,9 @@ Each step loads one panel row (a few vectors) and one scalar of `a` per tile row
 12 x 32 floats does 24 vector multiply-adds for 2 vector loads: it runs at the speed of the
 multipliers. What follows the product (bias, activation, residual) is computed on the tile
 before it is stored.
+
+The rows of a tile meet a group of panels one after the other: they stay in the first-level
+cache, the group in the second, and whole stretches of the result's rows are written at a time.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, product, upper
 
-_BLOCK_BYTES = 512 * 1024
-"""Bytes of `a` that stay in the second-level cache while the panels stream past."""
+_GROUP_BYTES = 512 * 1024
+"""Bytes of panels that stay in the second-level cache while the rows of `a` pass by."""
 
 _WORK_ITEMS = 8
 """Parallel iterations wanted at least, so that a few threads share a product evenly."""
@@ -67,21 +70,21 @@ def matmul_packed(
     k = scope.k
     work = _Product.of(k, a, packed, out, columns, lanes, transposed)
     height = work.target.extent(1)
-    block_rows = _block_rows(work.height, rows, work)
-    blocks = (height + (block_rows - 1)) / block_rows
+    split = _Split.of(work, rows)
+    blocks = (height + (split.block_rows - 1)) / split.block_rows
     with k.loop(
-        "item", work.target.extent(0) * blocks * work.panels, kind=LoopKind.PARALLEL
+        "item", work.target.extent(0) * blocks * split.groups, kind=LoopKind.PARALLEL
     ) as item:
-        panel = k.let("panel", item % work.panels)
-        batch = item / work.panels / blocks
-        first = k.let("first_row", item / work.panels % blocks * block_rows)
-        end = k.let("end_row", minimum(first + block_rows, height))
+        panels = work.group_of(item % split.groups, split.group)
+        batch = item / split.groups / blocks
+        first = k.let("first_row", item / split.groups % blocks * split.block_rows)
+        end = k.let("end_row", minimum(first + split.block_rows, height))
         tail = k.let("tail_row", first + (end - first) / rows * rows)
-        with k.loop("row", tail, start=first, step=rows) as row:
+        with k.loop("row", tail, start=first, step=rows) as row, work.each(panels) as panel:
             work.tile(batch, panel, row, rows)
         tail_rows = _tail_rows(work.height, rows)
         if tail_rows:
-            with k.if_(tail < end):
+            with k.if_(tail < end), work.each(panels) as panel:
                 work.tile(batch, panel, tail, tail_rows, _guard(work.height, end))
 
 
@@ -95,13 +98,23 @@ def _guard(height: Extent, end: E) -> E | None:
     return None if isinstance(height, int) else end
 
 
-def _block_rows(height: Extent, rows: int, product: _Product) -> int:
-    """Return how many rows of `a` one parallel iteration takes: a multiple of the tile's."""
-    row_bytes = upper(product.inner) * product.a_bytes
-    tiles = max(1, _BLOCK_BYTES // (rows * row_bytes + 1))
-    all_tiles = -(-upper(height) // rows)
-    blocks = max(-(-all_tiles // tiles), min(all_tiles, -(-_WORK_ITEMS // product.panels)))
-    return -(-all_tiles // blocks) * rows
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How a product is cut into parallel items: blocks of rows by groups of panels."""
+
+    block_rows: int
+    group: int
+    groups: int
+
+    @classmethod
+    def of(cls, product: _Product, rows: int) -> _Split:
+        panel_bytes = upper(product.inner) * product.panel * product.weights.prim.size
+        most = max(1, min(product.panels, _GROUP_BYTES // (panel_bytes + 1)))
+        group = -(-product.panels // -(-product.panels // most))
+        groups = -(-product.panels // group)
+        tiles = -(-upper(product.height) // rows)
+        blocks = min(tiles, -(-_WORK_ITEMS // groups))
+        return cls(max(1, -(-tiles // max(1, blocks))) * rows, group, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +134,6 @@ class _Product:
     transposed: bool
     a_batched: bool
     weights_batched: bool
-    a_bytes: int
 
     @classmethod
     def of(
@@ -152,8 +164,16 @@ class _Product:
             transposed=transposed,
             a_batched=batched and len(a.shape) > 2,
             weights_batched=batched,
-            a_bytes=a.prim.size,
         )
+
+    def group_of(self, number: E, size: int) -> tuple[E, E]:
+        """Return where a group of panels starts and stops."""
+        first = self.k.let("first_panel", number * size)
+        return first, self.k.let("end_panel", minimum(first + size, self.panels))
+
+    def each(self, panels: tuple[E, E]) -> AbstractContextManager[E]:
+        first, end = panels
+        return self.k.loop("panel", end, start=first)
 
     def tile(self, batch: E, panel: E, row: E, rows: int, end: E | None = None) -> None:
         """Compute `rows` rows from `row`. With `end`, rows from there on are not stored."""
