@@ -22,7 +22,9 @@ Types: TypeAlias = dict[str, tuple[tuple[int, ...], str]]
 Formula: TypeAlias = Callable[..., Value | Sequence[Value]]
 
 
-def graph_of(name: str, types: Types, formula: Formula) -> Graph:
+def graph_of(
+    name: str, types: Mapping[str, tuple[tuple[int, ...], str]], formula: Formula
+) -> Graph:
     """Return the graph of `formula` over inputs of the given shapes and dtypes."""
     graph = Graph(name)
     results = formula(*(graph.input(n, shape, dtype) for n, (shape, dtype) in types.items()))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.prototypes import external_symbols
+from rlx.codegen.c.sources import sources_of
 from rlx.codegen.loops.nodes import Module
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
@@ -42,7 +43,8 @@ class CBackend:
         return "c"
 
     def load(self, module: Module, target: Target) -> CModule:
-        return self.load_text(emit_module(module, symbols=_external_names(module, target)), target)
+        text = emit_module(module, symbols=_external_names(module, target))
+        return self.load_text(text + sources_of(_externals(module)), target)
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
@@ -63,11 +65,15 @@ class CBackend:
 
 def _external_names(module: Module, target: Target) -> dict[str, str]:
     """Return what the linker calls the BLAS functions of `module`; loads BLAS if it has any."""
-    names = [n for n in external_symbols((*module.kernels, *module.entries)) if is_blas(n)]
+    names = [name for name in _externals(module) if is_blas(name)]
     if not names:
         return {}
     blas = find_blas(target)
     return {name: blas.symbol(name) for name in names}
+
+
+def _externals(module: Module) -> list[str]:
+    return external_symbols((*module.kernels, *module.entries))
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rlx.codegen.c.sources import SOURCES
 from rlx.codegen.loops.nodes import Module
+from rlx.errors import UnsupportedError
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas
+from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
+from rlx.runtime.toolchain import has_toolchain
 from rlx.target import Target, detect_target
 
 
@@ -29,7 +33,7 @@ class CachedLlvmBackend:
         from rlx.codegen.llvm.jit import LlvmBackend
 
         cache = self.cache or Cache(cache_directory())
-        return LlvmBackend(resolve=_blas_resolver(target), cache=cache).load(module, target)
+        return LlvmBackend(resolve=_resolver(target), cache=cache).load(module, target)
 
 
 def llvm_text(module: Module) -> str:
@@ -59,10 +63,29 @@ def llvm_version() -> str:
     return version()
 
 
-def _blas_resolver(target: Target) -> Callable[[str], int | None]:
-    """Return what finds BLAS functions; BLAS is loaded when the first is asked for."""
+def _resolver(target: Target) -> Callable[[str], int | None]:
+    """Return what finds external functions: BLAS when asked for, and C that the user brought."""
 
     def resolve(symbol: str) -> int | None:
+        if symbol in SOURCES:
+            return _compiled(symbol, target)
         return find_blas(target).address(symbol) if is_blas(symbol) else None
 
     return resolve
+
+
+def _compiled(symbol: str, target: Target) -> int:
+    """Return the address of a user's C function, compiled by itself."""
+    if not has_toolchain():
+        raise UnsupportedError(
+            f"op {symbol} is written in C, and there is no C compiler here",
+            remedy="install one, or give the op a kernel in the loop language",
+        )
+    text = f"#include <stdbool.h>\n#include <stdint.h>\n#include <math.h>\n{SOURCES[symbol]}"
+    library = CBackend().load_text(text, target)
+    _LOADED[symbol] = library
+    return library.address(symbol)
+
+
+_LOADED: dict[str, CModule] = {}
+"""Libraries that compiled code calls into: they stay as long as the process."""

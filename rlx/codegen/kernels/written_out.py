@@ -54,7 +54,8 @@ class WrittenOut:
         spread = [np.broadcast_to(array, shape) for array in operands]
         result = np.empty(shape, object)
         for index in np.ndindex(shape):
-            result[index] = self._element(node, index, [array[index] for array in spread])
+            parts: list[Any] = [array[index] for array in spread]
+            result[index] = self._element(node, index, parts)
         return result
 
     def _element(self, node: Node, index: tuple[int, ...], parts: list[Cell]) -> Cell:

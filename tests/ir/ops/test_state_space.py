@@ -28,7 +28,7 @@ def types_of(feeds: dict[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
 def mamba(feeds: dict[str, Array], size: int, *, loss: bool = False) -> Graph:
     def layer(*given: Value) -> Value:
         y: Value = ops.selective_scan(*given, state_size=size)
-        return ops.reduce_sum(y, axes=(0, 1, 2)) if loss else y  # type: ignore[no-any-return]
+        return ops.reduce_sum(y, axes=(0, 1, 2)) if loss else y
 
     return graph_of("mamba", types_of(feeds), layer)
 

@@ -177,7 +177,7 @@ def test_a_row_of_integers_is_scanned_beside_differentiable_ones() -> None:
 
 
 def differences(graph: Graph, feeds: dict[str, Any], name: str, step: float = 1e-6) -> Array:
-    found = np.zeros_like(feeds[name])
+    found: Array = np.zeros_like(feeds[name])
     for index in np.ndindex(found.shape):
         ends = []
         for sign in (1, -1):

@@ -1,0 +1,134 @@
+"""Ops that users define: meaning, kernel, derivative and batching of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from rlx.codegen.c.sources import SOURCES
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.registry import KERNELS, Scope
+from rlx.custom import define_op
+from rlx.errors import GraphError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.op import OPS, OpDef
+from rlx.ir.reference.registry import Array
+from rlx.ir.types import TensorType
+from rlx.passes.autodiff import NoDerivativeError, grad_with_loss
+from rlx.passes.autodiff.registry import Pullback
+from rlx.passes.vmap import vmap
+from tests.loop_programs import everywhere, graph_of
+
+X = np.array([-2, -0.5, 0, 1.5, 3], np.float32)
+VECTOR = {"x": ((5,), "f32")}
+
+
+def custom_square(x: TensorType) -> TensorType:
+    """`x * x`, by a kernel in the loop language."""
+    return x
+
+
+def square_kernel(scope: Scope, x: Reader, y: Writer) -> None:
+    source, target = x.grouped(((0,),)), y.grouped(((0,),))
+    with scope.k.loop("i", source.extent(0)) as i:
+        value = scope.k.let("value", source.read_real(i))
+        target.write(i, value=value * value)
+
+
+def custom_power_sum(x: TensorType, y: TensorType, *, scale: float) -> TensorType:
+    """`scale * x + y * y`, by C."""
+    assert x.shape == y.shape
+    assert scale != 0
+    return y
+
+
+POWER_SUM = """
+void custom_power_sum(
+    const float *x, const double *y, double *z, int64_t n, int64_t m, double scale) {
+  (void)m;
+  for (int64_t i = 0; i < n; ++i) {
+    z[i] = scale * (double)x[i] + y[i] * y[i];
+  }
+}
+"""
+
+
+def squared(x: Array) -> Array:
+    return x * x
+
+
+@pytest.fixture(scope="module")
+def square() -> Iterator[OpDef]:
+    def pull(at: Pullback, x: Value) -> Value:
+        return at.cotangent * (x + x)
+
+    yield define_op(custom_square, reference=squared, kernel=square_kernel, vjp=pull)
+    for table in (OPS, KERNELS):
+        table.pop("custom_square")  # type: ignore[attr-defined]  # both are dicts
+
+
+@pytest.fixture(scope="module")
+def power_sum() -> Iterator[OpDef]:
+    yield define_op(
+        custom_power_sum,
+        reference=lambda x, y, scale: scale * x.astype(np.float64) + y * y,
+        c_source=POWER_SUM,
+    )
+    OPS.pop("custom_power_sum")
+    KERNELS.pop("custom_power_sum")
+    SOURCES.pop("custom_power_sum")
+
+
+def test_a_kernel_in_the_loop_language_runs_everywhere(square: OpDef) -> None:
+    (found,) = everywhere(graph_of("g", VECTOR, lambda x: square(x)), {"x": X}, rtol=1e-6)
+    np.testing.assert_array_equal(found, X * X)
+
+
+def test_a_stated_derivative_is_used(square: OpDef) -> None:
+    loss = graph_of("loss", VECTOR, lambda x: ops.reduce_sum(square(x), axes=(0,)))
+    feeds = {"x": X, "d_output": np.float32(1)}
+    total, dx = everywhere(grad_with_loss(loss, ["x"]), feeds, rtol=1e-6)
+    assert total == 15.5
+    np.testing.assert_array_equal(dx, 2 * X)
+
+
+def test_an_op_without_a_batching_rule_is_applied_one_by_one(square: OpDef) -> None:
+    batched = vmap(graph_of("g", VECTOR, lambda x: square(x)), [0], size=2)
+    (found,) = everywhere(batched, {"x": np.stack([X, 2 * X])}, rtol=1e-6)
+    np.testing.assert_array_equal(found, [X * X, 4 * X * X])
+
+
+def test_c_of_mixed_dtypes_runs_in_both_backends(power_sum: OpDef) -> None:
+    types = {"x": ((4,), "f32"), "y": ((4,), "f64")}
+    graph = graph_of("g", types, lambda x, y: power_sum(x, y, scale=0.5))
+    feeds = {"x": np.array([1, 2, 3, 4], np.float32), "y": np.array([0.5, 4, 1.25, -2])}
+    (found,) = everywhere(graph, feeds)
+    np.testing.assert_allclose(found, [0.75, 17, 3.0625, 6])
+
+
+def test_an_op_without_a_derivative_says_so(power_sum: OpDef) -> None:
+    types = {"x": ((4,), "f32"), "y": ((4,), "f64")}
+
+    def loss(x: Value, y: Value) -> Value:
+        total: Value = ops.reduce_sum(power_sum(x, y, scale=1.0), axes=(0,))
+        return total
+
+    graph: Graph = graph_of("loss", types, loss)
+    with pytest.raises(NoDerivativeError, match="custom_power_sum"):
+        grad_with_loss(graph, ["y"])
+
+
+def test_a_name_that_is_taken_is_refused(square: OpDef) -> None:
+    with pytest.raises(GraphError, match=f"op {square.name} exists already"):
+        define_op(custom_square, reference=squared, kernel=square_kernel)
+
+
+def test_an_op_needs_one_kernel() -> None:
+    def custom_nothing(x: TensorType) -> TensorType:
+        return x
+
+    with pytest.raises(GraphError, match="needs either a kernel or a C source"):
+        define_op(custom_nothing, reference=squared)
