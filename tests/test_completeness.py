@@ -17,7 +17,7 @@ from tests.records import records
 
 TESTED_WITH_THEIR_PASS = frozenset(
     {
-        *("attention_tiled", "pack_panels", "matmul_packed", "solve_lapack"),
+        *("attention_tiled", "pack_panels", "matmul_packed", "matmul_transposed", "solve_lapack"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         *("selective_scan", "gated_delta_net"),
     }

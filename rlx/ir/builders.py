@@ -140,6 +140,24 @@ class Builders:
         results: tuple[Value, ...] = self.apply(OPS["checkpoint"], (*operands,), body=body)
         return results
 
+    def gated_delta_net(
+        self,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        g: Operand,
+        beta: Operand,
+        state: Operand | None = None,
+        *,
+        state_size: int,
+    ) -> tuple[Value, Value]:
+        """Gated delta rule per head: decay the state, correct it towards `v` at key `k`, read
+        `q`."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["gated_delta_net"], (q, k, v, g, beta, state), state_size=state_size
+        )
+        return results
+
     def scan(
         self,
         *operands: Operand,
@@ -164,6 +182,13 @@ class Builders:
             residuals=residuals,
         )
         return results
+
+    def selective_scan(
+        self, x: Operand, delta: Operand, a: Operand, b: Operand, c: Operand, *, state_size: int
+    ) -> Value:
+        """Mamba's scan: `H = exp(delta * a) * H + (delta * b) * x`, `y = sum(c * H)` per
+        channel."""
+        return self._one(OPS["selective_scan"], (x, delta, a, b, c), state_size=state_size)
 
     def switch(
         self, selector: Operand, *operands: Operand, branches: Sequence[Graph]
@@ -630,6 +655,11 @@ class Builders:
             lanes=lanes,
             transposed=transposed,
         )
+
+    def matmul_transposed(self, a: Operand, b: Operand, *, left: bool, right: bool) -> Value:
+        """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if
+        `right`."""
+        return self._one(OPS["matmul_transposed"], (a, b), left=left, right=right)
 
     def pack_panels(self, b: Operand, *, panel: int, transposed: bool = False) -> Value:
         """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`."""

@@ -1,7 +1,7 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
-`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))`, with transposes of either operand
-absorbed:
+`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))` where that pays, else stays as it is,
+with transposes of either operand absorbed:
 
     %2 = matmul %x, %w          %2 = pack_panels %w {panel = 32}
                           ->    %3 = matmul_packed %x, %2 {columns = 384, rows = 12, lanes = 16}
@@ -48,7 +48,8 @@ def pack_operands(target: Target) -> GraphPass:
     """Return the pass for `target`."""
 
     def rule(node: Node) -> Value | None:
-        return packed_product(node, target)
+        packed = packed_product(node, target)
+        return product_as_it_lies(node) if packed is None else packed
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.matmul,), rule)])
@@ -83,10 +84,29 @@ def packed_product(node: Node, target: Target) -> Value | None:
     return result
 
 
+def product_as_it_lies(node: Node) -> Value | None:
+    """Return a product too small to pack with the transposes of its operands absorbed."""
+    (a, left), (b, right) = (without_transpose(operand) for operand in node.operands)
+    if not left and not right:
+        return None
+    result: Value = ops.matmul_transposed(a, b, left=left, right=right)
+    return result
+
+
 def in_single_precision(node: Node) -> Value:
     """Return a 16-bit product as one of f32, rounded once at the end."""
-    wide = [ops.cast(operand, to=DType.F32) for operand in node.operands]
+    wide = [widened(operand) for operand in node.operands]
     result: Value = ops.cast(ops.matmul(*wide), to=node.result.dtype)
+    return result
+
+
+def widened(operand: Value) -> Value:
+    """Return a 16-bit operand as f32, its transpose last so that the product can absorb it."""
+    plain, transposed = without_transpose(operand)
+    wide: Value = ops.cast(plain, to=DType.F32)
+    if not transposed:
+        return wide
+    result: Value = ops.transpose(wide, perm=operand.node.attribute("perm"))
     return result
 
 

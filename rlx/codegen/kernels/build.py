@@ -73,7 +73,9 @@ def kernel_name(thunk: Thunk) -> str:
 
 def plain_name(kind: str) -> str:
     """Return an op's name without the variant that this machine's kernels chose."""
-    return kind.removesuffix("_packed").removesuffix("_tiled").removesuffix("_in_registers")
+    for variant in ("_packed", "_transposed", "_tiled", "_in_registers"):
+        kind = kind.removesuffix(variant)
+    return kind
 
 
 _NAMED_OPS = 3

@@ -3,17 +3,22 @@
 One row of the result at a time, a block of columns in local sums:
 
     for p in K:  for every column j of the block:  sums[j] += a[row][p] * b[p][j]
+
+Where the columns of `b` lie together (`b` transposed, or one column), each element is a dot
+product instead. Either operand may be given transposed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.values import Complex, compute_prim
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.complex_scalar import multiply
 from rlx.codegen.loops.expr import E, const, index, minimum
-from rlx.codegen.loops.nodes import LoopKind
+from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.shape import Shape, upper
 
@@ -23,72 +28,106 @@ _COLUMNS = 64
 
 @kernel("matmul")
 def matmul(scope: Scope, a: Reader, b: Reader, out: Writer) -> None:
+    matmul_transposed(scope, a, b, out, left=False, right=False)
+
+
+@kernel("matmul_transposed")
+def matmul_transposed(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, left: bool, right: bool
+) -> None:
     k = scope.k
-    left = a.grouped(_groups(a.shape))
-    right = b.grouped(_groups(b.shape))
     target = out.grouped(_groups(out.shape))
-    height, columns = target.extent(1), target.extent(2)
-    width = max(1, min(_COLUMNS, upper(out.shape[-1])))
+    height = target.extent(1)
     with k.loop("row", target.extent(0) * height, kind=LoopKind.PARALLEL) as item:
-        batch = k.let("batch", item / height)
-        row = k.let("i", item % height)
-        a_row = left.at(_operand_batch(batch, a.shape, out.shape), row)
-        b_item = right.at(_operand_batch(batch, b.shape, out.shape))
-        y_row = target.at(batch, row)
-        with k.loop("first", columns, step=width) as first:
-            count = k.let("count", minimum(columns - first, width))
-            if a.dtype.is_complex:
-                _complex_block(k, a_row, b_item, y_row, first, count, left.extent(2), width)
-            else:
-                _real_block(k, a_row, b_item, y_row, first, count, left.extent(2), width)
+        batched = any(extent != 1 for extent in out.shape[:-2])
+        batch = k.let("batch", item / height) if batched else index(0)
+        row = k.let("i", item % height) if batched else item
+        product = _RowProduct(
+            k,
+            a.grouped(_groups(a.shape)).at(_operand_batch(batch, a.shape, out.shape)),
+            b.grouped(_groups(b.shape)).at(_operand_batch(batch, b.shape, out.shape)),
+            target.at(batch, row),
+            row,
+            left,
+            right,
+        )
+        if a.dtype.is_complex:
+            product.complex_blocks(upper(out.shape[-1]))
+        elif right or out.shape[-1] == 1:
+            product.dots()
+        else:
+            product.blocks(upper(out.shape[-1]))
 
 
-def _real_block(
-    k: KernelBuilder,
-    a_row: GroupedReader,
-    b_item: GroupedReader,
-    y_row: GroupedWriter,
-    first: E,
-    count: E,
-    inner: E,
-    width: int,
-) -> None:
-    prim = compute_prim(a_row.value.dtype)
-    sums = k.local("sums", prim, width)
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        k.store(sums, j, 0)
-    with k.loop("p", inner) as p:
-        x = k.let("x", a_row.read_real(p))
-        with k.loop("j", count, kind=LoopKind.SIMD) as j:
-            k.store(sums, j, k.load(sums, j) + x * b_item.read_real(p, first + j))
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        y_row.write(first + j, value=k.load(sums, j))
+@dataclass(frozen=True, slots=True)
+class _RowProduct:
+    """One row of the result: row `row` of `a` times all of `b`."""
 
+    k: KernelBuilder
+    a: GroupedReader
+    b: GroupedReader
+    target: GroupedWriter
+    row: E
+    left: bool
+    right: bool
 
-def _complex_block(
-    k: KernelBuilder,
-    a_row: GroupedReader,
-    b_item: GroupedReader,
-    y_row: GroupedWriter,
-    first: E,
-    count: E,
-    inner: E,
-    width: int,
-) -> None:
-    prim = compute_prim(a_row.value.dtype)
-    re, im = k.local("re", prim, width), k.local("im", prim, width)
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        k.store(re, j, 0)
-        k.store(im, j, 0)
-    with k.loop("p", inner) as p:
-        x = _complex(a_row.read(p))
-        with k.loop("j", count, kind=LoopKind.SIMD) as j:
-            y = _complex(b_item.read(p, first + j))
-            term_re, term_im = multiply((x.re, x.im), (y.re, y.im))
-            k.store(re, j, k.load(re, j) + term_re)
-            k.store(im, j, k.load(im, j) + term_im)
-    with k.loop("j", count, kind=LoopKind.SIMD) as j:
-        y_row.write(first + j, value=Complex(k.load(re, j), k.load(im, j)))
+    @property
+    def prim(self) -> Prim:
+        return compute_prim(self.a.value.dtype)
+
+    @property
+    def inner(self) -> E:
+        return self.a.extent(0 if self.left else 1)
+
+    def a_at(self, p: E) -> Scalar:
+        return self.a.read(p, self.row) if self.left else self.a.read(self.row, p)
+
+    def b_at(self, p: E, column: E) -> Scalar:
+        return self.b.read(column, p) if self.right else self.b.read(p, column)
+
+    def dots(self) -> None:
+        """Each element as a dot product over what lies together."""
+        k = self.k
+        with k.loop("j", self.target.extent(0)) as j:
+            total = k.mutable("total", const(0, self.prim))
+            sums = [(total, BinaryOp.ADD)]
+            with k.loop("p", self.inner, kind=LoopKind.SIMD, accumulators=sums) as p:
+                total.set(total + real(self.a_at(p)) * real(self.b_at(p, j)))
+            self.target.write(j, value=total)
+
+    def blocks(self, columns: int) -> None:
+        """A block of columns at a time, every element of `a` meeting the whole block."""
+        k, width = self.k, max(1, min(_COLUMNS, columns))
+        with k.loop("first", self.target.extent(0), step=width) as first:
+            count = k.let("count", minimum(self.target.extent(0) - first, width))
+            sums = k.local("sums", self.prim, width)
+            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                k.store(sums, j, 0)
+            with k.loop("p", self.inner) as p:
+                x = k.let("x", real(self.a_at(p)))
+                with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                    k.store(sums, j, k.load(sums, j) + x * real(self.b_at(p, first + j)))
+            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                self.target.write(first + j, value=k.load(sums, j))
+
+    def complex_blocks(self, columns: int) -> None:
+        """As `blocks`, over pairs of real and imaginary part."""
+        k, width = self.k, max(1, min(_COLUMNS, columns))
+        with k.loop("first", self.target.extent(0), step=width) as first:
+            count = k.let("count", minimum(self.target.extent(0) - first, width))
+            re, im = k.local("re", self.prim, width), k.local("im", self.prim, width)
+            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                k.store(re, j, 0)
+                k.store(im, j, 0)
+            with k.loop("p", self.inner) as p:
+                x = _complex(self.a_at(p))
+                with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                    y = _complex(self.b_at(p, first + j))
+                    term_re, term_im = multiply((x.re, x.im), (y.re, y.im))
+                    k.store(re, j, k.load(re, j) + term_re)
+                    k.store(im, j, k.load(im, j) + term_im)
+            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                self.target.write(first + j, value=Complex(k.load(re, j), k.load(im, j)))
 
 
 def _complex(value: object) -> Complex:

@@ -1,7 +1,8 @@
-"""Matrix products in the layout that register-tiled kernels want.
+"""Matrix products in the layout that kernels want.
 
-`pass pack-operands` turns `matmul(a, b)` into `matmul_packed(a, pack_panels(b))`. The packing
-of a weight depends on params only and so runs once, in `setup`.
+The pass `pack-operands` turns `matmul(a, b)` into `matmul_packed(a, pack_panels(b))`. The
+packing of a weight depends on params only and so runs once, in `setup`. Products too small
+to pack take transposed operands as they lie: `matmul_transposed`.
 """
 
 from __future__ import annotations
@@ -54,8 +55,7 @@ def unpacked_formula(
     wide = reshape(swapped, shape=(*batch, inner, panels * panel))
     left = a
     if transposed:
-        order = tuple(range(a.rank))
-        left = transpose(a, perm=(*order[:-2], order[-1], order[-2]))
+        left = _swapped(a)
     result: Value = matmul(left, narrow(wide, axis=-1, start=0, length=columns))
     return result
 
@@ -91,6 +91,31 @@ def matmul_packed(
     if panel % lanes or rows < 1:
         raise ShapeError(f"a tile of {rows} rows in vectors of {lanes} does not fit panel {panel}")
     return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], tuple(batch)), height, columns))
+
+
+def transposing_formula(a: Value, b: Value, *, left: bool, right: bool) -> Value:
+    """Transpose, then multiply."""
+    result: Value = matmul(_swapped(a) if left else a, _swapped(b) if right else b)
+    return result
+
+
+@op(_FAMILY, decompose=transposing_formula)
+def matmul_transposed(a: TensorType, b: TensorType, *, left: bool, right: bool) -> TensorType:
+    """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if `right`."""
+    operands = (_swapped_type(a) if left else a, _swapped_type(b) if right else b)
+    result: TensorType = matmul.infer(*operands)
+    return result
+
+
+def _swapped(x: Value) -> Value:
+    order = tuple(range(x.rank))
+    result: Value = transpose(x, perm=(*order[:-2], order[-1], order[-2]))
+    return result
+
+
+def _swapped_type(x: TensorType) -> TensorType:
+    require_rank(x, 2, "x")
+    return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
 def _last_two(a: TensorType, transposed: bool) -> tuple[Extent, Extent]:

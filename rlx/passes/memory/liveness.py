@@ -221,7 +221,10 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
 
 
 _STORED_ONCE = frozenset(
-    {"matmul_packed", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"}
+    {
+        *("matmul", "matmul_transposed", "matmul_packed"),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
+    }
 )
 
 

@@ -41,8 +41,10 @@ def check(
     (got,) = compiled.run({"a": feeds["a"]})
     inner = b.shape[-2]
     assert isinstance(inner, int)
-    bound = {"f32": 1e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 2e-2}[dtype] * max(inner, 1) * 8
-    np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), atol=bound)
+    ulp = {"f32": 1e-6, "c64": 1e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 2e-2}[dtype]
+    exact = np.complex128 if dtype == "c64" else np.float64
+    bound = ulp * max(inner, 1) * 8
+    np.testing.assert_allclose(got.astype(exact), expected.astype(exact), atol=bound)
     assert got.dtype == expected.dtype
     return [thunk.kind for thunk in compiled.schedule.thunks]  # type: ignore[union-attr]
 
@@ -82,6 +84,23 @@ def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
 
     kinds = check(backend, (48, 20), (36, 48), both)
     assert "transpose" not in kinds
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("columns", [1, 3, 5])
+@pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
+def test_products_too_small_to_pack_take_transposes_as_they_lie(
+    backend: str, columns: int, left: bool, right: bool
+) -> None:
+    def product(a: Value, b: Value) -> Value:
+        swapped = [ops.transpose(x, perm=(1, 0)) if t else x for x, t in ((a, left), (b, right))]
+        result: Value = ops.matmul(*swapped) + 1.0
+        return result
+
+    a_shape, b_shape = ((3, 2) if left else (2, 3)), ((columns, 3) if right else (3, columns))
+    for dtype in ("f32", "f16", "c64"):
+        kinds = check(backend, a_shape, b_shape, product, dtype)
+        assert "transpose" not in kinds
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
