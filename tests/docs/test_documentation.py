@@ -14,8 +14,9 @@ NOT_PROGRAMS = {"add_an_op.md"}
 """Pages whose blocks are excerpts of rlx itself."""
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(page: Path, language: str = "python") -> list[str]:
+    pattern = rf"^```{language}\n(.*?)^```"
+    return re.findall(pattern, page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -28,6 +29,12 @@ def test_the_python_of_a_page_runs(
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for number, block in enumerate(blocks(page)):
         exec(compile(block, f"{page.name}[{number}]", "exec"), namespace)
+    if page.name == "README.md":
+        shown = blocks(page, "c")
+        assert shown
+        written = (tmp_path / "build" / "mlp.c").read_text()
+        for block in shown:
+            assert block in written
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
