@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from rlx import optim as optim
     from rlx import passes as passes
     from rlx.errors import RlxError as RlxError
+    from rlx.frontend.associative import associative_scan as associative_scan
     from rlx.frontend.batch import hessian as hessian
     from rlx.frontend.batch import jacfwd as jacfwd
     from rlx.frontend.batch import jacrev as jacrev
     from rlx.frontend.batch import vmap as vmap
+    from rlx.frontend.branches import cond as cond
+    from rlx.frontend.branches import switch as switch
+    from rlx.frontend.control import fori_loop as fori_loop
+    from rlx.frontend.control import map as map
+    from rlx.frontend.control import scan as scan
+    from rlx.frontend.control import while_loop as while_loop
+    from rlx.frontend.custom import custom_jvp as custom_jvp
+    from rlx.frontend.custom import custom_vjp as custom_vjp
     from rlx.frontend.differentiate import checkpoint as checkpoint
     from rlx.frontend.differentiate import grad as grad
     from rlx.frontend.differentiate import jvp as jvp
@@ -40,7 +49,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rlx.errors": ["RlxError"],
+    "rlx.frontend.associative": ["associative_scan"],
     "rlx.frontend.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
+    "rlx.frontend.branches": ["cond", "switch"],
+    "rlx.frontend.control": ["fori_loop", "map", "scan", "while_loop"],
+    "rlx.frontend.custom": ["custom_jvp", "custom_vjp"],
     "rlx.frontend.differentiate": [
         "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
     ],
