@@ -161,7 +161,7 @@ def _add_extent(parser: ArgumentParser) -> None:
 
 def _add_machine(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--backend", choices=BACKENDS, default="auto", help="auto takes C where there is a compiler"
+        "--backend", choices=BACKENDS, default="auto", help="auto takes LLVM where it is installed"
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="default: RLX_NUM_THREADS, else all cores"

@@ -69,7 +69,7 @@ class Attrs:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes by name, in declaration order."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def _key(self) -> tuple[Any, ...]:
         return type(self), *(exact(value) for value in self.as_dict().values())

@@ -24,10 +24,9 @@ from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.dump import dump_program
 from rlx.runtime.executable import Executable
-from rlx.runtime.llvm_backend import CachedLlvmBackend
+from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm
 from rlx.runtime.nan_check import CheckedExecutable
 from rlx.runtime.reference import ReferenceExecutable
-from rlx.runtime.toolchain import has_toolchain
 from rlx.target import Target, detect_target
 
 
@@ -41,7 +40,8 @@ def compile(
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
-    `backend` is "c", "llvm", "reference", or "auto": C where there is a compiler, else LLVM.
+    `backend` is "c", "llvm", "reference", or "auto": LLVM, which compiles in a fraction of the
+    C compiler's time what runs as fast (`bench/results`), or C where llvmlite is missing.
     `threads` defaults to `RLX_NUM_THREADS`, else the cores of this process; results have the
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
     by kernel on one thread, and stops at the first that makes a NaN or infinity.
@@ -114,7 +114,7 @@ def claimed_ops() -> set[str]:
 def choose_backend(name: str) -> Backend:
     """Return the backend called `name`; "auto" needs no C compiler."""
     if name == "auto":
-        return CBackend() if has_toolchain() else CachedLlvmBackend()
+        return CachedLlvmBackend() if has_llvm() else CBackend()
     backends: dict[str, Backend] = {"c": CBackend(), "llvm": CachedLlvmBackend()}
     if name not in backends:
         raise UnsupportedError(

@@ -5,6 +5,7 @@ LLVM is a large library; it is loaded by the first graph that asks for it.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,11 @@ class CachedLlvmBackend:
 
         cache = self.cache or Cache(cache_directory())
         return LlvmBackend(resolve=_resolver(target), cache=cache).load(module, target)
+
+
+def has_llvm() -> bool:
+    """True if llvmlite is installed; nothing is loaded."""
+    return importlib.util.find_spec("llvmlite") is not None
 
 
 def llvm_text(module: Module) -> str:

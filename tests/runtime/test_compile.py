@@ -63,15 +63,18 @@ def test_the_reference_backend_checks_like_the_others() -> None:
         f()
 
 
-def test_auto_is_c_with_a_compiler_and_llvm_without(
+def test_auto_is_llvm_and_needs_no_c_compiler(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if has_toolchain():
-        assert choose_backend("auto").name == "c"
     for variable in ("RLX_CC", "CC"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert choose_backend("auto").name == "llvm"
+
+
+def test_auto_is_c_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlx.runtime.compile.has_llvm", lambda: False)
+    assert choose_backend("auto").name == "c"
 
 
 def test_a_graph_without_shared_work_runs_on_the_callers_thread() -> None:
