@@ -44,7 +44,7 @@ def _small_scan(node: Node) -> tuple[Value, ...] | None:
     if not node.results or lanes_in_registers(body, node.attribute("num_carries")) is None:
         return None
     attributes = node.attrs.as_dict()
-    del attributes["checkpoints"], attributes["residuals"]
+    del attributes["checkpoints"]
     results: tuple[Value, ...] = ops.scan_in_registers(*node.operands, **attributes)
     return results
 

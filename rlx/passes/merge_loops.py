@@ -53,6 +53,8 @@ class _Pair:
     whole: Node
     body: Graph
     positions: list[int]
+    moved: list[int]
+    """Where the results of `whole` are: residuals stay the last ones."""
 
 
 def _merge_bodies(graph: Graph) -> Rewritten:
@@ -104,15 +106,17 @@ def _covered(part: Node, whole: Node) -> _Pair | None:
     if part.op is ops.while_loop:
         if not _same_condition(part, whole, binding):
             return None
-        return _Pair(part, whole, joint, [*binding[:count], len(whole.results) - 1])
-    outputs = list(joint.outputs)
-    positions = list(binding[:count])
-    for output in part_outputs[count:]:
-        if output not in outputs[carry_count(whole) :]:
-            outputs.append(output)
-        positions.append(outputs.index(output, carry_count(whole)))
-    joint.set_outputs(outputs)
-    return _Pair(part, whole, joint, positions)
+        last = len(whole.results) - 1
+        return _Pair(part, whole, joint, [*binding[:count], last], list(range(last + 1)))
+    first_row = carry_count(whole)
+    rows = list(joint.outputs[first_row:])
+    residuals = len(rows) - int(whole.attribute("residuals"))
+    more = [row for row in dict.fromkeys(part_outputs[count:]) if row not in rows]
+    together = [*rows[:residuals], *more, *rows[residuals:]]
+    moved = [*range(first_row), *(first_row + together.index(row) for row in rows)]
+    positions = [first_row + together.index(row) for row in part_outputs[count:]]
+    joint.set_outputs([*whole_carries, *together])
+    return _Pair(part, whole, joint, [*binding[:count], *positions], moved)
 
 
 def _bind(part: Node, whole: Node) -> list[int] | None:
@@ -186,9 +190,7 @@ def _merged(graph: Graph, pair: _Pair) -> Rewritten:
         source=pair.part.source or whole.source,
         scope=pair.part.scope or whole.scope,
     )
-    image.update(zip(whole.results, results, strict=False))
-    if whole.op is ops.while_loop:
-        image[whole.results[-1]] = results[-1]
+    image.update(zip(whole.results, (results[i] for i in pair.moved), strict=True))
     chosen = (results[i] for i in pair.positions)
     image.update(zip(pair.part.results, chosen, strict=True))
     for node in late:

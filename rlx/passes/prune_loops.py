@@ -93,7 +93,8 @@ class _Keep:
         }
         if node.op is ops.scan:
             changed["num_carries"] = len(carried)
-            changed["residuals"] = min(int(node.attribute("residuals")), len(kept))
+            first_residual = len(node.results) - int(node.attribute("residuals"))
+            changed["residuals"] = sum(i >= first_residual for i in kept)
         else:
             condition: Graph = node.attribute("condition")
             changed["condition"] = _restricted(condition, order, condition.outputs)

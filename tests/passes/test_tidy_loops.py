@@ -9,9 +9,12 @@ from rlx.passes.common_subexpressions import common_subexpressions
 from rlx.passes.hoist_invariants import hoist_invariants
 from rlx.passes.keep_in_registers import keep_in_registers
 from rlx.passes.lanes import find_lanes
+from rlx.passes.memory.report import format_plan
 from rlx.passes.merge_loops import merge_loops
 from rlx.passes.prune_loops import prune_loops
 from rlx.passes.simplify import simplify
+from rlx.runtime.compile import lower_for
+from rlx.target import detect_target
 from tests.loop_programs import Formula, Types, graph_of, recurrent
 
 VECTOR = ((3,), "f64")
@@ -146,3 +149,11 @@ def test_a_sum_over_instances_that_they_read_keeps_them_together() -> None:
         "reading", types, lambda s, total: [s * total, total + ops.reduce_sum(s, axes=(0,))]
     )
     assert find_lanes(body, 2) is None
+
+
+def test_the_plan_shows_what_a_scan_stores_for_its_backward_sweep() -> None:
+    step = grad_with_loss(recurrent(3, 50), ["c", "w"])
+    report = format_plan(lower_for(step, detect_target()).plan)
+    (line,) = [line for line in report.splitlines() if "for its backward sweep" in line]
+    assert "tanh f64[3]" in line
+    assert line.endswith("50 x 48 bytes")

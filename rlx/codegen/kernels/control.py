@@ -40,6 +40,7 @@ def scan_in_registers(
     num_carries: int,
     num_consts: int = 0,
     reverse: bool = False,
+    residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
 ) -> None:
     lanes = lanes_in_registers(body, num_carries) or NO_LANES
     given, results = _memory(scope, arguments)

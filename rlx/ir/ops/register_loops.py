@@ -19,6 +19,7 @@ def _as_scan(
     num_carries: int,
     num_consts: int = 0,
     reverse: bool = False,
+    residuals: int = 0,
 ) -> tuple[Value, ...]:
     results: tuple[Value, ...] = OPS["scan"](
         *operands,
@@ -27,6 +28,7 @@ def _as_scan(
         num_carries=num_carries,
         num_consts=num_consts,
         reverse=reverse,
+        residuals=residuals,
     )
     return results
 
@@ -52,6 +54,7 @@ def scan_in_registers(
     num_carries: int,
     num_consts: int = 0,
     reverse: bool = False,
+    residuals: int = 0,
 ) -> tuple[TensorType, ...]:
     """`scan`, as one kernel."""
     inferred: tuple[TensorType, ...] = OPS["scan"].infer(

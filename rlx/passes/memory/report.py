@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.ir.graph import Value
+from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.memory.plan import MemoryPlan, Slot
 
 
@@ -27,7 +27,21 @@ def format_plan(plan: MemoryPlan) -> str:
         for node, inners in plan.bodies.items()
         for inner in inners
     ]
-    return "\n".join([*head, *(_row(slot, text) for slot, text in rows), *bodies])
+    stored = [_residuals(node) for node in plan.order if node.attrs.as_dict().get("residuals")]
+    return "\n".join([*head, *stored, *(_row(slot, text) for slot, text in rows), *bodies])
+
+
+def _residuals(node: Node) -> str:
+    """Return what a scan stores per step for a backward sweep; all else is computed again."""
+    body: Graph = node.attribute("body")
+    saved = body.outputs[-int(node.attribute("residuals")) :]
+    listed = ", ".join(f"{value.op.name} {value.type}" for value in saved)
+    size = sum(value.type.bytes for value in saved)
+    steps = node.attribute("length")
+    return (
+        f"# scan {node.results[0].label} stores {listed} per step for its backward sweep: "
+        f"{steps} x {size} bytes"
+    )
 
 
 def _row(slot: Slot, text: str) -> str:
