@@ -533,6 +533,7 @@ class Builders:
         num_carries: int,
         num_consts: int = 0,
         reverse: bool = False,
+        residuals: int = 0,
     ) -> tuple[Value, ...]:
         """`scan`, as one kernel."""
         results: tuple[Value, ...] = self.apply(
@@ -543,6 +544,7 @@ class Builders:
             num_carries=num_carries,
             num_consts=num_consts,
             reverse=reverse,
+            residuals=residuals,
         )
         return results
 
