@@ -78,10 +78,12 @@ def _multiply_add(target: Target) -> Kernel:
         k.loop("i", _CHAINS * lanes, step=lanes, kind=LoopKind.UNROLL) as i,
     ):
         k.store(sums, i, fma(k.load(sums, i, lanes), const(0.5, Prim.F32, lanes), one))
-    total = k.mutable("total", const(0.0, Prim.F32))
-    with k.loop("i", _CHAINS * lanes) as i:
-        total.set(total + k.load(sums, i))
-    k.store(arena, 64, total.cast(Prim.U8))
+    total = k.mutable("total", const(0.0, Prim.F32, lanes))
+    with k.loop("i", _CHAINS * lanes, step=lanes, kind=LoopKind.UNROLL) as i:
+        total.set(total + k.load(sums, i, lanes))
+    results = k.local("results", Prim.F32, lanes)
+    k.store(results, 0, total)
+    k.store(arena, 64, k.load(results, 0).cast(Prim.U8))
     return k.build(["Multiply and add in registers."])
 
 
