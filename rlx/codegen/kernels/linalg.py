@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
@@ -20,7 +21,7 @@ from rlx.codegen.loops.complex_scalar import multiply
 from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
 from rlx.errors import InternalError
-from rlx.ir.shape import Shape, upper
+from rlx.ir.shape import Shape, product, upper
 
 _COLUMNS = 64
 """Columns of a block: sums stay in registers or the first-level cache."""
@@ -38,11 +39,13 @@ def matmul_transposed(
     k = scope.k
     target = out.grouped(_groups(out.shape))
     height = target.extent(1)
-    with k.loop("row", target.extent(0) * height, kind=LoopKind.PARALLEL) as item:
+    inner = a.shape[-2 if left else -1]
+    kind = product_loop(product((*out.shape, inner)))
+    with k.loop("row", target.extent(0) * height, kind=kind) as item:
         batched = any(extent != 1 for extent in out.shape[:-2])
         batch = k.let("batch", item / height) if batched else index(0)
         row = k.let("i", item % height) if batched else item
-        product = _RowProduct(
+        row_product = _RowProduct(
             k,
             a.grouped(_groups(a.shape)).at(_operand_batch(batch, a.shape, out.shape)),
             b.grouped(_groups(b.shape)).at(_operand_batch(batch, b.shape, out.shape)),
@@ -52,11 +55,11 @@ def matmul_transposed(
             right,
         )
         if a.dtype.is_complex:
-            product.complex_blocks(upper(out.shape[-1]))
+            row_product.complex_blocks(upper(out.shape[-1]))
         elif right or out.shape[-1] == 1:
-            product.dots()
+            row_product.dots()
         else:
-            product.blocks(upper(out.shape[-1]))
+            row_product.blocks(upper(out.shape[-1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.parallel import is_large, product_loop
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, minimum, select
@@ -45,7 +46,8 @@ def pack_panels(scope: Scope, b: Reader, packed: Writer, *, panel: int, transpos
     def element(item: E, row: E, column: E) -> E:
         return source.read_real(item, *((column, row) if transposed else (row, column)))
 
-    with k.loop("block", target.extent(0), kind=LoopKind.PARALLEL) as block:
+    kind = LoopKind.PARALLEL if is_large(product(b.shape)) else LoopKind.SERIAL
+    with k.loop("block", target.extent(0), kind=kind) as block:
         first = k.let("first", block % panels * panel)
         with k.loop("row", target.extent(1)) as row, k.loop("j", panel) as j:
             column = first + j
@@ -72,9 +74,8 @@ def matmul_packed(
     height = work.target.extent(1)
     split = _Split.of(work, rows)
     blocks = (height + (split.block_rows - 1)) / split.block_rows
-    with k.loop(
-        "item", work.target.extent(0) * blocks * split.groups, kind=LoopKind.PARALLEL
-    ) as item:
+    kind = product_loop(product((*out.shape, work.inner)))
+    with k.loop("item", work.target.extent(0) * blocks * split.groups, kind=kind) as item:
         panels = work.group_of(item % split.groups, split.group)
         batch = item / split.groups / blocks
         first = k.let("first_row", item / split.groups % blocks * split.block_rows)

@@ -17,6 +17,9 @@ from rlx.ir.shape import Extent, upper
 PARALLEL_WORK = 1 << 15
 """Elements below which a kernel stays on one thread: waking another costs more."""
 
+PARALLEL_PRODUCTS = 1 << 20
+"""Multiply-adds below which a matrix product stays on one thread: some ten microseconds of work."""
+
 BLOCK = 4096
 """Elements of a flat loop that one thread takes at a time: 16 KiB of f32, half an L1 cache."""
 
@@ -57,3 +60,8 @@ def blocks(k: KernelBuilder, extent: E, work: Extent, size: int = BLOCK) -> Iter
 def is_large(work: Extent) -> bool:
     """True if `work` elements are worth several threads."""
     return upper(work) >= PARALLEL_WORK
+
+
+def product_loop(products: Extent) -> LoopKind:
+    """Return the kind of the outermost loop of a product that takes `products` multiply-adds."""
+    return LoopKind.PARALLEL if upper(products) >= PARALLEL_PRODUCTS else LoopKind.SERIAL
