@@ -22,7 +22,6 @@ from rlx.ir.ops.norm import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.register_loops import *
 from rlx.ir.ops.shape import *
-from rlx.ir.ops.state_space import *
 from rlx.ir.ops.solve import *
 from rlx.ir.ops.solve_lapack import *
 from rlx.ir.ops.state_space import *
