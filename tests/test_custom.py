@@ -67,7 +67,7 @@ def square() -> Iterator[OpDef]:
 
     yield define_op(custom_square, reference=squared, kernel=square_kernel, vjp=pull)
     for table in (OPS, KERNELS):
-        table.pop("custom_square")  # type: ignore[attr-defined]  # both are dicts
+        table.pop("custom_square")
 
 
 @pytest.fixture(scope="module")

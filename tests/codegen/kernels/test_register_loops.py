@@ -26,7 +26,9 @@ def pendulum(length: int) -> Graph:
     body = graph_of("step", types, step)
 
     def loss(*given: Value) -> Value:
-        return ops.scan(*given, body=body, length=length, num_carries=2, num_consts=1)[0]
+        results = ops.scan(*given, body=body, length=length, num_carries=2, num_consts=1)
+        angle: Value = results[0]
+        return angle
 
     return graph_of("pendulum", types, loss)
 
