@@ -10,10 +10,11 @@ that touches files and runs compilers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from rlx.codegen.aot.archive import archive_bytes
 from rlx.codegen.aot.emit import ArtifactText, Options, emit_artifact, external_functions
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
@@ -24,9 +25,12 @@ from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.types import TensorType
 from rlx.runtime.compile import lower_for
-from rlx.runtime.cross import Compiler, find_compiler, machine_of
+from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
+from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.signature import Argument, Array, Signature, checked
+from rlx.target import Target
 
+_BACKENDS = ("auto", "c", "llvm")
 _THREADS = (None, "openmp", "callback")
 
 
@@ -41,7 +45,10 @@ class Traceable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What `aot` wrote. Files that were not asked for are None."""
+    """What `aot` wrote. Files that were not asked for are None.
+
+    Without a C compiler there is `object` and `api`, the C that surrounds it, and no `library`.
+    """
 
     name: str
     directory: Path
@@ -53,6 +60,8 @@ class Artifact:
     archive: Path | None
     weights: Path | None
     manifest: Mapping[str, Any] = field(repr=False)
+    object: Path | None = None
+    api: Path | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -78,6 +87,8 @@ def aot(
     param_argnums: Sequence[int] = (),
     output_names: Sequence[str] = (),
     cc: str | None = None,
+    backend: str = "auto",
+    line_directives: bool = False,
     emit_only: bool = False,
 ) -> Artifact:
     """Write an artifact of a graph, or of a function at `example_inputs`, into `out_dir`.
@@ -92,6 +103,13 @@ def aot(
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
     it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled.
     `output_names` names the outputs in C, but for those that replace a param.
+
+    `backend` "c" compiles with a C compiler, "llvm" without one: then there are an object file
+    and an archive of the kernels, and `<name>_api.c` to compile with the program that calls it.
+    "auto" takes C where there is a compiler for the target. `blas` is "none" (the default), a
+    library to link such as "openblas", the path of one, or "auto", the one that programs in
+    Python call; large linear systems are left to it. With `line_directives` a debugger that
+    stops in the C shows the program that it came from.
     """
     graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
     params = {**found, **(params or {})}
@@ -105,7 +123,11 @@ def aot(
     keep = _keep(graph, weights or ("file" if params else "argument"))
     _require_values(keep, values, Keep.EMBED)
     machine = machine_of(target)
-    program = lower_for(graph, machine)
+    library = linked_blas(blas)
+    lapack = (lambda: True) if library and library.has_lapack else None
+    program = lower_for(graph, machine, lapack=lapack)
+    externals = external_functions(program)
+    uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
     options = Options(
         name=name or graph.name,
         keep=keep,
@@ -113,13 +135,17 @@ def aot(
         output_names=output_names,
         threads=threads,
         target=target,
-        libraries=_libraries(external_functions(program), blas, math),
+        libraries=_libraries(externals, library, math),
         machine=machine if math == "none" else None,
+        external={name: library.symbol(name) for name in externals} if library else {},
+        line_directives=line_directives,
+        with_object=uses_llvm,
     )
     text = emit_artifact(program, graph, options)
     directory = _make_directory(out_dir)
-    compiler = None if emit_only else find_compiler(target, cc)
-    return _write(text, options, directory, compiler, values)
+    compiler = None if emit_only or uses_llvm else find_compiler(target, cc)
+    artifact = _write(text, options, directory, compiler, values)
+    return _with_object(artifact, text, options, machine) if uses_llvm else artifact
 
 
 def load_manifest(path: Path | str) -> dict[str, Any]:
@@ -211,16 +237,30 @@ def _require_values(keep: Mapping[str, Keep], values: Mapping[str, Array], neede
         )
 
 
-def _libraries(externals: Sequence[str], blas: str, math: str) -> tuple[str, ...]:
+def _uses_llvm(backend: str, target: str, cc: str | None, math: str) -> bool:
+    """Decide whether LLVM compiles the kernels rather than a C compiler."""
+    if backend not in _BACKENDS:
+        raise UnsupportedError(f"unknown backend {backend!r}", remedy="use 'auto', 'c' or 'llvm'")
+    if backend == "c" or (backend == "auto" and has_compiler(target, cc)):
+        return False
+    if math == "none":
+        raise UnsupportedError(
+            "math='none' is C, and there is no C compiler to compile it",
+            remedy="use math='libm', or emit_only=True and compile elsewhere",
+        )
+    return True
+
+
+def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
     if not externals:
         return libm
-    if blas == "none":
+    if blas is None:
         raise UnsupportedError(
             f"the program calls {', '.join(externals)}, which blas='none' leaves out",
             remedy="name the library to link in blas=, such as 'openblas'",
         )
-    return (blas, *libm)
+    return (blas.library, *libm)
 
 
 def _make_directory(out_dir: Path | str) -> Path:
@@ -264,6 +304,37 @@ def _write(
         weights=weights,
         manifest=text.manifest,
     )
+
+
+def _with_object(
+    artifact: Artifact, text: ArtifactText, options: Options, machine: Target
+) -> Artifact:
+    """Compile the kernels with LLVM, into an object file and an archive."""
+    from rlx.codegen.llvm.objects import compile_kernels  # a large library, rarely needed here
+
+    name = artifact.name
+    code = compile_kernels(
+        text.kernels,
+        machine,
+        triple=triple_of(options.target),
+        exported=text.phases,
+        symbols=options.external,
+    )
+    member = artifact.directory / f"{name}.o"
+    archive = artifact.directory / f"lib{name}.a"
+    _write_bytes(member, code)
+    _write_bytes(
+        archive, archive_bytes({member.name: code}, dict.fromkeys(text.phases, member.name))
+    )
+    api = artifact.directory / f"{name}_api.c"
+    return replace(artifact, object=member, archive=archive, api=api)
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_text(path: Path, content: str) -> None:

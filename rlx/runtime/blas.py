@@ -60,7 +60,7 @@ class Blas:
 
 def find_blas(target: Target) -> Blas:
     """Return the BLAS of this environment, loaded once, or raise ToolchainError."""
-    return _load(_library_path(os.environ.get("RLX_BLAS")), target)
+    return open_blas(_library_path(os.environ.get("RLX_BLAS")), target)
 
 
 def has_lapack(target: Target) -> bool:
@@ -84,7 +84,8 @@ def core_type_override(target: Target) -> str | None:
 
 
 @functools.cache
-def _load(path: Path, target: Target) -> Blas:
+def open_blas(path: Path, target: Target) -> Blas:
+    """Return the BLAS in a shared library, tamed, or raise ToolchainError."""
     overrides = {"OPENBLAS_NUM_THREADS": "1"}
     core_type = core_type_override(target)
     if core_type is not None and "OPENBLAS_CORETYPE" not in os.environ:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.codegen.aot.emit import PORTABLE_FLAGS
+from rlx.codegen.aot.linking import is_path, link_words
 from rlx.errors import ToolchainError
 from rlx.runtime.toolchain import find_toolchain, has_toolchain, run_tool
 from rlx.target import Target, named_target
@@ -59,7 +60,7 @@ class Compiler:
         library, archive = directory / f"lib{name}.so", directory / f"lib{name}.a"
         command = [*self.command, "-std=c11", *PORTABLE_FLAGS, *self.flags, *extra, "-fPIC"]
         run_tool([*command, "-c", str(source), "-o", str(object_file)])
-        linked = [f"-l{each}" for each in libraries]
+        linked = _linked(libraries)
         run_tool(
             [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file),
              "-o", str(library), *linked]
@@ -68,6 +69,12 @@ class Compiler:
         run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
         object_file.unlink()
         return library, archive
+
+
+def _linked(libraries: tuple[str, ...]) -> list[str]:
+    """Return what links `libraries`; those named by path are found there at run time, too."""
+    places = [f"-Wl,-rpath,{Path(each).parent}" for each in libraries if is_path(each)]
+    return [*link_words(libraries), *places]
 
 
 def machine_of(target: str) -> Target:
@@ -81,12 +88,23 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
     named = cc or os.environ.get("RLX_CC")
     if named:
         return _named(tuple(shlex.split(named)), level)
-    triple = _triple_of(target)
+    triple = triple_of(target)
     if triple is None:
         return _here(level)
     if shutil.which(f"{triple}-gcc"):
         return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level))
     return zig_compiler(triple)
+
+
+def has_compiler(target: str, cc: str | None = None) -> bool:
+    """True if the user names a compiler, working or not, or there is one for `target`."""
+    if cc or os.environ.get("RLX_CC"):
+        return True
+    try:
+        find_compiler(target)
+    except ToolchainError:
+        return False
+    return True
 
 
 def zig_compiler(triple: str) -> Compiler:
@@ -115,7 +133,7 @@ def _level_of(target: str) -> str:
     return target
 
 
-def _triple_of(target: str) -> str | None:
+def triple_of(target: str) -> str | None:
     """Return the triple that needs a cross compiler, or None for this machine."""
     if target in ("portable", "native"):
         return None

@@ -40,7 +40,9 @@ def require(tool: str) -> str:
 class Loaded:
     """An artifact's shared library with an arena, called through its C interface."""
 
-    def __init__(self, artifact: Artifact, declarations: str = "") -> None:
+    def __init__(
+        self, artifact: Artifact, declarations: str = "", *, library: Path | None = None
+    ) -> None:
         self.name = artifact.name
         self.ffi: Any = cffi.FFI()
         self.ffi.cdef(
@@ -52,7 +54,7 @@ class Loaded:
             {declarations}
             """
         )
-        self.library: Any = self.ffi.dlopen(str(artifact.library))
+        self.library: Any = self.ffi.dlopen(str(library or artifact.library))
         self.manifest = artifact.manifest
         self.weights: NDArray[np.uint8] = aligned(0)
         self.block = aligned(artifact.arena_bytes)

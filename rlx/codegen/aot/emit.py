@@ -21,6 +21,7 @@ from rlx.codegen.aot.layout import (
     Space,
     make_layout,
 )
+from rlx.codegen.aot.linking import link_words
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
@@ -36,7 +37,8 @@ from rlx.codegen.aot.view import (
     tensor_view,
 )
 from rlx.codegen.aot.weights import MAGIC, MULTIPLIER, VERSION, layout_hash
-from rlx.codegen.c.emit import UnitView, environment, unit_view
+from rlx.codegen.c.emit import UnitView, environment, kernel_prototype, unit_view
+from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.c.prototypes import external_symbols
 from rlx.codegen.entry import can_fail, describe
 from rlx.codegen.loops.nodes import Module
@@ -75,15 +77,24 @@ class Options:
     """Set where the C must do without libm: what its instructions replace depends on it."""
     external: Mapping[str, str] = field(default_factory=dict)
     """What the linker calls external functions, where it differs."""
+    line_directives: bool = False
+    """True if the C is to lead a debugger to the user's program."""
+    with_object: bool = False
+    """True if kernels are compiled by LLVM, and C is needed for what surrounds them alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactText:
-    """The files of an artifact by name, the memory layout, and the manifest as data."""
+    """The files of an artifact by name, the memory layout, and the manifest as data.
+
+    `phases` are the kernels that C calls; `kernels` holds them and those that they call.
+    """
 
     files: Mapping[str, str]
     layout: Layout
     manifest: Mapping[str, Any]
+    kernels: Module
+    phases: tuple[str, ...]
 
 
 def emit_artifact(program: Program, declared: Graph, options: Options) -> ArtifactText:
@@ -95,7 +106,8 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     layout = make_layout(program.plan, declared, keep, options.values, options.output_names)
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)
-    unit = unit_view(_module(program, (*setup, *run)), options.external)
+    module = _module(program, (*setup, *run))
+    unit = unit_view(module, options.external)
     if options.machine is not None:
         unit = without_libm(unit, options.machine)
     view = _view(program, layout, options, setup, run)
@@ -112,7 +124,16 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
         file: environment().get_template(template).render(a=view, unit=unit)
         for file, template in templates.items()
     }
-    return ArtifactText({**files, f"{name}.json": format_manifest(manifest)}, layout, manifest)
+    files[f"{name}.json"] = format_manifest(manifest)
+    if options.line_directives:
+        sources = LineSources.of(program.schedule, program.kernels)
+        files[f"{name}.c"] = with_line_directives(files[f"{name}.c"], name, sources)
+    if options.with_object:
+        setup, run = _prefixed(setup, name), _prefixed(run, name)
+        module = _module(program, (*setup, *run))
+        files[f"{name}_api.c"] = _api_text(program, layout, view, setup, run)
+    phases = tuple(step.kernel.name for step in (*setup, *run))
+    return ArtifactText(files, layout, manifest, module, phases)
 
 
 def external_functions(program: Program) -> list[str]:
@@ -133,6 +154,31 @@ def _module(program: Program, steps: tuple[Step, ...]) -> Module:
     """Return the kernels of the program and its phases; nothing is exported."""
     kernels = (*program.kernels.values(), *(step.kernel for step in steps))
     return Module(program.graph.name, functions_of(kernels), kernels, ())
+
+
+def _prefixed(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+    """Return the steps under names that other libraries do not have."""
+    return tuple(
+        replace(step, kernel=replace(step.kernel, name=f"{name}_{step.kernel.name}"))
+        for step in steps
+    )
+
+
+def _api_text(
+    program: Program,
+    layout: Layout,
+    view: Mapping[str, Any],
+    setup: tuple[Step, ...],
+    run: tuple[Step, ...],
+) -> str:
+    """Return the C around kernels that are in an object file."""
+    prototypes = tuple(kernel_prototype(step.kernel) for step in (*setup, *run))
+    unit = UnitView(view["name"], (), (), (), (), prototypes, (), (), ())
+    steps = {
+        "setup_steps": step_views(setup, layout, ()),
+        "run_steps": step_views(run, layout, program.graph.symbols),
+    }
+    return environment().get_template("api.c.j2").render(a={**view, **steps}, unit=unit)
 
 
 def _source_hash(unit: UnitView, view: Mapping[str, Any]) -> int:
@@ -170,6 +216,7 @@ def _view(
         "header_bytes": HEADER_BYTES,
         "flags": PORTABLE_FLAGS,
         "libraries": options.libraries,
+        "link_words": link_words(options.libraries),
         "threads": options.threads,
         "statuses": status_views(),
         "symbols": symbols,

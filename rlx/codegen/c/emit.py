@@ -138,6 +138,12 @@ def entry_signature(entry: Kernel) -> str:
     return _signature(entry, names, is_entry=True, tail=");")
 
 
+def kernel_prototype(kernel: Kernel) -> str:
+    """Return the prototype of a kernel that is defined elsewhere."""
+    names = display_names(kernel, live_statements(kernel), is_entry=False)
+    return _signature(kernel, names, is_entry=False, tail=");").removeprefix("static ")
+
+
 def _signature(kernel: Kernel, names: Mapping[str, str], *, is_entry: bool, tail: str) -> str:
     """Return the function's head up to `tail`."""
     params = [pointer(buffer, names[buffer.name]) for buffer in kernel.buffers]

@@ -16,9 +16,15 @@ import llvmlite.binding as llvm
 
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
-from rlx.errors import InternalError, ToolchainError
+from rlx.errors import InternalError, ToolchainError, UnsupportedError
 
 _library_numbers = itertools.count()
+_BASES = {
+    "x86_64": ("x86-64", "", ""),
+    "aarch64": ("generic", "", ""),
+    "riscv64": ("generic", "+m,+a,+f,+d,+c", "lp64d"),
+}
+"""The CPU, features and calling convention that systems of an architecture assume."""
 _SPEED_LEVELS = {Pipeline.LIGHT: 1, Pipeline.O2: 2, Pipeline.O3: 3}
 
 
@@ -28,6 +34,22 @@ def host_machine(vector_bytes: int) -> Machine:
     _initialize()
     features = llvm.get_host_cpu_features().flatten()
     return Machine(llvm.get_default_triple(), llvm.get_host_cpu_name(), features, vector_bytes)
+
+
+@functools.cache
+def generic_machine(triple: str | None, level: str, vector_bytes: int) -> Machine:
+    """Return the least machine of a triple, or of this system; `level` names an x86 level."""
+    _initialize_all()
+    triple = triple or llvm.get_default_triple()
+    architecture = triple.partition("-")[0]
+    if architecture not in _BASES:
+        raise UnsupportedError(
+            f"no objects are made for {triple} without a C compiler",
+            remedy=f"name a compiler in cc=, or take one of {', '.join(_BASES)}",
+        )
+    cpu, features, abi = _BASES[architecture]
+    is_level = architecture == "x86_64" and level.startswith("x86-64")
+    return Machine(triple, level if is_level else cpu, features, vector_bytes, abi)
 
 
 def version() -> str:
@@ -88,6 +110,12 @@ def _initialize() -> None:
 
 
 @functools.cache
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@functools.cache
 def _linker() -> Any:
     _initialize()
     return llvm.create_lljit_compiler(use_jit_link=True)
@@ -103,6 +131,7 @@ def _target_machine(machine: Machine, options: Options) -> Any:
         opt=options.code_level,
         reloc="pic",
         codemodel="small",
+        abiname=machine.abi,
     )
 
 

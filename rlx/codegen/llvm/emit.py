@@ -8,7 +8,7 @@ calling convention; how both are called is written down in `rlx.codegen.entry`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from rlx.codegen.entry import can_fail
@@ -34,9 +34,19 @@ class EmittedModule:
     """True if a `simd` loop was left for LLVM to vectorize."""
 
 
-def emit_module(module: Module, machine: Machine) -> EmittedModule:
-    """Return the IR of every kernel and entry, and of the functions that they call."""
-    emitter = _ModuleEmitter(machine)
+def emit_module(
+    module: Module,
+    machine: Machine,
+    *,
+    exported: Collection[str] = (),
+    symbols: Mapping[str, str] | None = None,
+) -> EmittedModule:
+    """Return the IR of every kernel and entry, and of the functions that they call.
+
+    Kernels in `exported` can be linked with, by what is linked into the same library.
+    `symbols` gives external functions the names that the linker knows, where they differ.
+    """
+    emitter = _ModuleEmitter(machine, exported, symbols or {})
     for kernel in module.kernels:
         emitter.kernel(kernel)
     for entry in module.entries:
@@ -47,19 +57,23 @@ def emit_module(module: Module, machine: Machine) -> EmittedModule:
 
 
 class _ModuleEmitter:
-    def __init__(self, machine: Machine) -> None:
-        self.writer = ModuleWriter()
+    def __init__(
+        self, machine: Machine, exported: Collection[str], symbols: Mapping[str, str]
+    ) -> None:
+        self.writer = ModuleWriter(symbols)
         self._machine = machine
+        self._exported = exported
 
     def kernel(self, kernel: Kernel) -> None:
         params = [*_pointers(kernel, _promises), *_scalars(kernel)]
         if kernel.parallel_loop is not None:
             params += [f"i64 {BEGIN}", f"i64 {END}"]
+        linkage = "hidden" if kernel.name in self._exported else "internal"
         if not can_fail(kernel):
-            self._define(kernel, f"internal void @{kernel.name}", params, "void", _KERNEL)
+            self._define(kernel, f"{linkage} void @{kernel.name}", params, "void", _KERNEL)
             return
         params.append(f"ptr {FAULT}")
-        self._define(kernel, f"internal i32 @{kernel.name}", params, "i32 0", _KERNEL)
+        self._define(kernel, f"{linkage} i32 @{kernel.name}", params, "i32 0", _KERNEL)
 
     def entry(self, entry: Kernel) -> None:
         # Other threads work on the same arena: entries promise nothing about their pointers.

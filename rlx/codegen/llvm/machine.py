@@ -14,6 +14,8 @@ class Machine:
     features: str
     vector_bytes: int
     """Bytes of the widest registers worth using."""
+    abi: str = ""
+    """How arguments are passed, where the triple leaves it open."""
 
     @property
     def is_x86(self) -> bool:

@@ -169,8 +169,9 @@ class StatementEmitter(ExpressionEmitter):
         result = "void" if node.result is None else type_name(node.result.type)
         signature = ", ".join(type for type, _ in args)
         operands = ", ".join(f"{type} {operand}" for type, operand in args)
-        self.writer.module.declare(node.symbol, result, signature)
-        call = f"call {result} @{node.symbol}({operands})"
+        symbol = self.writer.module.symbols.get(node.symbol, node.symbol)
+        self.writer.module.declare(symbol, result, signature)
+        call = f"call {result} @{symbol}({operands})"
         if node.result is None:
             self.writer.write(call)
         else:

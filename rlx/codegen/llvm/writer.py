@@ -6,7 +6,7 @@ the tree costs more time than parsing does, and plain strings need no untyped li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 _FIRST = "entry.block"
 """Labels have a dot: they share one namespace with arguments, whose names have none."""
@@ -15,7 +15,9 @@ _FIRST = "entry.block"
 class ModuleWriter:
     """Definitions, declarations and metadata of one module, in order of first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, symbols: Mapping[str, str]) -> None:
+        self.symbols = symbols
+        """What the linker calls external functions, where it differs."""
         self.needs_vectorizer = False
         """True if a `simd` loop was left scalar."""
         self._definitions: dict[str, str] = {}

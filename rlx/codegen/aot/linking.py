@@ -1,0 +1,14 @@
+"""What the linker is told about a library: its name, or the path of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def link_words(libraries: Iterable[str]) -> list[str]:
+    """Return the arguments that link `libraries`, such as `-lm` and `/opt/lib/libblas.so`."""
+    return [each if is_path(each) else f"-l{each}" for each in libraries]
+
+
+def is_path(library: str) -> bool:
+    return "/" in library
