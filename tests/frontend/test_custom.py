@@ -1,0 +1,154 @@
+"""Functions whose derivatives the user states, against JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import InputError, ShapeError
+
+X = np.random.default_rng(5).standard_normal(3)
+
+
+def tripled(t: Any, n: Any) -> Any:
+    """Return x * sin(y), whose stated cotangents are three times the true ones."""
+
+    @t.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x["a"] * n.sin(y), y
+
+    def forward(x: Any, y: Any) -> Any:
+        return f(x, y), (x["a"], n.cos(y), n.sin(y))
+
+    def backward(residuals: Any, cotangent: Any) -> Any:
+        a, cosine, sine = residuals
+        return {"a": 3 * sine * cotangent[0]}, 3 * a * cosine * cotangent[0] + cotangent[1]
+
+    f.defvjp(forward, backward)
+    return lambda x: n.sum(f({"a": x * x}, x)[0] * x)
+
+
+def scaled(t: Any, n: Any) -> Any:
+    """Return exp, whose stated tangent is twice the true one."""
+
+    @t.custom_jvp
+    def f(x: Any) -> Any:
+        return n.exp(x)
+
+    @f.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        result = f(*primals)
+        return result, 2 * result * tangents[0]
+
+    return lambda x: n.sum(f(n.sin(x)) * x)
+
+
+def per_argument(t: Any, n: Any) -> Any:
+    @t.custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return n.sin(x) * y
+
+    f.defjvps(lambda dx, _, x, y: 5 * n.cos(x) * y * dx, None)
+    return lambda x: n.sum(f(x, x * x))
+
+
+def fixed_argument(t: Any, n: Any) -> Any:
+    def clipped(bound: float, x: Any) -> Any:
+        return x * 1
+
+    f = t.custom_vjp(clipped, nondiff_argnums=(0,))
+    f.defvjp(lambda bound, x: (x * 1, None), lambda bound, _, ct: (n.clip(ct, -bound, bound),))
+    return lambda x: n.sum(f(0.5, x) ** 2)
+
+
+def in_scan(t: Any, n: Any) -> Any:
+    f = scaled(t, n)
+    scan = t.scan if t is rlx else t.lax.scan
+    return lambda x: n.sum(scan(lambda c, _: (n.tanh(c * f(c)), None), x, None, length=3)[0])
+
+
+FUNCTIONS = [tripled, scaled, per_argument, fixed_argument, in_scan]
+USES = {
+    "value": lambda t, f: f(X),
+    "grad": lambda t, f: t.grad(f)(X),
+    "jitted value and grad": lambda t, f: t.jit(t.value_and_grad(f))(X),
+    "vmap of grad": lambda t, f: t.vmap(t.grad(f))(np.stack([X, X * X])),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
+def test_stated_derivatives_are_used_as_in_jax(make: Any, use: str) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    expected = rlx.tree_leaves(USES[use](jax, make(jax, jax.numpy)))
+    for one, other in zip(rlx.tree_leaves(USES[use](rlx, make(rlx, rnp))), expected, strict=True):
+        np.testing.assert_allclose(one, np.asarray(other), rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [tripled, scaled, per_argument], ids=lambda make: make.__name__)
+def test_a_rule_that_calls_the_function_has_derivatives_as_in_jax(make: Any) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+
+    def twice(t: Any, f: Any) -> Any:
+        return t.grad(lambda x: (t.grad(f)(x) ** 2).sum())(X)
+
+    expected = np.asarray(twice(jax, make(jax, jax.numpy)))
+    np.testing.assert_allclose(twice(rlx, make(rlx, rnp)), expected, rtol=1e-9)
+
+
+def test_a_stated_jvp_serves_forward_mode() -> None:
+    tangent = rlx.jvp(scaled(rlx, rnp), (X,), (np.ones(3),))[1]
+    np.testing.assert_allclose(tangent, rlx.grad(scaled(rlx, rnp))(X).sum(), rtol=1e-12)
+
+
+def test_a_pullback_through_a_loop_uses_its_result() -> None:
+    """The implicit derivative of a fixed point, whose search has no reverse mode."""
+
+    @rlx.custom_vjp
+    def root(a: Any) -> Any:
+        return rlx.while_loop(lambda x: rnp.abs(x * x - a) > 1e-12, lambda x: (x + a / x) / 2, a)
+
+    root.defvjp(lambda a: (y := root(a), y), lambda y, ct: (ct / (2 * y),))
+    value, gradient = rlx.jit(rlx.value_and_grad(root))(2.0)
+    np.testing.assert_allclose([value, gradient], [2**0.5, 2**-1.5], rtol=1e-11)
+
+
+def test_captured_arrays_reach_function_and_rule() -> None:
+    def outer(x: Any, scale: Any) -> Any:
+        f = rlx.custom_vjp(lambda x: x * scale)
+        f.defvjp(lambda x: (x * scale, None), lambda _, ct: (ct * scale * 10,))
+        return f(x)
+
+    assert rlx.jit(rlx.grad(outer))(2.0, 3.0) == 30.0
+
+
+def test_defaults_and_keywords_find_their_positions() -> None:
+    f = rlx.custom_vjp(lambda x, power=2: x**power, nondiff_argnums=(1,))
+    f.defvjp(lambda x, power: (x**power, x), lambda power, x, ct: (ct * power,))
+    assert rlx.grad(f)(3.0) == 2.0
+    assert rlx.grad(lambda x: f(x, power=5))(3.0) == 5.0
+
+
+def stated(forward: Any, backward: Any) -> Any:
+    f = rlx.custom_vjp(lambda x: x * x)
+    f.defvjp(forward, backward)
+    return rlx.grad(lambda x: rnp.sum(f(x)))
+
+
+def test_wrong_rules_are_named() -> None:
+    with pytest.raises(InputError, match="no derivative rule"):
+        rlx.custom_vjp(lambda x: x)(1.0)
+    with pytest.raises(InputError, match="result, residuals"):
+        stated(lambda x: x * x, lambda r, ct: (ct,))(X)
+    with pytest.raises(InputError, match="function's own result"):
+        stated(lambda x: (x[:2], x), lambda r, ct: (ct,))(X)
+    with pytest.raises(InputError, match="2 cotangents"):
+        stated(lambda x: (x * x, x), lambda r, ct: (ct, ct))(X)
+    with pytest.raises(ShapeError, match=r"cotangent of 'x'.*\n.*test_custom.py"):
+        stated(lambda x: (x * x, x), lambda r, ct: (ct[:2],))(X)
