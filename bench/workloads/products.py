@@ -10,6 +10,9 @@ from rlx.ir.graph import Graph
 _SIZES = {"f32": 4, "f64": 8, "bf16": 2}
 _TOLERANCES = {"f32": 1e-4, "f64": 1e-9, "bf16": 5e-2}
 
+_PEERS = {"f64": ("jax", "torch", "onnxruntime"), "bf16": ("jax", "torch")}
+"""ONNX Runtime's CPU provider has no bf16 products; OpenVINO computes f64 and bf16 in f32."""
+
 
 def product(rows: int, inner: int, columns: int, dtype: str) -> Graph:
     g = Graph(f"matmul_{rows}x{inner}x{columns}_{dtype}")
@@ -26,11 +29,10 @@ def product_of_inputs(size: int) -> Graph:
 
 
 def _workload(name: str, rows: int, inner: int, columns: int, dtype: str = "f32") -> Workload:
-    # ONNX Runtime's CPU provider has no bf16 products; OpenVINO would compute them in f32.
     return Workload(
         f"matmul_{name}",
         functools.partial(product, rows, inner, columns, dtype),
-        peers=("jax", "torch") if dtype == "bf16" else ALL_PEERS,
+        peers=_PEERS.get(dtype, ALL_PEERS),
         flops=2.0 * rows * inner * columns,
         bytes=_SIZES[dtype] * (rows * inner + inner * columns + rows * columns),
         tolerance=_TOLERANCES[dtype],
