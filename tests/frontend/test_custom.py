@@ -17,7 +17,7 @@ X = np.random.default_rng(5).standard_normal(3)
 def tripled(t: Any, n: Any) -> Any:
     """Return x * sin(y), whose stated cotangents are three times the true ones."""
 
-    @t.custom_vjp
+    @t.custom_vjp  # type: ignore[untyped-decorator]  # of either library
     def f(x: Any, y: Any) -> Any:
         return x["a"] * n.sin(y), y
 
@@ -35,11 +35,11 @@ def tripled(t: Any, n: Any) -> Any:
 def scaled(t: Any, n: Any) -> Any:
     """Return exp, whose stated tangent is twice the true one."""
 
-    @t.custom_jvp
+    @t.custom_jvp  # type: ignore[untyped-decorator]  # of either library
     def f(x: Any) -> Any:
         return n.exp(x)
 
-    @f.defjvp
+    @f.defjvp  # type: ignore[untyped-decorator]  # of either library
     def _(primals: Any, tangents: Any) -> Any:
         result = f(*primals)
         return result, 2 * result * tangents[0]
@@ -48,7 +48,7 @@ def scaled(t: Any, n: Any) -> Any:
 
 
 def per_argument(t: Any, n: Any) -> Any:
-    @t.custom_jvp
+    @t.custom_jvp  # type: ignore[untyped-decorator]  # of either library
     def f(x: Any, y: Any) -> Any:
         return n.sin(x) * y
 
