@@ -186,3 +186,14 @@ def test_pkg_config_and_cmake_files_build_the_sample(tmp_path: Path, step: Artif
     run(tmp_path / "sample", step.weights or "", cwd=tmp_path)
     run(require("cmake"), "-S", step.directory, "-B", tmp_path / "build")
     run("cmake", "--build", tmp_path / "build")
+
+
+def test_line_directives_lead_a_debugger_to_the_program(tmp_path: Path) -> None:
+    plain = aot(mlp(), tmp_path / "plain", emit_only=True)
+    assert "#line" not in plain.source.read_text()
+    artifact = aot(mlp(), tmp_path / "led", line_directives=True, emit_only=True)
+    assert re.search(r'^#line \d+ ".*programs\.py"$', artifact.source.read_text(), re.MULTILINE)
+    run("cc", "-std=c11", *STRICT, "-g", "-c", "mlp.c", cwd=artifact.directory)
+    lines = run(require("objdump"), "--dwarf=decodedline", artifact.directory / "mlp.o")
+    assert "programs.py" in lines
+    assert "mlp.c" in lines

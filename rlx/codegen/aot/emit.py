@@ -57,6 +57,8 @@ PORTABLE_FLAGS = (
 """What optimizes the C and keeps its meaning, on any machine."""
 
 _VERSION = "0.1.0"
+_LARGEST_STATIC_BYTES = 1 << 30
+"""The sample program allocates more than this: linkers place at most 2 GiB of static data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ def _view(
         "statuses": status_views(),
         "symbols": symbols,
         "arena_bytes": layout.arena_bytes,
+        "is_large": layout.arena_bytes + layout.weights_bytes > _LARGEST_STATIC_BYTES,
         "has_weights": layout.weights_bytes > 0,
         "weights_bytes": layout.weights_bytes,
         "weights_magic": MAGIC,
