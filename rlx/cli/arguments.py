@@ -7,6 +7,7 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from pathlib import Path
 
+WEIGHTS = ("file", "embed", "argument")
 _SHAPE = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<extents>[^\]]*)\]\Z")
 _SYMBOL = re.compile(r"(?P<name>[A-Za-z_]\w*)(<=(?P<max>\d+))?\Z")
 
@@ -34,6 +35,14 @@ class NamedShape:
     name: str
     dtype: str
     extents: tuple[int | SymbolicExtent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsChoice:
+    """How a param comes to an artifact, or all of them where there is no name."""
+
+    name: str | None
+    keep: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,14 @@ def named_extent(text: str) -> NamedExtent:
     if not name or not value.isdigit():
         raise ArgumentTypeError(f"{text!r} is not NAME=NUMBER, such as n=32")
     return NamedExtent(name, int(value))
+
+
+def weights_choice(text: str) -> WeightsChoice:
+    """Parse `embed` or `w=embed`."""
+    name, equals, keep = text.rpartition("=")
+    if keep not in WEIGHTS or (equals and not name):
+        raise ArgumentTypeError(f"{text!r} is neither {', '.join(WEIGHTS)} nor NAME= one of them")
+    return WeightsChoice(name or None, keep)
 
 
 def positive(text: str) -> int:

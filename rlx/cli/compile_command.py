@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from rlx.cli.arguments import WeightsChoice
 from rlx.cli.arrays import read_inputs
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
+from rlx.ir.graph import Graph
 from rlx.ir.inspect import bytes_text
 from rlx.runtime.aot import Artifact, aot
 
@@ -25,12 +29,28 @@ def execute(arguments: Namespace) -> int:
             threads=None if arguments.threads == "none" else arguments.threads,
             target=arguments.target,
             blas=arguments.blas,
-            weights=arguments.weights,
+            weights=_weights(arguments.weights, program.graph, params),
             cc=arguments.cc,
+            backend=arguments.backend,
+            line_directives=arguments.lines,
             emit_only=arguments.emit_only,
         )
     print(_summary(artifact))
     return 0
+
+
+def _weights(
+    choices: Sequence[WeightsChoice], graph: Graph, params: Mapping[str, Any]
+) -> dict[str, str] | None:
+    """Return how each param is kept; None leaves the choice to `aot`. The last choice counts."""
+    if not choices:
+        return None
+    declared = [str(value.node.name) for value in graph.params]
+    names = [*declared, *graph.donations, *params]
+    kept = dict.fromkeys(names, "file" if params else "argument")
+    for choice in choices:
+        kept.update(dict.fromkeys(names if choice.name is None else [choice.name], choice.keep))
+    return kept
 
 
 def _summary(artifact: Artifact) -> str:

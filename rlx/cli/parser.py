@@ -10,7 +10,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAct
 from collections.abc import Callable
 from pathlib import Path
 
-from rlx.cli.arguments import named_extent, named_file, named_shape, positive
+from rlx.cli.arguments import named_extent, named_file, named_shape, positive, weights_choice
 
 STAGES = ("graph", "passes", "lowered", "schedule", "plan", "kernels", "c", "llvm", "asm")
 BACKENDS = ("auto", "c", "llvm", "reference")
@@ -37,6 +37,7 @@ examples:
 examples:
   $ rlx compile model.rlx -o build
   $ rlx compile model.rlx -o build_blas --name mlp --params weights.npz
+  $ rlx compile model.rlx -o build_mixed --params weights.npz --weights file --weights b1=embed
 """,
     "run": """
 examples:
@@ -191,12 +192,30 @@ def _add_compile(parser: ArgumentParser) -> None:
         "--emit-only", action="store_true", help="write the text and compile nothing"
     )
     parser.add_argument(
-        "--blas", metavar="NAME", default="none", help="library to link; default: none"
+        "--backend",
+        choices=("auto", "c", "llvm"),
+        default="auto",
+        help="llvm makes objects without a C compiler; auto does where there is none",
+    )
+    parser.add_argument(
+        "--blas",
+        metavar="NAME",
+        default="none",
+        help="library to link, by name or path, or auto; default: none",
     )
     parser.add_argument(
         "--weights",
-        choices=("file", "embed", "argument"),
-        help="params in a file (default with --params), in the code, or given by the caller",
+        metavar="[NAME=]HOW",
+        action="append",
+        default=[],
+        type=weights_choice,
+        help="params in a file (default with --params), in the code (embed), or given by the "
+        "caller (argument); all of them, or one by name",
+    )
+    parser.add_argument(
+        "--lines",
+        action="store_true",
+        help="the C with #line directives: with -g, a debugger steps through your program",
     )
 
 

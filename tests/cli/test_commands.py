@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from rlx.cli.main import main
 from rlx.cli.parser import STAGES
 from rlx.ir.reference import evaluate
+from rlx.runtime.aot import load_manifest
 from tests.cli.conftest import mlp
 
 pytestmark = pytest.mark.usefixtures("workspace")
@@ -114,6 +116,31 @@ def test_compile_writes_an_artifact_and_rebuild_compiles_it_again(capsys: Captur
     library.unlink()
     assert main(["rebuild", "build"]) == 0
     assert library.is_file()
+
+
+def test_compile_keeps_each_param_as_asked(capsys: Capture) -> None:
+    command = ["compile", "model.rlx", "-o", "build", "--params", "weights.npz", "--emit-only"]
+    assert main([*command, "--weights", "b1=embed", "--weights", "w2=argument"]) == 0
+    kept = {p["name"]: p["keep"] for p in load_manifest("build/mlp.json")["params"]}
+    assert kept == {"w1": "file", "b1": "embed", "w2": "argument"}
+    assert main([*command, "--weights", "embed", "--weights", "w1=file"]) == 0
+    kept = {p["name"]: p["keep"] for p in load_manifest("build/mlp.json")["params"]}
+    assert kept == {"w1": "file", "b1": "embed", "w2": "embed"}
+    assert main([*command, "--weights", "w9=file"]) == 1
+    assert "'w9', which is no param" in capsys.readouterr().err
+
+
+def test_compile_with_lines_writes_directives_to_the_program() -> None:
+    command = ["compile", "model.rlx", "-o", "build", "--emit-only"]
+    assert main(command) == 0
+    assert "#line" not in Path("build/mlp.c").read_text()
+    assert main([*command, "--lines"]) == 0
+    assert re.search(r'^#line \d+ ".*conftest\.py"', Path("build/mlp.c").read_text(), re.MULTILINE)
+
+
+def test_compile_with_llvm_writes_an_object_and_c_around_it() -> None:
+    assert main(["compile", "model.rlx", "-o", "build", "--backend", "llvm"]) == 0
+    assert all(Path(f"build/{file}").is_file() for file in ("mlp.o", "libmlp.a", "mlp_api.c"))
 
 
 def test_rebuild_says_what_is_wrong_with_edited_c(capsys: Capture) -> None:
