@@ -112,7 +112,7 @@ def _times(call: Callable[[], Any], seconds: float) -> list[float]:
     call()
     estimate = clock() - started
     batch = max(1, int(_BATCH_SECONDS / max(estimate, 1e-7)))
-    times = []
+    times: list[float] = []
     started = clock()
     while (now := clock()) - started < seconds or len(times) < 3:
         for _ in range(batch):

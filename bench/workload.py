@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.ir.graph import Graph, Value
+from rlx.runtime.signature import concrete
 
 Array: TypeAlias = NDArray[Any]
 
@@ -55,7 +56,7 @@ class Workload:
         }
 
     def _sample(self, name: str, value: Value, *, weight: bool = False) -> Array:
-        shape = tuple(int(extent) for extent in value.shape)  # type: ignore[call-overload]
+        shape = concrete(value.shape, {})
         random = np.random.default_rng(sum(name.encode()) + 31 * len(shape))
         dtype = value.dtype.numpy
         if dtype.kind in "iu":

@@ -7,6 +7,7 @@ import numpy as np
 from bench.workload import Array, Training
 from rlx.ir.graph import Graph, Value
 from rlx.passes import grad_with_loss
+from rlx.runtime.signature import concrete
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
@@ -45,5 +46,5 @@ def _adam(
 
 def _state(graph: Graph, name: str, like: Value, state: dict[str, Array]) -> Value:
     leaf = graph.param(name, like.shape, like.dtype)
-    state[name] = np.zeros([int(extent) for extent in like.shape], like.dtype.numpy)  # type: ignore[call-overload]
+    state[name] = np.zeros(concrete(like.shape, {}), like.dtype.numpy)
     return leaf
