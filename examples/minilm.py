@@ -116,7 +116,8 @@ def pool(x: Value, mask: Value) -> Value:
     count = ops.maximum(ops.reduce_sum(weight, axes=(1,)), 1e-9)
     mean = total / count
     norm = ops.sqrt(ops.reduce_sum(mean * mean, axes=(1,), keepdims=True))
-    return mean / ops.maximum(norm, 1e-12)
+    unit: Value = mean / ops.maximum(norm, 1e-12)
+    return unit
 
 
 class SentenceTokenizer:

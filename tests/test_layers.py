@@ -17,7 +17,7 @@ LAYERS = (
     ("passes",),
     ("codegen",),
     ("runtime",),
-    ("frontend", "numpy", "nn", "optim"),
+    ("frontend", "numpy", "nn", "optim", "custom"),
     ("report",),
     ("cli", "__main__"),
 )
