@@ -108,10 +108,18 @@ def _notes(row: Row) -> list[str]:
 
 
 def _versions() -> str:
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in _DISTRIBUTIONS]
+    versions = [f"{name} {version}" for name in _DISTRIBUTIONS if (version := _version(name))]
     return ", ".join([f"Python {platform.python_version()}", *versions])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _version(distribution: str) -> str | None:
+    """Return the version of a package, or None where it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,5 +1,4 @@
 // sin, mul, mul, sub, mul, add -> %3.0
-// at test_register_loops.py:23, test_register_loops.py:24
 static void scan_scalar(
     const double *restrict angle, const double *restrict speed, const double *restrict k,
     double *restrict y_0, double *restrict y_1) {

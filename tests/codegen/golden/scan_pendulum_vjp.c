@@ -1,5 +1,4 @@
 // mul, add, neg, mul, mul, mul, mul, add, add -> %6.0
-// at test_register_loops.py:24, test_register_loops.py:23, test_register_loops.py:45
 static void scan_scalar_2(
     const double *restrict d_output, const double *restrict d_speed, const double *restrict d_k,
     const double *restrict k, const double *restrict saved_sin, const double *restrict saved_cos,
