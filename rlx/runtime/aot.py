@@ -20,6 +20,7 @@ from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.state import inputs_as_params
 from rlx.codegen.aot.weights import read_weights, weights_bytes
+from rlx.codegen.c.sources import is_source
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
@@ -137,7 +138,7 @@ def aot(
         target=target,
         libraries=_libraries(externals, library, math),
         machine=machine if math == "none" else None,
-        external={name: library.symbol(name) for name in externals} if library else {},
+        external=_link_names(externals, library, name or graph.name, in_object=uses_llvm),
         line_directives=line_directives,
         with_object=uses_llvm,
     )
@@ -251,13 +252,25 @@ def _uses_llvm(backend: str, target: str, cc: str | None, math: str) -> bool:
     return True
 
 
+def _link_names(
+    externals: Sequence[str], blas: LinkedBlas | None, name: str, *, in_object: bool
+) -> dict[str, str]:
+    """Return what the linker calls external functions, where it differs from what kernels do.
+
+    A user's own function is in the C around an object file, under a name that no other has.
+    """
+    brought = {f: f"{name}_{f}" for f in externals if in_object and is_source(f)}
+    return brought | {f: blas.symbol(f) for f in externals if blas and not is_source(f)}
+
+
 def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
-    if not externals:
+    missing = [name for name in externals if not is_source(name)]
+    if not missing:
         return libm
     if blas is None:
         raise UnsupportedError(
-            f"the program calls {', '.join(externals)}, which blas='none' leaves out",
+            f"the program calls {', '.join(missing)}, which blas='none' leaves out",
             remedy="name the library to link in blas=, such as 'openblas'",
         )
     return (blas.library, *libm)

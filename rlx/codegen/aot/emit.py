@@ -39,7 +39,8 @@ from rlx.codegen.aot.view import (
 from rlx.codegen.aot.weights import MAGIC, MULTIPLIER, VERSION, layout_hash
 from rlx.codegen.c.emit import UnitView, environment, kernel_prototype, unit_view
 from rlx.codegen.c.line_directives import LineSources, with_line_directives
-from rlx.codegen.c.prototypes import external_symbols
+from rlx.codegen.c.prototypes import external_prototypes, external_symbols
+from rlx.codegen.c.sources import sources_of
 from rlx.codegen.entry import can_fail, describe
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
@@ -133,7 +134,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     if options.with_object:
         setup, run = _prefixed(setup, name), _prefixed(run, name)
         module = _module(program, (*setup, *run))
-        files[f"{name}_api.c"] = _api_text(program, layout, view, setup, run)
+        files[f"{name}_api.c"] = _api_text(program, layout, view, setup, run, options.external)
     phases = tuple(step.kernel.name for step in (*setup, *run))
     return ArtifactText(files, layout, manifest, module, phases)
 
@@ -172,10 +173,13 @@ def _api_text(
     view: Mapping[str, Any],
     setup: tuple[Step, ...],
     run: tuple[Step, ...],
+    symbols: Mapping[str, str],
 ) -> str:
     """Return the C around kernels that are in an object file."""
     prototypes = tuple(kernel_prototype(step.kernel) for step in (*setup, *run))
-    unit = UnitView(view["name"], (), (), (), (), prototypes, (), (), ())
+    kernels = tuple(program.kernels.values())
+    brought = tuple(external_prototypes(kernels, symbols, brought_only=True))
+    unit = UnitView(view["name"], (), (), (), brought, prototypes, (), (), ())
     steps = {
         "setup_steps": step_views(setup, layout, ()),
         "run_steps": step_views(run, layout, program.graph.symbols),
@@ -213,6 +217,7 @@ def _view(
         "name": options.name,
         "prefix": prefix,
         "version": _VERSION,
+        "sources": sources_of(external_functions(program)),
         "abi_version": ABI_VERSION,
         "alignment": ALIGNMENT,
         "header_bytes": HEADER_BYTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rlx.codegen.c.sources import is_source
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.loops.nodes import Address, External, Kernel
 from rlx.codegen.loops.visit import walk
@@ -15,12 +16,25 @@ def external_symbols(kernels: Sequence[Kernel]) -> list[str]:
     return sorted(_signatures(kernels))
 
 
-def external_prototypes(kernels: Sequence[Kernel], symbols: Mapping[str, str]) -> list[str]:
-    """Return one prototype per external function, sorted by name."""
+def external_prototypes(
+    kernels: Sequence[Kernel], symbols: Mapping[str, str], *, brought_only: bool = False
+) -> list[str]:
+    """Return one prototype per external function, sorted by name.
+
+    A function that a user brought is defined in the same text: `static`, so that programs which
+    are linked together can each have theirs, unless `symbols` gives it a name to be linked by.
+    With `brought_only` those of other libraries are left out.
+    """
     return [
-        f"extern {result} {name}({', '.join(params) or 'void'}){_label(name, symbols)};"
+        f"{_storage(name, symbols)} {result} {name}({', '.join(params) or 'void'})"
+        f"{_label(name, symbols)};"
         for name, (result, params) in sorted(_signatures(kernels).items())
+        if is_source(name) or not brought_only
     ]
+
+
+def _storage(name: str, symbols: Mapping[str, str]) -> str:
+    return "static" if is_source(name) and name not in symbols else "extern"
 
 
 def _label(name: str, symbols: Mapping[str, str]) -> str:

@@ -16,6 +16,11 @@ def add_source(symbol: str, text: str) -> None:
         raise GraphError(f"the C function {symbol} has another definition already")
 
 
+def is_source(symbol: str) -> bool:
+    """True for a function that a user defined in C."""
+    return symbol in SOURCES
+
+
 def sources_of(symbols: Iterable[str]) -> str:
     """Return the C text that defines those of `symbols` that users brought."""
     return "".join(f"\n{SOURCES[symbol].strip()}\n" for symbol in symbols if symbol in SOURCES)
