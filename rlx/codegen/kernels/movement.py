@@ -24,6 +24,8 @@ class Move:
     position: Position
     source: Shape
     result: Shape
+    rank: int
+    """Of the iteration space; the position of a scalar does not show it."""
 
 
 MovementRule: TypeAlias = Callable[..., Position]
@@ -54,7 +56,7 @@ def operand_position(node: Node, operand: int, position: Position, rank: int) ->
     rule = MOVEMENTS.get(node.op.name)
     if rule is None:
         return broadcast_position(position, source, rank)
-    return rule(Move(position, source, result), **node.attrs.as_dict())
+    return rule(Move(position, source, result, rank), **node.attrs.as_dict())
 
 
 def broadcast_position(position: Position, source: Shape, rank: int) -> Position:
@@ -67,7 +69,7 @@ def broadcast_position(position: Position, source: Shape, rank: int) -> Position
 
 @moves("expand")
 def expand_position(move: Move, **_: Any) -> Position:
-    return broadcast_position(move.position, move.source, _rank(move.position))
+    return broadcast_position(move.position, move.source, move.rank)
 
 
 @moves("transpose")
@@ -106,10 +108,9 @@ def reverse_position(move: Move, *, axes: tuple[int, ...]) -> Position:
 @moves("reshape")
 def reshape_position(move: Move, **_: Any) -> Position:
     found: list[Index] = []
-    rank = _rank(move.position)
     taken = 0
     for extent in move.source:
-        merged, covered = zero(rank), ONE
+        merged, covered = zero(move.rank), ONE
         while covered != extent:
             if taken == len(move.result):
                 raise InternalError(
@@ -120,7 +121,3 @@ def reshape_position(move: Move, **_: Any) -> Position:
             taken += 1
         found.append(merged)
     return tuple(found)
-
-
-def _rank(position: Position) -> int:
-    return len(position[0].coefficients) if position else 0

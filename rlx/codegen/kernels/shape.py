@@ -69,7 +69,7 @@ def _fastest_axes(
     The second is empty where the same axes are fastest in both.
     """
     here = identity(y)
-    moved = address(transpose_position(Move(here, x, y), perm=perm), x, len(y))
+    moved = address(transpose_position(Move(here, x, y, len(y)), perm=perm), x, len(y))
     groups = collapse(y, range(len(y)), [address(here, y, len(y)), moved])
     across = next((group for group in groups if _is_fastest(moved, group)), ())
     if not groups or across == groups[-1]:

@@ -202,3 +202,11 @@ EMPTY: list[tuple[list[Shape], Formula]] = [
 @pytest.mark.parametrize("number", range(len(EMPTY)))
 def test_empty_axes_are_computed_too(number: int) -> None:
     check(fused_graph(*EMPTY[number]))
+
+
+def test_a_reshape_to_a_scalar_is_read_at_every_point() -> None:
+    def formula(x: Value, most: Value) -> Value:
+        scalar: Value = ops.reshape(most, shape=())
+        return x - scalar
+
+    check(fused_graph([(3, 4), (1,)], formula))
