@@ -29,6 +29,7 @@ from rlx.ir.graph import Graph, Value, calling_source
 Key = tuple[Any, ...]
 _STATE = _state
 _RECENT = 4
+_WEAK = (int, float, complex)
 
 
 @overload
@@ -188,7 +189,8 @@ class JittedFunction:
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         arrays = [x if isinstance(x, ndarray) else self._as_array(x, tree) for x in leaves]
-        kinds = [x.__class__ if isinstance(x, (int, float, complex)) else None for x in leaves]
+        # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
+        kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
         signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
         key = (tree, fixed, tuple(signature))
         entry = self._entries.get(key)

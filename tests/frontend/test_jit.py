@@ -54,6 +54,13 @@ def test_python_numbers_are_weak_and_share_one_trace() -> None:
     assert product(2, 3).dtype == np.int64
 
 
+def test_numpy_scalars_share_the_trace_of_arrays_without_axes() -> None:
+    product, traces = counted()
+    assert product(np.float64(2), X).dtype == np.float64
+    assert product(np.array(3.0), X).dtype == np.float64
+    assert len(traces) == 1
+
+
 def test_static_arguments_are_values_and_part_of_the_key() -> None:
     def power(x: Any, n: int, sign: str = "+") -> Any:
         for _ in range(n):
