@@ -37,6 +37,7 @@ from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
+from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import function_at, pointer_to
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
@@ -87,15 +88,17 @@ class Executable:
         program: Program,
         native: NativeModule,
         *,
+        image: Image | None = None,
         threads: int = 1,
         params: Mapping[str, Any] | None = None,
     ) -> None:
         self.signature = Signature.of(graph)
-        self.arena = Arena(program.plan.arena_bytes)
+        self._image = image or Image.of(program, threads=threads)
+        self.arena = Arena(self._image.arena_bytes)
         self._graph = graph
         self._program = program
         self._native = native
-        self._threads = threads
+        self._threads = self._image.threads
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._arity = len(self.signature.inputs)
@@ -162,9 +165,7 @@ class Executable:
 
     def clone(self) -> Executable:
         """Return another executable of the same code and params, with its own arena."""
-        return Executable(
-            self._graph, self._program, self._native, threads=self._threads, params=self.params
-        )
+        return self._over(self._native)
 
     def rebuild(self, source: str | os.PathLike[str], *, flags: Sequence[str] = ()) -> Executable:
         """Return an executable of these params that runs the C in the file `source`.
@@ -176,10 +177,11 @@ class Executable:
             text = Path(source).read_text()
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from error
-        native = CBackend().load_text(text, detect_target(), flags)
-        return Executable(
-            self._graph, self._program, native, threads=self._threads, params=self.params
-        )
+        return self._over(CBackend().load_text(text, detect_target(), flags))
+
+    def _over(self, native: NativeModule) -> Executable:
+        """Return another executable of this program and its params, over `native`."""
+        return Executable(self._graph, self._program, native, image=self._image, params=self.params)
 
     # Looking inside
 
@@ -321,14 +323,13 @@ class Executable:
         return function_at(self._native.address(self._entry(kind)), type)
 
     def _entry(self, kind: str) -> str:
-        return f"{self.schedule.name}_{kind}"
+        return f"{self._image.name}_{kind}"
 
     def _make_layout(self, binding: Mapping[str, int]) -> _Layout:
-        slots = self.plan.slots
         extents = [binding[symbol.name] for symbol in self.signature.symbols]
         outputs = [
-            self.arena.view(slots[output].offset, output.dtype, concrete(output.shape, binding))
-            for output in self.plan.graph.outputs
+            self.arena.view(offset, type.dtype, concrete(type.shape, binding))
+            for offset, type in zip(self._image.outputs, self.signature.outputs, strict=True)
         ]
         return _Layout(
             inputs=tuple(self._input_slot(argument, binding) for argument in self.signature.inputs),
@@ -344,19 +345,15 @@ class Executable:
         """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""
         type = argument.type
         shape = concrete(type.shape, binding or {})
-        for leaf in (*self.plan.graph.inputs, *self.plan.graph.params):
-            if leaf.node.name == argument.name:
-                return self.arena.view(self.plan.slots[leaf].offset, type.dtype, shape)
-        return np.zeros(shape, type.dtype.numpy)
+        offset = self._image.leaves.get(argument.name)
+        if offset is None:
+            return np.zeros(shape, type.dtype.numpy)
+        return self.arena.view(offset, type.dtype, shape)
 
     def _load_constants(self) -> None:
-        for node in self.plan.graph.nodes:
-            if node.op.name == "constant":
-                literal = node.attribute("value")
-                slot = self.plan.slots.get(node.result)
-                if slot is not None and literal.array.size:
-                    view = self.arena.view(slot.offset, literal.dtype, literal.array.shape)
-                    view[...] = literal.array
+        for offset, literal in self._image.constants:
+            view = self.arena.view(offset, literal.dtype, literal.array.shape)
+            view[...] = literal.array
 
 
 def _title(node: Node | None) -> str:

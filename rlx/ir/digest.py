@@ -1,0 +1,89 @@
+"""A quick digest of what a graph computes: the name under which its compiled form is kept.
+
+    graph_digest(graph)      # 64 hex digits, or None for a graph with ops of the user's own
+
+Equal for graphs that differ in source lines only. Values of inputs and params are no part of a
+graph; constants are, by their bytes. `serialize.fingerprint` is the slower digest of the text form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import marshal
+from typing import Any
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node
+from rlx.ir.literal import Literal
+from rlx.ir.op import Attrs, OpDef
+
+_AS_THEY_ARE = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_SMALL = 256
+_MARSHAL_VERSION = 2
+"""The last one without back references, which would tell equal objects from the same object."""
+
+
+def graph_digest(graph: Graph) -> str | None:
+    """Return the digest of `graph`; None if it is not known what one of its ops means.
+
+    The kernel of an op that a user defined is code, which no digest of a graph can cover.
+    """
+    try:
+        form = _graph(graph)
+    except _OpaqueError:
+        return None
+    return hashlib.sha256(marshal.dumps(form, _MARSHAL_VERSION)).hexdigest()
+
+
+class _OpaqueError(Exception):
+    """Something whose meaning is not data."""
+
+
+def _graph(graph: Graph) -> list[Any]:
+    return [
+        graph.name,
+        [_node(node) for node in graph.nodes],
+        [(output.node.index, output.index) for output in graph.outputs],
+        list(graph.donations.items()),
+    ]
+
+
+def _node(node: Node) -> tuple[Any, ...]:
+    operands = [(operand.node.index, operand.index) for operand in node.operands]
+    if not _is_ours(node.op):
+        raise _OpaqueError
+    return node.op.name, operands, _attributes(node.attrs), node.name, node.scope
+
+
+def _is_ours(definition: OpDef) -> bool:
+    return vars(ops).get(definition.name) is definition
+
+
+def _attributes(attrs: Attrs) -> list[Any]:
+    return [_plain(getattr(attrs, name)) for name in attrs.__dataclass_fields__]
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as what `marshal` writes; lists are what is no tuple by itself."""
+    if value.__class__ in _AS_THEY_ARE:
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Literal):
+        return _literal(value)
+    if isinstance(value, enum.Enum):
+        return [value.__class__.__name__, value.name]
+    if isinstance(value, Graph):
+        return _graph(value)
+    if dataclasses.is_dataclass(value):
+        fields = (getattr(value, field) for field in value.__dataclass_fields__)
+        return [value.__class__.__name__, *map(_plain, fields)]
+    raise _OpaqueError
+
+
+def _literal(literal: Literal) -> list[Any]:
+    array = literal.array
+    content = array.tobytes() if array.nbytes <= _SMALL else literal.digest
+    return [array.dtype.str, array.dtype.name, array.shape, content]

@@ -1,0 +1,144 @@
+"""What running a program takes: places in the arena, and nothing of how they came about.
+
+An image is made from a program, or read from a file that an earlier process left:
+
+    rlx-image 1
+    {"name": "mlp", "arena_bytes": 4096, ...}
+    <the constants that passes made>
+
+Constants that stand in the source graph as they are needed are told by their number among its
+constants: weights in a graph are not stored a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rlx.codegen.regions import Region
+from rlx.errors import FormatError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
+from rlx.ir.literal import Literal
+from rlx.ir.types import TensorType
+from rlx.passes.memory.plan import MemoryPlan
+
+_FIRST_LINE = b"rlx-image 1\n"
+_LEAST_SHARED_BYTES = 256
+"""Smaller constants are stored, whether or not the source graph has them."""
+
+
+class Planned(Protocol):
+    """The part of a lowered program that an image is made from."""
+
+    @property
+    def plan(self) -> MemoryPlan: ...
+
+    @property
+    def schedule(self) -> Named: ...
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Byte offsets into the arena, and how the entries are called."""
+
+    name: str
+    """Begins the names of the entries."""
+    arena_bytes: int
+    leaves: Mapping[str, int]
+    """Offsets of the inputs and params that passes kept."""
+    outputs: tuple[int, ...]
+    constants: tuple[tuple[int, Literal], ...]
+    regions: tuple[Region, ...] = ()
+    threads: int = 1
+
+    @staticmethod
+    def of(program: Planned, *, regions: Sequence[Region] = (), threads: int = 1) -> Image:
+        plan = program.plan
+        leaves = (*plan.graph.inputs, *plan.graph.params)
+        return Image(
+            name=program.schedule.name,
+            arena_bytes=plan.arena_bytes,
+            leaves={str(leaf.node.name): plan.slots[leaf].offset for leaf in leaves},
+            outputs=tuple(plan.slots[output].offset for output in plan.graph.outputs),
+            constants=tuple(_placed_constants(plan)),
+            regions=tuple(regions),
+            threads=threads,
+        )
+
+
+def dumps_image(image: Image, source: Graph) -> bytes:
+    """Return the file for an image of `source`, which must be at hand when it is read."""
+    numbers = {literal: i for i, literal in enumerate(literals_of(source))}
+    content = bytearray()
+    constants: list[list[Any]] = []
+    for offset, literal in image.constants:
+        number = numbers.get(literal) if literal.array.nbytes >= _LEAST_SHARED_BYTES else None
+        if number is None:
+            constants.append([offset, literal.dtype.value, list(literal.array.shape)])
+            content += literal.array.tobytes()
+        else:
+            constants.append([offset, number])
+    facts = {
+        "name": image.name,
+        "arena_bytes": image.arena_bytes,
+        "leaves": dict(image.leaves),
+        "outputs": image.outputs,
+        "constants": constants,
+        "regions": [list(asdict(region).values()) for region in image.regions],
+        "threads": image.threads,
+    }
+    return _FIRST_LINE + json.dumps(facts).encode() + b"\n" + bytes(content)
+
+
+def loads_image(data: bytes, source: Graph) -> Image:
+    """Return the image that `dumps_image` wrote, or raise FormatError."""
+    if not data.startswith(_FIRST_LINE):
+        raise FormatError("not an image of a program")
+    facts, _, content = data[len(_FIRST_LINE) :].partition(b"\n")
+    try:
+        fields = json.loads(facts)
+        constants = tuple(_constants(fields.pop("constants"), content, source))
+        regions = tuple(Region(*values) for values in fields.pop("regions"))
+        outputs = tuple(fields.pop("outputs"))
+        return Image(**fields, outputs=outputs, constants=constants, regions=regions)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise FormatError(f"the image of {source.name!r} is not one: {error}") from error
+
+
+def literals_of(graph: Graph) -> list[Literal]:
+    """Return the constants of a graph in order, bodies left out."""
+    return [node.attribute("value") for node in graph.nodes if node.op.name == "constant"]
+
+
+def _placed_constants(plan: MemoryPlan) -> Iterator[tuple[int, Literal]]:
+    for node in plan.graph.nodes:
+        if node.op.name == "constant":
+            literal = node.attribute("value")
+            slot = plan.slots.get(node.result)
+            if slot is not None and literal.array.size:
+                yield slot.offset, literal
+
+
+def _constants(
+    rows: list[list[Any]], content: bytes, source: Graph
+) -> Iterator[tuple[int, Literal]]:
+    shared = literals_of(source)
+    start = 0
+    for offset, first, *shape in rows:
+        if not shape:
+            yield offset, shared[first]
+            continue
+        type = TensorType(DType(first), tuple(shape[0]))
+        stop = start + type.dtype.size * int(np.prod(shape[0], dtype=np.int64))
+        yield offset, Literal.from_bytes(type, content[start:stop])
+        start = stop
