@@ -7,6 +7,7 @@ stays in the cache between them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
@@ -20,7 +21,7 @@ from rlx.codegen.kernels.reduction import (
     streams_for,
 )
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, column_width, slices
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import Scalar, converted, real
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind, UnaryOp
@@ -120,11 +121,11 @@ def _layer_norm_columns(
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     scale, shift = gamma.grouped(WHOLE), beta.grouped(WHOLE)
     count = converted(scope.extents(split.length), x.prim)
-    with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
+    with _blocks(scope, x, split) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
-        mean = _column_sum(scope, "mean", x_block, x.dtype, split, columns)
+        mean = _column_sum(scope, "mean", x_block, x.dtype, columns)
         _update(scope, mean, columns, lambda total: total / count)
-        inverse = _column_sum(scope, "inverse", x_block, x.dtype, split, columns, center=mean)
+        inverse = _column_sum(scope, "inverse", x_block, x.dtype, columns, center=mean)
         _update(scope, inverse, columns, lambda total: inverse_root(total / count + eps))
         with k.loop("r", x_block.extent(0)) as r:
             x_line, y_line = x_block.at(r), y_block.at(r)
@@ -143,9 +144,9 @@ def _rms_norm_columns(
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     vectors = [vector.grouped(WHOLE) for vector in (gamma, *beta)]
     count = converted(scope.extents(split.length), x.prim)
-    with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
+    with _blocks(scope, x, split) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
-        inverse = _column_sum(scope, "inverse", x_block, x.dtype, split, columns, square=True)
+        inverse = _column_sum(scope, "inverse", x_block, x.dtype, columns, square=True)
         _update(scope, inverse, columns, lambda total: inverse_root(total / count + eps))
         with k.loop("r", x_block.extent(0)) as r:
             x_line, y_line = x_block.at(r), y_block.at(r)
@@ -155,12 +156,17 @@ def _rms_norm_columns(
                 y_line.write(at, value=_affine(normalized, vectors, r))
 
 
+def _blocks(scope: Scope, x: Reader, split: Slices) -> AbstractContextManager[Columns]:
+    """Loop over blocks of columns, which are read once for each statistic and once more."""
+    elements = x.type.elements
+    return column_blocks(scope, split.outer, split.inner, elements, kept=split.length)
+
+
 def _column_sum(
     scope: Scope,
     name: str,
     x: GroupedReader,
     dtype: DType,
-    split: Slices,
     columns: Columns,
     *,
     center: Buffer | None = None,
@@ -169,7 +175,7 @@ def _column_sum(
     """Return a local array of sums: of the elements, their squares, or distances squared."""
     k = scope.k
     fold = replace(sum_fold(dtype), names=(name,))
-    (total,) = local_state(k, fold, column_width(split.inner))
+    (total,) = local_state(k, fold, columns.most)
     fill(k, fold, [total], columns.width)
 
     def prepare(j: E, value: Scalar) -> Scalar:

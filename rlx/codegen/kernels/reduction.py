@@ -16,7 +16,7 @@ from rlx.codegen.kernels.affine import Groups, sum_of
 from rlx.codegen.kernels.folds import FOLDS, Fold, State, across_columns
 from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, column_blocks, column_width
+from rlx.codegen.kernels.slices import Columns, column_blocks
 from rlx.codegen.kernels.values import Scalar, named
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, minimum
@@ -28,6 +28,9 @@ ROW_CHUNK = 4096
 
 COLUMN_CHUNK = 512
 """Steps along a strided axis folded into one set of accumulators."""
+
+ROWS_AT_ONCE = 8
+"""Steps along a strided axis taken per pass over the accumulators, which are memory."""
 
 STREAMS = 4
 """Independent accumulators of a long row: an addition takes four cycles, one starts in each."""
@@ -186,7 +189,7 @@ def _reduce_columns(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes)
     inner = product(x.shape[axis] for axis in split.inner)
     count = product(x.shape[axis] for axis in split.reduced)
     with column_blocks(scope, outer, inner, x.type.elements) as columns:
-        state = local_state(scope.k, fold, column_width(inner))
+        state = local_state(scope.k, fold, columns.most)
         fill(scope.k, fold, state, columns.width)
         fold_columns(scope, source.at(columns.outer), fold, state, columns)
         result = target.at(columns.outer)
@@ -220,14 +223,37 @@ def fold_columns(
         if chunked:
             start, stop = stack.enter_context(_chunks(scope, lengths[-1], COLUMN_CHUNK))
             fill(k, fold, part, columns.width)
-        with k.loop("r", stop, start=start) as r:
-            line = x.at(r)
-            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                value = _element(k, fold, prepare(j, line.read(columns.start + j)))
-                stored(k, fold, part, j, fold.take(loaded(k, part, j), value))
+        for first, last, height in _passes(k, x, start, stop):
+            with k.loop("r", last, start=first, step=height) as r:
+                lines = [x.at(r + number) for number in range(height)]
+                with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                    taken = loaded(k, part, j)
+                    for line in lines:
+                        taken = _settled(k, fold, taken)
+                        value = _element(k, fold, prepare(j, line.read(columns.start + j)))
+                        taken = fold.take(taken, value)
+                    stored(k, fold, part, j, taken)
         if chunked:
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                 stored(k, fold, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
+
+
+def _passes(k: KernelBuilder, x: GroupedReader, start: E, stop: E) -> Iterator[tuple[E, E, int]]:
+    """Split a range of lines into passes over several at once, then over single ones.
+
+    Only lines that are loaded as they are: what is computed on the way would be written out
+    several times.
+    """
+    length = x.extent_of(0)
+    if x.value not in x.body.inputs or upper(length) < ROWS_AT_ONCE:
+        yield start, stop, 1
+        return
+    if isinstance(length, int) and length % ROWS_AT_ONCE == 0:
+        yield start, stop, ROWS_AT_ONCE  # so are chunks
+        return
+    whole = k.let("whole", start + (stop - start) / ROWS_AT_ONCE * ROWS_AT_ONCE)
+    yield start, whole, ROWS_AT_ONCE
+    yield whole, stop, 1
 
 
 def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> tuple[Buffer, ...]:

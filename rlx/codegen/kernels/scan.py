@@ -9,7 +9,7 @@ from rlx.codegen.kernels.folds import Fold, State, sum_fold
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import accumulators, assign, fill, loaded, local_state, stored
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, column_width, slices
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import named
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
@@ -59,7 +59,7 @@ def _columns(
     k = scope.k
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
-        total = local_state(k, fold, column_width(split.inner))
+        total = local_state(k, fold, columns.most)
         fill(k, fold, total, columns.width)
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         with k.loop("r", x_block.extent(0)) as step:

@@ -11,7 +11,7 @@ from rlx.codegen.kernels.folds import greatest, least, max_fold, min_fold
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import fold_row
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Slices, column_blocks, column_width, slices
+from rlx.codegen.kernels.slices import Slices, column_blocks, slices
 from rlx.codegen.kernels.values import real
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
@@ -67,10 +67,9 @@ def _search_columns(scope: Scope, x: Reader, y: Writer, split: Slices, *, larges
     source = x.grouped(split.groups)
     kept = len(y.shape) - len(split.groups[2])
     target = y.grouped((tuple(range(kept)), tuple(range(kept, len(y.shape)))))
-    width = column_width(split.inner)
     with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
-        best = k.local("best", x.prim, width)
-        place = k.local("place", _index_prim(split), width)
+        best = k.local("best", x.prim, columns.most)
+        place = k.local("place", _index_prim(split), columns.most)
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
             k.store(best, j, _worst(x.prim, largest=largest))

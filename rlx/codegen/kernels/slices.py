@@ -2,7 +2,9 @@
 
 A kernel along an axis sees its operand as (outer, axis, inner). With nothing inside, a slice
 is contiguous: one loop over slices, and vectors run along the axis. Otherwise vectors run
-across `COLUMNS` neighboring slices, whose accumulators are small local arrays.
+across a block of neighboring slices, whose accumulators are small local arrays. Blocks are as
+wide as leaves enough of them for the threads: every step along the axis is then a long run
+through memory, which the prefetcher can follow.
 """
 
 from __future__ import annotations
@@ -18,8 +20,14 @@ from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 
-COLUMNS = 64
-"""Neighboring slices worked on together: four cache lines of f32 per step along the axis."""
+FEWEST_COLUMNS, MOST_COLUMNS = 64, 1024
+"""Neighboring slices worked on together: from four cache lines of f32 to a page."""
+
+_BLOCKS = 8
+"""Blocks that are wanted before they get wider."""
+
+_KEPT_ELEMENTS = 1 << 16
+"""Elements of a block that is read several times: 256 KiB of f32 stay in the second cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +71,36 @@ class Columns:
     outer: E
     start: E
     width: E
+    most: int
+    """The largest number of columns of any block: what local arrays have to hold."""
 
 
 @contextmanager
-def column_blocks(scope: Scope, outer: Extent, inner: Extent, work: Extent) -> Iterator[Columns]:
-    """Open the loop over blocks of at most `COLUMNS` columns."""
+def column_blocks(
+    scope: Scope, outer: Extent, inner: Extent, work: Extent, *, kept: Extent = 1
+) -> Iterator[Columns]:
+    """Open the loop over blocks of columns; `kept` rows of a block are read more than once."""
     k, extents = scope.k, scope.extents
-    count = (extents(inner) + (COLUMNS - 1)) / COLUMNS
+    columns = column_width(outer, inner, kept)
+    count = (extents(inner) + (columns - 1)) / columns
     kind = LoopKind.PARALLEL if is_large(work) else LoopKind.SERIAL
     with k.loop("block", extents(outer) * count, kind=kind) as block:
-        if upper(inner) <= COLUMNS:
-            yield Columns(block, extents(0), extents(inner))
+        if upper(inner) <= columns:
+            yield Columns(block, extents(0), extents(inner), columns)
             return
         before = extents(0) if outer == 1 else k.let("outer", block / count)
-        start = k.let("start", (block if outer == 1 else block % count) * COLUMNS)
-        width = extents(COLUMNS)
-        if not isinstance(inner, int) or inner % COLUMNS:
-            width = k.let("width", minimum(extents(inner) - start, COLUMNS))
-        yield Columns(before, start, width)
+        start = k.let("start", (block if outer == 1 else block % count) * columns)
+        width = extents(columns)
+        if not isinstance(inner, int) or inner % columns:
+            width = k.let("width", minimum(extents(inner) - start, columns))
+        yield Columns(before, start, width, columns)
 
 
-def column_width(inner: Extent) -> int:
-    """Return the elements that a local array of one block needs."""
-    return max(1, min(COLUMNS, upper(inner)))
+def column_width(outer: Extent, inner: Extent, kept: Extent = 1) -> int:
+    """Return how many columns a block has: fewer where blocks are few, or many rows are kept."""
+    width = MOST_COLUMNS
+    while width > FEWEST_COLUMNS and (
+        upper(outer) * -(-upper(inner) // width) < _BLOCKS or upper(kept) * width > _KEPT_ELEMENTS
+    ):
+        width //= 2
+    return max(1, min(width, upper(inner)))

@@ -22,7 +22,7 @@ from rlx.codegen.kernels.reduction import (
     streams_for,
 )
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, column_width, slices
+from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.codegen.loops.scalar import scalar_function
@@ -132,10 +132,11 @@ def _softmax_columns(scope: Scope, x: Reader, y: Writer, split: Slices) -> None:
     k = scope.k
     source, target = x.grouped(split.groups), y.grouped(split.groups)
     cached = y.memory is not None and not y.dtype.is_low_precision
-    with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
+    elements = x.type.elements
+    with column_blocks(scope, split.outer, split.inner, elements, kept=split.length) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
         keep = y_block if cached else None
-        largest, total = _column_sums(scope, x_block, x.dtype, split, columns, keep)
+        largest, total = _column_sums(scope, x_block, x.dtype, columns, keep)
         with k.loop("r", x_block.extent(0)) as r:
             x_line, y_line = x_block.at(r), y_block.at(r)
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
@@ -148,9 +149,10 @@ def _softmax_columns(scope: Scope, x: Reader, y: Writer, split: Slices) -> None:
 def _log_softmax_columns(scope: Scope, x: Reader, y: Writer, split: Slices) -> None:
     k = scope.k
     source, target = x.grouped(split.groups), y.grouped(split.groups)
-    with column_blocks(scope, split.outer, split.inner, x.type.elements) as columns:
+    elements = x.type.elements
+    with column_blocks(scope, split.outer, split.inner, elements, kept=split.length) as columns:
         x_block, y_block = source.at(columns.outer), target.at(columns.outer)
-        largest, total = _column_sums(scope, x_block, x.dtype, split, columns)
+        largest, total = _column_sums(scope, x_block, x.dtype, columns)
         with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
             k.store(total, j, scalar_function("log")(k.load(total, j)))
         with k.loop("r", x_block.extent(0)) as r:
@@ -165,15 +167,13 @@ def _column_sums(
     scope: Scope,
     x: GroupedReader,
     dtype: DType,
-    split: Slices,
     columns: Columns,
     keep: GroupedWriter | None = None,
 ) -> tuple[Buffer, Buffer]:
     """Return local arrays of each column's maximum and sum of exponentials."""
     k = scope.k
-    width = column_width(split.inner)
     folds = peak_fold(dtype), sum_fold(dtype)
-    (largest,), (total,) = (local_state(k, fold, width) for fold in folds)
+    (largest,), (total,) = (local_state(k, fold, columns.most) for fold in folds)
     for fold, state in zip(folds, (largest, total), strict=True):
         fill(k, fold, [state], columns.width)
     fold_columns(scope, x, folds[0], [largest], columns)
