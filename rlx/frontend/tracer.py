@@ -19,7 +19,7 @@ from rlx.ir.shape import Shape, product
 _NUMPY_OPERATORS = frozenset({
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul",
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-    "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
 })  # fmt: skip
 """What `array <operator> tracer` arrives as."""
 
@@ -208,6 +208,18 @@ class Tracer(TracedArray):
 
     def __rxor__(self, other: Any) -> Any:
         return _binary(rnp.bitwise_xor, other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _binary(rnp.left_shift, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _binary(rnp.left_shift, other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _binary(rnp.right_shift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _binary(rnp.right_shift, other, self)
 
     def __invert__(self) -> Any:
         return rnp.bitwise_not(self)

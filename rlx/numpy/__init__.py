@@ -60,8 +60,10 @@ from rlx.numpy.elementwise import arctanh as arctanh
 from rlx.numpy.elementwise import around as around
 from rlx.numpy.elementwise import astype as astype
 from rlx.numpy.elementwise import bitwise_and as bitwise_and
+from rlx.numpy.elementwise import bitwise_left_shift as bitwise_left_shift
 from rlx.numpy.elementwise import bitwise_not as bitwise_not
 from rlx.numpy.elementwise import bitwise_or as bitwise_or
+from rlx.numpy.elementwise import bitwise_right_shift as bitwise_right_shift
 from rlx.numpy.elementwise import bitwise_xor as bitwise_xor
 from rlx.numpy.elementwise import cbrt as cbrt
 from rlx.numpy.elementwise import ceil as ceil
@@ -94,6 +96,7 @@ from rlx.numpy.elementwise import isclose as isclose
 from rlx.numpy.elementwise import isfinite as isfinite
 from rlx.numpy.elementwise import isinf as isinf
 from rlx.numpy.elementwise import isnan as isnan
+from rlx.numpy.elementwise import left_shift as left_shift
 from rlx.numpy.elementwise import less as less
 from rlx.numpy.elementwise import less_equal as less_equal
 from rlx.numpy.elementwise import log as log
@@ -119,6 +122,7 @@ from rlx.numpy.elementwise import radians as radians
 from rlx.numpy.elementwise import real as real
 from rlx.numpy.elementwise import reciprocal as reciprocal
 from rlx.numpy.elementwise import remainder as remainder
+from rlx.numpy.elementwise import right_shift as right_shift
 from rlx.numpy.elementwise import rint as rint
 from rlx.numpy.elementwise import round as round
 from rlx.numpy.elementwise import sign as sign

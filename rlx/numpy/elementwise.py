@@ -395,20 +395,20 @@ def logical_not(x: Any) -> Any:
 
 @function
 def bitwise_and(x: Any, y: Any) -> Any:
-    """`x & y`, of bools."""
-    return emit(ops.logical_and, *_bools("&", x, y))
+    """`x & y`, of bools or of the bits of integers."""
+    return _bitwise("&", ops.logical_and, ops.bitwise_and, x, y)
 
 
 @function
 def bitwise_or(x: Any, y: Any) -> Any:
-    """`x | y`, of bools."""
-    return emit(ops.logical_or, *_bools("|", x, y))
+    """`x | y`, of bools or of the bits of integers."""
+    return _bitwise("|", ops.logical_or, ops.bitwise_or, x, y)
 
 
 @function
 def bitwise_xor(x: Any, y: Any) -> Any:
-    """`x ^ y`, of bools."""
-    return emit(ops.logical_xor, *_bools("^", x, y))
+    """`x ^ y`, of bools or of the bits of integers."""
+    return _bitwise("^", ops.logical_xor, ops.bitwise_xor, x, y)
 
 
 @function
@@ -417,9 +417,23 @@ def bitwise_not(x: Any) -> Any:
     x = as_tracer(x)
     if x.value.dtype.is_int:
         return subtract(negative(x), 1)
-    return emit(ops.logical_not, *_bools("~", x))
+    _require_bits("~", x)
+    return emit(ops.logical_not, x)
 
 
+@function
+def left_shift(x: Any, y: Any) -> Any:
+    """`x << y`: bits moved up, zeros moved in."""
+    return _shift("<<", ops.shift_left, x, y)
+
+
+@function
+def right_shift(x: Any, y: Any) -> Any:
+    """`x >> y`: bits moved down; the sign of signed integers moves in."""
+    return _shift(">>", ops.shift_right, x, y)
+
+
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 invert = bitwise_not
 
 
@@ -541,14 +555,26 @@ def _as_bool(x: Any) -> Any:
     return convert(x, DType.BOOL)
 
 
-def _bools(symbol: str, *arrays: Any) -> Any:
+def _bitwise(symbol: str, of_bools: OpDef, of_integers: OpDef, x: Any, y: Any) -> Any:
+    _require_bits(symbol, x, y)
+    return emit_promoted(of_bools if _is_bool(x, y) else of_integers, x, y)
+
+
+def _shift(symbol: str, definition: OpDef, x: Any, y: Any) -> Any:
+    _require_bits(symbol, x, y)
+    if _is_bool(x, y):
+        raise DTypeError(f"`{symbol}` takes integers and was given bools")
+    return emit_promoted(definition, x, y)
+
+
+def _require_bits(symbol: str, *arrays: Any) -> None:
     for x in arrays:
-        if element_type(x).dtype is not DType.BOOL:
+        dtype = element_type(x).dtype
+        if dtype is not DType.BOOL and not dtype.is_int:
             raise DTypeError(
-                f"`{symbol}` takes bools and was given {element_type(x).dtype}",
+                f"`{symbol}` takes bools or integers and was given {dtype}",
                 remedy="compare first, as in (x > 0) & (y > 0)",
             )
-    return [as_tracer(x) if isinstance(x, TracedArray) else _as_bool(x) for x in arrays]
 
 
 _LARGEST = {

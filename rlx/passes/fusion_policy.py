@@ -18,6 +18,7 @@ _CHEAP = frozenset(
         *("neg", "abs", "sign", "add", "sub", "mul", "square", "maximum", "minimum", "relu"),
         *("eq", "ne", "lt", "le", "gt", "ge", "where", "cast", "stop_gradient"),
         *("logical_and", "logical_or", "logical_xor", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"),
         *("conj", "real", "imag", "complex"),
     }
 )

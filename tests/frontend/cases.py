@@ -119,6 +119,18 @@ x // 2
 x % 3
 """.strip().splitlines()
 
+BITS = """
+x & y
+x | 5
+3 ^ x
+~x
+x << 1
+x >> d
+np.left_shift(x, d)
+np.right_shift(x, 2)
+np.bitwise_xor(x, y)
+""".strip().splitlines()
+
 STRUCTURE = """
 np.reshape(x, (2, 6))
 np.reshape(x, (-1, 2))

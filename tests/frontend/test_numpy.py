@@ -65,6 +65,7 @@ NUMERIC = ("i32", "i64", "f32", "f64", "u8", "i8")
 EVERY_CALL = (
     calls(("f32", "i32", "bool"), cases.STRUCTURE)
     + calls(("f32", "i64"), cases.INDEXING)
+    + calls(("i32", "i64", "u8", "u32", "i8"), cases.BITS)
     + calls(NUMERIC, cases.REDUCING)
     + calls(("f32", "f64", "i32"), cases.RUNNING)
     + calls(("f32", "f64", "i32"), cases.PRODUCTS)

@@ -83,7 +83,10 @@ _ARITHMETIC: dict[OpDef, tuple[Maker, Maker]] = {
     ops.maximum: (separate, uniform(-0.01, 0.01)),
     ops.minimum: (separate, uniform(-0.01, 0.01)),
 }
-_CHOICES = [ops.mod, ops.logical_and, ops.logical_or, ops.logical_xor]
+_CHOICES = [
+    ops.mod, ops.logical_and, ops.logical_or, ops.logical_xor, ops.bitwise_and, ops.bitwise_or,
+    ops.bitwise_xor, ops.shift_left, ops.shift_right,
+]  # fmt: skip
 _COMPARISONS = [ops.eq, ops.ne, ops.lt, ops.le, ops.gt, ops.ge]
 
 # Composites square or exponentiate what a scalar function rounded.

@@ -23,7 +23,7 @@ from rlx.codegen.loops.math.arithmetic import (
     modulo,
 )
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, from_storage, to_storage
-from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Prim, UnaryOp, storage
+from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, UnaryOp, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 
@@ -113,6 +113,37 @@ def _power(a: E, b: E) -> E:
     return call(integer_power(a.type.prim), a, b)
 
 
+def _shift_left(a: E, b: E) -> E:
+    if _is_in_range(b):
+        return a << b
+    return select(_within(b), a << _in_range(b), const(0, a.type.prim))
+
+
+def _shift_right(a: E, b: E) -> E:
+    """Beyond the last bit there are only copies of the sign."""
+    if _is_in_range(b):
+        return a >> b
+    last = const(a.type.prim.size * 8 - 1, b.type.prim)
+    if a.type.prim.is_unsigned:
+        return select(_within(b), a >> _in_range(b), const(0, a.type.prim))
+    return a >> select(_within(b), b, last)
+
+
+def _is_in_range(shift: E) -> bool:
+    node = shift.node
+    return isinstance(node, Const) and 0 <= node.value < shift.type.prim.size * 8
+
+
+def _within(shift: E) -> E:
+    below = shift < shift.type.prim.size * 8
+    return below if shift.type.prim.is_unsigned else (shift >= 0) & below
+
+
+def _in_range(shift: E) -> E:
+    """The machine's shifts are defined for distances below the number of bits alone."""
+    return shift & const(shift.type.prim.size * 8 - 1, shift.type.prim)
+
+
 def _is_finite(x: E) -> E:
     return abs(x) < float("inf") if x.type.prim.is_float else x.eq(x)
 
@@ -168,6 +199,11 @@ _TABLE: dict[str, ScalarFunction] = {
     "logical_and": _logical(BinaryOp.AND),
     "logical_or": _logical(BinaryOp.OR),
     "logical_xor": _logical(BinaryOp.XOR),
+    "bitwise_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -123,6 +123,20 @@ logical_and = binary("logical_and", "Conjunction of bools.", "bool", Trait.COMMU
 logical_or = binary("logical_or", "Disjunction of bools.", "bool", Trait.COMMUTATIVE)
 logical_xor = binary("logical_xor", "Exclusive disjunction of bools.", "bool", Trait.COMMUTATIVE)
 
+# Bits of integers
+bitwise_and = binary("bitwise_and", "Bits that are set in both.", "int", Trait.COMMUTATIVE)
+bitwise_or = binary("bitwise_or", "Bits that are set in either.", "int", Trait.COMMUTATIVE)
+bitwise_xor = binary("bitwise_xor", "Bits that are set in one of both.", "int", Trait.COMMUTATIVE)
+shift_left = binary(
+    "shift_left", "Bits moved up by `b`; 0 where `b` is negative or at least their number.", "int"
+)
+shift_right = binary(
+    "shift_right",
+    "Bits moved down by `b`, which copies the sign of signed integers; all bits are the sign's "
+    "where `b` is negative or at least their number.",
+    "int",
+)
+
 # Comparison
 eq = compare("eq", "`a == b`.", "float int complex bool", Trait.COMMUTATIVE)
 ne = compare("ne", "`a != b`; true for NaN.", "float int complex bool", Trait.COMMUTATIVE)

@@ -163,6 +163,24 @@ def test_integer_modulo_has_the_sign_of_the_divisor(prim: Prim) -> None:
 
 
 @pytest.mark.parametrize("prim", INTEGERS)
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("bitwise_and", np.bitwise_and),
+        ("bitwise_or", np.bitwise_or),
+        ("bitwise_xor", np.bitwise_xor),
+        ("shift_left", np.left_shift),
+        ("shift_right", np.right_shift),
+    ],
+)
+def test_bits_are_numpys_for_any_distance(
+    name: str, expected: Callable[..., Any], prim: Prim
+) -> None:
+    a, b = grid(prim)
+    np.testing.assert_array_equal(compute(name, a, b), expected(a, b))
+
+
+@pytest.mark.parametrize("prim", INTEGERS)
 def test_integer_power_wraps_and_takes_negative_exponents_as_zero(prim: Prim) -> None:
     a, b = grid(prim)
     modulus = 1 << prim.size * 8

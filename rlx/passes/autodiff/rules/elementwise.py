@@ -201,6 +201,8 @@ zero(ops.stop_gradient, because="what it is for")
 zero(ops.eq, ops.ne, ops.lt, ops.le, ops.gt, ops.ge, because="the result is a bool")
 zero(ops.logical_not, ops.logical_and, ops.logical_or, ops.logical_xor, because="bools only")
 zero(ops.is_nan, ops.is_finite, because="the result is a bool")
+zero(ops.bitwise_and, ops.bitwise_or, ops.bitwise_xor, because="integers only")
+zero(ops.shift_left, ops.shift_right, because="integers only")
 
 
 # Complex numbers
