@@ -2,9 +2,10 @@
 
     python -m bench                      all workloads against all peers
     python -m bench softmax 'matmul*'    some of them
+    python -m bench 'loops.*'            programs with loops, beside JAX and straight C
     python -m bench --list
 
-`workloads/` says what is computed, as graphs; `peers/` translates a graph into each library's
-own terms; `rounds` measures all peers in turns, each in a process of its own; `report` writes
-the table to `results/`.
+`workloads/` says what is computed, as graphs or as functions; `peers/` translates a graph into
+each library's own terms; `bounds/` has the functions in straight C; `rounds` measures all peers
+in turns, each in a process of its own; `report` writes the tables to `results/`.
 """

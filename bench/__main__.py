@@ -12,10 +12,12 @@ from pathlib import Path
 
 from bench.machine import measure_peak
 from bench.peers import PEERS
+from bench.program import Program
+from bench.program_report import describe_program
 from bench.report import describe_row, report
-from bench.rounds import run
+from bench.rounds import Row, run
 from bench.workload import Workload
-from bench.workloads import WORKLOADS
+from bench.workloads import PROGRAMS, WORKLOADS
 from rlx.target import detect_target
 
 _RESULTS = Path(__file__).parent / "results"
@@ -29,7 +31,7 @@ def main() -> None:
         return
     peak = measure_peak(options.threads)
     print(f"peak: {peak.gflops:.0f} GFLOP/s, {peak.gigabytes:.1f} GB/s", flush=True)
-    rows = []
+    rows: list[Row] = []
     for row in run(
         chosen,
         peers=("rlx", *options.peers),
@@ -37,8 +39,9 @@ def main() -> None:
         rounds=options.rounds,
         seconds=options.seconds,
     ):
-        print(describe_row(row), flush=True)
         rows.append(row)
+        is_program = isinstance(row.workload, Program)
+        print(describe_program(row, rows) if is_program else describe_row(row), flush=True)
     if options.write:
         today = datetime.date.today().isoformat()
         command = shlex.join(["python", "-m", "bench", *sys.argv[1:]])
@@ -48,10 +51,11 @@ def main() -> None:
         print(f"written to {options.write}")
 
 
-def _matching(patterns: Sequence[str]) -> list[Workload]:
+def _matching(patterns: Sequence[str]) -> list[Workload | Program]:
+    known: list[Workload | Program] = [*WORKLOADS, *PROGRAMS]
     if not patterns:
-        return list(WORKLOADS)
-    return [w for w in WORKLOADS if any(fnmatch.fnmatch(w.name, p) for p in patterns)]
+        return known
+    return [w for w in known if any(fnmatch.fnmatch(w.name, p) for p in patterns)]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.peers import PEERS
+from bench.program import Program
 from bench.worker import Made, Worker
 from bench.workload import Array, Workload
 
@@ -42,7 +43,7 @@ class Timing:
 class Row:
     """All peers on one workload."""
 
-    workload: Workload
+    workload: Workload | Program
     timings: dict[str, Timing]
 
     @property
@@ -67,7 +68,7 @@ class Row:
 
 
 def run(
-    workloads: Sequence[Workload],
+    workloads: Sequence[Workload | Program],
     *,
     peers: Sequence[str] = PEERS,
     threads: int,
@@ -84,7 +85,9 @@ def run(
             worker.close()
 
 
-def _row(workload: Workload, workers: dict[str, Worker], rounds: int, seconds: float) -> Row:
+def _row(
+    workload: Workload | Program, workers: dict[str, Worker], rounds: int, seconds: float
+) -> Row:
     taking_part = [name for name in workers if name == "rlx" or name in workload.peers]
     timings = {name: Timing(workers[name].prepare(workload.name)) for name in taking_part}
     expected = timings["rlx"].made

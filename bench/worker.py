@@ -15,10 +15,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.peers import load_peer
+from bench.peers import load_peer, load_program_peer
 from bench.peers.session import Session
 from bench.workload import Array
-from bench.workloads import WORKLOADS
+from bench.workloads import PROGRAMS, WORKLOADS
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _BATCH_SECONDS = 2e-4
@@ -93,10 +93,14 @@ def _serve(pipe: Connection, peer: str, threads: int) -> None:
 
 
 def _prepare(peer: str, name: str, threads: int) -> tuple[Session | None, Made]:
-    workload = next(w for w in WORKLOADS if w.name == name)
+    graphs = {workload.name: workload for workload in WORKLOADS}
+    programs = {program.name: program for program in PROGRAMS}
     try:
-        session = load_peer(peer)(workload, threads)
-        calls = _TRAINING_STEPS if workload.training else 1
+        if name in graphs:
+            session = load_peer(peer)(graphs[name], threads)
+        else:
+            session = load_program_peer(peer)(programs[name], threads)
+        calls = _TRAINING_STEPS if name in graphs and graphs[name].training else 1
         outputs = [y.copy() for _ in range(calls) for y in session.to_arrays(session.call())]
     except Exception as error:  # whatever a peer does not support is a line of the report
         return None, Made([], fault=f"{type(error).__name__}: {str(error)[:200]}")
@@ -112,9 +116,10 @@ def _times(call: Callable[[], Any], seconds: float) -> list[float]:
     call()
     estimate = clock() - started
     batch = max(1, int(_BATCH_SECONDS / max(estimate, 1e-7)))
+    least = 3 if estimate < seconds else 1
     times: list[float] = []
     started = clock()
-    while (now := clock()) - started < seconds or len(times) < 3:
+    while (now := clock()) - started < seconds or len(times) < least:
         for _ in range(batch):
             call()
         times.append((clock() - now) / batch)

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bench.peers.session import Session, translate
+from bench.peers.session import Session, compile_a_loop, translate
 from bench.peers.training import BETA1, BETA2, EPSILON
+from bench.program import FrontEnd, Program
 from bench.workload import Training, Workload
 from rlx.ir.graph import Graph
 
@@ -34,6 +35,28 @@ def prepare(workload: Workload, threads: int) -> Session:  # noqa: ARG001  the p
         cold_seconds=time.perf_counter() - started,
         temporary_bytes=_temporary_bytes(compiled),
     )
+
+
+FRONT_END = FrontEnd(jnp, jax, jax.lax)
+
+
+def prepare_program(program: Program, threads: int) -> Session:  # noqa: ARG001  the pool follows the environment
+    arguments = [jnp.asarray(argument) for argument in program.arguments()]
+    _warm_up()
+    started = time.perf_counter()
+    compiled = jax.jit(program.write(FRONT_END)).lower(*arguments).compile()
+    jax.block_until_ready(compiled(*arguments))
+    return Session(
+        lambda: jax.block_until_ready(compiled(*arguments)),
+        lambda results: [np.asarray(result) for result in jax.tree.leaves(results)],
+        cold_seconds=time.perf_counter() - started,
+        temporary_bytes=_temporary_bytes(compiled),
+    )
+
+
+@functools.cache
+def _warm_up() -> None:
+    compile_a_loop(FRONT_END, jax.jit)
 
 
 def _function(graph: Graph) -> Callable[[Any, Any], list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import time
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 
 import rlx
-from bench.peers.session import Session
+import rlx.numpy
+from bench.peers.session import Session, compile_a_loop
 from bench.peers.training import training_graph
+from bench.program import FrontEnd, Program
 from bench.workload import Array, Workload
 from rlx.ir.graph import Graph
 
@@ -47,3 +50,28 @@ def _first_result(
     program = rlx.compile(graph, backend=backend, params=params, threads=threads)
     program(*inputs)
     return time.perf_counter() - started, program
+
+
+FRONT_END = FrontEnd(rlx.numpy, rlx, rlx)
+
+
+def prepare_program(program: Program, threads: int, backend: str = "auto") -> Session:
+    arguments = program.arguments()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["RLX_CACHE_DIR"] = cache
+        _warm_up(backend)
+        started = time.perf_counter()
+        function = rlx.jit(program.write(FRONT_END), backend=backend, threads=threads)
+        function(*arguments)
+        cold = time.perf_counter() - started
+    return Session(
+        functools.partial(function, *arguments),
+        lambda results: list(results) if isinstance(results, tuple) else [results],
+        cold_seconds=cold,
+        temporary_bytes=function.executable(*arguments).plan.arena_bytes,
+    )
+
+
+@functools.cache
+def _warm_up(backend: str) -> None:
+    compile_a_loop(FRONT_END, functools.partial(rlx.jit, backend=backend))

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
+from bench.program import FrontEnd, Program
 from bench.workload import Array, Workload
 from rlx.ir.graph import Graph, Node, Value
 
@@ -29,6 +32,20 @@ class Session:
 
 class Prepare(Protocol):
     def __call__(self, workload: Workload, threads: int) -> Session: ...
+
+
+class PrepareProgram(Protocol):
+    def __call__(self, program: Program, threads: int) -> Session: ...
+
+
+def compile_a_loop(library: FrontEnd, jit: Callable[..., Any]) -> None:
+    """Compile a loop and its derivative: the imports and first uses that this takes are not
+    what compiling a program costs."""
+
+    def loss(x: Any) -> Any:
+        return library.control.scan(lambda c, _: (c * c, None), x, None, length=3)[0]
+
+    jit(library.transform.grad(loss))(np.array(0.5))
 
 
 def translate(graph: Graph, table: Table, leaves: Mapping[str, Any]) -> list[Any]:

@@ -1,9 +1,17 @@
 """All workloads, by family."""
 
+from bench.program import Program
+from bench.workload import Workload
 from bench.workloads.data import DATA
+from bench.workloads.loops import LOOPS
+from bench.workloads.loops_physics import PHYSICS
+from bench.workloads.loops_systems import SYSTEM_ROWS
 from bench.workloads.networks import NETWORKS
 from bench.workloads.products import PRODUCTS
 from bench.workloads.small import SMALL
 
-WORKLOADS = (*SMALL, *NETWORKS, *DATA, *PRODUCTS)
-"""In the order of the report."""
+WORKLOADS: tuple[Workload, ...] = (*SMALL, *NETWORKS, *DATA, *PRODUCTS)
+"""Graphs, in the order of the report."""
+
+PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS)
+"""Functions, which have a bound in C beside them."""

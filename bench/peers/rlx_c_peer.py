@@ -1,0 +1,11 @@
+"""rlx through the C compiler."""
+
+from __future__ import annotations
+
+from bench.peers import rlx_peer
+from bench.peers.session import Session
+from bench.program import Program
+
+
+def prepare_program(program: Program, threads: int) -> Session:
+    return rlx_peer.prepare_program(program, threads, backend="c")
