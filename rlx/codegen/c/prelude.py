@@ -133,6 +133,12 @@ class Prelude:
         body = [f"{type} y;", "memcpy(&y, &x, sizeof y);", "return y;"]
         return self._define(f"bits_{source}_as_{target}", type, f"{scalar_type(source)} x", body)
 
+    def prefetch(self) -> str:
+        name = "prefetch"
+        text = f"static inline void {name}(const void *p) {{\n  __builtin_prefetch(p);\n}}"
+        self._helpers.setdefault(name, text)
+        return name
+
     def pause(self) -> str:
         body = [
             "\n".join(

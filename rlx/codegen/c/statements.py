@@ -32,6 +32,7 @@ from rlx.codegen.loops.nodes import (
     Local,
     LoopKind,
     Pause,
+    Prefetch,
     Prim,
     Stmt,
     Store,
@@ -104,6 +105,9 @@ class StatementEmitter:
                 self._invoke(statement)
             case Atomic():
                 self._atomic(statement)
+            case Prefetch(buffer, index):
+                place = self.expressions.pointer(buffer, index)
+                self.line(f"{self.prelude.prefetch()}({place.text});")
             case Pause():
                 self.line(f"{self.prelude.pause()}();")
             case Comment(text):

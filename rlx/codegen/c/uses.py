@@ -16,6 +16,7 @@ from rlx.codegen.loops.nodes import (
     Kernel,
     Let,
     Load,
+    Prefetch,
     Prim,
     Select,
     Stmt,
@@ -53,7 +54,7 @@ def used_names(kernel: Kernel, live: set[int]) -> set[str]:
         if id(statement) not in live:
             continue
         match statement:
-            case Store(buffer=buffer) | Atomic(buffer=buffer):
+            case Store(buffer=buffer) | Atomic(buffer=buffer) | Prefetch(buffer=buffer):
                 names.add(buffer.name)
         names.update(address.buffer.name for address in addresses(statement))
         for expression in _evaluated(statement):
@@ -134,7 +135,7 @@ def _is_sum(expr: Expr, names: set[str]) -> bool:
 
 def _index_positions(statement: Stmt) -> Iterator[Expr]:
     match statement:
-        case Store(index=index) | Atomic(index=index):
+        case Store(index=index) | Atomic(index=index) | Prefetch(index=index):
             yield index
     for address in addresses(statement):
         yield address.index

@@ -32,6 +32,7 @@ from rlx.codegen.loops.nodes import (
     Local,
     LoopKind,
     Pause,
+    Prefetch,
     Prim,
     Stmt,
     Store,
@@ -89,6 +90,8 @@ class StatementEmitter(ExpressionEmitter):
                 self.invoke(node)
             case Atomic():
                 self.atomic(node)
+            case Prefetch():
+                self.prefetch(node)
             case Pause():
                 self.pause()
             case Comment():
@@ -203,6 +206,14 @@ class StatementEmitter(ExpressionEmitter):
                 self._bind(node.result, f"atomicrmw add ptr {pointer}, i64 {operand} acq_rel")
             case _:
                 assert_never(node.op)
+
+    def prefetch(self, node: Prefetch) -> None:
+        """Ask for a line to read (0) that stays in all caches (3), of data (1)."""
+        start, at = self.pointers[node.buffer.name], self.expression(node.index)
+        kind = memory_name(node.buffer.prim)
+        pointer = self.writer.value(f"getelementptr {kind}, ptr {start}, i64 {at}")
+        self.writer.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        self.writer.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     def pause(self) -> None:
         if self.machine.is_x86:

@@ -37,6 +37,7 @@ from rlx.codegen.loops.nodes import (
     Local,
     LoopKind,
     Pause,
+    Prefetch,
     Prim,
     Status,
     Stmt,
@@ -213,6 +214,10 @@ class KernelBuilder:
             result = Var(self.fresh("seen"), ValueType(Prim.I64))
         self.emit(Atomic(op, buffer, index(at).node, stored, result))
         return None if result is None else E(result)
+
+    def prefetch(self, buffer: Buffer, at: Operand) -> None:
+        """Hint that `buffer[at]` will be read soon."""
+        self.emit(Prefetch(buffer, index(at).node))
 
     def pause(self) -> None:
         self.emit(Pause())

@@ -36,6 +36,7 @@ from rlx.codegen.loops.nodes import (
     Local,
     LoopKind,
     Pause,
+    Prefetch,
     Status,
     Stmt,
     Store,
@@ -138,7 +139,7 @@ def _run(frame: _Frame, statement: Stmt) -> None:
             _invoke(frame, statement)
         case Atomic():
             _access_atomically(frame, statement)
-        case Pause() | Comment():
+        case Prefetch() | Pause() | Comment():
             pass
         case _:
             assert_never(statement)

@@ -13,7 +13,7 @@ A closed grammar; printers, verifier, interpreter and both emitters match it exh
             | For(var, start, stop, step, kind, body, accumulators) | While(cond, body)
             | If(cond, then, orelse) | Fail(status, position)
             | External(symbol, args, result) | Invoke(kernel, buffers, scalars)
-            | Atomic(op, buffer, index, e, result) | Pause | Comment(text)
+            | Atomic(op, buffer, index, e, result) | Prefetch(buffer, index) | Pause | Comment(text)
 
     Function = name, params, lets, result       a pure scalar function (the math library)
     Kernel   = name, buffers, scalars, body     one native function
@@ -506,6 +506,14 @@ class Atomic:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint that `buffer[index]` will be read soon; it may lie outside the buffer."""
+
+    buffer: Buffer
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """A hint inside a spin loop."""
 
@@ -517,7 +525,7 @@ class Comment:
 
 Stmt: TypeAlias = (
     Let | Declare | Assign | Local | Store | For | While | If | Fail
-    | External | Invoke | Atomic | Pause | Comment
+    | External | Invoke | Atomic | Prefetch | Pause | Comment
 )  # fmt: skip
 Block: TypeAlias = tuple[Stmt, ...]
 

@@ -43,6 +43,7 @@ from rlx.codegen.loops.nodes import (
     LoopKind,
     Module,
     Pause,
+    Prefetch,
     Prim,
     Ramp,
     Select,
@@ -175,6 +176,8 @@ def _head(statement: Stmt) -> list[str]:
             return [f"fail {statement.status.name} at {format_expression(statement.position)}"]
         case External() | Invoke() | Atomic():
             return [_call(statement)]
+        case Prefetch():
+            return [f"prefetch {_element(statement.buffer, statement.index, 1)}"]
         case Pause():
             return ["pause"]
         case Comment():

@@ -35,6 +35,7 @@ from rlx.codegen.loops.nodes import (
     LoopKind,
     Module,
     Pause,
+    Prefetch,
     Prim,
     Stmt,
     Store,
@@ -291,6 +292,9 @@ class _Verifier:
                 self.invoke(statement)
             case Atomic():
                 self.atomic(statement)
+            case Prefetch():
+                for fault in index_faults(statement.index, f"prefetch of {statement.buffer.name}"):
+                    self.require(False, fault)
             case Pause() | Comment():
                 pass
             case _:

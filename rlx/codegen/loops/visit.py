@@ -34,6 +34,7 @@ from rlx.codegen.loops.nodes import (
     Load,
     Local,
     Pause,
+    Prefetch,
     Ramp,
     Select,
     Shuffle,
@@ -107,6 +108,8 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return (statement.condition,)
         case Fail():
             return (statement.position,)
+        case Prefetch():
+            return (statement.index,)
         case External():
             return tuple(arg.index if isinstance(arg, Address) else arg for arg in statement.args)
         case Invoke():
@@ -219,6 +222,8 @@ def rewrite_statement(statement: Stmt, rewrite: Rewrite) -> Stmt:
         case Atomic():
             value = None if statement.value is None else at(statement.value)
             return replace(statement, index=at(statement.index), value=value)
+        case Prefetch():
+            return replace(statement, index=at(statement.index))
         case Local() | Pause() | Comment():
             return statement
         case _:

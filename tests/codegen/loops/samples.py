@@ -469,6 +469,7 @@ def atomic_samples() -> Iterator[Sample]:
     k.atomic(AtomicOp.STORE, out, 2, before + 1)
     seen = k.atomic(AtomicOp.LOAD, out, 2)
     assert seen is not None
+    k.prefetch(out, before + 40)
     k.pause()
     k.store(out, 3, seen)
     yield Sample(k.build(), {"out": np.arange(10, 14)})
