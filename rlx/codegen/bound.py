@@ -1,63 +1,94 @@
 """Entries that read inputs and write outputs where the caller has them, not in the arena.
 
-    <name>_run_at(arena, moved_x, ..., moved_y, ...)
+    <name>_run_at(arena, moves)
 
-The plan gives every input and output a place in the arena. `moved_x` is how many bytes further
-`x` really lies: 0 for the place in the plan, else the distance from there to the caller's
-array. So large arrays are not copied, and the arena's layout stays what the plan says.
+The plan gives every input and output a place in the arena. `moves` tells, per region, how many
+bytes further it really lies: 0 for the place in the plan, else the distance from there to the
+caller's array. So large arrays are not copied, and the arena's layout stays what the plan says.
+A donated leaf and the output that replaces it are one region.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rlx.codegen.entry import Kernels, ThunkCalls, declare_arena, entry_name
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, Module, Prim
+from rlx.codegen.regions import Region
 from rlx.codegen.schedule import BufferRef, Phase, Schedule
-from rlx.ir.graph import Value
+from rlx.ir.graph import Graph, Value
 from rlx.passes.memory.plan import MemoryPlan, Slot
 
 _LEAST_BYTES = 64 * 1024
 """Smaller arrays are copied: a copy inside the caches costs less than finding their address."""
 
-_MOST_REGIONS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """The bytes of an input or output in the plan, and its number among the graph's."""
-
-    name: str
-    is_input: bool
-    position: int
-    start: int
-    stop: int
-
-    def holds(self, offset: int) -> bool:
-        return self.start <= offset < self.stop
+_MOST_REGIONS = 256
 
 
 def bindable_regions(plan: MemoryPlan) -> tuple[Region, ...]:
-    """Return the large inputs and outputs that may lie elsewhere than planned.
+    """Return what may lie elsewhere than planned: large inputs and outputs, and donated leaves.
 
     Whatever else the plan puts into such a region must lie inside it as a whole: then it moves
-    along. Donated leaves stay, and so does everything in graphs with symbolic extents.
+    along. Everything stays in graphs with symbolic extents or control flow.
     """
     graph = plan.graph
     if graph.symbols or plan.bodies:
         return ()
-    leaves = [_region(plan, value, i, is_input=True) for i, value in enumerate(graph.inputs)]
-    results = [_region(plan, value, i, is_input=False) for i, value in enumerate(graph.outputs)]
-    donated = set(graph.donations.values())
-    kept = [region for region in leaves if _leaf_stays(plan, region)]
-    kept += [region for region in results if region.position not in donated]
-    large = [region for region in kept if region.stop - region.start >= _LEAST_BYTES]
-    free = [region for region in large if _owns_its_bytes(plan, region)]
-    return tuple(sorted(free, key=lambda region: region.start - region.stop)[:_MOST_REGIONS])
+    free = [region for region in _candidates(plan) if _owns_its_bytes(plan, region)]
+    return tuple(sorted(free, key=lambda region: -region.size)[:_MOST_REGIONS])
+
+
+def _candidates(plan: MemoryPlan) -> Iterator[Region]:
+    graph = plan.graph
+    replaced = {position: name for name, position in graph.donations.items()}
+    for leaf in graph.inputs:
+        name = str(leaf.node.name)
+        if name not in graph.donations and plan.slots[leaf].size >= _LEAST_BYTES:
+            yield _region(plan.slots[leaf], name, leaf=name)
+    for position, output in enumerate(graph.outputs):
+        slot, name = plan.slots[output], output.node.name or f"output_{position}"
+        if position in replaced:
+            leaf = graph.leaf(replaced[position])
+            if plan.slots[leaf].offset == slot.offset and slot.size >= _least_bytes(graph, leaf):
+                yield _region(slot, replaced[position], leaf=replaced[position], output=position)
+        elif slot.size >= _LEAST_BYTES:
+            yield _region(slot, name, output=position)
+
+
+def _least_bytes(graph: Graph, leaf: Value) -> int:
+    """Donated inputs are arrays of the caller, to be replaced in place whatever their size."""
+    return 1 if leaf in graph.inputs else _LEAST_BYTES
+
+
+def _region(slot: Slot, name: str, *, leaf: str | None = None, output: int | None = None) -> Region:
+    label = re.sub(r"\W+", "_", f"moved_{name}")
+    return Region(label, slot.offset, slot.offset + slot.size, leaf, output)
+
+
+def _owns_its_bytes(plan: MemoryPlan, region: Region) -> bool:
+    leaf = None if region.leaf is None else plan.graph.leaf(region.leaf)
+    slots = [*plan.slots.items(), *((None, slot) for slot in plan.scratch.values())]
+    return all(
+        _is_apart(slot, region) or (_is_inside(slot, region) and _moves_along(slot, value, leaf))
+        for value, slot in slots
+    )
+
+
+def _is_apart(slot: Slot, region: Region) -> bool:
+    return slot.offset + slot.size <= region.start or region.stop <= slot.offset
+
+
+def _is_inside(slot: Slot, region: Region) -> bool:
+    return region.start <= slot.offset and slot.offset + slot.size <= region.stop
+
+
+def _moves_along(slot: Slot, value: Value | None, leaf: Value | None) -> bool:
+    """True unless `setup` has to do with it; of residents, donated params are for `run` alone."""
+    return not slot.resident or (leaf is not None and leaf in (value, slot.root))
 
 
 def with_bound_run(
@@ -66,7 +97,7 @@ def with_bound_run(
     """Return `module` with the entry `run_at`; `run` becomes a call of the same code."""
     k = KernelBuilder(entry_name(schedule, "run_moved"))
     arena = declare_arena(k)
-    calls = BoundCalls(k, arena, {}, kernels, declare_moves(k, regions))
+    calls = BoundCalls(k, arena, {}, kernels, declare_moved(k, regions))
     for thunk in schedule.phase(Phase.RUN):
         calls.emit(thunk)
     body = k.build([f"{schedule.name}: the hot path."])
@@ -74,9 +105,8 @@ def with_bound_run(
     run = KernelBuilder(entry_name(schedule, "run"))
     run.invoke(body, [run.address(declare_arena(run), writable=True)], stays)
     at = KernelBuilder(entry_name(schedule, "run_at"))
-    target = declare_arena(at)
-    moves = list(declare_moves(at, regions).values())
-    at.invoke(body, [at.address(target, writable=True)], moves)
+    target = at.address(declare_arena(at), writable=True)
+    at.invoke(body, [target], read_moves(at, declare_moves(at), regions))
     entries = [entry for entry in module.entries if entry.name != run.name]
     made = (
         run.build([f"{schedule.name}: inputs and outputs lie in the arena."]),
@@ -85,7 +115,17 @@ def with_bound_run(
     return replace(module, kernels=(*module.kernels, body), entries=(*entries, *made))
 
 
-def declare_moves(k: KernelBuilder, regions: Sequence[Region]) -> dict[Region, E]:
+def declare_moves(k: KernelBuilder) -> Buffer:
+    """Declare the table that an entry takes: per region, the bytes by which it moved."""
+    return k.argument("moves", Prim.I64, may_alias=True)
+
+
+def read_moves(k: KernelBuilder, moves: Buffer, regions: Sequence[Region]) -> list[E]:
+    """Return what the table says, to be passed on to code with `declare_moved`."""
+    return [k.load(moves, number) for number in range(len(regions))]
+
+
+def declare_moved(k: KernelBuilder, regions: Sequence[Region]) -> dict[Region, E]:
     """Declare a scalar per region: the bytes by which it moved."""
     return {region: k.scalar(region.name) for region in regions}
 
@@ -110,31 +150,3 @@ class BoundCalls(ThunkCalls):
             if region.holds(ref.offset):
                 return block, at + moved
         return block, at
-
-
-def _region(plan: MemoryPlan, value: Value, position: int, *, is_input: bool) -> Region:
-    slot = plan.slots[value]
-    kind = "input" if is_input else "output"
-    name = value.node.name or f"{kind}_{position}"
-    label = re.sub(r"\W+", "_", f"moved_{name}")
-    return Region(label, is_input, position, slot.offset, slot.offset + slot.size)
-
-
-def _leaf_stays(plan: MemoryPlan, region: Region) -> bool:
-    """True for inputs that nothing may overwrite."""
-    return plan.graph.inputs[region.position].node.name not in plan.graph.donations
-
-
-def _owns_its_bytes(plan: MemoryPlan, region: Region) -> bool:
-    return all(
-        _is_apart(slot, region) or (_is_inside(slot, region) and not slot.resident)
-        for slot in (*plan.slots.values(), *plan.scratch.values())
-    )
-
-
-def _is_apart(slot: Slot, region: Region) -> bool:
-    return slot.offset + slot.size <= region.start or region.stop <= slot.offset
-
-
-def _is_inside(slot: Slot, region: Region) -> bool:
-    return region.start <= slot.offset and slot.offset + slot.size <= region.stop

@@ -5,9 +5,11 @@ their parallel loops, with a barrier wherever a kernel touches what another thre
 written. Which thread computes what does not change any result. Kernels without a parallel loop,
 and kernels that can fail, run on thread 0 alone.
 
-    <name>_launch(arena, sync, extents..., threads, seat)         thread 0: start all, join in
-    <name>_worker(arena, sync, thread, threads, seat, patience)   the others, until idle
-    <name>_drain(arena, sync, threads)                            thread 0, after a fault
+    <name>_launch(arena, [moves,] sync, extents..., threads, seat)   thread 0: start all, join in
+    <name>_worker(arena, [moves,] sync, thread, threads, seat, patience)    the others, until idle
+    <name>_drain(arena, sync, threads)                               thread 0, after a fault
+
+`moves` is there if regions may lie elsewhere than planned (`codegen.bound`).
 
 `sync` is a block of i64 words shared by the threads of one pool, one cache line per word in use.
 A seat is a number for one executable's arena: a worker serves one seat at a time and returns
@@ -24,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rlx.codegen.bound import BoundCalls, Region, declare_moves
+from rlx.codegen.bound import BoundCalls, declare_moved, declare_moves, read_moves
 from rlx.codegen.entry import (
     Kernels,
     ThunkCalls,
@@ -36,6 +38,7 @@ from rlx.codegen.entry import (
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Module, Prim, ValueType
+from rlx.codegen.regions import Region
 from rlx.codegen.schedule import (
     AnyThunk,
     BranchThunk,
@@ -83,19 +86,15 @@ def with_threads(
     symbols: Sequence[str],
     regions: Sequence[Region] = (),
 ) -> Module:
-    """Return `module` with the entries for running `schedule` on several threads.
-
-    Behind the extents, the entries take by how much each of `regions` moved (`codegen.bound`).
-    """
-    scalars = [*symbols, *(region.name for region in regions)]
-    if len(scalars) > MAX_EXTENTS:
-        raise InternalError(f"{len(scalars)} scalars of a run; a job carries {MAX_EXTENTS}")
+    """Return `module` with the entries for running `schedule` on several threads."""
+    if len(symbols) > MAX_EXTENTS:
+        raise InternalError(f"{len(symbols)} symbols of a graph; a job carries {MAX_EXTENTS}")
     barrier = _barrier(schedule)
     share = _share(schedule, kernels, symbols, regions, barrier)
     wait = _wait_for_workers(schedule)
     entries = (
-        _launch(schedule, share, wait, scalars),
-        _worker(schedule, share, scalars),
+        _launch(schedule, share, wait, symbols, regions),
+        _worker(schedule, share, symbols, regions),
         _drain(schedule, wait),
     )
     return replace(
@@ -219,7 +218,7 @@ def _share(
     arena = declare_arena(k)
     sync = _declare_sync(k)
     extents = {symbol: k.scalar(symbol) for symbol in symbols}
-    calls = BoundCalls(k, arena, extents, kernels, declare_moves(k, regions))
+    calls = BoundCalls(k, arena, extents, kernels, declare_moved(k, regions))
     builder = _ShareBuilder(k, calls, sync, k.scalar("thread"), k.scalar("threads"))
     builder.run(schedule.phase(Phase.RUN), barrier)
     return k.build([f"{schedule.name}: the share of one thread of several."])
@@ -324,9 +323,16 @@ def _accesses(thunk: AnyThunk, *, solo: bool) -> list[_Access]:
 # Entries
 
 
-def _launch(schedule: Schedule, share: Kernel, wait: Kernel, symbols: Sequence[str]) -> Kernel:
+def _launch(
+    schedule: Schedule,
+    share: Kernel,
+    wait: Kernel,
+    symbols: Sequence[str],
+    regions: Sequence[Region],
+) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "launch"))
     arena = declare_arena(k)
+    moved = read_moves(k, declare_moves(k), regions) if regions else []
     sync = _declare_sync(k)
     extents = [k.scalar(symbol) for symbol in symbols]
     threads, seat = k.scalar("threads"), k.scalar("seat")
@@ -336,7 +342,7 @@ def _launch(schedule: Schedule, share: Kernel, wait: Kernel, symbols: Sequence[s
         k.store(sync, EXTENTS + position, extent)
     k.atomic(AtomicOp.ADD, sync, JOB, 1)
     buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
-    k.invoke(share, buffers, [*extents, const(0, Prim.I64), threads])
+    k.invoke(share, buffers, [*extents, *moved, const(0, Prim.I64), threads])
     k.invoke(wait, [buffers[1]], [threads])
     return k.build(["Start the workers, take part as thread 0, wait for all."])
 
@@ -357,9 +363,12 @@ def _drain(schedule: Schedule, wait: Kernel) -> Kernel:
     return k.build(["After a launch that failed: wait for the workers."])
 
 
-def _worker(schedule: Schedule, share: Kernel, symbols: Sequence[str]) -> Kernel:
+def _worker(
+    schedule: Schedule, share: Kernel, symbols: Sequence[str], regions: Sequence[Region]
+) -> Kernel:
     k = KernelBuilder(entry_name(schedule, "worker"))
     arena = declare_arena(k)
+    moved = read_moves(k, declare_moves(k), regions) if regions else []
     sync = _declare_sync(k)
     thread, threads, seat = (k.scalar(name) for name in ("thread", "threads", "seat"))
     patience = k.scalar("patience")
@@ -377,7 +386,7 @@ def _worker(schedule: Schedule, share: Kernel, symbols: Sequence[str]) -> Kernel
                 k.store(sync, own, job)
                 extents = [k.load(sync, EXTENTS + i) for i in range(len(symbols))]
                 buffers = [k.address(arena, writable=True), k.address(sync, writable=True)]
-                k.invoke(share, buffers, [*extents, thread, threads])
+                k.invoke(share, buffers, [*extents, *moved, thread, threads])
                 k.atomic(AtomicOp.ADD, sync, DONE, 1)
                 rounds.set(const(0, Prim.I64))
     return k.build(["Take part in jobs of one seat until idle for long, or another seat's turn."])

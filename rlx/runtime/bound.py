@@ -1,144 +1,165 @@
 """Executables that read large inputs where they lie and write large results where they go.
 
-See `codegen.bound`. An input is read in place if it is contiguous, else copied as usual. A
-large result is an array over memory of its own, which is used again once nobody holds it:
-fresh memory would cost a page fault for every 4 KiB, more than most kernels take to fill it.
+See `codegen.bound`. A large input is read in place if it is contiguous, else copied as usual. A
+large result is an array over memory of its own. What an output replaces in place stays where it
+is from call to call:
+
+- A donated *param* is state of the executable. Its result is a read-only view of that state; if
+  anybody still holds it at the next call, the state moves to other memory first.
+- A donated *input* that is itself the result of a donation is overwritten, and returned. Any
+  other array is copied first: arrays that the caller made are never written.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
-from rlx.codegen.bound import Region
-from rlx.ir.graph import Graph, Value
-from rlx.runtime.backend import NativeModule
-from rlx.runtime.executable import Executable, Program
+from rlx.codegen.regions import Region
+from rlx.runtime.executable import Executable
+from rlx.runtime.native import Pointer, pointer_into
+from rlx.runtime.result_memory import (
+    ArrayKind,
+    Result,
+    ResultMemory,
+    State,
+    address_of,
+    donated_copy,
+    may_overwrite,
+    overlaps,
+)
 from rlx.runtime.signature import Array, checked, concrete
-
-_ALIGNMENT = 64
-_BLOCKS_KEPT = 2
-"""Per result: `y = f(x)` in a loop holds the last result while the next is computed."""
-
-_UNHELD = 2
-"""References to memory that no array uses: its block's, and the argument of the count."""
 
 
 class BoundExecutable(Executable):
     """Runs one compiled graph; copies small inputs and outputs only."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        program: Program,
-        native: NativeModule,
-        *,
-        regions: Sequence[Region],
-        threads: int = 1,
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._regions = tuple(regions)
-        self._moved_inputs = {r.position: r for r in regions if r.is_input}
-        outputs = program.plan.graph.outputs
-        self._results = {
-            r.position: ResultMemory(r, outputs[r.position]) for r in regions if not r.is_input
-        }
-        super().__init__(graph, program, native, threads=threads, params=params)
+    _bound_inputs: dict[int, int]
+    """Numbers of inputs -> numbers of their regions; so are donated inputs."""
+    _donated_inputs: dict[int, int]
+    _results: dict[int, tuple[int, Result]]
+    """Numbers of outputs -> numbers of their regions, and where they go."""
+    _states: dict[str, tuple[int, State]]
 
-    def clone(self) -> BoundExecutable:
-        return BoundExecutable(
-            self._graph, self._program, self._native,
-            regions=self._regions, threads=self._threads, params=self.params,
-        )  # fmt: skip
+    @property
+    def address(self) -> int:
+        """Address of `int run(uint8_t *arena)`. From now on donated params live in the arena."""
+        with self._lock:
+            for name, (number, state) in self._states.items():
+                self._params[name][...] = state.value
+                self._moves[number] = 0
+                del self._results[_output(self._image.regions[number])]
+            self._states.clear()
+        return super().address
 
     def try_arrays(self, values: tuple[Any, ...]) -> tuple[Array, ...] | None:
         layout = self._fixed
         assert layout is not None, "bound graphs have static extents"
         fits = len(values) == len(layout.inputs) and all(
-            type(value) is ndarray and value.dtype is dtype and value.shape == shape
+            type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
             for (_, dtype, shape, _), value in zip(layout.inputs, values, strict=True)
         )
         return self._execute(values) if fits else None
 
+    # Execution
+
     def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
+        arguments = self.signature.inputs
+        arrays = [checked(a, value) for a, value in zip(arguments, values, strict=True)]
         with self._lock:
             if self._needs_setup:
                 self._setup()
             layout = self._fixed
             assert layout is not None, "bound graphs have static extents"
-            held = []  # arrays made here must live until the run is over
-            moves: dict[Region, int] = {}
-            for position, ((write, _, _, argument), value) in enumerate(
-                zip(layout.inputs, values, strict=True)
-            ):
-                array = checked(argument, value)
-                region = self._moved_inputs.get(position)
-                if region is not None and array.flags.c_contiguous and array.flags.aligned:
-                    held.append(array)
-                    moves[region] = address_of(array) - self.arena.address - region.start
-                else:
-                    write(..., array)
-            blocks = {memory.region: memory.take() for memory in self._results.values()}
-            for region, block in blocks.items():
-                moves[region] = block.address - self.arena.address - region.start
-            status = layout.enter(*[moves.get(region, 0) for region in self._regions])
+            replaced = self._take_donated(arrays)
+            self._take_inputs(arrays, list(replaced.values()))
+            for number, result in self._results.values():
+                self._move(number, result.take())
+            status = layout.enter()
             if status != 0:
                 raise self._fault(status)
-            del held
+            shown = {output: result.show() for output, (_, result) in self._results.items()}
+            shown |= replaced
             return tuple(
-                self._results[position].view(blocks) if position in self._results else copy()
-                for position, copy in enumerate(layout.outputs)
+                shown[output] if output in shown else copy()
+                for output, copy in enumerate(layout.outputs)
             )
 
-    def _run_entry(self) -> tuple[str, int]:
-        return "run_at", len(self._regions)
+    def _take_donated(self, arrays: Sequence[Array]) -> dict[int, Array]:
+        """Return the arrays to overwrite, by the output that replaces them."""
+        taken: dict[int, Array] = {}
+        for position, number in self._donated_inputs.items():
+            array = arrays[position]
+            if not may_overwrite(array) or overlaps(array, list(taken.values())):
+                array = donated_copy(array)
+            self._move(number, address_of(array))
+            taken[_output(self._image.regions[number])] = array
+        return taken
+
+    def _take_inputs(self, arrays: Sequence[Array], overwritten: Sequence[Array]) -> None:
+        """Read in place what is large and dense and stays as it is; copy the others."""
+        layout = self._fixed
+        assert layout is not None, "bound graphs have static extents"
+        for position, array in enumerate(arrays):
+            if position in self._donated_inputs:
+                continue
+            number = self._bound_inputs.get(position)
+            dense = array.flags.c_contiguous and array.flags.aligned
+            if number is not None and dense and not overlaps(array, overwritten):
+                self._move(number, address_of(array))
+                continue
+            layout.inputs[position][0](..., array)
+            if number is not None:
+                self._moves[number] = 0
+
+    def _move(self, number: int, address: int) -> None:
+        self._moves[number] = address - self.arena.address - self._image.regions[number].start
+
+    # Params
+
+    def _write_param(self, name: str, value: Array) -> None:
+        if name in self._states:
+            self._states[name][1].set(value)
+        else:
+            super()._write_param(name, value)
+
+    def _read_param(self, name: str) -> Array:
+        if name in self._states:
+            return self._states[name][1].value.copy()
+        return super()._read_param(name)
+
+    # Making
+
+    def _bind_entries(self) -> None:
+        self._bound_inputs, self._donated_inputs, self._results = {}, {}, {}
+        self._states = {}
+        self._moves = np.zeros(len(self._image.regions), np.int64)
+        inputs = {argument.name: i for i, argument in enumerate(self.signature.inputs)}
+        for number, region in enumerate(self._image.regions):
+            if region.leaf in inputs:
+                table = self._bound_inputs if region.output is None else self._donated_inputs
+                table[inputs[region.leaf]] = number
+            elif region.leaf is None:
+                self._results[_output(region)] = number, ResultMemory(self._kind(region))
+            else:
+                state = State(self._kind(region))
+                self._states[region.leaf] = number, state
+                self._results[_output(region)] = number, state
+        super()._bind_entries()
+
+    def _kind(self, region: Region) -> ArrayKind:
+        type = self.signature.outputs[_output(region)]
+        return ArrayKind(concrete(type.shape, {}), type.dtype.numpy)
+
+    def _run_entry(self) -> str:
+        return "run_at"
+
+    def _tables(self) -> tuple[Pointer, ...]:
+        return (pointer_into(self._moves),)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Memory for one result, from its first aligned address on."""
-
-    memory: Array
-    start: int
-    address: int
-
-    @classmethod
-    def of(cls, size: int) -> Block:
-        memory = np.empty(size + _ALIGNMENT, np.uint8)
-        start = -address_of(memory) % _ALIGNMENT
-        return cls(memory, start, address_of(memory) + start)
-
-
-class ResultMemory:
-    """The memory of one result, call after call."""
-
-    def __init__(self, region: Region, value: Value) -> None:
-        self.region = region
-        self._shape: tuple[int, ...] = concrete(value.shape, {})
-        self._dtype = value.dtype.numpy
-        self._blocks: list[Block] = []
-
-    def take(self) -> Block:
-        """Return memory that no array uses."""
-        for block in self._blocks:
-            if sys.getrefcount(block.memory) == _UNHELD:
-                return block
-        block = Block.of(self.region.stop - self.region.start)
-        self._blocks = [*self._blocks[1 - _BLOCKS_KEPT :], block]
-        return block
-
-    def view(self, blocks: Mapping[Region, Block]) -> Array:
-        """Return the result in its block, which it keeps alive."""
-        block = blocks[self.region]
-        return ndarray(self._shape, self._dtype, block.memory, block.start)
-
-
-def address_of(array: Array) -> int:
-    """Return where the first element lies."""
-    address: int = array.__array_interface__["data"][0]
-    return address
+def _output(region: Region) -> int:
+    assert region.output is not None, "an input is no result"
+    return region.output

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rlx.codegen.bound import Region, bindable_regions, with_bound_run
+from rlx.codegen.bound import bindable_regions, with_bound_run
 from rlx.codegen.kernels.build import has_kernel
 from rlx.codegen.lower import Program, lower_graph
+from rlx.codegen.regions import Region
 from rlx.codegen.stepping import with_step
 from rlx.codegen.threaded import has_shared_work, with_threads
 from rlx.errors import GraphError, UnsupportedError
@@ -24,6 +25,7 @@ from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.dump import dump_program
 from rlx.runtime.executable import Executable
+from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm
 from rlx.runtime.nan_check import CheckedExecutable
 from rlx.runtime.reference import ReferenceExecutable
@@ -72,11 +74,9 @@ def compile(
     if count > 1:
         program = add_threads(program, regions)
     native = chosen.load(program.module, target)
-    if regions:
-        return BoundExecutable(
-            graph, program, native, regions=regions, threads=count, params=params
-        )
-    return Executable(graph, program, native, threads=count, params=params)
+    image = Image.of(program, regions=regions, threads=count)
+    kind = BoundExecutable if regions else Executable
+    return kind(graph, program, native, image=image, params=params)
 
 
 def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None = None) -> Program:

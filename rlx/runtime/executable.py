@@ -39,7 +39,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import llvm_text
-from rlx.runtime.native import function_at, pointer_to
+from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
 from rlx.target import detect_target
@@ -153,7 +153,7 @@ class Executable:
         """Set a param; what `setup` derives from it is made again before the next run."""
         array = checked(self.signature.param(name), value, what="param")
         with self._lock:
-            self._params[name][...] = array
+            self._write_param(name, array)
             self._unset.discard(name)
             self._needs_setup = True
 
@@ -161,7 +161,9 @@ class Executable:
     def params(self) -> dict[str, Array]:
         """Copies of the params that are set."""
         with self._lock:
-            return {n: view.copy() for n, view in self._params.items() if n not in self._unset}
+            return {
+                name: self._read_param(name) for name in self._params if name not in self._unset
+            }
 
     def clone(self) -> Executable:
         """Return another executable of the same code and params, with its own arena."""
@@ -278,7 +280,13 @@ class Executable:
     def _run_together(self, *extents: int) -> int:
         """Run on all threads, or alone if they are busy with another executable."""
         status = self._pool.try_run(self._seat, extents)
-        return self._run_plain(self._arena_pointer, *extents) if status is None else status
+        return self._run_alone(*extents) if status is None else status
+
+    def _write_param(self, name: str, value: Array) -> None:
+        self._params[name][...] = value
+
+    def _read_param(self, name: str) -> Array:
+        return self._params[name].copy()
 
     def _fault(self, status: int) -> RlxError:
         """Turn the header's record into an exception, and clear it."""
@@ -294,29 +302,35 @@ class Executable:
     # Making
 
     def _bind_entries(self) -> None:
-        run, scalars = self._run_entry()
-        extents = ", int64_t" * scalars
+        extents = ", int64_t" * len(self.signature.symbols)
         self._arena_pointer = pointer_to(self.arena.address)
+        tables = self._tables()
+        buffers = "uint8_t *" + ", int64_t *" * len(tables)
         self._run_setup = self._function("setup", "int (*)(uint8_t *)")
-        self._run_plain = self._function(run, f"int (*)(uint8_t *{extents})")
-        self._enter: Callable[..., int] = functools.partial(self._run_plain, self._arena_pointer)
+        run = self._function(self._run_entry(), f"int (*)({buffers}{extents})")
+        self._run_alone = functools.partial(run, self._arena_pointer, *tables)
+        self._enter: Callable[..., int] = self._run_alone
         if self._threads > 1:
             self._pool: WorkerPool = worker_pool(self._threads)
-            self._seat = self._make_seat(extents)
+            self._seat = self._make_seat(tables, f"{buffers}, int64_t *", extents)
             self._enter = self._run_together
 
-    def _run_entry(self) -> tuple[str, int]:
-        """Return the kind of entry that calls go through, and how many i64s it takes."""
-        return "run", len(self.signature.symbols)
+    def _run_entry(self) -> str:
+        """Return the kind of entry that calls go through."""
+        return "run"
 
-    def _make_seat(self, extents: str) -> Seat:
-        shared = "uint8_t *, int64_t *"
+    def _tables(self) -> tuple[Pointer, ...]:
+        """Return what that entry takes beside the arena."""
+        return ()
+
+    def _make_seat(self, tables: tuple[Pointer, ...], shared: str, extents: str) -> Seat:
         return Seat(
             arena=self._arena_pointer,
+            tables=tables,
             launch=self._function("launch", f"int (*)({shared}{extents}, int64_t, int64_t)"),
             worker=self._function("worker", f"int (*)({shared}{', int64_t' * 4})"),
-            drain=self._function("drain", f"int (*)({shared}, int64_t)"),
-            owner=(self.arena, self._native),
+            drain=self._function("drain", "int (*)(uint8_t *, int64_t *, int64_t)"),
+            owner=(self.arena, self._native, tables),
         )
 
     def _function(self, kind: str, type: str) -> Callable[..., int]:

@@ -36,6 +36,11 @@ def pointer_to(address: int, type: str = "uint8_t *") -> Pointer:
     return ffi.cast(type, address)
 
 
+def pointer_into(words: Any) -> Pointer:
+    """Return a pointer to an array of int64, which it keeps alive."""
+    return ffi.from_buffer("int64_t[]", words)
+
+
 class SharedLibrary:
     """An open shared library; `symbols_for_all` offers its symbols to libraries opened later."""
 

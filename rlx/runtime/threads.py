@@ -37,6 +37,8 @@ class Seat:
     """One executable's arena and the native functions that run it on several threads."""
 
     arena: Pointer
+    tables: tuple[Pointer, ...]
+    """What the entries take beside the arena: where regions moved (`codegen.bound`), or nothing."""
     launch: Callable[..., int]
     worker: Callable[..., int]
     drain: Callable[..., int]
@@ -69,7 +71,9 @@ class WorkerPool:
         try:
             self._pending = seat
             self._wake_sleepers()
-            status = seat.launch(seat.arena, self._sync, *extents, self.threads, seat.number)
+            status = seat.launch(
+                seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.number
+            )
             if status != 0:
                 seat.drain(seat.arena, self._sync, self.threads)
             return status
@@ -90,7 +94,9 @@ class WorkerPool:
             if seat is None:
                 self._sleep(thread)
                 continue
-            seat.worker(seat.arena, self._sync, thread, self.threads, seat.number, _PATIENCE)
+            seat.worker(
+                seat.arena, *seat.tables, self._sync, thread, self.threads, seat.number, _PATIENCE
+            )
             del seat  # a sleeping worker keeps no executable alive
 
     def _sleep(self, thread: int) -> None:
