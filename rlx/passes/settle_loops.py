@@ -11,6 +11,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.literal import Literal
 from rlx.ir.op import Attrs
 from rlx.passes.copy_outputs import copy_outputs
+from rlx.passes.memory.views import root_of
 from rlx.passes.order_updates import order_updates
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 
@@ -50,7 +51,7 @@ def _settle(target: Graph, node: Node, image: dict[Value, Value]) -> None:
     lifted = [_lifted(body, at, literals) for body in bodies]
     settled = [*lifted[:-1], _owning_carries(lifted[-1], _carries(node))]
     if node.op is ops.switch:
-        settled = [copy_outputs(body) for body in lifted]
+        settled = [copy_outputs(_whole_outputs(body)) for body in lifted]
     operands = [image[operand] for operand in node.operands]
     before = at + 1 if node.op is ops.switch else at
     with target.attributed(node.source, node.scope):
@@ -150,6 +151,25 @@ def _carries(node: Node) -> int:
     return int(node.attribute("num_carries")) if node.op is ops.scan else 0
 
 
+def _whole_outputs(body: Graph, first: int = 0) -> Graph:
+    """Copy outputs from the `first` on that are a part of a larger value.
+
+    What is computed where an output belongs has no room there for the rest.
+    """
+    target = Graph(body.name)
+    image: dict[Value, Value] = {}
+    for node in body.nodes:
+        copy_node(target, node, image)
+    finish(target, body, image)
+    target.outputs = tuple(
+        ops.expand(output, shape=output.shape)
+        if position >= first and root_of(output)[0].type.bytes != output.type.bytes
+        else output
+        for position, output in enumerate(target.outputs)
+    )
+    return target
+
+
 def _owning_carries(body: Graph, carries: int) -> Graph:
     """Let every carry be replaced in place."""
     donated = Graph(body.name)
@@ -159,4 +179,4 @@ def _owning_carries(body: Graph, carries: int) -> Graph:
     finish(donated, body, image)
     for position in range(carries):
         donated.donate(str(body.inputs[position].node.name), position)
-    return copy_outputs(order_updates(donated))
+    return copy_outputs(_whole_outputs(order_updates(donated), carries))

@@ -247,6 +247,51 @@ def test_a_switch_takes_the_branch_of_its_selector(size: int, selector: int, tak
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
+def test_rows_may_be_views_of_what_a_step_computes() -> None:
+    """Of all of a value, of a part of it, and of one that the carry takes, too."""
+
+    def step(c: Value, x: Value) -> list[Value]:
+        following = ops.tanh(c + x)
+        wide = ops.exp(ops.concat(c, x, axis=0))
+        return [
+            following,
+            ops.reshape(following, shape=(1, 3)),
+            ops.reshape(wide, shape=(2, 3)),
+            ops.narrow(ops.sin(ops.concat(x, c, axis=0)), axis=0, start=2, length=3),
+        ]
+
+    body = graph_of("views", {"c": ((3,), "f64"), "x": ((3,), "f64")}, step)
+    for size in (2, 400):
+        types: Types = {"c": ((3,), "f64"), "xs": ((size, 3), "f64")}
+
+        def loop(c: Value, xs: Value, length: int = size) -> list[Value]:
+            return list(ops.scan(c, xs, body=body, length=length, num_carries=1))
+
+        graph = graph_of("viewed", types, loop)
+        xs = np.linspace(-1, 1, 3 * size).reshape(size, 3)
+        everywhere(graph, {"c": f64(1, 2, 3), "xs": xs})
+
+
+def test_results_of_branches_may_be_views_of_what_they_compute() -> None:
+    types: Types = {"x": ((400,), "f64")}
+    branches = (
+        graph_of("all", types, lambda x: ops.reshape(ops.sin(x), shape=(20, 20))),
+        graph_of(
+            "part",
+            types,
+            lambda x: ops.reshape(
+                ops.narrow(ops.cos(ops.concat(x, x, axis=0)), axis=0, start=9, length=400),
+                shape=(20, 20),
+            ),
+        ),
+    )
+    graph = graph_of(
+        "viewed", {"s": ((), "bool")} | types, lambda s, x: ops.switch(s, x, branches=branches)
+    )
+    for selector in (False, True):
+        everywhere(graph, {"s": np.bool_(selector), "x": np.linspace(0, 3, 400)})
+
+
 def test_a_branch_in_a_scan_is_chosen_at_every_step() -> None:
     types: Types = {"c": ((2,), "f64")}
     branches = (

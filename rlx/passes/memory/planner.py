@@ -9,7 +9,7 @@ step, so that bodies nest to any depth.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from rlx.errors import UnsupportedError
@@ -96,7 +96,7 @@ def _lay_out(
         node: [
             _lay_out(
                 body,
-                find_body_liveness(body, outside_values(node, body)),
+                find_body_liveness(body, _owners(outside_values(node, body))),
                 scratch_bytes,
                 alignment,
             )
@@ -137,6 +137,11 @@ def _lay_out(
         live_bytes=maximal_live(buffers),
         bodies=bodies,
     )
+
+
+def _owners(values: Iterable[Value]) -> list[Value]:
+    """Return what owns the bytes of `values`; a view shows all bytes of what it is a view of."""
+    return [root_of(value)[0] for value in values]
 
 
 def _lay_out_residents(liveness: Liveness, alignment: int) -> tuple[dict[Value, int], int]:
