@@ -20,6 +20,7 @@ TESTED_WITH_THEIR_PASS = frozenset(
         *("attention_tiled", "pack_panels", "matmul_packed", "matmul_transposed", "solve_lapack"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         *("selective_scan", "gated_delta_net"),
+        *("scan_trajectory", "scan_backward", "scan_backward_xs"),
     }
 )
 """Ops that passes make, or that hold a graph: a record of one node says nothing about them."""

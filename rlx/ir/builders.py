@@ -183,6 +183,74 @@ class Builders:
         )
         return results
 
+    def scan_backward(
+        self,
+        init: Operand,
+        trajectory: Operand,
+        upstream: Operand,
+        *xs: Operand,
+        body_vjp: Graph,
+        length: int,
+        save_trajectory: bool,
+        num_checkpoints: int = 0,
+        forward_body: Graph | None = None,
+    ) -> Value:
+        """Pull `upstream` back through a scan to its first carry."""
+        return self._one(
+            OPS["scan_backward"],
+            (init, trajectory, upstream, *xs),
+            body_vjp=body_vjp,
+            length=length,
+            save_trajectory=save_trajectory,
+            num_checkpoints=num_checkpoints,
+            forward_body=forward_body,
+        )
+
+    def scan_backward_xs(
+        self,
+        init: Operand,
+        trajectory: Operand,
+        upstream: Operand,
+        *xs: Operand,
+        body_vjp: Graph,
+        length: int,
+        save_trajectory: bool,
+        xs_idx: int,
+        num_checkpoints: int = 0,
+        forward_body: Graph | None = None,
+    ) -> Value:
+        """Pull `upstream` back through a scan, as `scan_backward`, to the rows of operand
+        `xs_idx`."""
+        return self._one(
+            OPS["scan_backward_xs"],
+            (init, trajectory, upstream, *xs),
+            body_vjp=body_vjp,
+            length=length,
+            save_trajectory=save_trajectory,
+            xs_idx=xs_idx,
+            num_checkpoints=num_checkpoints,
+            forward_body=forward_body,
+        )
+
+    def scan_trajectory(
+        self,
+        init: Operand,
+        *operands: Operand,
+        body: Graph,
+        length: int,
+        num_consts: int = 0,
+        num_checkpoints: int = 0,
+    ) -> Value:
+        """Return the carries of a scan, or those at `num_checkpoints` steps, as rows."""
+        return self._one(
+            OPS["scan_trajectory"],
+            (init, *operands),
+            body=body,
+            length=length,
+            num_consts=num_consts,
+            num_checkpoints=num_checkpoints,
+        )
+
     def selective_scan(
         self, x: Operand, delta: Operand, a: Operand, b: Operand, c: Operand, *, state_size: int
     ) -> Value:
@@ -267,6 +335,18 @@ class Builders:
     def atanh(self, x: Operand) -> Value:
         """Inverse hyperbolic tangent; infinite at -1 and 1."""
         return self._one(OPS["atanh"], (x,))
+
+    def bitwise_and(self, a: Operand, b: Operand) -> Value:
+        """Bits that are set in both."""
+        return self._one(OPS["bitwise_and"], (a, b))
+
+    def bitwise_or(self, a: Operand, b: Operand) -> Value:
+        """Bits that are set in either."""
+        return self._one(OPS["bitwise_or"], (a, b))
+
+    def bitwise_xor(self, a: Operand, b: Operand) -> Value:
+        """Bits that are set in one of both."""
+        return self._one(OPS["bitwise_xor"], (a, b))
 
     def cast(self, x: Operand, *, to: DType | str, rounding: str = "trunc") -> Value:
         """Convert to another dtype."""
@@ -463,6 +543,15 @@ class Builders:
     def selu(self, x: Operand) -> Value:
         """`elu` with the scale and alpha that keep activations normalized."""
         return self._one(OPS["selu"], (x,))
+
+    def shift_left(self, a: Operand, b: Operand) -> Value:
+        """Bits moved up by `b`; 0 where `b` is negative or at least their number."""
+        return self._one(OPS["shift_left"], (a, b))
+
+    def shift_right(self, a: Operand, b: Operand) -> Value:
+        """Bits moved down by `b`, which copies the sign of signed integers; all bits are the sign's
+        where `b` is negative or at least their number."""
+        return self._one(OPS["shift_right"], (a, b))
 
     def sigmoid(self, x: Operand) -> Value:
         """`1 / (1 + exp(-x))`, without overflow."""

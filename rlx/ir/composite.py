@@ -17,12 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 from rlx.errors import RlxError
+from rlx.ir.captures import Captures
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Attrs, OpDef, Trait, declare_op, make_attrs
 from rlx.ir.types import TensorType
 
 
-def composite(family: str, *traits: Trait) -> Callable[[Callable[..., Any]], OpDef]:
+def composite(
+    family: str, *traits: Trait, captures: Captures | None = None
+) -> Callable[[Callable[..., Any]], OpDef]:
     """Declare an op by its formula: a function of `Value`s and keyword attributes."""
 
     def declare(formula: Callable[..., Any]) -> OpDef:
@@ -50,6 +53,7 @@ def composite(family: str, *traits: Trait) -> Callable[[Callable[..., Any]], OpD
             traits=traits,
             doc=inspect.getdoc(formula) or "",
             decompose=formula,
+            captures=captures,
         )
         return definition
 

@@ -243,7 +243,9 @@ class Graph(Builders):
         """
         source = self._source or calling_source()
         try:
-            given = [operand for operand in operands if operand is not None]
+            given: Sequence[Operand] = [operand for operand in operands if operand is not None]
+            if definition.captures is not None:
+                given, attributes = definition.captures.close(self, given, attributes)
             check_arity(definition, len(given))
             values = self._promote(definition, self._coerce(definition, given))
             attrs = make_attrs(definition, attributes)
@@ -446,7 +448,7 @@ class Graph(Builders):
         return self is other or (isinstance(other, Graph) and self.structure() == other.structure())
 
     def __hash__(self) -> int:
-        return hash((self.name, len(self.nodes)))
+        return hash((self.name, tuple((node.op.name, node.attrs) for node in self.nodes)))
 
 
 def calling_source() -> Source | None:
@@ -470,8 +472,9 @@ def check_arity(definition: OpDef, given: int) -> None:
     most = len(definition.operands)
     least = most - definition.optional_operands
     if definition.variadic:
-        if given < most:
-            raise GraphError(f"takes at least {most} operands and was given {given}")
+        fewest = most - 1 if most > 1 or definition.holds_bodies else most
+        if given < fewest:
+            raise GraphError(f"takes at least {fewest} operands and was given {given}")
     elif not least <= given <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
         raise GraphError(f"takes {expected} operands and was given {given}")

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from rlx.errors import GraphError, InternalError, RlxError
-from rlx.ir.attributes import conform, exact
+from rlx.ir.attributes import conform, describe_hint, exact
+from rlx.ir.captures import Captures
 from rlx.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class OpDef:
     traits: frozenset[Trait]
     doc: str
     decompose: Callable[..., Any] | None = None
+    captures: Captures | None = None
+    """What becomes of params that its bodies read."""
 
     def infer_types(self, operands: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
         """Return the result types, or raise a ShapeError or DTypeError."""
@@ -104,6 +107,11 @@ class OpDef:
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
+
+    @property
+    def holds_bodies(self) -> bool:
+        """True if graphs are among the attributes; such an op may have no operands at all."""
+        return any("Graph" in describe_hint(f.type) for f in dataclasses.fields(self.attrs))
 
     def __call__(self, *operands: Operand | None, **attributes: Any) -> Any:
         """Append this op to the graph of its operands; Python numbers become constants.
@@ -126,7 +134,10 @@ OPS: dict[str, OpDef] = {}
 
 
 def op(
-    family: str, *traits: Trait, decompose: Callable[..., Any] | None = None
+    family: str,
+    *traits: Trait,
+    decompose: Callable[..., Any] | None = None,
+    captures: Captures | None = None,
 ) -> Callable[[Callable[..., Any]], OpDef]:
     """Declare an op from its type-inference function (see the module docstring)."""
 
@@ -138,6 +149,7 @@ def op(
             traits=traits,
             doc=inspect.getdoc(infer) or "",
             decompose=decompose,
+            captures=captures,
         )
 
     return declare
@@ -152,6 +164,7 @@ def declare_op(
     doc: str,
     decompose: Callable[..., Any] | None = None,
     signature_of: Callable[..., Any] | None = None,
+    captures: Captures | None = None,
 ) -> OpDef:
     """Make an `OpDef` and enter it into `OPS`; names are unique.
 
@@ -175,6 +188,7 @@ def declare_op(
         traits=frozenset(traits),
         doc=doc,
         decompose=decompose,
+        captures=captures,
     )
     OPS[name] = definition
     return definition

@@ -25,3 +25,4 @@ from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
 from rlx.ir.ops.solve_lapack import *
 from rlx.ir.ops.state_space import *
+from rlx.ir.ops.trajectories import *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.errors import GraphError, ShapeError
+from rlx.ir.captures import Captures
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import op
 from rlx.ir.ops.loops import require_inputs
@@ -18,7 +19,11 @@ def _inline(
     return operands[0].graph.inline(body, operands)
 
 
-@op(_FAMILY, decompose=_inline)
+@op(
+    _FAMILY,
+    decompose=_inline,
+    captures=Captures(("body",), unless=("vjp_body", "jvp_body")),
+)
 def custom_call(
     *operands: TensorType,
     body: Graph,

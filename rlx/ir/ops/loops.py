@@ -5,7 +5,8 @@ while_loop   a body run as long as a condition holds
 switch       one of several bodies, picked at run time
 
 A body is a graph without params or donations that sees nothing of the graph around it: every
-outer value is an operand, bound by position to an input of the body.
+outer value is an operand, bound by position to an input of the body. Building a node makes the
+params that a body reads operands (`rlx.ir.captures`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.errors import DTypeError, GraphError, ShapeError
+from rlx.ir.captures import Captures
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import op
@@ -20,8 +22,14 @@ from rlx.ir.types import TensorType
 
 _FAMILY = "control"
 
+_BEHIND_CONSTS = Captures(
+    ("body",),
+    lambda given, _: given["num_carries"] + given.get("num_consts", 0),
+    count="num_consts",
+)
 
-@op(_FAMILY)
+
+@op(_FAMILY, captures=_BEHIND_CONSTS)
 def scan(
     *operands: TensorType,
     body: Graph,
@@ -58,7 +66,7 @@ def scan(
     return (*carries, *stacked)
 
 
-@op(_FAMILY)
+@op(_FAMILY, captures=Captures(("condition", "body"), count="num_consts"))
 def while_loop(
     *operands: TensorType,
     condition: Graph,
@@ -88,7 +96,7 @@ def while_loop(
     return (*carries, TensorType(DType.I64, ()))
 
 
-@op(_FAMILY)
+@op(_FAMILY, captures=Captures(("branches",), leading=1))
 def switch(
     selector: TensorType, *operands: TensorType, branches: tuple[Graph, ...]
 ) -> tuple[TensorType, ...]:

@@ -39,7 +39,8 @@ class ReferenceRegistry(Registry[Rule]):
         return self(*definitions)
 
     def is_exact(self, definition: OpDef) -> bool:
-        return definition.has(Trait.MOVEMENT) or definition.name in self._exact
+        by_bodies = definition.holds_bodies and definition not in self  # which round by themselves
+        return by_bodies or definition.has(Trait.MOVEMENT) or definition.name in self._exact
 
 
 reference = ReferenceRegistry()
