@@ -186,6 +186,7 @@ from rlx.numpy.reductions import var as var
 from rlx.numpy.shaping import array_split as array_split
 from rlx.numpy.shaping import atleast_1d as atleast_1d
 from rlx.numpy.shaping import atleast_2d as atleast_2d
+from rlx.numpy.shaping import block as block
 from rlx.numpy.shaping import broadcast_arrays as broadcast_arrays
 from rlx.numpy.shaping import broadcast_to as broadcast_to
 from rlx.numpy.shaping import column_stack as column_stack

@@ -138,6 +138,31 @@ concat = concatenate
 
 
 @function
+def block(arrays: Any) -> Any:
+    """Join a nested list of arrays: the innermost lists along the last axis, and so outwards."""
+    depth = _depth(arrays)
+
+    def joined(item: Any, level: int) -> Any:
+        if level:
+            return concatenate([joined(part, level - 1) for part in item], -level)
+        item = as_tracer(item)
+        return reshape(item, (1,) * max(depth - item.ndim, 0) + item.shape)
+
+    return joined(arrays, depth)
+
+
+def _depth(arrays: Any) -> int:
+    """Return how deep a nested list is, which must be the same everywhere."""
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(item) for item in arrays}
+    if len(depths) != 1:
+        found = f"lists of depths {sorted(depths)}" if depths else "an empty list"
+        raise ShapeError(f"block: {found}; all lists must be equally deep, and none empty")
+    return 1 + depths.pop()
+
+
+@function
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis."""
     shapes = [shape_of(x) for x in arrays]

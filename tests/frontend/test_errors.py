@@ -212,3 +212,10 @@ def test_a_traced_index_out_of_range_fails_when_it_runs() -> None:
     np.testing.assert_array_equal(take(X, -1), X[-1])
     with pytest.raises(IndexOutOfRangeError):
         take(X, 2)
+
+
+def test_lists_of_a_block_are_equally_deep() -> None:
+    with pytest.raises(ShapeError, match=r"depths \[0, 1\]"):
+        rnp.block([[1.0, 2.0], 3.0])
+    with pytest.raises(ShapeError, match="an empty list"):
+        rnp.block([[1.0], []])
