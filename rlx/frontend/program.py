@@ -30,6 +30,7 @@ from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+from rlx.passes.gather_terms import gather_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,9 @@ def trace(
         outputs = [_output(leaf, name) for leaf in leaves]
         weak = tuple(element_type(leaf).weak for leaf in leaves)
         opening.graph.set_outputs(outputs)
-    values = tuple(array.value for array in arrays)
-    return Program(opening.graph, values, tuple(opening.captured), tree, weak)
+    gathered = gather_terms.rewrite(opening.graph)  # before any derivative multiplies the nodes
+    values = tuple(gathered.image[array.value] for array in arrays)
+    return Program(gathered.graph, values, tuple(opening.captured), tree, weak)
 
 
 def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:

@@ -23,6 +23,7 @@ from rlx.passes.dead_code import dead_code
 from rlx.passes.decompose import decompose
 from rlx.passes.fold_constants import fold_constants
 from rlx.passes.fuse import fuse
+from rlx.passes.gather_terms import gather_terms
 from rlx.passes.hoist_invariants import hoist_invariants
 from rlx.passes.keep_in_registers import keep_in_registers
 from rlx.passes.legalize import legalize
@@ -118,6 +119,7 @@ def pipeline(
     return Pipeline(
         (
             dead_code,
+            gather_terms,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             decompose({*claimed, *tiled}),  # first: formulas bring their own constants and casts
             tile_attention(target),
