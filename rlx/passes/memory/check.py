@@ -28,10 +28,14 @@ def check_plan(plan: MemoryPlan, *, alignment: int = 64) -> None:
 
 def plan_faults(plan: MemoryPlan, *, alignment: int = 64) -> list[str]:
     """Return every way in which `plan` is unsound, each with the values and steps involved."""
-    faults = _Simulation(plan, alignment).run()
+    return _faults(plan, alignment, setup_nodes(plan.graph))
+
+
+def _faults(plan: MemoryPlan, alignment: int, setup: set[Node]) -> list[str]:
+    faults = _Simulation(plan, alignment, setup).run()
     for inner in plan.bodies.values():
         for body in inner:
-            faults += plan_faults(body, alignment=alignment)
+            faults += _faults(body, alignment, set())  # a body computes all that it holds
     return faults
 
 
@@ -47,13 +51,13 @@ class _Span:
 
 
 class _Simulation:
-    def __init__(self, plan: MemoryPlan, alignment: int) -> None:
+    def __init__(self, plan: MemoryPlan, alignment: int, setup: set[Node]) -> None:
         self.plan = plan
         self.alignment = alignment
         self.faults: list[str] = []
         self.held: dict[Value, _Span] = {}
         """What the arena holds: values that were written and not overwritten since."""
-        self.setup = setup_nodes(plan.graph)
+        self.setup = setup
 
     def run(self) -> list[str]:
         graph = self.plan.graph

@@ -127,7 +127,7 @@ def test_a_sweep_from_the_last_carry_is_the_gradient_of_the_scan(checkpoints: in
     types = {name: (array.shape, "f64") for name, array in FEEDS.items()}
 
     def last(c: Value, w: Value, x: Value) -> Value:
-        (carry,) = ops.scan(c, w, x, body=cell(), length=LENGTH, num_carries=1)
+        carry: Value = ops.scan(c, w, x, body=cell(), length=LENGTH, num_carries=1)[0]
         return carry
 
     scanned = grad_with_loss(graph_of("last", types, last), list(FEEDS))

@@ -10,8 +10,10 @@ import pytest
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
+from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.vmap import vmap
-from tests.passes.vmap.checking import Feeds, assert_is_loop, batched, tensors
+from tests.loop_programs import everywhere
+from tests.passes.vmap.checking import Feeds, assert_is_loop, batched, looped, tensors
 
 SIZE = 3
 
@@ -178,3 +180,100 @@ def custom_square() -> Graph:
     graph = Graph("custom")
     graph.set_outputs(ops.custom_call(*branch_inputs(graph), body=body, vjp_body=pulled))
     return graph
+
+
+# What an example does not do alone may have no value
+
+
+def walking(*, max_trips: int | None = None) -> Graph:
+    """Follow `x = steps[i]` from row `first` on as long as there are rows: `x / (n - i)`, too."""
+    body, condition = Graph("walk"), Graph("inside")
+    for graph in (body, condition):
+        graph.input("i", (), "i64")
+        graph.input("x", (), "f64")
+        graph.input("n", (), "i64")
+        graph.input("steps", (4,), "f64")
+    i, x, n, steps = body.inputs
+    left = ops.cast(n - i, to="f64")
+    body.set_outputs([i + 1, x * ops.gather(steps, i) + ops.log(left) / left])
+    i, _, n, _ = condition.inputs
+    condition.set_outputs([ops.lt(i, n)])
+    graph = Graph("walking")
+    operands = [
+        graph.input("i", (), "i64"),
+        graph.input("x", (), "f64"),
+        graph.input("n", (), "i64"),
+        graph.input("steps", (4,), "f64"),
+    ]
+    results = ops.while_loop(
+        *operands, condition=condition, body=body, num_consts=2, max_trips=max_trips
+    )
+    graph.set_outputs([results[1], results[0], results[2]])
+    return graph
+
+
+WALKS: Feeds = {
+    "i": np.array([0, 2, 4, 7, 3]),
+    "x": np.array([0.3, 0.7, 0.1, 0.4, 1.5]),
+    "n": np.array([4, 4, 4, 4, 4]),
+    "steps": tensors(6, (5, 4))[0],
+}
+
+
+@pytest.mark.parametrize("names", [("i",), ("i", "x"), ("i", "steps"), ("i", "x", "n", "steps")])
+def test_an_example_that_has_ended_reads_nothing_out_of_range(names: tuple[str, ...]) -> None:
+    """Two examples never start: their first index is outside already."""
+    assert_is_loop(walking(), subset_feeds(WALKS, names), dict.fromkeys(names, 0), 5)
+
+
+def test_only_examples_that_have_ended() -> None:
+    feeds = WALKS | {"i": np.array([4, 9, 5, 4, 4])}
+    assert_is_loop(walking(), feeds, dict.fromkeys(feeds, 0), 5)
+
+
+@pytest.mark.parametrize("order", ["gradient of batch", "batch of gradient"])
+def test_examples_that_have_ended_leave_gradients_finite(order: str) -> None:
+    names = ["x", "steps"]
+    one = grad_with_loss(walking(max_trips=6), names)
+    seeds = {"d_output": np.linspace(0.5, 1.5, 5)}
+    if order == "batch of gradient":
+        assert_is_loop(one, WALKS | seeds, dict.fromkeys([*WALKS, "d_output"], 0), 5)
+        return
+    batch = vmap(walking(max_trips=6), dict.fromkeys(WALKS, 0), size=5)
+    found = evaluate(grad_with_loss(batch, names), WALKS | seeds)
+    expected = looped(one, WALKS | seeds, dict.fromkeys([*WALKS, "d_output"], 0), 5)
+    for array, wanted in zip(found, expected, strict=True):
+        assert np.isfinite(wanted).all()
+        np.testing.assert_allclose(array, wanted, rtol=1e-12)
+
+
+def test_a_batched_loop_runs_natively_without_an_error_status() -> None:
+    graph = vmap(walking(max_trips=6), dict.fromkeys(WALKS, 0), size=5)
+    everywhere(graph, WALKS)
+    everywhere(grad_with_loss(graph, ["x"]), WALKS | {"d_output": np.ones(5)})
+
+
+@pytest.mark.parametrize("selectors", [(0, 1, 1), (1, 1, 5), (-1, 0, 0)])
+def test_a_branch_that_may_fail_sees_only_examples_that_take_it(
+    selectors: tuple[int, ...],
+) -> None:
+    def branch(name: str) -> tuple[Graph, Value, Value]:
+        graph = Graph(name)
+        return graph, graph.input("i", (), "i64"), graph.input("table", (4,), "f64")
+
+    outside, i, table = branch("outside")
+    outside.set_outputs([ops.cast(i, to="f64")])
+    inside, i, table = branch("inside")
+    inside.set_outputs([ops.gather(table, i)])
+    graph = Graph("choosing")
+    s = graph.input("s", (), "i64")
+    given = graph.input("i", (), "i64"), graph.input("table", (4,), "f64")
+    graph.set_outputs(ops.switch(s, *given, branches=(outside, inside)))
+    taken = np.clip(selectors, 0, 1)
+    feeds: Feeds = {
+        "s": np.array(selectors),
+        "i": np.where(taken == 1, [0, 2, 3], [9, -7, 4]),
+        "table": tensors(7, (3, 4))[0],
+    }
+    assert_is_loop(graph, feeds, dict.fromkeys(feeds, 0), 3)
+    everywhere(vmap(graph, dict.fromkeys(feeds, 0), size=3), feeds)

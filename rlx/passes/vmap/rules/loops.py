@@ -2,7 +2,7 @@
 
 A carry is batched if its first value is, or if a trip makes it so. Where the examples
 themselves decide how long to loop or where to branch, all of them go every way and each keeps
-what it would have computed alone.
+what it would have computed alone (`masking`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rlx.passes.vmap.carried import (
     lifted,
     reshape_to,
 )
+from rlx.passes.vmap.masking import borrowed, may_fail
 from rlx.passes.vmap.registry import Batched, batch
 from rlx.passes.vmap.sweep import Image, batch_body, carry
 
@@ -96,26 +97,31 @@ def _while_any(
     num_consts: int,
     max_trips: int | None,
 ) -> list[Value]:
-    """Loop while any example does; one that has finished keeps its carries and its count.
+    """Loop while any example does; one that has finished repeats its last trip.
 
-    Carried are the examples' carries, the trips of each, and which of them go on. The body
-    also steps examples that have finished, from where they stopped, in vain.
+    Carried are for each example the values before its last trip and after it, its trips, and
+    whether it goes on. The body is never given what no condition has held for: it may have no
+    value there, nor a derivative. An example without a trip goes along with one that has some.
     """
     count = len(operands) - num_consts
     flags = (*(True,) * count, *at.batched[count:])
     asked, _ = batch_body(condition, flags, at.size, due=(True,))
     stepped, _ = batch_body(body, flags, at.size, due=(True,) * count)
-    starts = _lifted(at, operands[:count], flags[:count])
-    consts = operands[count:]
+    starts, consts = _lifted(at, operands[:count], flags[:count]), operands[count:]
+    begins = _goes_on(at.graph.inline(asked, (*starts, *consts))[0])
+    valid = borrowed(at, (*starts, *consts), flags, begins)
     trips = expand_to(at.graph.constant(0, DType.I64), (at.size,))
-    going = _goes_on(at.graph.inline(asked, (*starts, *consts))[0])
-    first = (*starts, trips, going)
-    *results, _still, _count = ops.while_loop(
-        *first, *consts, condition=_any_goes_on((*first, *consts), count + 1),
+    first = (*valid[:count], *starts, trips, begins)
+    results = ops.while_loop(
+        *first, *valid[count:], condition=_any_goes_on((*first, *consts), len(first) - 1),
         body=_step_going(asked, stepped, (*first, *consts), count), num_consts=num_consts,
         max_trips=max_trips,
     )  # fmt: skip
-    return list(results)
+    ends = [
+        ops.where(align(begins, start.rank - 1), end, start)
+        for start, end in zip(starts, results[count : 2 * count], strict=True)
+    ]
+    return [*ends, results[2 * count]]
 
 
 def _any_goes_on(like: Sequence[Value], position: int) -> Graph:
@@ -126,16 +132,18 @@ def _any_goes_on(like: Sequence[Value], position: int) -> Graph:
 
 
 def _step_going(asked: Graph, stepped: Graph, like: Sequence[Value], count: int) -> Graph:
+    """Return the step of all examples: one goes on with what it gets as long as it may."""
     graph = Graph(stepped.name)
     inputs = _declared(graph, like)
-    old, trips, going, consts = inputs[:count], *inputs[count : count + 2], inputs[count + 2 :]
-    new = graph.inline(stepped, (*old, *consts))
-    kept = [
-        ops.where(align(going, before.rank - 1), after, before)
-        for before, after in zip(old, new, strict=True)
+    before, trips, going = inputs[:count], inputs[2 * count], inputs[2 * count + 1]
+    consts = inputs[2 * count + 2 :]
+    after = graph.inline(stepped, (*before, *consts))
+    still = ops.logical_and(going, _goes_on(graph.inline(asked, (*after, *consts))[0]))
+    following = [
+        ops.where(align(still, old.rank - 1), new, old)
+        for old, new in zip(before, after, strict=True)
     ]
-    still = ops.logical_and(going, _goes_on(graph.inline(asked, (*kept, *consts))[0]))
-    graph.set_outputs([*kept, trips + ops.cast(going, to=DType.I64), still])
+    graph.set_outputs([*following, *after, trips + ops.cast(going, to=DType.I64), still])
     return graph
 
 
@@ -162,17 +170,43 @@ def switch_batch(
 def _select_each(
     at: Batching, selector: Value, operands: Sequence[Value], branches: tuple[Graph, ...]
 ) -> list[Value]:
-    """Take every branch for all examples, and of each result what its example selects."""
+    """Take every branch for all examples, and of each result what its example selects.
+
+    A branch that may fail runs with operands of examples that select it, if there are any.
+    """
     number = ops.cast(reshape_to(selector, (at.size,)), to=DType.I64)
-    *earlier, last = [_taken(at, operands, branch) for branch in branches]
-    results = [lifted(value, at.size).value for value in last]
-    for index, taken in reversed(list(enumerate(earlier))):
-        here = number <= index  # selectors below 0 are clamped to the first branch
+    chosen = ops.maximum(ops.minimum(number, len(branches) - 1), 0)
+    taken = [
+        _taken_safely(at, operands, branch, ops.eq(chosen, index))
+        if may_fail(branch)
+        else _taken(at, operands, branch)
+        for index, branch in enumerate(branches)
+    ]
+    results = [lifted(value, at.size).value for value in taken[-1]]
+    for index, values in reversed(list(enumerate(taken[:-1]))):
+        here = ops.eq(chosen, index)
         results = [
             ops.where(align(here, result.rank - 1), lifted(value, at.size).value, result)
-            for value, result in zip(taken, results, strict=True)
+            for value, result in zip(values, results, strict=True)
         ]
     return results
+
+
+def _taken_safely(
+    at: Batching, operands: Sequence[Value], branch: Graph, here: Value
+) -> list[Carried]:
+    """Take `branch` where `here` marks examples, and give the others any values."""
+    flags = at.batched[1:]
+    valid = borrowed(at, operands, flags, here)
+    run, _ = batch_body(branch, flags, at.size, due=(True,) * len(branch.outputs))
+    skip = Graph("no_example")
+    _declared(skip, valid)
+    skip.set_outputs(
+        expand_to(skip.constant(0, output.dtype), output.shape) for output in run.outputs
+    )
+    anyone = ops.reduce_max(here, axes=(0,))
+    results = ops.switch(anyone, *valid, branches=(skip, run))
+    return [Carried(result, batched=True) for result in results]
 
 
 def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Carried]:
