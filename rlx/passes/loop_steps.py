@@ -16,6 +16,7 @@ from typing import Any
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,18 @@ class Step:
 def name_of(value: Value) -> str:
     """Return the name of a body's input."""
     return str(value.node.name)
+
+
+def mirror(graph: Graph, body: Graph) -> list[Value]:
+    """Declare the inputs of `body` in `graph`."""
+    return [graph.input(name_of(v), v.shape, v.dtype) for v in body.inputs]
+
+
+def fresh_input(graph: Graph, name: str, type: TensorType) -> Value:
+    """Declare an input called `name` or, where an input has that name, nearly so."""
+    taken = {value.node.name for value in (*graph.inputs, *graph.params)}
+    free, suffix = name, 0
+    while free in taken:
+        suffix += 1
+        free = f"{name}_{suffix}"
+    return graph.input(free, type.shape, type.dtype)

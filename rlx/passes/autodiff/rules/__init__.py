@@ -13,3 +13,4 @@ from rlx.passes.autodiff.rules import norm as norm
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape
 from rlx.passes.autodiff.rules import solve as solve
+from rlx.passes.autodiff.rules import while_loops as while_loops

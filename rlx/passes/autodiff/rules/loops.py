@@ -18,7 +18,7 @@ from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loop_steps import Parts, Step, name_of
+from rlx.passes.loop_steps import Parts, Step, fresh_input, name_of
 from rlx.passes.segment_scans import segmented
 
 
@@ -225,11 +225,13 @@ class _Sweep:
         values = [graph.input(name_of(v), v.shape, v.dtype) for v in body.inputs]
         results = graph.inline(body, values)
         carry_seeds = tuple(
-            graph.input(f"d_{name_of(v)}", v.shape, v.dtype) if wanted else None
+            fresh_input(graph, f"d_{name_of(v)}", v.type) if wanted else None
             for v, wanted in zip(self.loop.inputs.carries, seeded, strict=True)
         )
         row_seeds = tuple(
-            None if given is None else graph.input(f"d_row{i}", given.shape[1:], given.dtype)
+            None
+            if given is None
+            else fresh_input(graph, f"d_row{i}", given.type.with_shape(given.shape[1:]))
             for i, given in enumerate(self.row_cotangents)
         )
         wanted = [v for v, old in zip(values, body.inputs, strict=True) if old in self.wanted]
