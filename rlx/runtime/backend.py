@@ -7,14 +7,21 @@ releases the GIL. The C backend is `rlx.runtime.c_backend`, the LLVM one `rlx.co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rlx.codegen.loops.nodes import Module
+from rlx.codegen.machine_code import MachineCode
 from rlx.target import Target
 
 
 class NativeModule(Protocol):
     """Loaded machine code. The code lives as long as this object does."""
+
+    @property
+    def code(self) -> MachineCode:
+        """How another process gets the same machine code."""
+        ...
 
     @property
     def text(self) -> str:
@@ -33,3 +40,16 @@ class Backend(Protocol):
     def name(self) -> str: ...
 
     def load(self, module: Module, target: Target) -> NativeModule: ...
+
+    def reload(
+        self, code: MachineCode, target: Target, module: Callable[[], Module]
+    ) -> NativeModule | None:
+        """Load what an earlier `load` left in the cache; None if it is gone or does not fit.
+
+        `module` makes the module that it was made from, when a text is asked for.
+        """
+        ...
+
+    def version(self, target: Target) -> str:
+        """Return what the machine code for `target` depends on beside the module."""
+        ...

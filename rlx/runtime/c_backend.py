@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.prototypes import external_symbols
 from rlx.codegen.c.sources import sources_of
 from rlx.codegen.loops.nodes import Module
+from rlx.codegen.machine_code import MachineCode
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.native import SharedLibrary
@@ -21,11 +23,15 @@ _ABI_VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class CModule:
-    """A loaded shared library and the C text that it was compiled from."""
+    """A loaded shared library, and the C text that it was compiled from on demand."""
 
-    text: str
-    source_path: Path
+    code: MachineCode
     library: SharedLibrary
+    _source: Callable[[], str] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        return self._source()
 
     def address(self, name: str) -> int:
         return self.library.address(name)
@@ -43,11 +49,36 @@ class CBackend:
         return "c"
 
     def load(self, module: Module, target: Target) -> CModule:
-        text = emit_module(module, symbols=_external_names(module, target))
-        return self.load_text(text + sources_of(_externals(module)), target)
+        names = _external_names(_externals(module), target)
+        entries = tuple(entry.name for entry in module.entries)
+        return self._load(_c_text(module, names), target, (), entries, names)
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
+        return self._load(text, target, more_flags, (), {})
+
+    def reload(
+        self, code: MachineCode, target: Target, module: Callable[[], Module]
+    ) -> CModule | None:
+        names = _external_names([name for name, _ in code.externals], target)
+        library = (self.cache or Cache(cache_directory())).find(code.key, ".so")
+        if library is None or tuple(names.items()) != code.externals:
+            return None
+        source = functools.cache(lambda: _c_text(module(), names))
+        return CModule(code, SharedLibrary(library), source)
+
+    def version(self, target: Target) -> str:
+        toolchain = self.toolchain or find_toolchain()
+        return repr((toolchain.command, toolchain.version, toolchain.flags(target), _ABI_VERSION))
+
+    def _load(
+        self,
+        text: str,
+        target: Target,
+        more_flags: Sequence[str],
+        entries: tuple[str, ...],
+        names: Mapping[str, str],
+    ) -> CModule:
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
         flags = (*toolchain.flags(target), *more_flags)
@@ -60,12 +91,17 @@ class CBackend:
         library = cache.fetch(
             key, ".so", lambda path: toolchain.compile_library(source, path, flags)
         )
-        return CModule(text, source, SharedLibrary(library))
+        code = MachineCode(key, entries, tuple(names.items()))
+        return CModule(code, SharedLibrary(library), lambda: text)
 
 
-def _external_names(module: Module, target: Target) -> dict[str, str]:
-    """Return what the linker calls the BLAS functions of `module`; loads BLAS if it has any."""
-    names = [name for name in _externals(module) if is_blas(name)]
+def _c_text(module: Module, names: Mapping[str, str]) -> str:
+    return emit_module(module, symbols=names) + sources_of(_externals(module))
+
+
+def _external_names(externals: Sequence[str], target: Target) -> dict[str, str]:
+    """Return what the linker calls BLAS functions; loads BLAS if there are any."""
+    names = [name for name in externals if is_blas(name)]
     if not names:
         return {}
     blas = find_blas(target)

@@ -46,13 +46,22 @@ class Cache:
     directory: Path
     limit: int = _DEFAULT_LIMIT
 
-    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
         """Return the file of `key`, calling `make(path)` to write it where there is none."""
-        place = self.directory / key[:2] / f"{key}{suffix}"
-        if _is_intact(place):
-            with contextlib.suppress(OSError):
-                os.utime(place)  # recently used; a read-only cache still serves
-            return place
+        return self.find(key, suffix) or self.replace(key, suffix, make)
+
+    def find(self, key: str, suffix: str) -> Path | None:
+        """Return the file of `key`, or None where there is none or it is damaged."""
+        place = self._place(key, suffix)
+        return place if self._read(place) is not None else None
+
+    def read(self, key: str, suffix: str) -> bytes | None:
+        """Return the content of the file of `key`, or None as `find` does."""
+        return self._read(self._place(key, suffix))
+
+    def replace(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
+        """Return the file of `key`, written by `make(path)` whether or not there was one."""
+        place = self._place(key, suffix)
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=".making-") as private:
             made = Path(private) / place.name
@@ -60,6 +69,20 @@ class Cache:
             _publish(made, place)
         self.trim(keep=place)
         return place
+
+    def _place(self, key: str, suffix: str) -> Path:
+        return self.directory / key[:2] / f"{key}{suffix}"
+
+    def _read(self, place: Path) -> bytes | None:
+        try:
+            content = place.read_bytes()
+            if _seal_of(place).read_text() != _digest(content):
+                return None
+        except (OSError, UnicodeDecodeError):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(place)  # recently used; a read-only cache still serves
+        return content
 
     def trim(self, *, keep: Path | None = None) -> None:
         """Delete the least recently used entries until the rest fits the limit."""
@@ -80,24 +103,17 @@ def _publish(made: Path, place: Path) -> None:
     leave a seal that does not fit for an instant; a reader in that instant makes the entry again.
     """
     seal = _seal_of(made)
-    seal.write_text(_digest(made))
+    seal.write_text(_digest(made.read_bytes()))
     seal.replace(_seal_of(place))
     made.replace(place)
-
-
-def _is_intact(place: Path) -> bool:
-    try:
-        return _seal_of(place).read_text() == _digest(place)
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _seal_of(place: Path) -> Path:
     return place.with_name(place.name + _SEAL)
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _entries(directory: Path) -> list[tuple[Path, os.stat_result]]:

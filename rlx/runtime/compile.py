@@ -19,15 +19,16 @@ from rlx.errors import GraphError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 from rlx.passes.pipeline import pipeline
-from rlx.runtime.backend import Backend
+from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
-from rlx.runtime.dump import dump_program
+from rlx.runtime.dump import dump_directory, dump_program
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm
 from rlx.runtime.nan_check import CheckedExecutable
+from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
 from rlx.runtime.reference import ReferenceExecutable
 from rlx.target import Target, detect_target
 
@@ -62,21 +63,50 @@ def compile(
     target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
-    program = lower_for(graph, target, lapack=partial(has_lapack, target))
+    lapack = Lapack(partial(has_lapack, target))
     if nan_check:
-        checked = add_step(program)
+        checked = add_step(lower_for(graph, target, lapack=lapack))
         return CheckedExecutable(graph, checked, chosen.load(checked.module, target), params=params)
+    cache = ProgramCache.here(chosen, target, lapack)
+    key = None if dump_directory() else cache.key(graph, count)
+    image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
+    kind = BoundExecutable if image.regions else Executable
+    return kind(graph, program, native, image=image, params=params)
+
+
+def recall(
+    graph: Graph, cache: ProgramCache, key: str | None, threads: int
+) -> tuple[Image, RecalledProgram, NativeModule] | None:
+    """Return the program that an earlier `make` left in the cache; None if there is none."""
+    if key is None:
+        return None
+    program = RecalledProgram(graph, lambda same: prepare(same, cache, threads)[1])
+    kept = cache.load(key, graph, lambda: program.module)
+    return None if kept is None else (kept.image, program, kept.native)
+
+
+def make(
+    graph: Graph, cache: ProgramCache, key: str | None, threads: int
+) -> tuple[Image, Program, NativeModule]:
+    """Compile a program, and keep it under `key`."""
+    image, program = prepare(graph, cache, threads)
+    native = cache.backend.load(program.module, cache.target)
+    if key is not None:
+        cache.keep(key, graph, image, native)
+    return image, program, native
+
+
+def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:
+    """Return a program with the entries that its executable calls; `threads` at most."""
+    program = lower_for(graph, cache.target, lapack=cache.lapack)
     regions = bindable_regions(program.plan)
-    if count > 1 and not has_shared_work(program.schedule, program.kernels):
-        count = 1
+    if threads > 1 and not has_shared_work(program.schedule, program.kernels):
+        threads = 1
     if regions:
         program = add_bound_run(program, regions)
-    if count > 1:
+    if threads > 1:
         program = add_threads(program, regions)
-    native = chosen.load(program.module, target)
-    image = Image.of(program, regions=regions, threads=count)
-    kind = BoundExecutable if regions else Executable
-    return kind(graph, program, native, image=image, params=params)
+    return Image.of(program, regions=regions, threads=threads), program
 
 
 def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None = None) -> Program:

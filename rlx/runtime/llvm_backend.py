@@ -5,12 +5,19 @@ LLVM is a large library; it is loaded by the first graph that asks for it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlx.codegen.c.sources import SOURCES
+from rlx.codegen.llvm.emit import EmittedModule, emit_module
+from rlx.codegen.llvm.machine import Machine
+from rlx.codegen.llvm.module import LlvmModule, load_object
+from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.loops.nodes import Module
+from rlx.codegen.machine_code import MachineCode
 from rlx.errors import UnsupportedError
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas
@@ -33,31 +40,57 @@ class CachedLlvmBackend:
     def load(self, module: Module, target: Target) -> NativeModule:
         from rlx.codegen.llvm.jit import LlvmBackend
 
-        cache = self.cache or Cache(cache_directory())
-        return LlvmBackend(resolve=_resolver(target), cache=cache).load(module, target)
+        return LlvmBackend(resolve=_resolver(target), cache=self._cache()).load(module, target)
+
+    def reload(
+        self, code: MachineCode, target: Target, module: Callable[[], Module]
+    ) -> NativeModule | None:
+        content = self._cache().read(code.key, ".o")
+        if content is None:
+            return None
+        loaded = load_object(content, code, _resolver(target))
+        return LlvmModule(code, loaded, functools.cache(lambda: _emitted(module())), Options())
+
+    def version(self, target: Target) -> str:
+        return f"{_llvm_files()} {Options()} {target.vector_bytes}"
+
+    def _cache(self) -> Cache:
+        return self.cache or Cache(cache_directory())
 
 
+@functools.cache
 def has_llvm() -> bool:
     """True if llvmlite is installed; nothing is loaded."""
     return importlib.util.find_spec("llvmlite") is not None
 
 
+@functools.cache
+def _llvm_files() -> str:
+    """Tell one installed llvmlite from another without loading it."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return ""
+    status = Path(spec.origin).with_name("_version.py").stat()
+    return f"{spec.origin} {status.st_size} {status.st_mtime_ns}"
+
+
+def _emitted(module: Module) -> tuple[EmittedModule, Machine]:
+    from rlx.codegen.llvm.binding import host_machine
+
+    machine = host_machine(detect_target().vector_bytes)
+    return emit_module(module, machine), machine
+
+
 def llvm_text(module: Module) -> str:
     """Return the LLVM IR of `module` for this machine."""
-    from rlx.codegen.llvm.binding import host_machine
-    from rlx.codegen.llvm.emit import emit_module
-
-    return emit_module(module, host_machine(detect_target().vector_bytes)).text
+    return _emitted(module)[0].text
 
 
 def llvm_assembly(module: Module) -> str:
     """Return the assembly that LLVM makes of `module` for this machine; nothing is loaded."""
-    from rlx.codegen.llvm.binding import compile_assembly, host_machine
-    from rlx.codegen.llvm.emit import emit_module
-    from rlx.codegen.llvm.optimize import Options
+    from rlx.codegen.llvm.binding import compile_assembly
 
-    machine = host_machine(detect_target().vector_bytes)
-    emitted = emit_module(module, machine)
+    emitted, machine = _emitted(module)
     options = Options().resolved(needs_vectorizer=emitted.needs_vectorizer)
     return compile_assembly(emitted.text, machine, options)
 

@@ -6,7 +6,6 @@ LLVM (about 100 MB of library), so the rest of the package imports it only when 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -55,15 +54,6 @@ def generic_machine(triple: str | None, level: str, vector_bytes: int) -> Machin
 def version() -> str:
     """Return LLVM's version: object code from another one is not reused."""
     return ".".join(str(part) for part in llvm.llvm_version_info)
-
-
-def process_symbol(name: str) -> int | None:
-    """Return the address of a function that this process exports, such as one of libm."""
-    try:
-        function = ctypes.CDLL(None)[name]
-    except AttributeError:
-        return None
-    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def compile_object(text: str, machine: Machine, options: Options) -> bytes:

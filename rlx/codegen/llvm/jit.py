@@ -18,46 +18,19 @@ from typing import Protocol
 from rlx.codegen.llvm import binding
 from rlx.codegen.llvm.emit import emit_module
 from rlx.codegen.llvm.machine import Machine
+from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.loops.nodes import Module
-from rlx.errors import ToolchainError
+from rlx.codegen.machine_code import MachineCode
 from rlx.target import Target
 
 
 class ObjectCache(Protocol):
     """Where compiled objects are kept between processes."""
 
-    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
         """Return the file of `key`, calling `make(path)` to write it where there is none."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class LlvmModule:
-    """Loaded machine code. The code lives as long as this object does."""
-
-    text: str
-    machine: Machine
-    options: Options
-    _loaded: binding.LoadedObject = field(repr=False)
-    _exports: tuple[str, ...]
-
-    def address(self, name: str) -> int:
-        """Return the address of the entry point called `name`."""
-        if name not in self._exports:
-            known = ", ".join(self._exports)
-            raise ToolchainError(f"the module has no entry {name!r}; its entries are: {known}")
-        return self._loaded.address(name)
-
-    @property
-    def optimized_text(self) -> str:
-        """The IR after LLVM's optimizer; computed on demand, for reading."""
-        return binding.optimize_text(self.text, self.machine, self.options)
-
-    @property
-    def assembly(self) -> str:
-        """The machine's assembly; computed on demand, for reading."""
-        return binding.compile_assembly(self.text, self.machine, self.options)
 
 
 def _nowhere(_symbol: str) -> int | None:
@@ -85,28 +58,24 @@ class LlvmBackend:
         machine = binding.host_machine(target.vector_bytes)
         emitted = emit_module(module, machine)
         options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
-        exports = tuple(entry.name for entry in module.entries)
-        code = self._object(emitted.text, machine, options)
-        symbols = {symbol: self._address_of(symbol) for symbol in emitted.externals}
-        loaded = binding.LoadedObject(code, exports, symbols)
-        return LlvmModule(emitted.text, machine, options, loaded, exports)
+        code = MachineCode(
+            key=_object_key(emitted.text, machine, options),
+            entries=tuple(entry.name for entry in module.entries),
+            externals=tuple((name, name) for name in emitted.externals),
+        )
+        content = self._object(code.key, emitted.text, machine, options)
+        loaded = load_object(content, code, self.resolve)
+        source = emitted, machine
+        return LlvmModule(code, loaded, lambda: source, options)
 
-    def _object(self, text: str, machine: Machine, options: Options) -> bytes:
+    def _object(self, key: str, text: str, machine: Machine, options: Options) -> bytes:
         if self.cache is None:
             return binding.compile_object(text, machine, options)
 
         def make(path: Path) -> None:
             path.write_bytes(binding.compile_object(text, machine, options))
 
-        return self.cache.fetch(_object_key(text, machine, options), ".o", make).read_bytes()
-
-    def _address_of(self, symbol: str) -> int:
-        address = self.resolve(symbol) or binding.process_symbol(symbol)
-        if address is None:
-            raise ToolchainError(
-                f"the module calls {symbol}, which neither the process nor the given libraries have"
-            )
-        return address
+        return self.cache.fetch(key, ".o", make).read_bytes()
 
 
 def _object_key(text: str, machine: Machine, options: Options) -> str:
