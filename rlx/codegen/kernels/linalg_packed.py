@@ -11,50 +11,34 @@ before it is stored.
 
 The rows of a tile meet a group of panels one after the other: they stay in the first-level
 cache, the group in the second, and whole stretches of the result's rows are written at a time.
+Rows that would drive each other out of the cache, and columns of a transposed `a`, are copied
+side by side first. Then a long K runs in blocks, and the sums wait in memory between them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.parallel import is_large, product_loop
+from rlx.codegen.kernels.parallel import product_loop
+from rlx.codegen.kernels.product_split import Split, split_product
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, index, minimum, select
-from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.codegen.loops.expr import E, const, fma, index, minimum
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, product, upper
 
-_GROUP_BYTES = 512 * 1024
-"""Bytes of panels that stay in the second-level cache while the rows of `a` pass by."""
+_AHEAD = 8
+"""Panel rows that are asked for before they are needed."""
 
-_WORK_ITEMS = 8
-"""Parallel iterations wanted at least, so that a few threads share a product evenly."""
+_SMALL_PANEL = 16 * 1024
+"""Bytes of a panel that the first-level cache holds: nothing needs to be asked for."""
 
-
-@kernel("pack_panels")
-def pack_panels(scope: Scope, b: Reader, packed: Writer, *, panel: int, transposed: bool) -> None:
-    k = scope.k
-    rank = len(b.shape) - 2
-    source = b.grouped(_matrix_groups(b.shape))
-    target = packed.grouped((tuple(range(rank + 1)), (rank + 1,), (rank + 2,)))
-    columns = _static(b.shape[-2 if transposed else -1])
-    panels = -(-columns // panel)
-
-    def element(item: E, row: E, column: E) -> E:
-        return source.read_real(item, *((column, row) if transposed else (row, column)))
-
-    kind = LoopKind.PARALLEL if is_large(product(b.shape)) else LoopKind.SERIAL
-    with k.loop("block", target.extent(0), kind=kind) as block:
-        first = k.let("first", block % panels * panel)
-        with k.loop("row", target.extent(1)) as row, k.loop("j", panel) as j:
-            column = first + j
-            value = element(block / panels, row, minimum(column, columns - 1))
-            if columns % panel:
-                value = select(column < columns, value, const(0, b.prim))
-            target.write(block, row, j, value=value)
+_LINE = 64
 
 
 @kernel("matmul_packed")
@@ -70,159 +54,258 @@ def matmul_packed(
     transposed: bool,
 ) -> None:
     k = scope.k
-    work = _Product.of(k, a, packed, out, columns, lanes, transposed)
-    height = work.target.extent(1)
-    split = _Split.of(work, rows)
-    blocks = (height + (split.block_rows - 1)) / split.block_rows
-    kind = product_loop(product((*out.shape, work.inner)))
-    with k.loop("item", work.target.extent(0) * blocks * split.groups, kind=kind) as item:
-        panels = work.group_of(item % split.groups, split.group)
-        batch = item / split.groups / blocks
-        first = k.let("first_row", item / split.groups % blocks * split.block_rows)
-        end = k.let("end_row", minimum(first + split.block_rows, height))
-        tail = k.let("tail_row", first + (end - first) / rows * rows)
-        with k.loop("row", tail, start=first, step=rows) as row, work.each(panels) as panel:
-            work.tile(batch, panel, row, rows)
-        tail_rows = _tail_rows(work.height, rows)
-        if tail_rows:
-            with k.if_(tail < end), work.each(panels) as panel:
-                work.tile(batch, panel, tail, tail_rows, _guard(work.height, end))
-
-
-def _tail_rows(height: Extent, rows: int) -> int:
-    """Rows of the last tile: exact where the height is static, else a whole tile."""
-    return height % rows if isinstance(height, int) else rows
-
-
-def _guard(height: Extent, end: E) -> E | None:
-    """Return the bound to check rows against; an exact tail needs none."""
-    return None if isinstance(height, int) else end
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """How a product is cut into parallel items: blocks of rows by groups of panels."""
-
-    block_rows: int
-    group: int
-    groups: int
-
-    @classmethod
-    def of(cls, product: _Product, rows: int) -> _Split:
-        panel_bytes = upper(product.inner) * product.panel * product.weights.prim.size
-        most = max(1, min(product.panels, _GROUP_BYTES // (panel_bytes + 1)))
-        group = -(-product.panels // -(-product.panels // most))
-        groups = -(-product.panels // group)
-        tiles = -(-upper(product.height) // rows)
-        blocks = min(tiles, -(-_WORK_ITEMS // groups))
-        return cls(max(1, -(-tiles // max(1, blocks))) * rows, group, groups)
+    if packed.memory is None:
+        raise InternalError("matmul_packed: the packed operand must lie in memory")
+    batched = len(packed.shape) > 3
+    groups = _matrix_groups if batched else _row_groups
+    left, target = a.grouped(groups(a.shape)), out.grouped(groups(out.shape))
+    height = out.shape[-2] if batched else product(out.shape[:-1])
+    panels, inner, panel = packed.shape[-3:]
+    tile = Tile(rows, _static(panel), lanes)
+    split = split_product(
+        upper(product(out.shape[:-2])) if batched else 1,
+        upper(height),
+        upper(inner),
+        _static(panels),
+        tile.rows,
+        tile.width,
+        packed.memory.prim.size,
+        transposed,
+    )
+    kind = product_loop(product((*out.shape, inner)))
+    with k.loop("item", target.extent(0) * (split.blocks * split.groups), kind=kind) as item:
+        batch = item / split.groups / split.blocks
+        matrix = batch if batched else index(0)
+        work = _Item(
+            k,
+            left.at(batch if batched and len(a.shape) > 2 else index(0)),
+            packed.memory,
+            matrix * split.panels,
+            target.at(batch),
+            tile,
+            split,
+            columns,
+            transposed,
+            height,
+        )
+        block = k.let("block", item / split.groups % split.blocks)
+        group = k.let("group", item % split.groups)
+        work.compute(work.rows_of(block), work.panels_of(group))
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
-    """The operands of one product, viewed as (batch, row, column); no batch if b is shared."""
+class Tile:
+    """Rows and columns of a register tile, and the lanes of its vectors."""
+
+    rows: int
+    width: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Rows of `a` that meet a group of panels, and how one element of them is read."""
+
+    row: E
+    rows: int
+    end: E | None
+    """Rows from there on are not stored; None if all are."""
+
+
+Range: TypeAlias = tuple[E, E]
+Element: TypeAlias = Callable[[E, E], E]
+"""Reads an element of a strip by its row in the strip and its place along K."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A part of one matrix product: some rows of `a` by a group of panels."""
 
     k: KernelBuilder
     left: GroupedReader
     weights: Buffer
+    matrix: E
+    """Panels of the matrices before this one."""
     target: GroupedWriter
-    height: Extent
+    shape: Tile
+    split: Split
     columns: int
-    panels: int
-    panel: int
-    inner: Extent
-    lanes: int
     transposed: bool
-    a_batched: bool
-    weights_batched: bool
+    height: Extent
 
-    @classmethod
-    def of(
-        cls,
-        k: KernelBuilder,
-        a: Reader,
-        packed: Reader,
-        out: Writer,
-        columns: int,
-        lanes: int,
-        transposed: bool,
-    ) -> _Product:
-        if packed.memory is None:
-            raise InternalError("matmul_packed: the packed operand must lie in memory")
-        batched = len(packed.shape) > 3
-        groups = _matrix_groups if batched else _row_groups
-        return cls(
-            k,
-            a.grouped(groups(a.shape)),
-            packed.memory,
-            out.grouped(groups(out.shape)),
-            height=out.shape[-2] if batched else product(out.shape[:-1]),
-            columns=columns,
-            panels=_static(packed.shape[-3]),
-            panel=_static(packed.shape[-1]),
-            inner=packed.shape[-2],
-            lanes=lanes,
-            transposed=transposed,
-            a_batched=batched and len(a.shape) > 2,
-            weights_batched=batched,
-        )
+    @property
+    def prim(self) -> Prim:
+        return self.weights.prim
 
-    def group_of(self, number: E, size: int) -> tuple[E, E]:
+    @property
+    def inner(self) -> E:
+        return self.left.extent(0 if self.transposed else 1)
+
+    # Which part
+
+    def panels_of(self, group: E) -> Range:
         """Return where a group of panels starts and stops."""
-        first = self.k.let("first_panel", number * size)
-        return first, self.k.let("end_panel", minimum(first + size, self.panels))
+        panels, groups = self.split.panels, self.split.groups
+        first = self.k.let("first_panel", group * panels / groups)
+        return first, self.k.let("end_panel", (group + 1) * panels / groups)
 
-    def each(self, panels: tuple[E, E]) -> AbstractContextManager[E]:
-        first, end = panels
-        return self.k.loop("panel", end, start=first)
+    def rows_of(self, block: E) -> Range:
+        """Return where a block of rows starts and stops."""
+        rows, blocks = self.shape.rows, self.split.blocks
+        height = self.target.extent(0)
+        tiles = (height + (rows - 1)) / rows
+        first = self.k.let("first_row", block * tiles / blocks * rows)
+        end = (block + 1) * tiles / blocks * rows
+        return first, self.k.let("end_row", minimum(end, height))
 
-    def tile(self, batch: E, panel: E, row: E, rows: int, end: E | None = None) -> None:
-        """Compute `rows` rows from `row`. With `end`, rows from there on are not stored."""
-        k, width = self.k, self.panel
-        sums = k.local("tile", self.weights.prim, rows * width)
-        zero = const(0.0, self.weights.prim, self.lanes)
-        with self._rows(rows) as i, self._vectors() as j:
-            k.store(sums, i * width + j, zero)
-        inner = self.left.extent(1 if self.transposed else 2)
-        item = batch if self.weights_batched else index(0)
-        start = k.let("panel_start", (item * self.panels + panel) * (inner * width))
-        left = self.left.at(batch if self.a_batched else index(0))
-        with k.loop("p", inner) as p, self._rows(rows) as i:
-            at = minimum(row + i, end - 1) if end is not None else row + i
-            x = k.let("x", left.read_real(*((p, at) if self.transposed else (at, p))))
-            with self._vectors() as j:
-                b = k.load(self.weights, start + p * width + j, self.lanes)
-                total = fma(x, b, k.load(sums, i * width + j, self.lanes))
-                k.store(sums, i * width + j, total)
-        self._store(batch, panel, row, rows, sums, end)
+    def compute(self, rows: Range, panels: Range) -> None:
+        if self.split.whole:
+            self._strips(rows, lambda strip: self._at_once(strip, panels))
+        else:
+            self._in_blocks(rows, panels)
 
-    def _store(self, batch: E, panel: E, row: E, rows: int, sums: Buffer, end: E | None) -> None:
-        """Finish the tile: what follows the product, then memory.
+    # The order of tiles
 
-        The sums are copied out of registers first, so that what follows is a small loop.
-        """
-        k, width, lanes = self.k, self.panel, self.lanes
-        done = k.local("done", self.weights.prim, rows * width)
-        with self._rows(rows) as i, self._vectors() as j:
-            k.store(done, i * width + j, k.load(sums, i * width + j, lanes))
+    def _strips(self, rows: Range, body: Callable[[_Strip], None]) -> None:
+        """Go over the rows in strips as high as a tile; what is left is a lower one."""
+        k, height = self.k, self.shape.rows
+        first, end = rows
+        tail = k.let("tail_row", first + (end - first) / height * height)
+        with k.loop("row", tail, start=first, step=height) as row:
+            body(_Strip(row, height, None))
+        exact = isinstance(self.height, int)
+        left = upper(self.height) % height if exact else height
+        if left:
+            with k.if_(tail < end):
+                body(_Strip(tail, left, None if exact else end))
+
+    def _at_once(self, strip: _Strip, panels: Range) -> None:
+        """Compute the tiles of a strip, each over all of K."""
+        k = self.k
+        element = self._element(strip, index(0), self.inner)
+        with self._each(panels) as panel:
+            tile = k.local("tile", self.prim, strip.rows * self.shape.width)
+            with self._rows(strip.rows) as i, self._vectors() as at:
+                k.store(tile, i * self.shape.width + at, self._zero)
+            self._accumulate(strip, element, panel, (index(0), self.inner), tile)
+            # Out of registers, so that what follows is a small loop.
+            done = k.local("done", self.prim, strip.rows * self.shape.width)
+            self._move(strip.rows, tile, index(0), done, index(0))
+            self._finish(strip, panel, done, index(0))
+
+    def _in_blocks(self, rows: Range, panels: Range) -> None:
+        """Compute the tiles of all strips over one block of K after the other."""
+        k, split = self.k, self.split
+        size = self.shape.rows * self.shape.width
+        waiting = k.local("waiting", self.prim, split.block * split.group * size)
+        with k.loop("i", split.block * split.group * size, step=self.shape.lanes) as i:
+            k.store(waiting, i, self._zero)
+
+        def place(strip: _Strip, panel: E) -> E:
+            number = (strip.row - rows[0]) / self.shape.rows * split.group
+            return k.let("place", (number + (panel - panels[0])) * size)
+
+        with k.loop("start", self.inner, step=split.depth) as start:
+            stop = k.let("stop", minimum(start + split.depth, self.inner))
+
+            def add(strip: _Strip) -> None:
+                element = self._element(strip, start, stop)
+                with self._each(panels) as panel:
+                    at = place(strip, panel)
+                    tile = k.local("tile", self.prim, strip.rows * self.shape.width)
+                    self._move(strip.rows, waiting, at, tile, index(0))
+                    self._accumulate(strip, element, panel, (start, stop), tile)
+                    self._move(strip.rows, tile, index(0), waiting, at)
+
+            self._strips(rows, add)
+
+        def finish(strip: _Strip) -> None:
+            with self._each(panels) as panel:
+                self._finish(strip, panel, waiting, place(strip, panel))
+
+        self._strips(rows, finish)
+
+    # One tile
+
+    def _element(self, strip: _Strip, start: E, stop: E) -> Element:
+        """Return how the strip is read; copies its elements from `start` to `stop` if wanted."""
+        k, rows = self.k, strip.rows
+
+        def in_place(i: E, p: E) -> E:
+            row = strip.row + i if strip.end is None else minimum(strip.row + i, strip.end - 1)
+            return self.left.read_real(*((p, row) if self.transposed else (row, p)))
+
+        if not self.split.copies:
+            return in_place
+        stride = self.split.depth + _LINE // self.prim.size
+        copy = k.local("strip", self.prim, rows * stride)
+        if self.transposed:
+            with k.loop("p", stop, start=start) as p, k.loop("i", rows, kind=LoopKind.SIMD) as i:
+                k.store(copy, (p - start) * rows + i, in_place(i, p))
+            return lambda i, p: k.load(copy, (p - start) * rows + i)
+        with k.loop("i", rows) as i, k.loop("p", stop - start, kind=LoopKind.SIMD) as p:
+            k.store(copy, i * stride + p, in_place(i, start + p))
+        return lambda i, p: k.load(copy, i * stride + (p - start))
+
+    def _accumulate(
+        self, strip: _Strip, element: Element, panel: E, steps: Range, tile: Buffer
+    ) -> None:
+        """Add to a tile in registers what some steps along K give."""
+        k, width = self.k, self.shape.width
+        base = k.let("panel_start", (self.matrix + panel) * (self.inner * width))
+        with k.loop("p", steps[1], start=steps[0]) as p:
+            self._ask_for(base + (p + _AHEAD) * width)
+            with self._rows(strip.rows) as i:
+                x = k.let("x", element(i, p))
+                with self._vectors() as j:
+                    b = k.load(self.weights, base + p * width + j, self.shape.lanes)
+                    total = fma(x, b, k.load(tile, i * width + j, self.shape.lanes))
+                    k.store(tile, i * width + j, total)
+
+    def _ask_for(self, at: E) -> None:
+        """Fetch a row of a panel that streams through the cache."""
+        width, size = self.shape.width, self.prim.size
+        if self.split.depth * width * size > _SMALL_PANEL:
+            step = max(1, _LINE // size)
+            with self.k.loop("j", width, step=step, kind=LoopKind.UNROLL) as j:
+                self.k.prefetch(self.weights, at + j)
+
+    def _finish(self, strip: _Strip, panel: E, sums: Buffer, at: E) -> None:
+        """Compute what follows the product, and store."""
+        k, width, lanes = self.k, self.shape.width, self.shape.lanes
         first = k.let("first_column", panel * width)
         count = k.let("columns", minimum(self.columns - first, width))
-        target = self.target.at(batch)
-        stop = index(rows) if end is None else minimum(end - row, rows)
+        stop = index(strip.rows)
+        if strip.end is not None:
+            stop = minimum(strip.end - strip.row, strip.rows)
         with k.loop("i", stop) as i:
             whole = count / lanes * lanes
             with k.loop("j", whole, step=lanes) as j:
-                value = k.load(done, i * width + j, lanes)
-                target.write_vector(row + i, first + j, value=value)
+                value = k.load(sums, at + i * width + j, lanes)
+                self.target.write_vector(strip.row + i, first + j, value=value)
             if self.columns % lanes:
                 with k.loop("j", count, start=whole) as j:
-                    target.write(row + i, first + j, value=k.load(done, i * width + j))
+                    value = k.load(sums, at + i * width + j)
+                    self.target.write(strip.row + i, first + j, value=value)
+
+    def _move(self, rows: int, source: Buffer, at: E, target: Buffer, to: E) -> None:
+        k, width = self.k, self.shape.width
+        with self._rows(rows) as i, self._vectors() as j:
+            value = k.load(source, at + i * width + j, self.shape.lanes)
+            k.store(target, to + i * width + j, value)
+
+    @property
+    def _zero(self) -> E:
+        return const(0.0, self.prim, self.shape.lanes)
+
+    def _each(self, panels: Range) -> AbstractContextManager[E]:
+        return self.k.loop("panel", panels[1], start=panels[0])
 
     def _rows(self, rows: int) -> AbstractContextManager[E]:
         return self.k.loop("i", rows, kind=LoopKind.UNROLL)
 
     def _vectors(self) -> AbstractContextManager[E]:
-        return self.k.loop("j", self.panel, step=self.lanes, kind=LoopKind.UNROLL)
+        return self.k.loop("j", self.shape.width, step=self.shape.lanes, kind=LoopKind.UNROLL)
 
 
 def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
