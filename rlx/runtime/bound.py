@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.regions import Region
+from rlx.runtime.backend import NativeModule
 from rlx.runtime.executable import Executable
+from rlx.runtime.gateway import InputPort, OutputPort
 from rlx.runtime.native import Pointer, pointer_into
 from rlx.runtime.result_memory import (
     ArrayKind,
@@ -36,6 +38,7 @@ from rlx.runtime.signature import Array, checked, concrete
 class BoundExecutable(Executable):
     """Runs one compiled graph; copies small inputs and outputs only."""
 
+    _regions: tuple[Region, ...]
     _bound_inputs: dict[int, int]
     """Numbers of inputs -> numbers of their regions; so are donated inputs."""
     _donated_inputs: dict[int, int]
@@ -48,20 +51,17 @@ class BoundExecutable(Executable):
         """Address of `int run(uint8_t *arena)`. From now on donated params live in the arena."""
         with self._lock:
             for name, (number, state) in self._states.items():
-                self._params[name][...] = state.value
+                self._params[name][...] = state.show()
                 self._moves[number] = 0
-                del self._results[_output(self._image.regions[number])]
+                del self._results[_output(self._regions[number])]
             self._states.clear()
+            self._fast = None
         return super().address
 
-    def try_arrays(self, values: tuple[Any, ...]) -> tuple[Array, ...] | None:
-        layout = self._fixed
-        assert layout is not None, "bound graphs have static extents"
-        fits = len(values) == len(layout.inputs) and all(
-            type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
-            for (_, dtype, shape, _), value in zip(layout.inputs, values, strict=True)
+    def _over(self, native: NativeModule) -> BoundExecutable:
+        return BoundExecutable(
+            self._graph, self._program, native, image=self._image, params=self.params
         )
-        return self._execute(values) if fits else None
 
     # Execution
 
@@ -69,6 +69,7 @@ class BoundExecutable(Executable):
         arguments = self.signature.inputs
         arrays = [checked(a, value) for a, value in zip(arguments, values, strict=True)]
         with self._lock:
+            self._count_call()
             if self._needs_setup:
                 self._setup()
             layout = self._fixed
@@ -95,7 +96,7 @@ class BoundExecutable(Executable):
             if not may_overwrite(array) or overlaps(array, list(taken.values())):
                 array = donated_copy(array)
             self._move(number, address_of(array))
-            taken[_output(self._image.regions[number])] = array
+            taken[_output(self._regions[number])] = array
         return taken
 
     def _take_inputs(self, arrays: Sequence[Array], overwritten: Sequence[Array]) -> None:
@@ -115,7 +116,7 @@ class BoundExecutable(Executable):
                 self._moves[number] = 0
 
     def _move(self, number: int, address: int) -> None:
-        self._moves[number] = address - self.arena.address - self._image.regions[number].start
+        self._moves[number] = address - self.arena.address - self._regions[number].start
 
     # Params
 
@@ -127,7 +128,7 @@ class BoundExecutable(Executable):
 
     def _read_param(self, name: str) -> Array:
         if name in self._states:
-            return self._states[name][1].value.copy()
+            return self._states[name][1].show().copy()
         return super()._read_param(name)
 
     # Making
@@ -136,8 +137,9 @@ class BoundExecutable(Executable):
         self._bound_inputs, self._donated_inputs, self._results = {}, {}, {}
         self._states = {}
         self._moves = np.zeros(len(self._image.regions), np.int64)
+        self._regions = self._image.regions
         inputs = {argument.name: i for i, argument in enumerate(self.signature.inputs)}
-        for number, region in enumerate(self._image.regions):
+        for number, region in enumerate(self._regions):
             if region.leaf in inputs:
                 table = self._bound_inputs if region.output is None else self._donated_inputs
                 table[inputs[region.leaf]] = number
@@ -153,8 +155,25 @@ class BoundExecutable(Executable):
         type = self.signature.outputs[_output(region)]
         return ArrayKind(concrete(type.shape, {}), type.dtype.numpy)
 
+    def _input_port(self, position: int, view: Array) -> InputPort:
+        dtype, shape, address, *_ = super()._input_port(position, view)
+        number = self._donated_inputs.get(position)
+        if number is not None:
+            return dtype, shape, address, number, _output(self._regions[number])
+        return dtype, shape, address, self._bound_inputs.get(position, -1), -1
+
+    def _output_port(self, position: int, view: Array) -> OutputPort:
+        port = super()._output_port(position, view)
+        if position not in self._results:
+            return port
+        number, result = self._results[position]
+        return (*port[:3], number, result.take, result.show)
+
     def _run_entry(self) -> str:
         return "run_at"
+
+    def _moves_address(self) -> int:
+        return address_of(self._moves)
 
     def _tables(self) -> tuple[Pointer, ...]:
         return (pointer_into(self._moves),)

@@ -37,14 +37,17 @@ from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
+from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import Pointer, function_at, pointer_to
+from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
 from rlx.target import detect_target
 
 _LAYOUTS_KEPT = 256
+_CALLS_TO_HEAT = 2
 _FAULTS: Mapping[Status, tuple[type[RlxError], str]] = {
     Status.INDEX_OUT_OF_RANGE: (IndexOutOfRangeError, "index out of range"),
     Status.SINGULAR_MATRIX: (SingularMatrixError, "singular matrix"),
@@ -76,6 +79,8 @@ class _Layout:
 
     inputs: tuple[_InputSlot, ...]
     outputs: tuple[Callable[[], Array], ...]
+    input_views: tuple[Array, ...]
+    output_views: tuple[Array, ...]
     enter: Callable[[], int]
 
 
@@ -103,6 +108,8 @@ class Executable:
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._arity = len(self.signature.inputs)
         self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._long_calls = 0
+        self._fast: FastCall | None = None
         self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
         self._unset = set(self._params)
         self._needs_setup = True
@@ -116,8 +123,11 @@ class Executable:
 
     def __call__(self, *inputs: Any, **named: Any) -> tuple[Array, ...]:
         """Run on inputs by position or by name; results come in output order."""
-        if not named and len(inputs) == self._arity:
-            return self._execute(inputs)
+        if not named:
+            if self._fast is not None and (results := self._fast(*inputs)) is not None:
+                return results
+            if len(inputs) == self._arity:
+                return self._execute(inputs)
         return self._execute(self.signature.arrange(inputs, named))
 
     def run(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
@@ -129,25 +139,15 @@ class Executable:
 
         The short way in for a caller that must find out whether its arguments fit.
         """
+        if self._fast is not None and (results := self._fast(*values)) is not None:
+            return results
         layout = self._fixed
         if layout is None or len(values) != len(layout.inputs):
             return None
         for (_, dtype, shape, _), value in zip(layout.inputs, values):  # noqa: B905  hot
             if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
                 return None
-        self._acquire()
-        try:
-            if self._needs_setup:
-                self._setup()
-            for (write, _, _, _), value in zip(layout.inputs, values):  # noqa: B905  hot
-                write(..., value)
-            status = layout.enter()
-            if status != 0:
-                raise self._fault(status)
-            outputs = layout.outputs
-            return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
-        finally:
-            self._release()
+        return self._execute(values)
 
     def set_param(self, name: str, value: Any) -> None:
         """Set a param; what `setup` derives from it is made again before the next run."""
@@ -156,6 +156,8 @@ class Executable:
             self._write_param(name, array)
             self._unset.discard(name)
             self._needs_setup = True
+            if self._fast is not None:
+                self._fast.ready = False
 
     @property
     def params(self) -> dict[str, Array]:
@@ -229,9 +231,10 @@ class Executable:
     # Execution
 
     def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
-        """Copy in, run, copy out. Every line here is paid by every call."""
+        """Copy in, run, copy out: the long way, where arguments are converted and refused."""
         self._acquire()
         try:
+            self._count_call()
             if self._needs_setup:
                 self._setup()
             layout = self._fixed
@@ -276,6 +279,14 @@ class Executable:
         if status != 0:
             raise self._fault(status)
         self._needs_setup = False
+        if self._fast is not None:
+            self._fast.ready = True
+
+    def _count_call(self) -> None:
+        """Provide for the short way: at the second call, and as often as that was in vain."""
+        self._long_calls += 1
+        if self._fast is None and self._long_calls % _CALLS_TO_HEAT == 0:
+            self._fast = self._make_fast()
 
     def _run_together(self, *extents: int) -> int:
         """Run on all threads, or alone if they are busy with another executable."""
@@ -345,15 +356,50 @@ class Executable:
             self.arena.view(offset, type.dtype, concrete(type.shape, binding))
             for offset, type in zip(self._image.outputs, self.signature.outputs, strict=True)
         ]
+        inputs = [self._leaf_view(argument, binding) for argument in self.signature.inputs]
+        slots = zip(inputs, self.signature.inputs, strict=True)
         return _Layout(
-            inputs=tuple(self._input_slot(argument, binding) for argument in self.signature.inputs),
+            inputs=tuple(
+                (view.__setitem__, a.type.dtype.numpy, view.shape, a) for view, a in slots
+            ),
             outputs=tuple(view.copy for view in outputs),
+            input_views=tuple(inputs),
+            output_views=tuple(outputs),
             enter=functools.partial(self._enter, *extents) if extents else self._enter,
         )
 
-    def _input_slot(self, argument: Argument, binding: Mapping[str, int]) -> _InputSlot:
-        view = self._leaf_view(argument, binding)
-        return view.__setitem__, argument.type.dtype.numpy, view.shape, argument
+    def _make_fast(self) -> FastCall | None:
+        """Return the short way, where there can be one: extents are static."""
+        layout, gateway = self._fixed, find_gateway()
+        if layout is None or gateway is None:
+            return None
+        fast: FastCall = gateway.Call(
+            self._native.address(self._entry(self._run_entry())),
+            self.arena.address,
+            self._moves_address(),
+            None if self._enter is self._run_alone else self._enter,
+            self._acquire,
+            self._release,
+            self._fault,
+            donated_copy,
+            DonatedMemory,
+            tuple(self._input_port(i, view) for i, view in enumerate(layout.input_views)),
+            tuple(self._output_port(i, view) for i, view in enumerate(layout.output_views)),
+        )
+        fast.ready = not self._needs_setup
+        return fast
+
+    def _moves_address(self) -> int:
+        """Return where the entry finds how far regions moved; 0 if it takes no such table."""
+        return 0
+
+    def _input_port(self, position: int, view: Array) -> InputPort:
+        del position
+        return view.dtype, view.shape, address_of(view), -1, -1
+
+    def _output_port(self, position: int, view: Array) -> OutputPort:
+        del position
+        return view.dtype, view.shape, address_of(view), -1, None, None
 
     def _leaf_view(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
         """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""

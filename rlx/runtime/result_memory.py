@@ -41,32 +41,28 @@ class ArrayKind:
     dtype: np.dtype[Any]
 
     @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def over(self, memory: Array) -> Array:
-        """Return the array of this kind at the first aligned address of `memory`."""
-        start = -address_of(memory) % _ALIGNMENT
-        return ndarray(self.shape, self.dtype, memory, start)
+    def memory_size(self) -> int:
+        """Bytes that hold an array of this kind at an aligned address."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize + _ALIGNMENT
 
 
 class Block:
-    """One array in memory of its own; `shown` is what others get to see of it."""
+    """Memory for one array, from its first aligned address on."""
 
-    def __init__(self, kind: ArrayKind, *, writable: bool) -> None:
-        self._memory = np.empty(kind.size + _ALIGNMENT, np.uint8)
-        self.array = kind.over(self._memory)
-        self.address = address_of(self.array)
-        self.shown = kind.over(self._memory)
-        self.shown.setflags(write=writable)
-        self._alone = self._references()
+    def __init__(self, kind: ArrayKind) -> None:
+        self._kind = kind
+        self._memory = np.empty(kind.memory_size, np.uint8)
+        self._start = -address_of(self._memory) % _ALIGNMENT
+        self.address = address_of(self._memory) + self._start
+        self._unheld = sys.getrefcount(self._memory)
 
     def is_held(self) -> bool:
-        """True if somebody has `shown`, or a view of it."""
-        return self._references() != self._alone
+        """True if somebody has an array that `view` gave, or a view of it."""
+        return sys.getrefcount(self._memory) != self._unheld
 
-    def _references(self) -> tuple[int, int]:
-        return sys.getrefcount(self._memory), sys.getrefcount(self.shown)
+    def view(self) -> Array:
+        """Return a new array over the memory, which it keeps alive."""
+        return ndarray(self._kind.shape, self._kind.dtype, self._memory, self._start)
 
 
 class ResultMemory:
@@ -81,12 +77,12 @@ class ResultMemory:
             if not block.is_held():
                 self._blocks.append(self._blocks.pop(place))
                 return block.address
-        block = Block(self._kind, writable=True)
+        block = Block(self._kind)
         self._blocks = [*self._blocks[1 - _BLOCKS_KEPT :], block]
         return block.address
 
     def show(self) -> Array:
-        return self._blocks[-1].shown
+        return self._blocks[-1].view()
 
 
 class State:
@@ -94,25 +90,22 @@ class State:
 
     def __init__(self, kind: ArrayKind) -> None:
         self._kind = kind
-        self._block = Block(kind, writable=False)
-
-    @property
-    def value(self) -> Array:
-        """The state, to be read."""
-        return self._block.shown
+        self._block = Block(kind)
 
     def set(self, value: Array) -> None:
         self.take()
-        self._block.array[...] = value
+        self._block.view()[...] = value
 
     def take(self) -> int:
         if self._block.is_held():
-            held, self._block = self._block, Block(self._kind, writable=False)
-            self._block.array[...] = held.array
+            held, self._block = self._block, Block(self._kind)
+            self._block.view()[...] = held.view()
         return self._block.address
 
     def show(self) -> Array:
-        return self._block.shown
+        array = self._block.view()
+        array.setflags(write=False)
+        return array
 
 
 class DonatedMemory(ndarray[tuple[int], np.dtype[np.uint8]]):
@@ -122,7 +115,8 @@ class DonatedMemory(ndarray[tuple[int], np.dtype[np.uint8]]):
 def donated_copy(array: Array) -> Array:
     """Return a copy of `array` that may be overwritten when it is donated."""
     kind = ArrayKind(array.shape, array.dtype)
-    copy = kind.over(DonatedMemory(kind.size + _ALIGNMENT, np.uint8))
+    memory = DonatedMemory(kind.memory_size, np.uint8)
+    copy = ndarray(kind.shape, kind.dtype, memory, -address_of(memory) % _ALIGNMENT)
     copy[...] = array
     return copy
 

@@ -10,6 +10,8 @@ from rlx.ir.graph import Graph
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.native import function_at, pointer_to
 
+pytestmark = pytest.mark.usefixtures("way")
+
 ROWS, COLUMNS = 256, 257
 
 

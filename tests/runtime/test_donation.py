@@ -13,6 +13,8 @@ from rlx.ir.graph import Graph
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.native import function_at, pointer_to
 
+pytestmark = pytest.mark.usefixtures("way")
+
 ROWS, COLUMNS = 128, 160
 """More than 64 KiB: smaller params are copied out of the arena."""
 

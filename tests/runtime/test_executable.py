@@ -29,6 +29,8 @@ from tests.runtime.programs import (
     scale_kernel,
 )
 
+pytestmark = pytest.mark.usefixtures("way")
+
 Array = NDArray[Any]
 Make = Callable[..., Executable]
 INDICES = np.array([0, 511, 3, 3])

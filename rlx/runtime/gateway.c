@@ -1,0 +1,362 @@
+/* The short way from Python into a compiled graph: a callable that takes NumPy arrays.
+
+   `Call` does what `Executable._execute` does, for arguments that are exactly right: arrays of
+   the dtypes and shapes of the graph, dense and aligned. For anything else it returns None, and
+   has done nothing that matters; the caller then takes the long way, which converts, explains
+   and raises. All addresses come from the executable, which a `Call` keeps alive. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* An input or an output: what arrays must be, and where it lies in the arena. */
+typedef struct {
+  PyArray_Descr *dtype;
+  int rank;
+  npy_intp extents[NPY_MAXDIMS_LEGACY_ITERS];
+  size_t bytes;
+  char *place;
+  int64_t *moved;       /* how far from its place it lies; NULL for what is copied */
+  Py_ssize_t replaced_by; /* of a donated input: the output that overwrites it; else -1 */
+  bool replaces;        /* of an output: it overwrites a donated input */
+  PyObject *take;       /* of an output elsewhere: gives the address to write to */
+  PyObject *show;       /* ... and the array that was written */
+} Port;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *kept; /* a tuple that owns every object below */
+  PyObject *enter;
+  PyObject *acquire;
+  PyObject *release;
+  PyObject *fault;
+  PyObject *copy_donated;
+  PyTypeObject *donated_memory;
+  void *run;
+  char *arena;
+  int64_t *moves;
+  Py_ssize_t inputs, outputs;
+  Port *ports; /* inputs, then outputs */
+  char ready;  /* params are set, and `setup` has run since */
+} Call;
+
+static PyObject *none(void) {
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
+/* Arguments */
+
+static bool fits(const Port *port, PyObject *value) {
+  if (!PyArray_CheckExact(value)) return false;
+  PyArrayObject *array = (PyArrayObject *)value;
+  return PyArray_DESCR(array) == port->dtype && PyArray_NDIM(array) == port->rank &&
+         PyArray_CompareLists(PyArray_DIMS(array), port->extents, port->rank) &&
+         PyArray_ISCARRAY_RO(array);
+}
+
+static bool may_overwrite(const Call *call, PyArrayObject *array) {
+  PyObject *base = PyArray_BASE(array);
+  return base != NULL && Py_TYPE(base) == call->donated_memory && PyArray_ISWRITEABLE(array);
+}
+
+/* True if `array` has bytes in common with an array that this call overwrites. */
+static bool overlaps(const Call *call, PyArrayObject *array, PyObject *results) {
+  const char *start = PyArray_BYTES(array), *stop = start + PyArray_NBYTES(array);
+  for (Py_ssize_t i = 0; i < call->outputs; i++) {
+    PyArrayObject *other = (PyArrayObject *)PyTuple_GET_ITEM(results, i);
+    if (other == NULL) continue;
+    const char *first = PyArray_BYTES(other);
+    if (first < stop && start < first + PyArray_NBYTES(other)) return true;
+  }
+  return false;
+}
+
+/* Put the arrays that outputs replace into `results`: arguments themselves, or copies of them. */
+static int take_donated(Call *call, PyObject *const *values, PyObject *results) {
+  for (Py_ssize_t i = 0; i < call->inputs; i++) {
+    Port *port = &call->ports[i];
+    if (port->replaced_by < 0) continue;
+    if (!fits(port, values[i])) return 0;
+    PyObject *array = values[i];
+    if (may_overwrite(call, (PyArrayObject *)array) &&
+        !overlaps(call, (PyArrayObject *)array, results)) {
+      Py_INCREF(array);
+    } else if ((array = PyObject_CallOneArg(call->copy_donated, array)) == NULL) {
+      return -1;
+    }
+    PyTuple_SET_ITEM(results, port->replaced_by, array);
+    *port->moved = PyArray_BYTES((PyArrayObject *)array) - port->place;
+  }
+  return 1;
+}
+
+static int take_inputs(Call *call, PyObject *const *values, PyObject *results) {
+  for (Py_ssize_t i = 0; i < call->inputs; i++) {
+    Port *port = &call->ports[i];
+    if (port->replaced_by >= 0) continue;
+    if (!fits(port, values[i])) return 0;
+    PyArrayObject *array = (PyArrayObject *)values[i];
+    if (port->moved != NULL && !overlaps(call, array, results)) {
+      *port->moved = PyArray_BYTES(array) - port->place;
+      continue;
+    }
+    if (port->moved != NULL) *port->moved = 0;
+    memcpy(port->place, PyArray_BYTES(array), port->bytes);
+  }
+  return 1;
+}
+
+/* Results */
+
+static int take_outputs(Call *call) {
+  for (Port *port = call->ports + call->inputs; port < call->ports + call->inputs + call->outputs;
+       port++) {
+    if (port->take == NULL) continue;
+    PyObject *address = PyObject_CallNoArgs(port->take);
+    if (address == NULL) return -1;
+    *port->moved = (char *)PyLong_AsVoidPtr(address) - port->place;
+    Py_DECREF(address);
+    if (PyErr_Occurred()) return -1;
+  }
+  return 1;
+}
+
+static PyObject *copied_out(const Port *port) {
+  Py_INCREF(port->dtype);
+  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, port->dtype, port->rank, port->extents,
+                                         NULL, NULL, 0, NULL);
+  if (array != NULL) memcpy(PyArray_BYTES((PyArrayObject *)array), port->place, port->bytes);
+  return array;
+}
+
+static int give_outputs(Call *call, PyObject *results) {
+  for (Py_ssize_t i = 0; i < call->outputs; i++) {
+    Port *port = &call->ports[call->inputs + i];
+    if (port->replaces) continue;
+    PyObject *array = port->show == NULL ? copied_out(port) : PyObject_CallNoArgs(port->show);
+    if (array == NULL) return -1;
+    PyTuple_SET_ITEM(results, i, array);
+  }
+  return 1;
+}
+
+/* The call */
+
+static int run_native(const Call *call) {
+  int status;
+  Py_BEGIN_ALLOW_THREADS
+  if (call->moves == NULL) {
+    status = ((int (*)(char *))call->run)(call->arena);
+  } else {
+    status = ((int (*)(char *, const int64_t *))call->run)(call->arena, call->moves);
+  }
+  Py_END_ALLOW_THREADS
+  return status;
+}
+
+/* Run through `enter`, which knows how to run on several threads, or directly. */
+static int run(Call *call) {
+  long status;
+  if (call->enter == Py_None) {
+    status = run_native(call);
+  } else {
+    PyObject *returned = PyObject_CallNoArgs(call->enter);
+    if (returned == NULL) return -1;
+    status = PyLong_AsLong(returned);
+    Py_DECREF(returned);
+    if (PyErr_Occurred()) return -1;
+  }
+  if (status == 0) return 1;
+  PyObject *exception = PyObject_CallFunction(call->fault, "l", status);
+  if (exception == NULL) return -1;
+  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+  Py_DECREF(exception);
+  return -1;
+}
+
+static PyObject *call_locked(Call *call, PyObject *const *values) {
+  PyObject *results = PyTuple_New(call->outputs);
+  if (results == NULL) return NULL;
+  int state = take_outputs(call);
+  if (state > 0) state = take_donated(call, values, results);
+  if (state > 0) state = take_inputs(call, values, results);
+  if (state > 0) state = run(call);
+  if (state > 0) state = give_outputs(call, results);
+  if (state > 0) return results;
+  Py_DECREF(results);
+  return state < 0 ? NULL : none();
+}
+
+static PyObject *call_vector(PyObject *self, PyObject *const *values, size_t count,
+                             PyObject *names) {
+  Call *call = (Call *)self;
+  if (PyVectorcall_NARGS(count) != call->inputs || names != NULL) return none();
+  PyObject *held = PyObject_CallNoArgs(call->acquire);
+  if (held == NULL) return NULL;
+  Py_DECREF(held);
+  PyObject *results = call->ready ? call_locked(call, values) : none();
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  PyObject *released = PyObject_CallNoArgs(call->release);
+  Py_XDECREF(released);
+  if (type != NULL) PyErr_Restore(type, error, trace);
+  return results;
+}
+
+/* Making one */
+
+static bool read_kind(Port *port, PyObject *dtype, PyObject *shape) {
+  if (!PyArray_DescrCheck(dtype) || !PyTuple_Check(shape) ||
+      PyTuple_GET_SIZE(shape) > NPY_MAXDIMS_LEGACY_ITERS) {
+    PyErr_SetString(PyExc_TypeError, "a port is described by a dtype and a shape");
+    return false;
+  }
+  port->dtype = (PyArray_Descr *)dtype;
+  port->rank = (int)PyTuple_GET_SIZE(shape);
+  port->bytes = (size_t)PyDataType_ELSIZE(port->dtype);
+  for (int axis = 0; axis < port->rank; axis++) {
+    port->extents[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
+    port->bytes *= (size_t)port->extents[axis];
+  }
+  return !PyErr_Occurred();
+}
+
+static bool read_input(Call *call, Port *port, PyObject *facts) {
+  PyObject *dtype, *shape;
+  Py_ssize_t number;
+  unsigned long long place;
+  if (!PyArg_ParseTuple(facts, "OOKnn", &dtype, &shape, &place, &number, &port->replaced_by) ||
+      !read_kind(port, dtype, shape)) {
+    return false;
+  }
+  port->place = (char *)(uintptr_t)place;
+  port->moved = number < 0 ? NULL : call->moves + number;
+  if (port->replaced_by >= 0) call->ports[call->inputs + port->replaced_by].replaces = true;
+  return true;
+}
+
+static bool read_output(Call *call, Port *port, PyObject *facts) {
+  PyObject *dtype, *shape, *take, *show;
+  Py_ssize_t number;
+  unsigned long long place;
+  if (!PyArg_ParseTuple(facts, "OOKnOO", &dtype, &shape, &place, &number, &take, &show) ||
+      !read_kind(port, dtype, shape)) {
+    return false;
+  }
+  port->place = (char *)(uintptr_t)place;
+  port->moved = number < 0 ? NULL : call->moves + number;
+  port->take = take == Py_None ? NULL : take;
+  port->show = show == Py_None ? NULL : show;
+  return true;
+}
+
+static bool read_ports(Call *call, PyObject *inputs, PyObject *outputs) {
+  call->inputs = PyTuple_GET_SIZE(inputs);
+  call->outputs = PyTuple_GET_SIZE(outputs);
+  call->ports = PyMem_Calloc((size_t)(call->inputs + call->outputs + 1), sizeof(Port));
+  if (call->ports == NULL) {
+    PyErr_NoMemory();
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < call->inputs; i++) {
+    if (!read_input(call, &call->ports[i], PyTuple_GET_ITEM(inputs, i))) return false;
+  }
+  for (Py_ssize_t i = 0; i < call->outputs; i++) {
+    if (!read_output(call, &call->ports[call->inputs + i], PyTuple_GET_ITEM(outputs, i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+  unsigned long long run, arena, moves;
+  PyObject *inputs, *outputs;
+  Call *call = (Call *)type->tp_alloc(type, 0);
+  if (call == NULL) return NULL;
+  call->vectorcall = call_vector;
+  if (names != NULL && PyDict_GET_SIZE(names) > 0) {
+    PyErr_SetString(PyExc_TypeError, "Call takes no keyword arguments");
+  } else if (PyArg_ParseTuple(args, "KKKOOOOOO!O!O!", &run, &arena, &moves, &call->enter,
+                              &call->acquire, &call->release, &call->fault, &call->copy_donated,
+                              &PyType_Type, &call->donated_memory, &PyTuple_Type, &inputs,
+                              &PyTuple_Type, &outputs)) {
+    call->run = (void *)(uintptr_t)run;
+    call->arena = (char *)(uintptr_t)arena;
+    call->moves = (int64_t *)(uintptr_t)moves;
+    Py_INCREF(args);
+    call->kept = args;
+    if (read_ports(call, inputs, outputs)) return (PyObject *)call;
+  }
+  Py_DECREF(call);
+  return NULL;
+}
+
+static int call_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(((Call *)self)->kept);
+  return 0;
+}
+
+static int call_clear(PyObject *self) {
+  ((Call *)self)->ready = false;
+  Py_CLEAR(((Call *)self)->kept);
+  return 0;
+}
+
+static void call_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  call_clear(self);
+  PyMem_Free(((Call *)self)->ports);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyMemberDef call_members[] = {
+    {"ready", T_BOOL, offsetof(Call, ready), 0, "Whether params are set and set up."},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Call, vectorcall), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot call_slots[] = {
+    {Py_tp_new, call_new},           {Py_tp_dealloc, call_dealloc},
+    {Py_tp_traverse, call_traverse}, {Py_tp_clear, call_clear},
+    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, call_members},
+    {0, NULL},
+};
+
+static PyType_Spec call_spec = {
+    .name = "rlx_gateway.Call",
+    .basicsize = sizeof(Call),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = call_slots,
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "rlx_gateway", .m_size = -1};
+
+PyMODINIT_FUNC PyInit_rlx_gateway(void);
+
+PyMODINIT_FUNC PyInit_rlx_gateway(void) {
+  import_array();
+  PyObject *module = PyModule_Create(&definition);
+  if (module == NULL) return NULL;
+  PyObject *type = PyType_FromSpec(&call_spec);
+  if (type == NULL || PyModule_AddObject(module, "Call", type) < 0) {
+    Py_XDECREF(type);
+    Py_DECREF(module);
+    return NULL;
+  }
+  return module;
+}

@@ -1,0 +1,104 @@
+"""The short way into compiled graphs: a small extension module, `gateway.c`.
+
+It is compiled once per environment, by a thread of its own while calls go the long way, and kept
+in the cache. Where there is no C compiler, or Python's headers are missing, calls go on so.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import sysconfig
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from rlx.errors import ToolchainError
+from rlx.runtime.cache import Cache, cache_directory, content_key
+from rlx.runtime.signature import Array
+from rlx.runtime.toolchain import find_toolchain
+
+_SOURCE = Path(__file__).with_name("gateway.c")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
+
+InputPort: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], int, int, int]
+"""Dtype, shape, address in the arena, number in the table of moves, output that overwrites it."""
+
+OutputPort: TypeAlias = tuple[
+    np.dtype[Any], tuple[int, ...], int, int, Callable[[], int] | None, Callable[[], Array] | None
+]
+"""Dtype, shape, address, number in the table of moves, and `Result.take` and `.show`."""
+
+
+class FastCall(Protocol):
+    """Runs on arrays that are exactly right, or returns None and has done nothing."""
+
+    ready: bool
+
+    def __call__(self, *inputs: Any) -> tuple[Array, ...] | None: ...
+
+
+class Gateway(Protocol):
+    """The extension module."""
+
+    @property
+    def Call(self) -> Callable[..., FastCall]: ...  # noqa: N802  a class of the module
+
+
+def find_gateway(*, wait: bool = False) -> Gateway | None:
+    """Return the module if it is there; the first to ask has it made, and may `wait`."""
+    if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None  # reference counts and the lock of the interpreter are relied on
+    making = _making(os.getpid())
+    if wait:
+        making.thread.join()
+    return making.made
+
+
+class _Making:
+    """The module on its way. Calls need not wait for it."""
+
+    def __init__(self) -> None:
+        self.made: Gateway | None = None
+        self.thread = threading.Thread(target=self._make, name="rlx-gateway", daemon=True)
+        self.thread.start()
+
+    def _make(self) -> None:
+        try:
+            self.made = _load(_library())
+        except (ToolchainError, OSError, ImportError):
+            self.made = None
+
+
+@functools.cache
+def _making(process: int) -> _Making:
+    del process  # a forked child has none of its parent's threads
+    return _Making()
+
+
+def _library() -> Path:
+    """Return the compiled module; ToolchainError where it cannot be made."""
+    toolchain = find_toolchain()
+    include = sysconfig.get_path("include")
+    flags = (*_FLAGS, f"-I{include}", f"-I{np.get_include()}")
+    machine = (platform.machine(), str(sysconfig.get_config_var("SOABI")), np.__version__)
+    text = _SOURCE.read_text()
+    key = content_key(text, *toolchain.command, toolchain.version, *flags, *machine)
+    return Cache(cache_directory()).fetch(
+        key, ".so", lambda path: toolchain.compile_library(_SOURCE, path, flags)
+    )
+
+
+def _load(path: Path) -> Gateway:
+    spec = importlib.util.spec_from_file_location("rlx_gateway", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no extension module")
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    gateway: Gateway = module
+    return gateway
