@@ -23,7 +23,7 @@ _LINE, _SETS = 64, 64
 _WAYS = 6
 """Rows of a tile that may start in one set of the cache; the panel needs ways, too."""
 
-_DEPTH_BYTES = 4 * 1024
+_DEPTH_BYTES = 2 * 1024
 """Bytes that are copied of each row at a time."""
 
 _BLOCK_TILES = 12
@@ -134,7 +134,7 @@ def _numbers(least: int, most: int) -> list[int]:
 def _cost(split: Split, batch: int) -> float:
     """Estimate the time of a cut: how uneven shares are, and what is fetched how often."""
     late = sum(weight * _longest_share(split, batch, n) for n, weight in _THREADS)
-    strips = (2 if split.copies else 1) * _FETCH_ROWS * split.groups / split.panels
+    strips = (3 if split.copies else 1) * _FETCH_ROWS * split.groups / split.panels
     return (
         late
         + strips

@@ -179,3 +179,21 @@ def test_columns_of_a_transposed_operand_are_copied_side_by_side(backend: str) -
 
     check(backend, (40, 50), (40, 131), product)
     check(backend, (1100, 29), (1100, 131), product)
+
+
+@pytest.mark.parametrize("shape", [(127, 333, 259), (64, 1024, 300), (3, 2048, 512)])
+def test_any_number_of_threads_gives_the_same_bits(shape: tuple[int, int, int]) -> None:
+    rows, inner, columns = shape
+    g = Graph("product")
+    a, b = g.input("a", (rows, inner)), g.input("b", (inner, columns))
+    g.set_outputs([ops.matmul(a, b)])
+    random = np.random.default_rng(3)
+    feeds = {
+        "a": random.standard_normal((rows, inner)).astype(np.float32),
+        "b": random.standard_normal((inner, columns)).astype(np.float32),
+    }
+    results = [
+        runtime.compile(g, backend="llvm", threads=threads).run(feeds)[0] for threads in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
