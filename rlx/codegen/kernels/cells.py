@@ -43,6 +43,8 @@ class Cell:
     length: int = 1
     expression: E | None = None
     needed: bool = False
+    takes_statements: bool = False
+    """It is computed by more than an expression, where it stands."""
     is_padding: bool = False
     """A zero that stands where a smaller array has no element."""
 
@@ -53,6 +55,8 @@ class Cells:
     def __init__(self, k: KernelBuilder) -> None:
         self.k = k
         self._all: list[Cell] = []
+        self.effects: list[Cell] = []
+        """Cells that store; they are needed whatever reads them."""
 
     def known(self, expression: E, level: Level) -> Cell:
         """Return a cell for what is in a variable, or is a literal."""
@@ -70,9 +74,33 @@ class Cells:
         self._all.append(cell)
         return cell
 
+    def stated(self, name: str, compute: Callable[..., E], operands: Sequence[Cell]) -> Cell:
+        """Return a cell that takes statements, which stand among others of the step in order."""
+        cell = self.computed(name, compute, operands)
+        cell.level = max(cell.level, Level.STEP)
+        cell.takes_statements = True
+        return cell
+
+    def mostly(
+        self, name: str, common: Callable[[E], E], rare: Callable[[E], tuple[E, E]], operand: Cell
+    ) -> Cell:
+        """Return a cell for `common(x)`, or the value of `rare` where its condition holds."""
+
+        def compute(x: E) -> E:
+            known = x if isinstance(x.node, (Var, Const)) else self.k.let("x", x)
+            value = self.k.mutable(name, common(known))
+            condition, other = rare(known)
+            with self.k.if_(condition):
+                value.set(other)
+            return value
+
+        cell = self.computed(name, compute, [operand])
+        cell.takes_statements = True
+        return cell
+
     def need(self, roots: Iterable[Cell]) -> None:
         """Mark what `roots` depend on, and count how often each cell is read."""
-        waiting = list(roots)
+        waiting = [*roots, *self.effects]
         for root in waiting:
             root.uses += 2  # a root is stored or assigned by name
         while waiting:
@@ -97,7 +125,7 @@ class Cells:
             cell = waiting.pop()
             count += cell.expression is None
             waiting.extend(cell.operands)
-            if cell.expression is None and not cell.operands:
+            if cell.expression is None and (not cell.operands or cell.takes_statements):
                 return False
         return count <= LONGEST
 

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from rlx.codegen.kernels.cells import Cell, Cells, Level
 from rlx.codegen.kernels.scalars import element
+from rlx.codegen.kernels.tables import Operand, Table, read_or_update, whole
 from rlx.codegen.kernels.values import literal, real
+from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_and_far
 from rlx.codegen.loops.scalar import scalar_function
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.passes.lanes import Lanes
+from rlx.passes.tables import NO_TABLES, READS, Tables
 
 Array: TypeAlias = NDArray[Any]
 """Of cells."""
@@ -30,16 +33,32 @@ Rule: TypeAlias = Callable[..., Array]
 class WrittenOut:
     """Writes a body out as cells."""
 
-    def __init__(self, cells: Cells, lanes: Lanes) -> None:
+    def __init__(self, cells: Cells, lanes: Lanes, tables: Tables = NO_TABLES) -> None:
         self.cells = cells
         self.lanes = lanes
+        self.tables = tables
 
-    def outputs(self, body: Graph, inputs: Sequence[Array]) -> list[Array]:
+    def outputs(self, body: Graph, inputs: Sequence[Operand]) -> list[Operand]:
+        """Return the outputs: tables where a carry stays in its memory, else arrays."""
         values = dict(zip(body.inputs, inputs, strict=True))
         for node in body.nodes:
             if node.op.name != "input":
-                values[node.result] = self._node(node, [values[o] for o in node.operands])
-        return [values[output] for output in body.outputs]
+                values[node.result] = self._result(node, [values[o] for o in node.operands])
+        places = {output: self.tables.versions.get(output) for output in body.outputs}
+        return [
+            values[output] if places[output] == position else whole(values[output])
+            for position, output in enumerate(body.outputs)
+        ]
+
+    def _result(self, node: Node, operands: list[Operand]) -> Operand:
+        if node.result in self.tables.counts:
+            shape = node.result.type.static_shape
+            return Table(self.cells, "index", shape, node.result.dtype)
+        reads = node.op.name in READS and isinstance(operands[0], Table)
+        if reads or self.tables.holds(node.result):
+            rest = operands[1:] if node.op.name == "add" else [whole(x) for x in operands[1:]]
+            return read_or_update(self.cells, node, [operands[0], *rest])
+        return self._node(node, [whole(x) for x in operands])
 
     def _node(self, node: Node, operands: list[Array]) -> Array:
         if node.op.has(Trait.ELEMENTWISE):
@@ -62,7 +81,19 @@ class WrittenOut:
         name = name_at(node.op.name, index)
         if node.op.name == "add":
             return self.combined("add", *parts, called=name)
+        if node.op.name in NEAR_FUNCTIONS and self.lanes.extent == 1:
+            return self._of_angle(node.op.name, index, *parts)
         return self.cells.computed(name, lambda *e: real(element(node, e)), parts)
+
+    def _of_angle(self, function: str, index: tuple[int, ...], angle: Cell) -> Cell:
+        """Return a cell that branches on the size of the angle, as no vector has to wait."""
+        names = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
+        return self.cells.mostly(
+            name_at(names[function], index),
+            lambda x: near_and_far(function, x)[0],
+            lambda x: (abs(x) > NEAR, near_and_far(function, x)[1]),
+            angle,
+        )
 
     def shape(self, value: Value) -> tuple[int, ...]:
         return self.lanes.local_shape(value)

@@ -6,7 +6,11 @@ static void scan_scalar(
   double speed_2 = speed[0];
   const double k_2 = k[0];
   for (int64_t step = 0; step < 1000; ++step) {
-    const double sub = speed_2 - k_2 * sin_f64(angle_2) * 0.01;
+    double sine = near_sin_f64(angle_2);
+    if (fabs(angle_2) > 1048576.0) {
+      sine = sin_f64(angle_2);
+    }
+    const double sub = speed_2 - k_2 * sine * 0.01;
     const double add = angle_2 + sub * 0.01;
     angle_2 = add;
     speed_2 = sub;

@@ -110,6 +110,17 @@ class FunctionBuilder:
             result = self.let(f"{letter}{power}", fma(result, x, coefficients[power]))
         return result
 
+    def polynomial_in_halves(self, x: E, table: Coefficients) -> E:
+        """The polynomial of the table as even and odd powers, which do not wait for each other.
+
+        One product more than `polynomial`, in half of the time where one value waits for it.
+        """
+        square = self.let("square", x * x)
+        coefficients = table[x.type.prim]
+        halves = [{x.type.prim: coefficients[start::2]} for start in (0, 1)]
+        even, odd = (self.polynomial(square, half) for half in halves)
+        return fma(odd, x, even)
+
     def split(self, value: float, low: float) -> tuple[float, float]:
         """A constant given as an f64 and what that lacks, as two numbers of this format."""
         if self.prim is Prim.F64:

@@ -54,7 +54,8 @@ def exp(m: FunctionBuilder, x: E) -> E:
     k = m.let("k", shifted - m.format.magic)
     high, low = m.split(2 * LN2[0], 2 * LN2[1])
     r = m.let("r", fma(k, -low, fma(k, -high, x)))
-    p = m.polynomial(r, coefficients.EXP, 1.0, 1.0)
+    q = m.polynomial_in_halves(r, coefficients.EXP)
+    p = m.let("near", fma(m.let("slope", fma(q, r, 1.0)), r, 1.0))
     power = power_of_two(m, m.bits(shifted))
     return p * power * power
 

@@ -160,7 +160,7 @@ def sine_and_cosine(m: FunctionBuilder, r: E, low: E) -> tuple[E, E]:
     top = m.let("top", 1.0 - half)
     rest = ((1.0 - top) - half) + fma(y * y, m.polynomial(y, coefficients.COS), -r * low)
     cosine = m.let("cosine", top + rest)
-    sine = m.let("sine", r + fma(r * y, m.polynomial(y, coefficients.SIN), low * cosine))
+    sine = m.let("sine", r + fma(r * y, m.polynomial(y, coefficients.SIN), low * top))
     return sine, cosine
 
 
@@ -171,37 +171,49 @@ def flip_sign(m: FunctionBuilder, value: E, quadrant: E) -> E:
     return (m.bits(value) ^ sign).bitcast(m.prim)
 
 
+def sine_of(m: FunctionBuilder, x: E, quadrant: E, r: E, low: E) -> E:
+    """The sine of x, whose magnitude lies `r + low` from a quadrant."""
+    sine, cosine = sine_and_cosine(m, r, low)
+    value = flip_sign(m, select((quadrant & 1).ne(0), cosine, sine), quadrant)
+    return (m.bits(value) ^ (m.bits(x) & m.format.sign_bit)).bitcast(m.prim)
+
+
+def cosine_of(m: FunctionBuilder, quadrant: E, r: E, low: E) -> E:
+    """The cosine of what lies `r + low` from a quadrant."""
+    sine, cosine = sine_and_cosine(m, r, low)
+    value = select((quadrant & 1).ne(0), sine, cosine)
+    return flip_sign(m, value, m.let("turned", quadrant + (quadrant & 1)))
+
+
+def tangent_of(m: FunctionBuilder, x: E, quadrant: E, r: E, low: E) -> E:
+    """The tangent of x, whose magnitude lies `r + low` from a quadrant."""
+    y = m.let("y", r * r)
+    tail = m.let("tail", r * y * m.polynomial(y, coefficients.TAN))
+    near = m.let("near", r + tail)
+    tangent = m.let("tangent", r + fma(low, fma(near, near, 1.0), tail))
+    value = m.let("value", select((quadrant & 1).ne(0), -1.0 / tangent, tangent))
+    return (m.bits(value) ^ (m.bits(x) & m.format.sign_bit)).bitcast(m.prim)
+
+
 @math_function(f32=1.0, f64=1.0)
 def sin(m: FunctionBuilder, x: E) -> E:
     """Sine, for the full range; NaN at infinity."""
     magnitude = m.let("magnitude", abs(x))
-    quadrant, r, low = reduce_argument(m, magnitude)
-    sine, cosine = sine_and_cosine(m, r, low)
-    value = flip_sign(m, select((quadrant & 1).ne(0), cosine, sine), quadrant)
-    signed_value = m.bits(value) ^ (m.bits(x) & m.format.sign_bit)
-    return select(magnitude < math.inf, signed_value.bitcast(m.prim), m.constant(math.nan))
+    value = sine_of(m, x, *reduce_argument(m, magnitude))
+    return select(magnitude < math.inf, value, m.constant(math.nan))
 
 
 @math_function(f32=1.0, f64=1.0)
 def cos(m: FunctionBuilder, x: E) -> E:
     """Cosine, for the full range; NaN at infinity."""
     magnitude = m.let("magnitude", abs(x))
-    quadrant, r, low = reduce_argument(m, magnitude)
-    sine, cosine = sine_and_cosine(m, r, low)
-    value = select((quadrant & 1).ne(0), sine, cosine)
-    result = flip_sign(m, value, m.let("turned", quadrant + (quadrant & 1)))
-    return select(magnitude < math.inf, result, m.constant(math.nan))
+    value = cosine_of(m, *reduce_argument(m, magnitude))
+    return select(magnitude < math.inf, value, m.constant(math.nan))
 
 
 @math_function(f32=2.0, f64=2.0)
 def tan(m: FunctionBuilder, x: E) -> E:
     """Tangent, for the full range; NaN at infinity."""
     magnitude = m.let("magnitude", abs(x))
-    quadrant, r, low = reduce_argument(m, magnitude)
-    y = m.let("y", r * r)
-    tail = m.let("tail", r * y * m.polynomial(y, coefficients.TAN))
-    near = m.let("near", r + tail)
-    tangent = m.let("tangent", r + fma(low, fma(near, near, 1.0), tail))
-    value = m.let("value", select((quadrant & 1).ne(0), -1.0 / tangent, tangent))
-    signed_value = m.bits(value) ^ (m.bits(x) & m.format.sign_bit)
-    return select(magnitude < math.inf, signed_value.bitcast(m.prim), m.constant(math.nan))
+    value = tangent_of(m, x, *reduce_argument(m, magnitude))
+    return select(magnitude < math.inf, value, m.constant(math.nan))

@@ -1,0 +1,72 @@
+"""sin, cos and tan of arguments below `NEAR`, for code where one value waits for another.
+
+The functions of `trigonometry` have no branches and serve every finite argument, which costs a
+product of many words. Where nothing runs in vectors, a branch is cheaper: these, and for larger
+arguments those. They round alike but for the last bit, and keep the same bounds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rlx.codegen.loops.expr import E, call, fma
+from rlx.codegen.loops.math.define import MATH_FUNCTIONS, FunctionBuilder, build_function
+from rlx.codegen.loops.math.trigonometry import HALF_PI, cosine_of, sine_of, tangent_of
+from rlx.codegen.loops.nodes import Function, Prim
+
+NEAR = 2.0**20
+
+NEAR_FUNCTIONS = ("sin", "cos", "tan")
+
+_PARTS = (
+    float.fromhex("0x1.921fb544p+0"),
+    float.fromhex("0x1.0b4611a6p-34"),
+    float.fromhex("0x1.3198a2ep-69"),
+)
+"""The first 99 bits of pi / 2, 33 at a time: products with integers below 2**20 are exact."""
+_REST = 8.478427660368899e-32
+
+
+@cache
+def near_function(name: str, prim: Prim) -> Function:
+    """Return `name` of arguments whose magnitude is at most `NEAR`; NaN gives NaN."""
+    m = FunctionBuilder(prim)
+    param = m.parameter("x", prim)
+    x = E(param)
+    reduced = (_reduce_f32 if prim is Prim.F32 else _reduce_f64)(m, m.let("magnitude", abs(x)))
+    if name == "cos":
+        result = cosine_of(m, *reduced)
+    else:
+        result = (sine_of if name == "sin" else tangent_of)(m, x, *reduced)
+    summary = MATH_FUNCTIONS[name].doc.split(",")[0]
+    bound = MATH_FUNCTIONS[name].bounds[prim]
+    doc = f"{summary}, up to 2**20. Error below {bound:g} ulp."
+    return Function(f"near_{name}_{prim}", (param,), tuple(m.lets), result.node, doc)
+
+
+def near_and_far(name: str, x: E) -> tuple[E, E]:
+    """Return the value for arguments up to `NEAR`, and that for all."""
+    prim = x.type.prim
+    return call(near_function(name, prim), x), call(build_function(name, prim), x)
+
+
+def _reduce_f64(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
+    """Take multiples of pi / 2 away, in four parts (Cody and Waite, 1980)."""
+    shifted = m.let("shifted", fma(magnitude, 1 / HALF_PI[0], m.format.magic))
+    n = m.let("n", shifted - m.format.magic)
+    first = m.let("first", fma(n, -_PARTS[0], magnitude))
+    second, lost = m.exact_sum(first, m.let("part", n * -_PARTS[1]))
+    r, rest = m.exact_sum(second, m.let("part", n * -_PARTS[2]))
+    low = m.let("low", fma(n, -_REST, lost + rest))
+    return m.let("quadrant", m.bits(shifted).cast(Prim.I32)), r, low
+
+
+def _reduce_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
+    magic = 1.5 * 2.0**52
+    wide = m.let("wide", magnitude.cast(Prim.F64))
+    shifted = m.let("shifted", fma(wide, 1 / HALF_PI[0], magic))
+    n = m.let("n", shifted - magic)
+    exact = m.let("exact", fma(n, -HALF_PI[1], fma(n, -HALF_PI[0], wide)))
+    r = m.let("r", exact.cast(Prim.F32))
+    low = m.let("low", (exact - r.cast(Prim.F64)).cast(Prim.F32))
+    return m.let("quadrant", shifted.bitcast(Prim.I64).cast(Prim.I32)), r, low

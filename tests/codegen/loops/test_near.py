@@ -1,0 +1,48 @@
+"""Sines, cosines and tangents of arguments that are not huge keep the bounds of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
+from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_function
+from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.verify import verify_function
+from tests.codegen.loops.test_math import (
+    BOTH,
+    REFERENCE,
+    Array,
+    assert_within_bound,
+    needs_long_double,
+)
+
+
+def angles(prim: Prim) -> Array:
+    """Angles of every size up to `NEAR`, and those next to multiples of a quarter of a circle."""
+    rng = np.random.default_rng(3)
+    spread = np.ldexp(rng.uniform(1, 2, 4000), rng.integers(-60, 19, 4000))
+    multiples = rng.integers(1, int(NEAR / 2), 4000) * (np.pi / 2)
+    every = np.concatenate([spread, multiples, np.arange(1, 200) * (np.pi / 2), [NEAR]])
+    return np.concatenate([every, -every]).astype(numpy_dtype(prim))
+
+
+@needs_long_double
+@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("name", NEAR_FUNCTIONS)
+def test_errors_are_below_the_bounds_of_the_full_range(name: str, prim: Prim) -> None:
+    x = angles(prim)
+    function = near_function(name, prim)
+    verify_function(function)
+    exact = REFERENCE[name](x.astype(np.longdouble))
+    assert_within_bound(name, prim, evaluate_function(function, x), exact, x)
+
+
+@pytest.mark.parametrize("prim", BOTH)
+def test_zeros_keep_their_sign_and_nan_stays(prim: Prim) -> None:
+    x = np.array([0.0, -0.0, np.nan], numpy_dtype(prim))
+    for name, at_zero in (("sin", [0.0, -0.0]), ("cos", [1.0, 1.0]), ("tan", [0.0, -0.0])):
+        found = evaluate_function(near_function(name, prim), x)
+        np.testing.assert_array_equal(found[:2], at_zero)
+        np.testing.assert_array_equal(np.signbit(found[:2]), np.signbit(at_zero))
+        assert np.isnan(found[2])
