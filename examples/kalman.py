@@ -126,7 +126,8 @@ def smoother(params: Params, fixes: Fixes) -> Belief:
     last = rlx.tree_map(lambda x: x[-1], after)
     pairs = rlx.tree_map(lambda x: x[:-1], after), rlx.tree_map(lambda x: x[1:], before)
     _, earlier = rlx.scan(step, last, pairs, reverse=True)
-    return rlx.tree_map(lambda x, end: rnp.concatenate([x, end[None]]), earlier, last)
+    whole: Belief = rlx.tree_map(lambda x, end: rnp.concatenate([x, end[None]]), earlier, last)
+    return whole
 
 
 def surprise(numbers: Params, fixes: Fixes) -> Any:

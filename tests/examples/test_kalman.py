@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests.aot.building import needs_compiler
 from tests.examples import artifacts
 from tests.examples.with_jax import with_jax
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 PARAMS = {"keep": 0.9, "gust": 0.5, "error": 3.0}
 

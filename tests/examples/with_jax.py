@@ -25,7 +25,7 @@ def with_jax(example: ModuleType) -> ModuleType:
         text = text.replace(ours, theirs)
     module = ModuleType(f"{example.__name__}_with_jax")
     sys.modules[module.__name__] = module  # where NamedTuple looks names up
-    rlx.scan = lambda f, init, xs=None, length=None, reverse=False, checkpoints=None: jax.lax.scan(
+    rlx.scan = lambda f, init, xs=None, length=None, reverse=False, **_: jax.lax.scan(
         f, init, xs, length, reverse
     )
     rlx.tree_map, rlx.nn = jax.tree.map, _nn(jax)
