@@ -1,6 +1,6 @@
 """Choose the tile of the one-pass attention kernel for this machine.
 
-    %4 = attention %q, %k, %v  ->  %4 = attention_tiled %q, %k, %v {rows = 12, panel = 32, ...}
+    %4 = attention %q, %k, %v  ->  %4 = attention_tiled %q, %k, %v {rows = 32, panel = 8, ...}
 
 f32 and f64 only; other dtypes, and head sizes that no vector divides, stay `attention`.
 """
@@ -10,13 +10,19 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.ops.attention_layout import attention_layout
+from rlx.ir.ops.attention_layout import AttentionLayout, attention_layout
+from rlx.ir.ops.attention_tiled import is_direct
 from rlx.ir.shape import upper
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
 _REGISTERS_BESIDE_TILE = 8
-_MAX_ROWS = 12
+_MOST_VECTORS = 2
+"""Vectors of queries in a tile: a scalar of a key then feeds two products."""
+_MANY_VECTORS = 6
+"""From so many on, an empty one in the last tile does not matter."""
+_FEWEST_PRODUCTS = 4
+"""Products in a register tile below which additions wait for each other."""
 
 
 def tile_attention(target: Target) -> GraphPass:
@@ -34,27 +40,50 @@ def tile_attention(target: Target) -> GraphPass:
 def tiled(node: Node, target: Target) -> Value | None:
     """Return `node`, an attention, with a tile, or None where the kernel does not apply."""
     q = node.operands[0]
-    head_dim: int = node.attribute("head_dim")
     if q.dtype not in (DType.F32, DType.F64):
         return None
-    lanes = target.lanes(q.dtype.size)
-    while lanes > 1 and head_dim % lanes:
-        lanes //= 2
-    budget = target.vector_registers - _REGISTERS_BESIDE_TILE
-    if lanes == 1 or head_dim // lanes > budget:
+    axes = _axes(node)
+    tile = (_direct_tile if is_direct(axes) else _lane_tile)(axes, q.dtype, target)
+    if tile is None:
         return None
-    most = min(_MAX_ROWS, budget // (head_dim // lanes))
-    queries = upper(_queries(node))
-    rows = max(1, -(-queries // max(1, -(-queries // most))))
-    panel = max(1, min(8, budget // rows)) * lanes
+    rows, panel, lanes = tile
     result: Value = ops.attention_tiled(
         *node.operands, rows=rows, panel=panel, lanes=lanes, **node.attrs.as_dict()
     )
     return result
 
 
-def _queries(node: Node) -> int:
+def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> tuple[int, int, int] | None:
+    """Return queries, keys at a time, and lanes: as few idle lanes as can be."""
+    queries, lanes = upper(axes.queries), target.lanes(dtype.size)
+    while lanes > 1 and (axes.head_dim % lanes or lanes >= 2 * queries):
+        lanes //= 2
+    vectors = -(-queries // lanes)
+    few_and_odd = vectors < _MANY_VECTORS and vectors % 2 == 1
+    vectors = 1 if few_and_odd else _MOST_VECTORS
+    budget = (target.vector_registers - _REGISTERS_BESIDE_TILE) // vectors
+    panel = max(size for size in range(1, budget + 1) if axes.head_dim % size == 0)
+    if lanes == 1 or panel * vectors < _FEWEST_PRODUCTS:
+        return None
+    return vectors * lanes, panel, lanes
+
+
+def _direct_tile(
+    axes: AttentionLayout, dtype: DType, target: Target
+) -> tuple[int, int, int] | None:
+    """Return queries, keys at a time, and lanes that divide a head."""
+    lanes = target.lanes(dtype.size)
+    while lanes > 1 and axes.head_dim % lanes:
+        lanes //= 2
+    budget = target.vector_registers - _REGISTERS_BESIDE_TILE
+    rows = max(1, upper(axes.queries))
+    if lanes == 1 or axes.head_dim // lanes * rows > budget:
+        return None
+    return rows, max(1, min(8, budget // rows)) * lanes, lanes
+
+
+def _axes(node: Node) -> AttentionLayout:
     q, k, v = (operand.shape for operand in node.operands[:3])
     attributes = node.attrs.as_dict()
     named = {key: attributes[key] for key in ("num_heads", "head_dim", "layout")}
-    return upper(attention_layout(q, k, v, **named).queries)
+    return attention_layout(q, k, v, **named)

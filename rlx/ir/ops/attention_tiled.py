@@ -6,7 +6,17 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.op import op
 from rlx.ir.ops.attention import attention
+from rlx.ir.ops.attention_layout import AttentionLayout
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
+
+_DIRECT_QUERIES = 3
+"""Up to this many queries leave most lanes empty."""
+
+
+def is_direct(axes: AttentionLayout) -> bool:
+    """True if vectors run along the heads and not across queries."""
+    return upper(axes.queries) <= _DIRECT_QUERIES
 
 
 def untiled_formula(
@@ -55,10 +65,14 @@ def attention_tiled(
 ) -> TensorType:
     """`attention`, computed for `rows` queries and `panel` keys at a time in `lanes`-wide vectors.
 
+    Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements.
+
     Keys stream by once with a running maximum and sum (Milakov and Gimelshein 2018; Dao et al.
     2022), so that the scores of one tile are all that ever exists of the score matrix.
     """
-    if panel % lanes or head_dim % lanes or rows < 1:
+    in_lanes = rows % lanes == 0 and head_dim % panel == 0
+    along_heads = panel % lanes == 0 and head_dim % lanes == 0
+    if rows < 1 or not (in_lanes or along_heads):
         raise ShapeError(
             f"tiles of {rows} queries and {panel} keys do not fit head_dim {head_dim} "
             f"in vectors of {lanes}"
