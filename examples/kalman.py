@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 import rlx
 import rlx.numpy as rnp
 from rlx.numpy import linalg
-from rlx.runtime.aot import Artifact
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
@@ -219,7 +218,7 @@ def save_picture(
     figure.savefig(path, dpi=150)
 
 
-def export(directory: Path, numbers: Params, fixes: Fixes) -> Artifact:
+def export(directory: Path, numbers: Params, fixes: Fixes) -> rlx.Artifact:
     """Write the negative log-likelihood and its gradient as C."""
     both = rlx.jit(rlx.value_and_grad(surprise))
     return rlx.aot(

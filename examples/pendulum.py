@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 import rlx
 import rlx.numpy as rnp
-from rlx.runtime.aot import Artifact
 
 Array = NDArray[np.float64]
 Params = dict[str, Any]
@@ -199,7 +198,7 @@ def lower_bob(params: Params, states: State) -> tuple[Array, Array]:
 
 def export(
     directory: Path, shots: Shots, angles: Array, checkpoints: int | None = None
-) -> Artifact:
+) -> rlx.Artifact:
     """Write the misfit and its gradient as C; with checkpoints it needs less memory."""
 
     @rlx.jit

@@ -22,7 +22,6 @@ from sklearn.datasets import load_digits
 
 import rlx
 import rlx.numpy as rnp
-from rlx.runtime.aot import Artifact
 
 Array = NDArray[Any]
 Params = dict[str, Any]
@@ -162,7 +161,7 @@ def save_picture(path: Path, params: Params, course: Course, test_set: Digits) -
     figure.savefig(path, dpi=150)
 
 
-def export(directory: Path, params: Params, digits: Digits) -> Artifact:
+def export(directory: Path, params: Params, digits: Digits) -> rlx.Artifact:
     """Write a training step on one batch as C; params and optimizer state stay in its memory."""
     step, init = make_step(EPOCHS * len(digits.labels) // BATCH)
     batch = Digits(digits.pixels[:BATCH], digits.labels[:BATCH])
