@@ -1,15 +1,21 @@
-# From a fresh clone: `make demo` runs a real model, `make test` runs every check.
+# From a fresh clone: `make demo` runs a real model, `make examples` draws pictures, `make test`
+# runs every check.
 # Each target makes its own virtual environment in .venv first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick lint bench clean
+.PHONY: demo examples test quick lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
 	$(BIN)/python -m examples.digits
+
+examples: $(VENV)/.demo
+	$(BIN)/python -m examples.pendulum --output build
+	$(BIN)/python -m examples.kalman --output build
+	$(BIN)/python -m examples.sequence --output build
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto --dist worksteal
