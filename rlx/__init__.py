@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rlx.frontend.control import map as map
     from rlx.frontend.control import scan as scan
     from rlx.frontend.control import while_loop as while_loop
-    from rlx.frontend.custom import custom_jvp as custom_jvp
-    from rlx.frontend.custom import custom_vjp as custom_vjp
+    from rlx.frontend.custom_jvp import custom_jvp as custom_jvp
+    from rlx.frontend.custom_vjp import custom_vjp as custom_vjp
     from rlx.frontend.differentiate import checkpoint as checkpoint
     from rlx.frontend.differentiate import grad as grad
     from rlx.frontend.differentiate import jvp as jvp
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
+    from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
     from rlx.runtime.compile import compile as compile
 
@@ -53,7 +54,8 @@ _HOMES = {
     "rlx.frontend.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
     "rlx.frontend.branches": ["cond", "switch"],
     "rlx.frontend.control": ["fori_loop", "map", "scan", "while_loop"],
-    "rlx.frontend.custom": ["custom_jvp", "custom_vjp"],
+    "rlx.frontend.custom_jvp": ["custom_jvp"],
+    "rlx.frontend.custom_vjp": ["custom_vjp"],
     "rlx.frontend.differentiate": [
         "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
     ],
@@ -65,7 +67,7 @@ _HOMES = {
     "rlx.ir.graph": ["Graph"],
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
-    "rlx.runtime.aot": ["aot"],
+    "rlx.runtime.aot": ["Artifact", "aot"],
     "rlx.runtime.compile": ["compile"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,36 @@ def fixed_argument(t: Any, n: Any) -> Any:
     return lambda x: n.sum(f(0.5, x) ** 2)
 
 
+def method(t: Any, n: Any) -> Any:
+    """A method, whose object is no array and goes to the rule as it is."""
+
+    class Spring:
+        stiffness = 2.5
+
+        @functools.partial(t.custom_vjp, nondiff_argnums=(0,))
+        def energy(self, x: Any) -> Any:
+            return self.stiffness * x * x / 2
+
+        def forward(self, x: Any) -> Any:
+            return Spring.energy(self, x), x  # JAX binds no methods
+
+        def backward(self, x: Any, ct: Any) -> Any:
+            return (10 * self.stiffness * x * ct,)
+
+        energy.defvjp(forward, backward)
+
+    energy = Spring.energy
+    spring = Spring()
+    return lambda x: n.sum(energy(spring, x) * x)
+
+
 def in_scan(t: Any, n: Any) -> Any:
     f = scaled(t, n)
     scan = t.scan if t is rlx else t.lax.scan
     return lambda x: n.sum(scan(lambda c, _: (n.tanh(c * f(c)), None), x, None, length=3)[0])
 
 
-FUNCTIONS = [tripled, scaled, per_argument, fixed_argument, in_scan]
+FUNCTIONS = [tripled, scaled, per_argument, fixed_argument, method, in_scan]
 USES = {
     "value": lambda t, f: f(X),
     "grad": lambda t, f: t.grad(f)(X),
@@ -133,6 +157,33 @@ def test_defaults_and_keywords_find_their_positions() -> None:
     f.defvjp(lambda x, power: (x**power, x), lambda power, x, ct: (ct * power,))
     assert rlx.grad(f)(3.0) == 2.0
     assert rlx.grad(lambda x: f(x, power=5))(3.0) == 5.0
+
+
+def test_a_method_has_its_rule() -> None:
+    class Layer:
+        @functools.partial(rlx.custom_jvp, nondiff_argnums=(0,))
+        def act(self, x: Any) -> Any:
+            return rnp.sin(x)
+
+        @act.defjvp
+        def _(self, primals: Any, tangents: Any) -> Any:
+            return self.act(*primals), 7 * tangents[0]
+
+    assert rlx.grad(Layer().act)(0.3) == 7.0
+    assert rlx.jit(rlx.grad(lambda x: Layer().act(x)))(0.3) == 7.0
+
+
+def test_per_argument_rules_take_no_fixed_arguments() -> None:
+    f = rlx.custom_jvp(lambda n, x: x * n, nondiff_argnums=(0,))
+    with pytest.raises(InputError, match="nondiff_argnums"):
+        f.defjvps(lambda dx, _, x: dx)
+
+
+def test_symbolic_zeros_are_refused() -> None:
+    f = rlx.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (ct,), symbolic_zeros=False)
+    with pytest.raises(InputError, match="symbolic zeros"):
+        f.defvjp(lambda x: (x, None), lambda _, ct: (ct,), symbolic_zeros=True)
 
 
 def stated(forward: Any, backward: Any) -> Any:
