@@ -7,9 +7,9 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.frontend.bodies import at_once
-from rlx.frontend.pytree import flatten_like, tree_flatten, tree_unflatten
-from rlx.frontend.trace import shape_of
+from rlx.frontend.bodies import at_once, line_of, require_arguments
+from rlx.frontend.pytree import TreeDef, leaf_paths, tree_flatten, tree_unflatten
+from rlx.frontend.trace import shape_of, source_names
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import normalize_axis
 from rlx.numpy.axes import static_shape
@@ -27,13 +27,15 @@ def associative_scan(
     element first.
     """
 
+    require_arguments("associative_scan", "function", fn, ("left", "right"))
+
     def run(elems: Any) -> Any:
         leaves, tree = tree_flatten(elems)
         places = _places(leaves, axis)
 
         def combine(left: list[Any], right: list[Any]) -> list[Any]:
             result = fn(tree_unflatten(tree, left), tree_unflatten(tree, right))
-            return flatten_like(tree, result, "associative_scan")
+            return _combined(fn, tree, left, result)
 
         fronts = [rnp.moveaxis(x, place, 0) for x, place in zip(leaves, places, strict=True)]
         along = _along(combine, places) if any(places) else combine
@@ -46,6 +48,29 @@ def associative_scan(
         return tree_unflatten(tree, [rnp.moveaxis(x, 0, place) for x, place in pairs])
 
     return at_once("associative_scan", run, elems)
+
+
+def _combined(
+    fn: Callable[[Any, Any], Any], tree: TreeDef, like: list[Any], result: Any
+) -> list[Any]:
+    """Return the leaves of a combination, which has structure, shapes and dtypes of its parts."""
+    leaves, own = tree_flatten(result)
+    name = source_names(fn, "function")
+    if own != tree:
+        raise InputError(
+            f"associative_scan: function {name!r} takes {tree} and returns {own}",
+            source=line_of(fn),
+            remedy="return a combination in the structure of the elements",
+        )
+    for path, part, leaf in zip(leaf_paths(tree, "elems"), like, leaves, strict=True):
+        if shape_of(leaf) != shape_of(part):
+            raise ShapeError(
+                f"associative_scan: function {name!r} changes the shape of {path}: it is given "
+                f"{shape_of(part)} and returns {shape_of(leaf)}",
+                source=line_of(fn),
+                remedy="combine element by element along the axis",
+            )
+    return leaves
 
 
 def _along(combine: Combine, places: Sequence[int]) -> Combine:

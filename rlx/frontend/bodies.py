@@ -14,7 +14,7 @@ from typing import Any
 from rlx.errors import DTypeError, InputError, ShapeError, Source
 from rlx.frontend.program import Program, Specification, specify, splice, trace
 from rlx.frontend.promotion import ElementType, promote_types
-from rlx.frontend.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.frontend.pytree import TreeDef, leaf_names, leaf_paths, tree_flatten, tree_unflatten
 from rlx.frontend.trace import (
     TracedArray,
     as_value,
@@ -62,7 +62,7 @@ def trace_carried(
             _promoted(*each)
             for each in zip(given[:count], program.graph.outputs, program.weak, strict=False)
         ]
-        if carried == given[:count]:
+        if carried == given[: len(carried)]:  # of the wrong structure, there may be fewer
             return program, given
         given[: len(carried)] = carried
 
@@ -86,7 +86,7 @@ def require_carried(
             source=line_of(function),
             remedy="return the next value of every carry, in the structure of the first",
         )
-    labels = leaf_names(tree, "carry")
+    labels = leaf_paths(tree, "carry")
     for label, wanted, output in zip(labels, given, program.graph.outputs, strict=False):
         _require_same(what, name, label, wanted.type, output)
 
@@ -107,6 +107,21 @@ def _require_same(what: str, name: str, label: str, type: TensorType, output: Va
         source=output.node.source or calling_source(),
         remedy=remedy[changed],
     )
+
+
+def require_arguments(what: str, role: str, function: Function, given: Sequence[str]) -> None:
+    """Raise unless `function` can be called with positional arguments as many as `given`."""
+    try:
+        inspect.signature(function).bind(*given)
+    except ValueError:  # a function without a signature
+        return
+    except TypeError as error:
+        raise InputError(
+            f"{what}: {role} {source_names(function, role)!r} does not take what it is given, "
+            f"({', '.join(given)}): {error}",
+            source=line_of(function),
+            remedy=f"write it as a function of ({', '.join(given)})",
+        ) from None
 
 
 def require_scalar(what: str, name: str, x: Any) -> None:

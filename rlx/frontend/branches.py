@@ -16,6 +16,7 @@ from rlx.frontend.bodies import (
     body_of,
     line_of,
     merged,
+    require_arguments,
     require_scalar,
     specified,
     tracers,
@@ -23,7 +24,7 @@ from rlx.frontend.bodies import (
 )
 from rlx.frontend.program import Program, trace
 from rlx.frontend.promotion import ElementType, promote_types
-from rlx.frontend.pytree import tree_flatten, tree_unflatten
+from rlx.frontend.pytree import leaf_paths, tree_flatten, tree_unflatten
 from rlx.frontend.trace import as_value, element_type, source_names
 from rlx.frontend.tracer import Tracer
 from rlx.ir import ops
@@ -81,6 +82,10 @@ def _switch(what: str, index: Any, branches: Sequence[Function], operands: Any) 
     leaves, tree = tree_flatten(operands)
     inputs = specified(tree, leaves, "x")
 
+    names = [f"operand {i}" for i in range(len(operands))]
+    for branch in branches:
+        require_arguments(what, "branch", branch, names)
+
     def traced(branch: Function) -> Program:
         def call(arrays: list[Tracer]) -> Any:
             return branch(*tree_unflatten(tree, arrays))
@@ -113,10 +118,13 @@ def _joined(
                 source=line_of(branch),
                 remedy="return the same structure from every branch",
             )
-    return [_meet(what, names, programs, i) for i in range(len(first.weak))]
+    paths = leaf_paths(first.tree, "result")
+    return [_meet(what, path, names, programs, i) for i, path in enumerate(paths)]
 
 
-def _meet(what: str, names: Sequence[str], programs: Sequence[Program], at: int) -> ElementType:
+def _meet(
+    what: str, path: str, names: Sequence[str], programs: Sequence[Program], at: int
+) -> ElementType:
     """Return the type of result `at`: weakly typed ones give way to the others."""
     outputs = [program.graph.outputs[at] for program in programs]
     types = [ElementType(p.graph.outputs[at].dtype, p.weak[at]) for p in programs]
@@ -132,7 +140,7 @@ def _meet(what: str, names: Sequence[str], programs: Sequence[Program], at: int)
             continue
         other = next((i for i, o in enumerate(outputs) if o.type != output.type), 0)
         raise error(
-            f"{what}: result {at} of the branches differs in its {differ}: {output.type} in "
+            f"{what}: {path} of the branches differs in its {differ}: {output.type} in "
             f"{name!r}, {outputs[other].type} in {names[other]!r}",
             source=output.node.source or calling_source(),
             remedy="cast or reshape it to one type in every branch",

@@ -9,8 +9,9 @@ loop is unrolled is the compiler's choice.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, InputError, ShapeError
@@ -22,6 +23,7 @@ from rlx.frontend.bodies import (
     body_of,
     line_of,
     merged,
+    require_arguments,
     require_carried,
     require_scalar,
     specified,
@@ -49,14 +51,16 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,  # noqa: ARG001  part of the signature
     *,
-    checkpoints: int | None = None,
+    checkpoints: int | Literal["sqrt"] | None = None,
 ) -> Any:
     """Run `carry, y = f(carry, x)` over the rows of `xs`; return the last carry and all `y`.
 
     Without `xs`, `f` is given `None` and `length` says how often. With `reverse` the rows are
     taken from the last to the first. Reverse-mode derivatives store the carries of at most
-    `checkpoints` steps, where that is given, and compute the others again.
+    `checkpoints` steps, where that is given, and compute the others again; `"sqrt"` stands for
+    the square root of the number of steps, with which memory is least.
     """
+    require_arguments("scan", "body", f, ("carry", "x"))
 
     def run(init: Any, xs: Any) -> Any:
         return _scan(f, init, xs, length, reverse, checkpoints)
@@ -65,11 +69,18 @@ def scan(
 
 
 def _scan(
-    f: Function, init: Any, xs: Any, length: int | None, reverse: bool, checkpoints: int | None
+    f: Function,
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    checkpoints: int | Literal["sqrt"] | None,
 ) -> Any:
     carries, tree = tree_flatten(init)
     rows, rows_tree = tree_flatten(xs)
     steps = _steps(rows, leaf_names(rows_tree, "xs"), length)
+    if not carries and not rows:
+        return _scan_of_nothing(f, init, xs, steps)
     inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
     inputs = _renamed(inputs)
     count = len(carries)
@@ -91,10 +102,26 @@ def _scan(
         num_carries=count,
         num_consts=len(captured),
         reverse=bool(reverse),
-        checkpoints=checkpoints,
+        checkpoints=_checkpoints(checkpoints, steps),
     )
     last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
     return last, stacked
+
+
+def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
+    """Run steps that are given no arrays over rows that they do not look at."""
+
+    @functools.wraps(f)
+    def step(carry: Any, _: Any) -> Any:
+        return f(carry, xs)
+
+    return _scan(step, init, rnp.zeros(steps, "bool"), None, False, None)
+
+
+def _checkpoints(given: int | Literal["sqrt"] | None, steps: int) -> int | None:
+    if given == "sqrt":
+        return math.isqrt(max(steps, 1) - 1) + 1
+    return given if given is None else static_int(given, "checkpoints")
 
 
 def while_loop(
@@ -105,6 +132,9 @@ def while_loop(
     With `max_trips` the loop ends after so many trips at the latest, and reverse-mode
     derivatives exist; they store as many steps.
     """
+
+    require_arguments("while_loop", "condition", cond_fun, ("value",))
+    require_arguments("while_loop", "body", body_fun, ("value",))
 
     def run(init_val: Any) -> Any:
         return _while_loop(cond_fun, body_fun, init_val, max_trips)
@@ -151,6 +181,7 @@ def fori_loop(
     Bounds that are numbers make a scan, which has derivatives in both modes; traced ones make
     a while loop, which has them in forward mode.
     """
+    require_arguments("fori_loop", "body", body_fun, ("i", "value"))
     type = _index_type(lower, upper)
     if isinstance(lower, TracedArray) or isinstance(upper, TracedArray):
         return _fori_while(type, lower, upper, body_fun, init_val)
@@ -191,6 +222,8 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
     With `batch_size`, so many rows at a time are handled by `rlx.vmap`.
     """
 
+    require_arguments("map", "function", f, ("x",))
+
     @functools.wraps(f)
     def step(_: None, x: Any) -> Any:
         return None, f(x)
@@ -204,6 +237,10 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 
 
 def _map_batches(f: Function, xs: Any, size: int) -> Any:
+    if size < 1:
+        raise InputError(
+            f"map: batch_size is {size}; it must be at least 1", source=calling_source()
+        )
     leaves, tree = tree_flatten(xs)
     count = _steps(leaves, leaf_names(tree, "xs"), None)
     full = count - count % size

@@ -66,6 +66,11 @@ def kind_of(tree: Any) -> TreeKind | None:
     return named
 
 
+def kind_of_class(cls: type) -> TreeKind:
+    """Return how containers of class `cls`, which a `TreeDef` names, are handled."""
+    return _KINDS[cls]
+
+
 def register_pytree_node(
     cls: type,
     split: Callable[[Any], tuple[Sequence[Any], Hashable]],
@@ -169,6 +174,20 @@ def leaf_names(treedef: TreeDef, name: str) -> list[str]:
         for label, child in pairs
         for leaf in leaf_names(child, f"{name}_{label}" if name else label)
     ]
+
+
+def leaf_paths(treedef: TreeDef, name: str) -> list[str]:
+    """Return each leaf as the expression that reaches it: `params['layers'][0].w`."""
+    if treedef.cls is None:
+        return [name]
+    labels = _KINDS[treedef.cls].labels(treedef.extra, len(treedef.children))
+    steps = [f".{label}" for label in labels]
+    if treedef.cls is dict:
+        steps = [f"[{key!r}]" for key in treedef.extra]  # type: ignore[attr-defined]  # its keys
+    elif treedef.cls in (tuple, list):
+        steps = [f"[{label}]" for label in labels]
+    pairs = zip(steps, treedef.children, strict=True)
+    return [path for step, child in pairs for path in leaf_paths(child, f"{name}{step}")]
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:

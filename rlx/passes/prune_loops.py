@@ -99,7 +99,7 @@ class _Keep:
             condition: Graph = node.attribute("condition")
             changed["condition"] = _restricted(condition, order, condition.outputs)
         image.update((node.results[i], image[node.operands[i]]) for i in self.constant_carries)
-        if not operands or not (carried or kept or node.op is ops.while_loop):
+        if not (carried or kept or node.op is ops.while_loop):
             return
         attrs = dataclasses.replace(node.attrs, **changed)
         results = target.append(node.op, operands, attrs, name=node.name)
@@ -146,6 +146,8 @@ def _keep(node: Node, results: list[int]) -> _Keep:
     operands: set[int] = {i for i in needed if i < count}
     if node.op is ops.while_loop:
         operands |= _read(node.attribute("condition"), node.attribute("condition").outputs)
+    if not operands and node.operands:
+        operands.add(len(node.operands) - 1)  # steps that read nothing read something all the same
     while True:
         roots = [body.outputs[i] for i in needed | {i for i in operands if i < count}]
         grown = operands | _read(body, roots)

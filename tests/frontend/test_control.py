@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import DTypeError, InputError, RlxError, ShapeError
+from rlx.errors import DTypeError, GraphError, InputError, RlxError, ShapeError
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal(3), RNG.standard_normal((6, 3))
@@ -140,6 +141,7 @@ USES: dict[str, Callable[[Any, Any, Any, Program], Any]] = {
     "grad": lambda t, d, n, p: d.jit(d.grad(loss(t, n, p), (0, 1)))(X, Y),
     "jvp": lambda t, d, n, p: d.jvp(loss(t, n, p), (X, Y), (Y[0], Y * Y)),
     "vmap": lambda t, d, n, p: d.vmap(lambda x: p(t, n, x, Y))(Y[:2]),
+    "checkpoint": lambda t, d, n, p: d.jit(d.grad(d.checkpoint(loss(t, n, p)), (0, 1)))(X, Y),
     "grad of vmap": lambda t, d, n, p: d.grad(
         lambda xs: d.vmap(lambda x: loss(t, n, p)(x, Y))(xs).sum()
     )(Y[:2]),
@@ -171,6 +173,17 @@ def test_scan_may_checkpoint_its_carries() -> None:
         return rlx.scan(lambda c, y: (rnp.sin(c + y), None), x, Y, **options)[0].sum()
 
     assert_close(rlx.grad(lambda x: total(x, checkpoints=2))(X), rlx.grad(total)(X))
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, "sqrt"])
+@pytest.mark.parametrize("program", [nested_scans, scanned_tree], ids=lambda p: p.__name__)
+def test_checkpoints_nest_and_change_no_gradient(program: Program, checkpoints: Any) -> None:
+    stored = SimpleNamespace(**vars(rlx))
+    stored.scan = functools.partial(rlx.scan, checkpoints=checkpoints)
+    assert_close(
+        rlx.jit(rlx.grad(loss(stored, rnp, program), (0, 1)))(X, Y),
+        rlx.jit(rlx.grad(loss(rlx, rnp, program), (0, 1)))(X, Y),
+    )
 
 
 def test_a_checkpointed_body_has_the_same_gradient() -> None:
@@ -234,6 +247,15 @@ def test_weakly_typed_carries_take_the_dtype_of_the_body() -> None:
     assert rlx.while_loop(lambda v: v < 3, lambda v: v + rows[1], 0).dtype == np.float32
 
 
+def test_bodies_and_branches_need_no_arrays() -> None:
+    assert rlx.cond(True, lambda: 1.0, lambda: 2.0) == 1.0
+    assert rlx.jit(lambda p: rlx.cond(p, lambda: 1.0, lambda: 2.0))(False) == 2.0
+    _, ones = rlx.jit(lambda: rlx.scan(lambda c, _: (None, 1.0), None, length=3))()
+    np.testing.assert_array_equal(ones, [1, 1, 1])
+    _, twos = rlx.jit(lambda xs: rlx.scan(lambda c, x: (c, 2.0), 0.0, xs))(Y)
+    np.testing.assert_array_equal(twos, [2] * 6)
+
+
 def test_only_the_branch_taken_is_differentiated() -> None:
     root = rlx.grad(lambda x: rlx.cond(x > 0, rnp.sqrt, lambda x: x, x))
     assert root(0.0) == 1.0
@@ -265,6 +287,18 @@ def changes_structure(c: Any, x: Any) -> Any:
     return (c, c), x
 
 
+def changes_leaf(c: Any, x: Any) -> Any:
+    return {"p": c["p"], "v": (c["v"][0].astype("f32"), c["v"][1])}, x
+
+
+def loses_leaf(c: Any, x: Any) -> Any:
+    return {"p": c["p"]}, x
+
+
+def takes_one(c: Any) -> Any:
+    return c
+
+
 def returns_one(c: Any, x: Any) -> Any:
     return c
 
@@ -274,6 +308,52 @@ WRONG: dict[str, tuple[Callable[[], Any], type[RlxError], list[str]]] = {
         lambda: rlx.scan(changes_dtype, np.ones(2), length=2),
         DTypeError,
         ["changes_dtype", "carry", "f64[2]", "f32[2]", "test_control.py", "astype"],
+    ),
+    "dtype of a leaf": (
+        lambda: rlx.scan(changes_leaf, {"p": X, "v": (X, 1.0)}, Y),
+        DTypeError,
+        ["changes_leaf", "carry['v'][0]", "f64[3]", "f32[3]", "test_control.py", "changes_leaf"],
+    ),
+    "a carry is lost": (
+        lambda: rlx.scan(loses_leaf, {"p": X, "v": (X, 1.0)}, Y),
+        InputError,
+        ["loses_leaf", "dict(('p', 'v')", "dict(('p',): *)", "test_control.py"],
+    ),
+    "missing input": (
+        lambda: rlx.scan(takes_one, X, Y),
+        InputError,
+        ["scan: body 'takes_one'", "(carry, x)", "too many positional", "test_control.py"],
+    ),
+    "missing operand": (
+        lambda: rlx.cond(True, takes_one, changes_structure, X),
+        InputError,
+        ["cond: branch 'changes_structure'", "'x'", "test_control.py"],
+    ),
+    "missing index": (
+        lambda: rlx.fori_loop(0, 3, takes_one, X), InputError, ["fori_loop", "(i, value)"],
+    ),
+    "unbounded loop in reverse mode": (
+        lambda: rlx.grad(lambda x: rlx.while_loop(lambda v: v < 3, takes_one, x))(1.0),
+        RlxError,
+        ["'takes_one'", "unbounded", "max_trips", "rlx.custom_vjp", "test_control.py"],
+    ),
+    "too many checkpoints": (
+        lambda: rlx.scan(lambda c, x: (c, x), X, Y, checkpoints=9),
+        GraphError,
+        ["checkpoints is 9", "1..6", "test_control.py"],
+    ),
+    "no batches": (
+        lambda: rlx.map(takes_one, Y, batch_size=0), InputError, ["batch_size is 0"],
+    ),
+    "structure of a combination": (
+        lambda: rlx.associative_scan(changes_structure, Y),
+        InputError,
+        ["associative_scan", "changes_structure", "tuple(*, *)", "test_control.py"],
+    ),
+    "shape of a combination": (
+        lambda: rlx.associative_scan(lambda a, b: (a + b)[:1], Y),
+        ShapeError,
+        ["changes the shape of elems", "(3, 3)", "(1, 3)", "test_control.py"],
     ),
     "shape of a carry": (
         lambda: rlx.scan(changes_shape, np.ones(2), length=2),

@@ -82,7 +82,8 @@ def while_vjp(
         raise NoDerivativeError(
             f"while_loop: body {body.name!r} runs an unbounded number of times, and reverse mode "
             "stores every trip",
-            remedy="give max_trips, use forward mode, or state the derivative by custom_call",
+            source=at.results[0].node.source,
+            remedy="give max_trips, use forward mode, or state the derivative (rlx.custom_vjp)",
         )
     return pull_through(
         at,
