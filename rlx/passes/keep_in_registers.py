@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.lanes import NO_LANES, Lanes, find_lanes
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.passes.tables import NO_TABLES, READS, Tables, find_tables, table_positions
 
 LARGEST_VALUE = 64
 """Elements of one instance of a value: beyond, registers and first-level cache lose."""
@@ -41,7 +42,7 @@ def keep_in_registers(graph: Graph) -> Rewritten:
 @rewrite(ops.scan)
 def _small_scan(node: Node) -> tuple[Value, ...] | None:
     body: Graph = node.attribute("body")
-    if not node.results or lanes_in_registers(body, node.attribute("num_carries")) is None:
+    if not node.results or shape_in_registers(body, node.attribute("num_carries")) is None:
         return None
     attributes = node.attrs.as_dict()
     del attributes["checkpoints"]
@@ -52,34 +53,60 @@ def _small_scan(node: Node) -> tuple[Value, ...] | None:
 @rewrite(ops.while_loop)
 def _small_while(node: Node) -> tuple[Value, ...] | None:
     graphs = (node.attribute("condition"), node.attribute("body"))
-    if not all(fits_registers(graph, NO_LANES) for graph in graphs):
+    if while_tables(*graphs, num_consts=node.attribute("num_consts")) is None:
         return None
     results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **node.attrs.as_dict())
     return results
 
 
-def lanes_in_registers(body: Graph, num_carries: int) -> Lanes | None:
+def shape_in_registers(body: Graph, num_carries: int) -> tuple[Lanes, Tables] | None:
     """Return how a scan's body runs in registers: in lanes, as one instance, or not at all."""
     lanes = find_lanes(body, num_carries)
     if lanes is not None and fits_registers(body, lanes):
-        return lanes
-    return NO_LANES if fits_registers(body, NO_LANES) else None
+        return lanes, NO_TABLES
+    tables = _tables([body], num_carries)
+    return None if tables is None else (NO_LANES, tables[0])
 
 
-def fits_registers(body: Graph, lanes: Lanes) -> bool:
+def while_tables(condition: Graph, body: Graph, *, num_consts: int) -> tuple[Tables, ...] | None:
+    """Return what condition and body of a loop in registers leave in memory, if it can be one."""
+    return _tables([condition, body], len(body.inputs) - num_consts)
+
+
+def _tables(graphs: Sequence[Graph], num_carries: int) -> tuple[Tables, ...] | None:
+    if not all(value.type.is_static for graph in graphs for value in _values(graph)):
+        return None
+    positions = table_positions(graphs, LARGEST_VALUE)
+    found: list[Tables] = []
+    for graph in graphs:
+        tables = find_tables(graph, positions, num_carries, LARGEST_VALUE)
+        if tables is None or not fits_registers(graph, NO_LANES, tables):
+            return None
+        found.append(tables)
+    return tuple(found)
+
+
+def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> bool:
     """True if one instance of the body is small and made of ops that can be written out."""
-    values = [result for node in body.nodes for result in node.results]
-    if not all(_is_plain(value) for value in values):
+    values = [value for value in _values(body) if not tables.holds(value)]
+    if not all(_is_plain(value, tables) for value in values):
+        return False
+    if any(_is_composed(value) for value in _values(body)):
         return False
     if any(math.prod(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
         return False
-    computing = (node for node in body.nodes if node.op is not ops.input)
+    computing = {value.node: None for value in values if value.op is not ops.input}
     return _operations(computing, lanes) <= MOST_OPERATIONS
 
 
-def _is_plain(value: Value) -> bool:
+def _values(graph: Graph) -> list[Value]:
+    return [result for node in graph.nodes for result in node.results]
+
+
+def _is_plain(value: Value, tables: Tables) -> bool:
     definition = value.op
     written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
+    written |= definition.name in READS and tables.holds(value.node.operands[0])
     known = definition is ops.input or written
     cut = (
         definition is ops.pad

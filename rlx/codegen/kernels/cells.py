@@ -45,6 +45,8 @@ class Cell:
     needed: bool = False
     takes_statements: bool = False
     """It is computed by more than an expression, where it stands."""
+    below: int | None = None
+    """It is an index in `[0, below)`, as was checked."""
     is_padding: bool = False
     """A zero that stands where a smaller array has no element."""
 
@@ -57,6 +59,8 @@ class Cells:
         self._all: list[Cell] = []
         self.effects: list[Cell] = []
         """Cells that store; they are needed whatever reads them."""
+        self.checked: dict[tuple[Cell, int], Cell] = {}
+        """Indices that were compared with an extent."""
 
     def known(self, expression: E, level: Level) -> Cell:
         """Return a cell for what is in a variable, or is a literal."""

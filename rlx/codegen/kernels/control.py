@@ -6,8 +6,9 @@ arrays, one row per element, and the innermost loop runs over the lanes, so that
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,14 +18,17 @@ from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.small_loops import SmallLoops, fits_small_loops
+from rlx.codegen.kernels.tables import Operand, Table, whole
 from rlx.codegen.kernels.values import compute_prim, load, real, store
 from rlx.codegen.kernels.written_out import Array, WrittenOut, cells_of, name_at
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.ir.graph import Graph, Value
-from rlx.passes.keep_in_registers import lanes_in_registers
+from rlx.passes.keep_in_registers import shape_in_registers, while_tables
 from rlx.passes.lanes import NO_LANES, Lanes
+from rlx.passes.tables import NO_TABLES, Tables
 
 BLOCK_BYTES = 256
 """Of one carry's elements, how many bytes of lanes a block takes: some vectors in flight hide
@@ -42,9 +46,15 @@ def scan_in_registers(
     reverse: bool = False,
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
 ) -> None:
-    lanes = lanes_in_registers(body, num_carries) or NO_LANES
+    lanes, tables = shape_in_registers(body, num_carries) or (NO_LANES, NO_TABLES)
     given, results = _memory(scope, arguments)
+    if lanes.extent == 1 and fits_small_loops(body, num_carries):
+        SmallLoops(
+            scope.k, body, given, results, length, num_carries, num_consts, reverse
+        ).build()
+        return
     scan = _Scan(scope.k, body, lanes, given, results, length, num_carries, num_consts, reverse)
+    scan.tables = tables
     if lanes.extent == 1:
         scan.one_instance()
     else:
@@ -61,7 +71,9 @@ def while_in_registers(
     max_trips: int | None = None,
 ) -> None:
     given, results = _memory(scope, arguments)
-    _While(scope.k, condition, body, given, results, len(given) - num_consts, max_trips).build()
+    loop = _While(scope.k, condition, body, given, results, len(given) - num_consts, max_trips)
+    loop.tables = while_tables(condition, body, num_consts=num_consts) or loop.tables
+    loop.build()
 
 
 def _memory(
@@ -138,6 +150,7 @@ class _Scan:
         self.given = [Held(k, v, b, lanes) for v, b in zip(body.inputs, given, strict=True)]
         self.results = [Held(k, v, b, lanes) for v, b in zip(body.outputs, results, strict=True)]
         self.cells = Cells(k)
+        self.tables = NO_TABLES
         self.row: E | int = 0
         self.lane: E | int = 0
 
@@ -148,15 +161,28 @@ class _Scan:
     # One instance
 
     def one_instance(self) -> None:
-        variables = [self._variables(held) for held in self.carries]
-        outputs = self._written([_known(self.cells, array) for array in variables])
+        carries = [self._carry(held, result) for held, result in self._carried_pairs()]
+        outputs = self._written([self._current(carry) for carry in carries])
         self.cells.need(_all_cells(outputs))
         self.cells.emit(Level.ONCE)
         with self._steps():
             self.cells.emit(Level.STEP)
             self._store_rows(outputs, in_lanes=False)
-            assign(self.k, variables, outputs[: self.num_carries])
-        self._store_variables(variables)
+            assign_carries(self.k, carries, outputs)
+        for held, carry in zip(self.results, carries, strict=False):
+            if not isinstance(carry, Table):
+                _store_all(held, carry)
+
+    def _carried_pairs(self) -> Iterator[tuple[Held, Held]]:
+        return zip(self.carries, self.results, strict=False)
+
+    def _carry(self, held: Held, result: Held) -> Array | Table:
+        if self.tables.holds(held.value):
+            return table_in(self.cells, held, result)
+        return self._variables(held)
+
+    def _current(self, carry: Array | Table) -> Array | Table:
+        return carry if isinstance(carry, Table) else _known(self.cells, carry)
 
     def _variables(self, held: Held) -> Array:
         """Declare the elements of a carry as variables that hold the first values."""
@@ -166,21 +192,18 @@ class _Scan:
             lambda index: self.k.mutable(name_at(name, index), held.load(index, 0, 0)),
         )
 
-    def _store_variables(self, variables: Sequence[Array]) -> None:
-        for held, array in zip(self.results, variables, strict=False):
-            for index, variable in np.ndenumerate(array):
-                held.store(index, 0, 0, variable)
-
     # What both have in common
 
-    def _written(self, carries: Sequence[Array]) -> list[Array]:
+    def _written(self, carries: Sequence[Operand]) -> list[Operand]:
         """Write the body out; consts and rows are read where they are first needed."""
         inputs = list(carries)
         for position, held in enumerate(self.given[self.num_carries :], start=self.num_carries):
             inputs.append(self._read(held, in_rows=position >= self.first_row))
-        return WrittenOut(self.cells, self.lanes).outputs(self.body, inputs)
+        return WrittenOut(self.cells, self.lanes, self.tables).outputs(self.body, inputs)
 
-    def _read(self, held: Held, *, in_rows: bool) -> Array:
+    def _read(self, held: Held, *, in_rows: bool) -> Array | Table:
+        if self.tables.holds(held.value):
+            return table_of(self.cells, held, lambda: self.row * held.size if in_rows else 0)
         level = Level.STEP if in_rows else Level.ONCE
         level = Level.LANE if held.in_lanes else level
         name = _name(held.value)
@@ -200,11 +223,11 @@ class _Scan:
             self.row = self.k.let("row", self.length - 1 - step) if self.reverse else step
             yield
 
-    def _store_rows(self, outputs: Sequence[Array], *, in_lanes: bool) -> None:
+    def _store_rows(self, outputs: Sequence[Operand], *, in_lanes: bool) -> None:
         pairs = zip(self.results, outputs, strict=True)
         for held, array in list(pairs)[self.num_carries :]:
             if held.in_lanes is in_lanes:
-                for index, cell in np.ndenumerate(array):
+                for index, cell in np.ndenumerate(whole(array)):
                     held.store(index, self.row, self.lane, value_of(cell))
 
     # Many instances
@@ -308,12 +331,12 @@ class _Scan:
                 self.cells.emit(Level.LANE)
                 self._store_rows(outputs, in_lanes=True)
                 for position, array in arrays.items():
-                    for number, cell in enumerate(outputs[position].ravel()):
+                    for number, cell in enumerate(whole(outputs[position]).ravel()):
                         self.k.store(array, lane + number * width, value_of(cell))
             with self._first_block_only(start):
                 self._store_rows(outputs, in_lanes=False)
             shared = [position for position in range(self.num_carries) if position in variables]
-            assign(self.k, [variables[p] for p in shared], [outputs[p] for p in shared])
+            assign(self.k, [variables[p] for p in shared], [whole(outputs[p]) for p in shared])
 
     def _array(self, held: Held, width: int) -> Buffer:
         """Declare a local array for a carry: a row of lanes for each of its elements."""
@@ -354,15 +377,27 @@ class _While:
         self.k, self.condition, self.body = k, condition, body
         self.num_carries, self.max_trips = num_carries, max_trips
         self.given = [Held(k, v, b, NO_LANES) for v, b in zip(body.inputs, given, strict=True)]
-        self.results = results
-        self.variables: list[Array] = []
-        self.consts: list[Array] = []
+        pairs = zip(body.inputs, results, strict=False)
+        self.results = [Held(k, value, buffer, NO_LANES) for value, buffer in pairs]
+        self.trips = results[-1]
+        self.tables: tuple[Tables, ...] = (NO_TABLES, NO_TABLES)
+        """Of the condition and of the body."""
+        self.cells = Cells(k)
+        self.variables: list[Array | Table] = []
+        self.consts: list[Array | Table] = []
 
     def build(self) -> None:
-        for held in self.given[: self.num_carries]:
-            self.variables.append(self._elements(held, self.k.mutable))
-        for held in self.given[self.num_carries :]:
-            self.consts.append(self._elements(held, self.k.let))
+        given, held_in_memory = self.given, self.tables[1].holds
+        for held, result in zip(given[: self.num_carries], self.results, strict=False):
+            if held_in_memory(held.value):
+                self.variables.append(table_in(self.cells, held, result))
+            else:
+                self.variables.append(self._elements(held, self.k.mutable))
+        for held in given[self.num_carries :]:
+            if held_in_memory(held.value):
+                self.consts.append(table_of(self.cells, held))
+            else:
+                self.consts.append(self._elements(held, self.k.let))
         trips = self.k.mutable("trips", const(0, Prim.I64))
         short = self._short_condition()
         running = None if short is not None else self.k.mutable("running", self._truth())
@@ -383,20 +418,27 @@ class _While:
             lambda index: declare(name_at(name, index), held.load(index, 0, 0)),  # type: ignore[operator]
         )
 
-    def _inputs(self, cells: Cells) -> list[Array]:
-        return [_known(cells, array) for array in (*self.variables, *self.consts)]
+    def _inputs(self, cells: Cells) -> list[Operand]:
+        return [
+            dataclasses.replace(value, cells=cells)
+            if isinstance(value, Table)
+            else _known(cells, value)
+            for value in (*self.variables, *self.consts)
+        ]
 
     def _trip(self) -> None:
         cells = Cells(self.k)
-        outputs = WrittenOut(cells, NO_LANES).outputs(self.body, self._inputs(cells))
+        written = WrittenOut(cells, NO_LANES, self.tables[1])
+        outputs = written.outputs(self.body, self._inputs(cells))
         cells.need(_all_cells(outputs))
         for level in Level:
             cells.emit(level)
-        assign(self.k, self.variables, outputs)
+        assign_carries(self.k, self.variables, outputs)
 
     def _flags(self, cells: Cells) -> list[Cell]:
-        (output,) = WrittenOut(cells, NO_LANES).outputs(self.condition, self._inputs(cells))
-        return list(output.ravel())
+        written = WrittenOut(cells, NO_LANES, self.tables[0])
+        (output,) = written.outputs(self.condition, self._inputs(cells))
+        return list(whole(output).ravel())
 
     def _short_condition(self) -> E | None:
         """Return the condition as one expression, if it is short enough to stand in `while`."""
@@ -419,11 +461,45 @@ class _While:
         return total
 
     def _store(self, trips: E) -> None:
-        for held, buffer, array in zip(self.given, self.results, self.variables, strict=False):
-            target = Held(self.k, held.value, buffer, NO_LANES)
-            for index, variable in np.ndenumerate(array):
-                target.store(index, 0, 0, variable)
-        self.k.store(self.results[-1], 0, trips)
+        for held, variable in zip(self.results, self.variables, strict=False):
+            if not isinstance(variable, Table):
+                _store_all(held, variable)
+        self.k.store(self.trips, 0, trips)
+
+
+def table_of(cells: Cells, held: Held, start: Callable[[], E | int] = lambda: 0) -> Table:
+    shape = held.value.type.static_shape
+    return Table(cells, _name(held.value), shape, held.value.dtype, held.buffer, start)
+
+
+def table_in(cells: Cells, first: Held, result: Held) -> Table:
+    """Copy a carry's first value to its result, where it stays."""
+    k = cells.k
+    with k.loop("i", first.size, kind=LoopKind.SIMD) as i:
+        k.store(result.buffer, i, k.load(first.buffer, i))
+    shape = first.value.type.static_shape
+    return Table(cells, _name(first.value), shape, first.value.dtype, result.buffer)
+
+
+def _store_all(held: Held, variables: Array) -> None:
+    for index, variable in np.ndenumerate(variables):
+        held.store(index, 0, 0, variable)
+
+
+def assign_carries(
+    k: KernelBuilder, carries: Sequence[Array | Table], outputs: Sequence[Operand]
+) -> None:
+    """Give all carries their next values; tables that were updated in place have theirs."""
+    pairs = list(zip(carries, outputs, strict=False))
+    replaced = [
+        (t, whole(o)) for t, o in pairs if isinstance(t, Table) and not isinstance(o, Table)
+    ]
+    ready = [(t, [k.let("next", value_of(c)) for c in o.ravel()]) for t, o in replaced]
+    kept = [(v, whole(o)) for v, o in pairs if not isinstance(v, Table)]
+    assign(k, [variables for variables, _ in kept], [output for _, output in kept])
+    for table, values in ready:
+        for at, value in enumerate(values):
+            table.store(at, value)
 
 
 def assign(k: KernelBuilder, variables: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -447,7 +523,8 @@ def _known(cells: Cells, array: Array) -> Array:
     return cells_of(array.shape, lambda index: cells.known(array[index], Level.STEP))
 
 
-def _all_cells(arrays: Sequence[Array]) -> list[Cell]:
+def _all_cells(outputs: Sequence[Operand]) -> list[Cell]:
+    arrays = (whole(output) for output in outputs if not isinstance(output, Table))
     return [cell for array in arrays for cell in array.ravel()]
 
 

@@ -1,0 +1,161 @@
+"""Loops in registers over arrays that stay in memory: elements are read and replaced there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rlx.codegen.c.emit import emit_kernel
+from rlx.errors import IndexOutOfRangeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.types import TensorType
+from rlx.runtime.compile import compile as compile_graph
+from rlx.runtime.compile import lower_for
+from rlx.target import detect_target
+from tests.loop_programs import Types, everywhere, graph_of
+
+Step = Callable[[Value, Value], list[Value]]
+SIZE = 100
+PLACES = np.array([3, 99, 3, 0, 41, 41, 7, 2])
+
+
+def at(table: Value, index: Value) -> Value:
+    value: Value = ops.gather(table, index)
+    return value
+
+
+def replaced(table: Value, index: Value, value: Value) -> Value:
+    start, one = ops.reshape(index, shape=(1,)), ops.reshape(value, shape=(1,))
+    result: Value = ops.dynamic_update_slice(table, one, start)
+    return result
+
+
+def over_places(step: Step, size: int = SIZE) -> Graph:
+    """Return a scan of `step` over indices, with a table as its carry."""
+    body = graph_of("body", {"table": ((size,), "f64"), "place": ((), "i64")}, step)
+
+    def loop(table: Value, places: Value) -> list[Value]:
+        return list(ops.scan(table, places, body=body, length=8, num_carries=1))
+
+    return graph_of("loop", {"table": ((size,), "f64"), "places": ((8,), "i64")}, loop)
+
+
+def doubled(table: Value, place: Value) -> list[Value]:
+    return [replaced(table, place, at(table, place) * 2.0), at(table, place)]
+
+
+def added(table: Value, place: Value) -> list[Value]:
+    first = ops.scatter_add(at(table, place), place, size=table.shape[0])
+    second = ops.gather_backward(at(table, place) * 0.5, place, axis=0, size=table.shape[0])
+    return [table + (first + second)]
+
+
+def replaced_twice(table: Value, place: Value) -> list[Value]:
+    once = replaced(table, place, at(table, place) + 1.0)
+    return [replaced(once, place, at(once, place) * 3.0)]
+
+
+def read_in_blocks(table: Value, place: Value) -> list[Value]:
+    starts = ops.reshape(place, shape=(1,))
+    block = ops.dynamic_slice(table, starts, sizes=(4,))
+    return [ops.dynamic_update_slice(table, block * 1.5, starts), block]
+
+
+def read_at_known_places(table: Value, place: Value) -> list[Value]:
+    first = ops.reshape(ops.narrow(table, axis=0, start=2, length=1), shape=())
+    padded = ops.pad(
+        ops.reshape(first, shape=(1,)), low=(5,), high=(int(table.type.static_shape[0]) - 6,)
+    )
+    read = at(table, place)
+    return [table + padded, read]
+
+
+def counted(table: Value, place: Value) -> list[Value]:
+    count = table.graph.iota(type=TensorType(DType.I64, (SIZE,)), axis=0)
+    return [replaced(table, at(count, place), ops.cast(place, to=table.dtype))]
+
+
+STEPS = [doubled, added, replaced_twice, read_in_blocks, read_at_known_places, counted]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=[step.__name__ for step in STEPS])
+def test_a_table_is_read_and_updated_where_it_lies(step: Step) -> None:
+    graph = over_places(step)
+    everywhere(graph, {"table": np.linspace(-1, 1, SIZE), "places": PLACES})
+    assert is_one_kernel(graph)
+
+
+def test_a_small_table_is_also_read_as_a_whole() -> None:
+    def step(table: Value, place: Value) -> list[Value]:
+        total = ops.reduce_sum(table, axes=(0,))
+        return [replaced(table, place, total), table * 2.0]
+
+    graph = over_places(step, 5)
+    everywhere(graph, {"table": np.arange(5.0), "places": PLACES % 5})
+
+
+def test_small_tables_change_places() -> None:
+    types: Types = {"a": ((5,), "f64"), "b": ((5,), "f64"), "place": ((), "i64")}
+    body = graph_of("body", types, lambda a, b, place: [b, replaced(a, place, at(b, place))])
+
+    def loop(a: Value, b: Value, places: Value) -> list[Value]:
+        return list(ops.scan(a, b, places, body=body, length=8, num_carries=2))
+
+    given: Types = {"a": ((5,), "f64"), "b": ((5,), "f64"), "places": ((8,), "i64")}
+    feeds = {"a": np.arange(5.0), "b": -np.arange(5.0), "places": PLACES % 5}
+    everywhere(graph_of("loop", given, loop), feeds)
+
+
+def test_what_reads_an_older_version_is_no_kernel_of_its_own() -> None:
+    def step(table: Value, place: Value) -> list[Value]:
+        new = replaced(table, place, at(table, place) * 2.0)
+        return [new, at(table, place) + at(new, place)]
+
+    graph = over_places(step)
+    everywhere(graph, {"table": np.linspace(-1, 1, SIZE), "places": PLACES})
+
+
+def test_a_condition_reads_the_table_that_the_body_changes() -> None:
+    types: Types = {"place": ((), "i64"), "table": ((SIZE,), "f64"), "least": ((), "f64")}
+    condition = graph_of("going", types, lambda place, table, least: at(table, place) > least)
+    body = graph_of(
+        "shift",
+        types,
+        lambda place, table, _: [place - 1, replaced(table, place, at(table, place - 1))],
+    )
+
+    def loop(*given: Value) -> list[Value]:
+        return list(ops.while_loop(*given, condition=condition, body=body, num_consts=1))
+
+    graph = graph_of("loop", types, loop)
+    feeds = {"place": np.array(90), "table": np.linspace(-1, 1, SIZE), "least": np.array(0.25)}
+    place, _, trips = everywhere(graph, feeds)
+    assert (place, trips) == (61, 29)
+    assert is_one_kernel(graph)
+
+
+@pytest.mark.parametrize("place", [-1, SIZE])
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_an_index_out_of_range_ends_the_loop_with_an_error(place: int, backend: str) -> None:
+    compiled = compile_graph(over_places(doubled), backend=backend, threads=1)
+    with pytest.raises(IndexOutOfRangeError):
+        compiled.run({"table": np.zeros(SIZE), "places": np.full(8, place)})
+
+
+def test_an_index_is_compared_once_however_often_it_is_used() -> None:
+    (kernel,) = kernels_of(over_places(doubled))
+    assert kernel.count("if (") == 1
+    assert "min_i64" not in kernel
+
+
+def kernels_of(graph: Graph) -> list[str]:
+    program = lower_for(graph, detect_target())
+    return [emit_kernel(kernel) for kernel in program.kernels.values()]
+
+
+def is_one_kernel(graph: Graph) -> bool:
+    return len(kernels_of(graph)) == 1
