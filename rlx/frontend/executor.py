@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
 
-QuickCall: TypeAlias = Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
+QuickCall: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...] | None]
 """Runs on arrays that fit; `None` where they do not."""
 
 

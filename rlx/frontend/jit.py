@@ -21,6 +21,7 @@ from rlx.errors import InputError
 from rlx.frontend.arguments import argument_name, parameter_names
 from rlx.frontend.errors import StaticArgumentError
 from rlx.frontend.executor import QuickCall, Run, compile_program, quick_call
+from rlx.frontend.known_trees import Join, Split, joiner, splitter
 from rlx.frontend.program import Program, require_array, specify, trace, unique_names
 from rlx.frontend.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.frontend.trace import _state, concrete, source_names
@@ -101,6 +102,45 @@ class _Entry:
     """The result is one array, without a container."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ShortWay:
+    """To an entry, for arguments like those that it was made for."""
+
+    entry: _Entry
+    attempt: QuickCall
+    split: Split | None
+    """None where every argument is an array."""
+    join: Join | None
+    """None where the result is an array."""
+    numbers: tuple[tuple[int, type], ...]
+    """Which leaves are Python's numbers."""
+
+    @staticmethod
+    def to(entry: _Entry, attempt: QuickCall, args: tuple[Any, ...]) -> _ShortWay:
+        leaves, tree = tree_flatten(args)
+        classes = enumerate(x.__class__ for x in leaves)
+        numbers = tuple((place, cls) for place, cls in classes if cls in _WEAK)
+        plain = not numbers and all(child == LEAF for child in tree.children)
+        return _ShortWay(
+            entry,
+            attempt,
+            split=None if plain else splitter(tree),
+            join=None if entry.single else joiner(entry.tree),
+            numbers=numbers,
+        )
+
+    def leaves(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Return the leaves of `args`, numbers as arrays; None if they are not alike."""
+        found = None if self.split is None else self.split(args)
+        if found is None:
+            return None
+        for place, cls in self.numbers:
+            if found[place].__class__ is not cls:
+                return None
+            found[place] = concrete(found[place])
+        return found
+
+
 class JittedFunction:
     """A function and what was compiled of it. Make it with `jit`."""
 
@@ -122,30 +162,31 @@ class JittedFunction:
         self._backend = backend
         self._threads = threads
         self._entries: dict[Key, _Entry] = {}
-        self._recent: list[tuple[QuickCall, bool, TreeDef]] = []
-        """The last entries whose arguments were all arrays; each tells whether others fit it."""
+        self._recent: list[_ShortWay] = []
+        """To the last entries that have one."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function; inside a trace, trace the function itself."""
         if _STATE.open:
             return self._fun(*args, **kwargs)
         if not kwargs:
-            for attempt, single, tree in self._recent:
-                results = attempt(args)
-                if results is not None:
-                    return results[0] if single else tree_unflatten(tree, results)
+            for way in self._recent:
+                leaves: Any = args if way.split is None else way.leaves(args)
+                if leaves is not None and (results := way.attempt(leaves)) is not None:
+                    return results[0] if way.join is None else way.join(results)
         entry, leaves = self._entry(args, kwargs)
-        if all(x.__class__ is ndarray for x in args) and not kwargs:
-            self._remember(entry)
+        if not kwargs and not self._static:
+            self._remember(entry, args)
         results = entry.run(*leaves)
         return results[0] if entry.single else tree_unflatten(entry.tree, results)
 
-    def _remember(self, entry: _Entry) -> None:
-        """Try `entry` first the next time that all arguments are arrays."""
+    def _remember(self, entry: _Entry, args: tuple[Any, ...]) -> None:
+        """Try `entry` first the next time."""
         attempt = quick_call(entry.run)
         if attempt is not None:
-            hot = (attempt, entry.single, entry.tree)
-            self._recent = [hot, *self._recent[: _RECENT - 1]]
+            others = [way for way in self._recent if way.entry is not entry]
+            way = _ShortWay.to(entry, attempt, args)
+            self._recent = [way, *others[: _RECENT - 1]]
 
     # Looking inside
 

@@ -134,7 +134,7 @@ class Executable:
         """Run on inputs by name."""
         return self._execute(self.signature.arrange((), feeds))
 
-    def try_arrays(self, values: tuple[Any, ...]) -> tuple[Array, ...] | None:
+    def try_arrays(self, values: Sequence[Any]) -> tuple[Array, ...] | None:
         """Run on arrays of just the right dtypes and shapes; `None`, and no run, if one differs.
 
         The short way in for a caller that must find out whether its arguments fit.

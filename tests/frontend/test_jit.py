@@ -45,6 +45,29 @@ def test_native_code_is_chosen_by_shape_on_the_short_way_too() -> None:
             assert result.dtype == x.dtype
 
 
+def test_trees_and_numbers_are_told_apart_on_the_short_way_too() -> None:
+    jitted = rlx.jit(lambda tree, rate: {name: x * rate for name, x in tree.items()}, threads=1)
+    whole = np.arange(3)
+    calls: list[tuple[Any, Any]] = [
+        ({"a": X}, 2.0),
+        ({"b": X}, 2.0),
+        ({"a": X, "b": X}, 2.0),
+        ({"a": X}, 3),
+        ({"a": X}, np.full((), 4, np.float32)),
+        ({"a": whole}, 5),
+        ({"a": 1.5}, 2.0),
+        ({"a": X}, True),
+    ]
+    for _ in range(4):
+        for tree, rate in calls:
+            results = jitted(tree, rate)
+            assert list(results) == list(tree)
+            for name, x in tree.items():
+                expected = jitted.graph(tree, rate).outputs[0].dtype.numpy
+                assert results[name].dtype == expected
+                np.testing.assert_array_equal(results[name], np.asarray(x * rate, expected))
+
+
 def test_python_numbers_are_weak_and_share_one_trace() -> None:
     product, traces = counted()
     assert product(X, 2.0).dtype == np.float32
