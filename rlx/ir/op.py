@@ -174,6 +174,7 @@ def declare_op(
         raise InternalError(f"op {name} is declared twice")
     declared = signature_of or infer
     signature = inspect.signature(declared)
+    hints = typing.get_type_hints(declared)
     positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
     keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     definition = OpDef(
@@ -183,8 +184,8 @@ def declare_op(
         operands=tuple(p.name for p in positional),
         optional_operands=sum(p.default is None for p in positional),
         variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
-        attrs=_attrs_class(name, declared, keywords),
-        results=_result_count(declared),
+        attrs=_attrs_class(name, hints, keywords),
+        results=_result_count(hints),
         traits=frozenset(traits),
         doc=doc,
         decompose=decompose,
@@ -195,9 +196,11 @@ def declare_op(
 
 
 def _attrs_class(
-    name: str, infer: Callable[..., Any], parameters: list[inspect.Parameter]
+    name: str, hints: Mapping[str, Any], parameters: list[inspect.Parameter]
 ) -> type[Attrs]:
-    hints = typing.get_type_hints(infer)
+    title = f"{''.join(part.capitalize() for part in name.split('_'))}Attrs"
+    if not parameters:  # most ops: `import rlx` is faster without making dataclasses for them
+        return type(title, (Attrs,), {"__slots__": ()})
     fields: list[Any] = []
     for parameter in parameters:
         hint = hints.get(parameter.name, Any)
@@ -205,14 +208,13 @@ def _attrs_class(
             fields.append((parameter.name, hint))
         else:
             fields.append((parameter.name, hint, field(default=parameter.default)))
-    title = "".join(part.capitalize() for part in name.split("_"))
     return dataclasses.make_dataclass(
-        f"{title}Attrs", fields, bases=(Attrs,), frozen=True, slots=True, kw_only=True, eq=False
+        title, fields, bases=(Attrs,), frozen=True, slots=True, kw_only=True, eq=False
     )
 
 
-def _result_count(declared: Callable[..., Any]) -> int | None:
-    returned = typing.get_type_hints(declared).get("return")
+def _result_count(hints: Mapping[str, Any]) -> int | None:
+    returned = hints.get("return")
     if typing.get_origin(returned) is not tuple:
         return 1
     arguments = typing.get_args(returned)

@@ -1,6 +1,8 @@
-"""Shared libraries and native function pointers, through cffi's ABI mode.
+"""Shared libraries and native function pointers, through the extension module of cffi.
 
-The only file that touches cffi. Calls through the returned functions release the GIL.
+The only file that touches cffi. Calls through the returned functions release the GIL. The
+extension reads C types by itself; the package around it would bring a parser of all of C, which
+takes longer to import than a program from the cache takes to load.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import cffi
+import _cffi_backend
 
 from rlx.errors import ToolchainError
 
-ffi: Any = cffi.FFI()
+ffi: Any = _cffi_backend.FFI()
 Pointer: TypeAlias = Any
 """A cffi pointer; cffi has no static types for its values."""
 
@@ -48,9 +50,8 @@ class SharedLibrary:
         scope = ffi.RTLD_GLOBAL if symbols_for_all else ffi.RTLD_LOCAL
         self.path = path
         self._found: dict[str, int | None] = {}
-        self._ffi: Any = cffi.FFI()  # holds the declarations of this library's symbols alone
         try:
-            self._library: Any = self._ffi.dlopen(str(path), ffi.RTLD_NOW | scope)
+            self._library: Any = _cffi_backend.load_library(str(path), ffi.RTLD_NOW | scope)
         except OSError as error:
             raise ToolchainError(f"cannot load {path}: {error}") from error
 
@@ -68,12 +69,11 @@ class SharedLibrary:
         return self._found[symbol]
 
     def _look_up(self, symbol: str) -> int | None:
-        self._ffi.cdef(f"void {symbol}(void);")
         try:
-            function = self._ffi.addressof(self._library, symbol)
+            function = self._library.load_function(function_type("void (*)(void)"), symbol)
         except AttributeError:
             return None
-        return int(self._ffi.cast("intptr_t", function))
+        return int(ffi.cast("intptr_t", function))
 
 
 def call_for_text(address: int) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -162,9 +163,14 @@ def _versions() -> tuple[str, ...]:
 
 def _source_stamp() -> str:
     """Return the sizes and times of the files of this package: its code decides what comes out."""
-    root = Path(rlx.__file__).parent
-    stamps = []
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        stamps.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
-    return content_key(*stamps)
+    return content_key(*sorted(_stamps(os.path.dirname(rlx.__file__))))
+
+
+def _stamps(directory: str) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".j2")):
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _stamps(entry.path)
