@@ -157,3 +157,6 @@ def test_the_plan_shows_what_a_scan_stores_for_its_backward_sweep() -> None:
     (line,) = [line for line in report.splitlines() if "for its backward sweep" in line]
     assert "tanh f64[3]" in line
     assert line.endswith("50 x 48 bytes")
+    assert "'c' f64[3]" in line
+    assert "# of 2 other values of a step, 48 bytes, the sweep computes again" in report
+    assert "outside\t" not in report  # all is in registers

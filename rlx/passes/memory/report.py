@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan, Slot
+from rlx.passes.memory.views import view_of
+from rlx.passes.rewrite import is_leaf
 
 
 def format_plan(plan: MemoryPlan) -> str:
     """Return the plan: totals beside the lower bound, then one row per slot by offset.
 
-    Columns are tab-separated: offset, size, first and last step, what lies there.
+    Columns are tab-separated: offset, size, first and last step, what lies there. A body has
+    rows of its own; `outside` of it lie its operands and what it computes in their place.
     """
     ratio = plan.arena_bytes / plan.live_bytes if plan.live_bytes else 1.0
     unshared = sum(slot.size for slot in plan.slots.values() if slot.root is None)
@@ -35,17 +40,38 @@ def _residuals(node: Node) -> str:
     """Return what a scan stores per step for a backward sweep; all else is computed again."""
     body: Graph = node.attribute("body")
     saved = body.outputs[-int(node.attribute("residuals")) :]
-    listed = ", ".join(f"{value.op.name} {value.type}" for value in saved)
+    stored = [_stored(value) for value in saved]
+    listed = ", ".join(f"{_what(value)} {value.type}" for value in stored)
     size = sum(value.type.bytes for value in saved)
+    others = {
+        result
+        for inner in body.nodes
+        for result in inner.results
+        if view_of(inner) is None and not is_leaf(inner)
+    } - {*stored, *body.outputs}
+    rest = sum(value.type.bytes for value in others)
     steps = node.attribute("length")
     return (
         f"# scan {node.results[0].label} stores {listed} per step for its backward sweep: "
-        f"{steps} x {size} bytes"
+        f"{steps} x {size} bytes\n# of {len(others)} other values of a step, {rest} bytes, "
+        "the sweep computes again what it needs"
     )
 
 
+def _stored(value: Value) -> Value:
+    """Return what `value` is a copy of, if it is one."""
+    while value.op is ops.expand and value.node.operands[0].type == value.type:
+        value = value.node.operands[0]
+    return value
+
+
+def _what(value: Value) -> str:
+    return f"{value.node.name!r}" if value.op is ops.input else value.op.name
+
+
 def _row(slot: Slot, text: str) -> str:
-    return f"{slot.offset}\t{slot.size}\t{slot.birth}\t{slot.death}\t{text}"
+    offset = "outside" if slot.offset >= OUTSIDE else slot.offset
+    return f"{offset}\t{slot.size}\t{slot.birth}\t{slot.death}\t{text}"
 
 
 def _describe(plan: MemoryPlan, value: Value) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,43 @@ def test_checkpoints_bound_the_memory_of_the_gradient() -> None:
     few, more = arena(2_500, 50), arena(10_000, 100)
     assert more < everything / 10
     assert more < 3 * few
+
+
+def planned(length: int, checkpoints: int | None, *, body_again: bool = False) -> int:
+    """Return the bytes that the gradient of a scan without rows takes."""
+    types: Types = {"c": ((8,), "f64")}
+    turn = graph_of("turn", types, lambda c: ops.tanh(ops.sin(c) * 1.1))
+    again = graph_of("again", types, lambda c: ops.checkpoint(c, body=turn))
+    step = again if body_again else turn
+
+    def loss(c: Value) -> Value:
+        last: Value = ops.scan(c, body=step, length=length, num_carries=1, checkpoints=checkpoints)[
+            0
+        ]
+        return ops.reduce_sum(last, axes=(0,))
+
+    graph = grad_with_loss(graph_of("loss", types, loss), ["c"])
+    return lower_for(graph, detect_target()).plan.arena_bytes
+
+
+def test_the_arena_of_a_checkpointed_gradient_grows_like_the_root_of_the_length() -> None:
+    sizes = [planned(length, math.isqrt(length)) for length in (100, 400, 1600, 6400, 10_000)]
+    shares = [size / root for size, root in zip(sizes, (10, 20, 40, 80, 100), strict=True)]
+    assert max(shares) / min(shares) < 2
+    assert sizes[-1] < planned(10_000, None) / 30
+
+
+def test_the_arena_follows_the_number_of_checkpoints() -> None:
+    """`K` carries, and the residuals of one segment of `L / K` steps."""
+    per_carry = 8 * 8
+    for checkpoints in (10, 100, 1000):
+        size = planned(10_000, checkpoints)
+        stored = per_carry * (checkpoints + 3 * 10_000 // checkpoints)
+        assert per_carry * checkpoints < size < 2 * stored
+
+
+def test_a_checkpointed_body_leaves_its_carries_to_store() -> None:
+    assert planned(1000, None, body_again=True) < 1.2 * 1000 * 8 * 8 < planned(1000, None)
 
 
 def test_forward_mode_follows_carries_rows_and_consts() -> None:
