@@ -1,0 +1,30 @@
+// matmul, add, transpose -> %3.0
+static void scan_3x3(
+    const double *restrict first, const double *restrict turn, const double *restrict push,
+    double *restrict y_0, double *restrict y_1) {
+  _Alignas(64) double c[9];
+  #pragma GCC unroll 9
+  for (int64_t i = 0; i < 9; ++i) {
+    c[i] = first[i];
+  }
+  for (int64_t step = 0; step < 10000; ++step) {
+    _Alignas(64) double next_c[9];
+    #pragma GCC unroll 3
+    for (int64_t i = 0; i < 3; ++i) {
+      #pragma GCC unroll 3
+      for (int64_t j = 0; j < 3; ++j) {
+        y_1[step * 9 + i * 3 + j] = c[j * 3 + i];
+        next_c[i * 3 + j] = c[i * 3] * turn[j] + c[i * 3 + 1] * turn[j + 3]
+            + c[i * 3 + 2] * turn[j + 6] + push[i * 3 + j];
+      }
+    }
+    #pragma GCC unroll 9
+    for (int64_t i = 0; i < 9; ++i) {
+      c[i] = next_c[i];
+    }
+  }
+  #pragma GCC unroll 9
+  for (int64_t i = 0; i < 9; ++i) {
+    y_0[i] = c[i];
+  }
+}
