@@ -48,23 +48,11 @@ from rlx.codegen.schedule import (
     Schedule,
     Thunk,
 )
+from rlx.codegen.sync import ARRIVED, DONE, EXTENTS, JOB, LINE, MAX_EXTENTS, PASSED, SEAT, WORKERS
 from rlx.errors import InternalError
-
-LINE = 8
-"""i64 words in a cache line."""
-ARRIVED, PASSED, JOB, SEAT, DONE, EXTENTS = (LINE * i for i in range(6))
-MAX_EXTENTS = 2 * LINE
-WORKERS = EXTENTS + MAX_EXTENTS
-"""The words of `sync`: threads at the barrier, barriers passed, jobs started, the job's seat,
-workers that finished it, its extents; then, per thread, the last job it took part in."""
 
 _SPINS = 2000
 """Pauses before a waiting thread offers its core to others: some tens of microseconds."""
-
-
-def sync_words(threads: int) -> int:
-    """Return the size of the sync block of a pool of `threads` threads."""
-    return WORKERS + LINE * threads
 
 
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:

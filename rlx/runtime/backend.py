@@ -8,11 +8,13 @@ releases the GIL. The C backend is `rlx.runtime.c_backend`, the LLVM one `rlx.co
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    from rlx.codegen.loops.nodes import Module
 
 
 class NativeModule(Protocol):

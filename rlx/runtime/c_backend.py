@@ -6,17 +6,17 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rlx.codegen.c.emit import emit_module
-from rlx.codegen.c.prototypes import external_symbols
-from rlx.codegen.c.sources import sources_of
-from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.native import SharedLibrary
 from rlx.runtime.toolchain import Toolchain, find_toolchain
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    from rlx.codegen.loops.nodes import Module
 
 _ABI_VERSION = "1"
 
@@ -96,6 +96,9 @@ class CBackend:
 
 
 def _c_text(module: Module, names: Mapping[str, str]) -> str:
+    from rlx.codegen.c.emit import emit_module
+    from rlx.codegen.c.sources import sources_of
+
     return emit_module(module, symbols=names) + sources_of(_externals(module))
 
 
@@ -109,6 +112,8 @@ def _external_names(externals: Sequence[str], target: Target) -> dict[str, str]:
 
 
 def _externals(module: Module) -> list[str]:
+    from rlx.codegen.c.prototypes import external_symbols
+
     return external_symbols((*module.kernels, *module.entries))
 
 

@@ -1,4 +1,7 @@
-"""From a graph to something that runs it."""
+"""From a graph to something that runs it.
+
+What compiles is imported where it is used: a program from the cache needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,59 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from rlx.codegen.bound import bindable_regions, with_bound_run
-from rlx.codegen.kernels.build import has_kernel
-from rlx.codegen.lower import Program, lower_graph
 from rlx.codegen.regions import Region
-from rlx.codegen.stepping import with_step
-from rlx.codegen.threaded import has_shared_work, with_threads
 from rlx.errors import GraphError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
-from rlx.passes.pipeline import pipeline
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
-from rlx.runtime.dump import dump_directory, dump_program
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm
-from rlx.runtime.nan_check import CheckedExecutable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
-from rlx.runtime.reference import ReferenceExecutable
 from rlx.target import Target, detect_target
+
+if TYPE_CHECKING:
+    from rlx.codegen.lower import Program
+    from rlx.runtime.nan_check import CheckedExecutable
+    from rlx.runtime.reference import ReferenceExecutable
+
+
+@overload
+def compile(
+    graph: Graph,
+    *,
+    backend: Literal["auto", "c", "llvm"] = ...,
+    params: Mapping[str, Any] | None = ...,
+    threads: int | None = ...,
+    nan_check: bool = ...,
+) -> Executable: ...
+
+
+@overload
+def compile(
+    graph: Graph,
+    *,
+    backend: Literal["reference"],
+    params: Mapping[str, Any] | None = ...,
+    threads: int | None = ...,
+    nan_check: bool = ...,
+) -> ReferenceExecutable: ...
+
+
+@overload
+def compile(
+    graph: Graph,
+    *,
+    backend: str = ...,
+    params: Mapping[str, Any] | None = ...,
+    threads: int | None = ...,
+    nan_check: bool = ...,
+) -> Executable | ReferenceExecutable: ...
 
 
 def compile(
@@ -55,23 +87,45 @@ def compile(
             remedy="use rlx.jit for a function",
         )
     if backend == "reference":
-        if nan_check:
-            raise UnsupportedError(
-                "the reference interpreter has no kernels to check", remedy="use 'c' or 'llvm'"
-            )
-        return ReferenceExecutable(graph, params)
+        return interpreted(graph, params, nan_check=nan_check)
     target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
     lapack = Lapack(partial(has_lapack, target))
     if nan_check:
-        checked = add_step(lower_for(graph, target, lapack=lapack))
-        return CheckedExecutable(graph, checked, chosen.load(checked.module, target), params=params)
+        return stepping(graph, params, chosen, target, lapack)
     cache = ProgramCache.here(chosen, target, lapack)
-    key = None if dump_directory() else cache.key(graph, count)
+    key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
     image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
     kind = BoundExecutable if image.regions else Executable
     return kind(graph, program, native, image=image, params=params)
+
+
+def interpreted(
+    graph: Graph, params: Mapping[str, Any] | None, *, nan_check: bool
+) -> ReferenceExecutable:
+    """Return what runs `graph` with NumPy."""
+    from rlx.runtime.reference import ReferenceExecutable
+
+    if nan_check:
+        raise UnsupportedError(
+            "the reference interpreter has no kernels to check", remedy="use 'c' or 'llvm'"
+        )
+    return ReferenceExecutable(graph, params)
+
+
+def stepping(
+    graph: Graph,
+    params: Mapping[str, Any] | None,
+    backend: Backend,
+    target: Target,
+    lapack: Lapack,
+) -> CheckedExecutable:
+    """Return what runs kernel by kernel and looks at every result."""
+    from rlx.runtime.nan_check import CheckedExecutable
+
+    program = add_step(lower_for(graph, target, lapack=lapack))
+    return CheckedExecutable(graph, program, backend.load(program.module, target), params=params)
 
 
 def recall(
@@ -98,6 +152,9 @@ def make(
 
 def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:
     """Return a program with the entries that its executable calls; `threads` at most."""
+    from rlx.codegen.bound import bindable_regions
+    from rlx.codegen.threaded import has_shared_work
+
     program = lower_for(graph, cache.target, lapack=cache.lapack)
     regions = bindable_regions(program.plan)
     if threads > 1 and not has_shared_work(program.schedule, program.kernels):
@@ -111,6 +168,10 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
 
 def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None = None) -> Program:
     """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says."""
+    from rlx.codegen.lower import lower_graph
+    from rlx.passes.pipeline import pipeline
+    from rlx.runtime.dump import dump_program
+
     program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
     dump_program(program)
     return program
@@ -118,6 +179,8 @@ def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None
 
 def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:
     """Add the entries for running on several threads."""
+    from rlx.codegen.threaded import with_threads
+
     symbols = [symbol.name for symbol in program.graph.symbols]
     module = with_threads(program.module, program.schedule, program.kernels, symbols, regions)
     return replace(program, module=module)
@@ -125,12 +188,16 @@ def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:
 
 def add_bound_run(program: Program, regions: Sequence[Region]) -> Program:
     """Add the entry that takes large inputs and outputs where the caller has them."""
+    from rlx.codegen.bound import with_bound_run
+
     module = with_bound_run(program.module, program.schedule, program.kernels, regions)
     return replace(program, module=module)
 
 
 def add_step(program: Program) -> Program:
     """Add the entry that runs one thunk."""
+    from rlx.codegen.stepping import with_step
+
     symbols = [symbol.name for symbol in program.graph.symbols]
     module = with_step(program.module, program.schedule, program.kernels, symbols)
     return replace(program, module=module)
@@ -138,6 +205,8 @@ def add_step(program: Program) -> Program:
 
 def claimed_ops() -> set[str]:
     """Return the names of the ops that have kernels, and need not be decomposed."""
+    from rlx.codegen.kernels.build import has_kernel
+
     return {name for name, definition in OPS.items() if has_kernel(definition)}
 
 

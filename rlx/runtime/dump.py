@@ -20,18 +20,13 @@ from rlx.runtime.llvm_backend import llvm_text
 
 def dump_program(program: Program) -> None:
     """Write plan, schedule, kernels, C and LLVM IR into the directory `RLX_DUMP`, if set."""
-    directory = dump_directory()
-    if directory is None:
+    named = os.environ.get("RLX_DUMP")
+    if not named:
         return
+    directory = Path(named)
     directory.mkdir(parents=True, exist_ok=True)
     for file, text in _stages(program):
         (directory / file).write_text(text.rstrip("\n") + "\n")
-
-
-def dump_directory() -> Path | None:
-    """Return the directory `RLX_DUMP`; None if nothing is to be dumped."""
-    named = os.environ.get("RLX_DUMP")
-    return Path(named) if named else None
 
 
 def _stages(program: Program) -> Iterator[tuple[str, str]]:

@@ -16,44 +16,31 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy import ndarray
 
-from rlx.codegen.c.emit import emit_module as c_text
-from rlx.codegen.loops.nodes import Module, Status
-from rlx.codegen.schedule import Schedule
-from rlx.errors import (
-    IndexOutOfRangeError,
-    InputError,
-    InternalError,
-    RlxError,
-    SingularMatrixError,
-)
-from rlx.ir.graph import Graph, Node
-from rlx.ir.reference.interpreter import at_extents
-from rlx.passes.memory.plan import MemoryPlan
+from rlx.errors import InputError, RlxError
+from rlx.ir.graph import Graph
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
-from rlx.runtime.llvm_backend import llvm_text
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, WorkerPool, worker_pool
 from rlx.target import detect_target
 
+if TYPE_CHECKING:
+    from rlx.codegen.loops.nodes import Module
+    from rlx.codegen.schedule import Schedule
+    from rlx.passes.memory.plan import MemoryPlan
+
 _LAYOUTS_KEPT = 256
 _CALLS_TO_HEAT = 2
-_FAULTS: Mapping[Status, tuple[type[RlxError], str]] = {
-    Status.INDEX_OUT_OF_RANGE: (IndexOutOfRangeError, "index out of range"),
-    Status.SINGULAR_MATRIX: (SingularMatrixError, "singular matrix"),
-    Status.INVALID_DISTRIBUTION: (InputError, "logits without a distribution"),
-    Status.EXTENT_OUT_OF_RANGE: (InputError, "extent out of range"),
-}
 
 
 class Program(Protocol):
@@ -219,11 +206,15 @@ class Executable:
     @property
     def c_source(self) -> str:
         """The C translation unit, whichever backend runs."""
-        return self._native.text if isinstance(self._native, CModule) else c_text(self.module)
+        from rlx.codegen.c.emit import emit_module
+
+        return self._native.text if isinstance(self._native, CModule) else emit_module(self.module)
 
     @property
     def llvm_ir(self) -> str:
         """The LLVM IR, whichever backend runs."""
+        from rlx.runtime.llvm_backend import llvm_text
+
         if isinstance(self._native, CModule):
             return llvm_text(self.module)
         return self._native.text
@@ -262,6 +253,8 @@ class Executable:
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
         layout = self._layouts.get(key)
         if layout is None:
+            from rlx.ir.reference.interpreter import at_extents
+
             at_extents(self._graph, binding)  # what no op can tell from the bounds alone
             if len(self._layouts) >= _LAYOUTS_KEPT:
                 self._layouts.clear()
@@ -301,14 +294,11 @@ class Executable:
 
     def _fault(self, status: int) -> RlxError:
         """Turn the header's record into an exception, and clear it."""
+        from rlx.runtime.faults import describe_fault
+
         _, origin, position = (int(word) for word in self.arena.header[:3])
         self.arena.header[:3] = 0
-        if Status(status) not in _FAULTS:
-            return InternalError(f"{self.signature.name} returned status {Status(status).name}")
-        kind, words = _FAULTS[Status(status)]
-        node = self.plan.graph.nodes[origin] if origin < len(self.plan.graph.nodes) else None
-        source = None if node is None else node.source
-        return kind(f"{_title(node)}: {words} at position {position}", source=source)
+        return describe_fault(self.signature.name, status, self.plan.graph.nodes, origin, position)
 
     # Making
 
@@ -414,9 +404,3 @@ class Executable:
         for offset, literal in self._image.constants:
             view = self.arena.view(offset, literal.dtype, literal.array.shape)
             view[...] = literal.array
-
-
-def _title(node: Node | None) -> str:
-    if node is None:
-        return "a kernel"
-    return node.op.name if node.name is None else f"{node.op.name} {node.name!r}"

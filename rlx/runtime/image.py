@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.types import TensorType
-from rlx.passes.memory.plan import MemoryPlan
+
+if TYPE_CHECKING:
+    from rlx.passes.memory.plan import MemoryPlan
 
 _FIRST_LINE = b"rlx-image 1\n"
 _LEAST_SHARED_BYTES = 256

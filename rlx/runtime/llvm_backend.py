@@ -10,13 +10,11 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.codegen.c.sources import SOURCES
-from rlx.codegen.llvm.emit import EmittedModule, emit_module
-from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
-from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
 from rlx.errors import UnsupportedError
 from rlx.runtime.backend import NativeModule
@@ -25,6 +23,11 @@ from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
 from rlx.runtime.toolchain import has_toolchain
 from rlx.target import Target, detect_target
+
+if TYPE_CHECKING:
+    from rlx.codegen.llvm.emit import EmittedModule
+    from rlx.codegen.llvm.machine import Machine
+    from rlx.codegen.loops.nodes import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ def _llvm_files() -> str:
 
 def _emitted(module: Module) -> tuple[EmittedModule, Machine]:
     from rlx.codegen.llvm.binding import host_machine
+    from rlx.codegen.llvm.emit import emit_module
 
     machine = host_machine(detect_target().vector_bytes)
     return emit_module(module, machine), machine

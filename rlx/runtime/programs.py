@@ -17,22 +17,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import rlx
-from rlx.codegen.loops.nodes import Module
 from rlx.codegen.machine_code import MachineCode
-from rlx.codegen.schedule import Schedule
 from rlx.errors import FormatError
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Value
-from rlx.passes.memory.plan import MemoryPlan
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.executable import Program
 from rlx.runtime.image import Image, dumps_image, loads_image
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    from rlx.codegen.loops.nodes import Module
+    from rlx.codegen.schedule import Schedule
+    from rlx.passes.memory.plan import MemoryPlan
 
 _SUFFIX = ".rlxi"
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.codegen.threaded import sync_words
+from rlx.codegen.sync import sync_words
 from rlx.runtime.native import Pointer, pointer_to
 
 _PATIENCE = 3000

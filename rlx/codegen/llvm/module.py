@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from rlx.codegen.llvm.emit import EmittedModule
 from rlx.codegen.llvm.linker import link
 from rlx.codegen.llvm.loader import LoadedCode, process_symbol
 from rlx.codegen.llvm.machine import Machine
@@ -17,8 +16,11 @@ from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
 from rlx.errors import ToolchainError
 
-Resolve = Callable[[str], int | None]
-Source = Callable[[], tuple[EmittedModule, Machine]]
+if TYPE_CHECKING:
+    from rlx.codegen.llvm.emit import EmittedModule
+
+Resolve: TypeAlias = Callable[[str], int | None]
+Source: TypeAlias = "Callable[[], tuple[EmittedModule, Machine]]"
 
 
 class Loaded(Protocol):
