@@ -17,8 +17,10 @@ from tests.records import records
 
 TESTED_WITH_THEIR_PASS = frozenset(
     {
-        *("attention_tiled", "pack_panels", "matmul_packed", "matmul_transposed", "solve_lapack"),
+        *("attention_tiled", "pack_panels", "matmul_packed", "matmul_tiled", "matmul_transposed"),
+        "solve_lapack",
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
+        "stated_results",
         *("selective_scan", "gated_delta_net"),
         *("scan_trajectory", "scan_backward", "scan_backward_xs"),
     }

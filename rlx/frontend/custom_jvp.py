@@ -94,6 +94,7 @@ def _call_jvp(jvp: Function, chosen: Chosen, fixed: list[Any], name: str) -> Any
         body=body_of(primal, captured),
         jvp_body=pushed,
         vjp_body=_transposed(pushed, primal, len(captured)),
+        forward=_results(forward, primal, captured),
     )
     return tree_unflatten(primal.tree, tracers(results, primal.weak))
 
@@ -141,6 +142,19 @@ def _pushforward(forward: Program, primal: Program, captured: Sequence[TracedArr
     image = recomputed(graph, forward, given, results)
     graph.set_outputs(image[value] for value in forward.graph.outputs[len(results) :])
     return graph
+
+
+def _results(forward: Program, primal: Program, captured: Sequence[TracedArray]) -> Graph | None:
+    """Return the rule's results as a function of the operands, if they are the function's."""
+    graph = Graph(forward.graph.name)
+    types = [value.type for value in primal.inputs]
+    operands = declared(graph, types, "x")
+    consts = Captured(graph, captured)
+    still = [zeros(graph, type) for type in types]
+    outputs = graph.inline(forward.graph, [*operands, *still, *consts.of(forward)])
+    graph.set_outputs(outputs[: len(primal.graph.outputs)])
+    pairs = zip(graph.outputs, primal.graph.outputs, strict=True)
+    return graph if all(one.type == other.type for one, other in pairs) else None
 
 
 def _transposed(pushed: Graph, primal: Program, num_consts: int) -> Graph:

@@ -85,6 +85,7 @@ def _call_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], na
         operands_of(chosen, captured),
         body=body_of(primal, captured),
         vjp_body=_pullback(backward, forward, captured, count),
+        forward=_results(forward, captured, count),
     )
     return tree_unflatten(primal.tree, tracers(results, primal.weak))
 
@@ -134,6 +135,16 @@ def _cotangent(bwd: Function, given: Specification, leaf: Any) -> Any:
         return wrap(zeros(innermost().graph, given.type))
     what = f"custom_vjp: the cotangent of {given.name!r} from {source_names(bwd, 'bwd')!r}"
     return of_type(what, given.type, leaf, bwd)
+
+
+def _results(forward: Program, captured: Sequence[TracedArray], count: int) -> Graph:
+    """Return the results of `fwd` as a function of the operands."""
+    graph = Graph(forward.graph.name)
+    operands = declared(graph, [value.type for value in forward.inputs], "x")
+    consts = Captured(graph, captured)
+    outputs = graph.inline(forward.graph, [*operands, *consts.of(forward)])
+    graph.set_outputs(outputs[:count])
+    return graph
 
 
 def _pullback(

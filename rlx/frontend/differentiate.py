@@ -18,7 +18,7 @@ from rlx.frontend.trace import as_value, current_trace, element_type, shape_of, 
 from rlx.frontend.tracer import Tracer
 from rlx.ir import ops
 from rlx.ir.graph import Value, calling_source
-from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, vjp_in_graph
+from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
 from rlx.passes.autodiff.algebra import full, zeros
 
 Function = Callable[..., Any]
@@ -39,7 +39,7 @@ def value_and_grad(
         chosen = choose(fun, args, kwargs, wanted)
         _require_differentiable(chosen, "grad")
         name = source_names(fun, "function")
-        program = trace(chosen.call, f"{name}_grad", chosen.inputs)
+        program = _stated(trace(chosen.call, f"{name}_grad", chosen.inputs), "vjp_body")
         loss = _loss(program, name, has_aux)
         seed = full(program.graph, loss.type, 1)
         gradients = _pulled(program, [loss], [seed])
@@ -72,7 +72,8 @@ def jvp(
     args = tuple(primals)
     chosen = choose(fun, args, {}, tuple(range(len(args))))
     directions = _directions(chosen, tangents)
-    program = trace(chosen.call, f"{source_names(fun, 'function')}_jvp", chosen.inputs)
+    traced = trace(chosen.call, f"{source_names(fun, 'function')}_jvp", chosen.inputs)
+    program = _stated(traced, "jvp_body")
     graph, outputs = program.graph, program.graph.outputs
     moving = [value for value in program.inputs if value.dtype.is_differentiable]
     given = program.append_inputs([value.type for value in moving], "tangent")
@@ -84,7 +85,7 @@ def jvp(
     ]
     graph.set_outputs([*outputs, *filled])
     operands = [*chosen.leaves, *program.captured, *directions]
-    results = splice(graph, operands, [*program.weak, *program.weak[:count]])
+    results = splice(stated.finish(graph), operands, [*program.weak, *program.weak[:count]])
     value = tree_unflatten(program.tree, results[: len(outputs)])
     tangent_leaves = results[len(outputs) :]
     if not has_aux:
@@ -98,9 +99,10 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     That function computes what it needs of `fun` again; in one compiled graph the two merge.
     """
     chosen = choose(fun, primals, {}, tuple(range(len(primals))))
-    program = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
+    traced = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
+    program = _stated(traced, "vjp_body")
     operands = [*chosen.leaves, *program.captured]
-    results = splice(program.graph, operands, program.weak)
+    results = splice(stated.finish(program.graph), operands, program.weak)
     value = tree_unflatten(program.tree, results)
     pullback = functools.partial(_pull_back, chosen, program, has_aux)
     return (value[0], pullback, value[1]) if has_aux else (value, pullback)
@@ -163,7 +165,14 @@ def _pull_back(chosen: Chosen, program: Program, has_aux: bool, cotangent: Any) 
     moving = [leaf for leaf, flows in zip(given, seeded, strict=True) if flows]
     operands = [*chosen.leaves, *program.captured, *moving]
     weak = [specification.weak for specification in chosen.inputs]
-    return tuple(chosen.trees_of(splice(copy.graph, operands, weak)))
+    return tuple(chosen.trees_of(splice(stated.finish(copy.graph), operands, weak)))
+
+
+def _stated(program: Program, mode: stated.Mode) -> Program:
+    """Return the program with stated rules in place of the functions that have them."""
+    begun = stated.begin(program.graph, program.inputs, mode)
+    inputs = tuple(begun.image[value] for value in program.inputs)
+    return Program(begun.graph, inputs, program.captured, program.tree, program.weak)
 
 
 def _copied(program: Program) -> Program:
@@ -191,7 +200,7 @@ def _finish(
 ) -> list[Any]:
     program.graph.set_outputs([*program.graph.outputs, *gradients])
     operands = [*chosen.leaves, *program.captured]
-    return splice(program.graph, operands, [*program.weak, *weak])
+    return splice(stated.finish(program.graph), operands, [*program.weak, *weak])
 
 
 def _loss(program: Program, name: str, has_aux: bool) -> Value:

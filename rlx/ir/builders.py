@@ -293,10 +293,25 @@ class Builders:
         body: Graph,
         vjp_body: Graph | None = None,
         jvp_body: Graph | None = None,
+        forward: Graph | None = None,
     ) -> tuple[Value, ...]:
         """Apply `body` to the operands; its derivatives are what the other two bodies say."""
         results: tuple[Value, ...] = self.apply(
-            OPS["custom_call"], (*operands,), body=body, vjp_body=vjp_body, jvp_body=jvp_body
+            OPS["custom_call"],
+            (*operands,),
+            body=body,
+            vjp_body=vjp_body,
+            jvp_body=jvp_body,
+            forward=forward,
+        )
+        return results
+
+    def stated_results(
+        self, *operands: Operand, num_results: int, rule: Graph
+    ) -> tuple[Value, ...]:
+        """The first `num_results` operands, differentiated by `rule` as results of the others."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["stated_results"], (*operands,), num_results=num_results, rule=rule
         )
         return results
 
@@ -745,6 +760,14 @@ class Builders:
             rows=rows,
             lanes=lanes,
             transposed=transposed,
+        )
+
+    def matmul_tiled(
+        self, a: Operand, b: Operand, *, rows: int, panel: int, lanes: int, transposed: bool = False
+    ) -> Value:
+        """`a [..., M, K]` times `b [..., K, N]`, in tiles of `rows` times `panel` columns."""
+        return self._one(
+            OPS["matmul_tiled"], (a, b), rows=rows, panel=panel, lanes=lanes, transposed=transposed
         )
 
     def matmul_transposed(self, a: Operand, b: Operand, *, left: bool, right: bool) -> Value:

@@ -33,7 +33,7 @@ def tripled(t: Any, n: Any) -> Any:
     return lambda x: n.sum(f({"a": x * x}, x)[0] * x)
 
 
-def scaled(t: Any, n: Any) -> Any:
+def scaled_elements(t: Any, n: Any) -> Any:
     """Return exp, whose stated tangent is twice the true one."""
 
     @t.custom_jvp  # type: ignore[untyped-decorator]  # of either library
@@ -45,7 +45,27 @@ def scaled(t: Any, n: Any) -> Any:
         result = f(*primals)
         return result, 2 * result * tangents[0]
 
+    return f
+
+
+def scaled(t: Any, n: Any) -> Any:
+    f = scaled_elements(t, n)
     return lambda x: n.sum(f(n.sin(x)) * x)
+
+
+def unlike(t: Any, n: Any) -> Any:
+    """A rule that does not call the function: what it computes is derived as it stands."""
+
+    @t.custom_jvp  # type: ignore[untyped-decorator]  # of either library
+    def f(x: Any) -> Any:
+        return n.exp(x)
+
+    @f.defjvp  # type: ignore[untyped-decorator]  # of either library
+    def _(primals: Any, tangents: Any) -> Any:
+        result = n.exp(primals[0])
+        return result, 2 * result * tangents[0]
+
+    return lambda x: n.sum(f(n.sin(x)) ** 2 * x)
 
 
 def per_argument(t: Any, n: Any) -> Any:
@@ -95,7 +115,7 @@ def in_scan(t: Any, n: Any) -> Any:
     return lambda x: n.sum(scan(lambda c, _: (n.tanh(c * f(c)), None), x, None, length=3)[0])
 
 
-FUNCTIONS = [tripled, scaled, per_argument, fixed_argument, method, in_scan]
+FUNCTIONS = [tripled, scaled, unlike, per_argument, fixed_argument, method, in_scan]
 USES = {
     "value": lambda t, f: f(X),
     "grad": lambda t, f: t.grad(f)(X),
@@ -114,16 +134,45 @@ def test_stated_derivatives_are_used_as_in_jax(make: Any, use: str) -> None:
         np.testing.assert_allclose(one, np.asarray(other), rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", [tripled, scaled, per_argument], ids=lambda make: make.__name__)
-def test_a_rule_that_calls_the_function_has_derivatives_as_in_jax(make: Any) -> None:
+SECOND = {
+    "reverse": lambda t, f: t.grad(lambda x: (t.grad(f)(x) ** 2).sum())(X),
+    "reverse by vjp": lambda t, f: t.grad(lambda x: (t.vjp(f, x)[1](1.0)[0] ** 2).sum())(X),
+    "value beside": lambda t, f: t.grad(lambda x: sum(t.value_and_grad(f)(x)[0:1]) ** 2)(X),
+    "forward": lambda t, f: t.jvp(t.grad(f), (X,), (np.ones(3),))[1],
+}
+REVERSE_ONLY = (tripled, method)
+"""Their rules call the function itself, which has no forward mode in JAX."""
+
+
+@pytest.mark.parametrize("use", SECOND)
+@pytest.mark.parametrize(
+    "make",
+    [tripled, scaled, per_argument, fixed_argument, method, unlike],
+    ids=lambda make: make.__name__,
+)
+def test_second_derivatives_of_stated_ones_are_those_of_jax(make: Any, use: str) -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
+    if use == "forward" and make in REVERSE_ONLY:
+        return
+    expected = np.asarray(SECOND[use](jax, make(jax, jax.numpy)))
+    np.testing.assert_allclose(SECOND[use](rlx, make(rlx, rnp)), expected, rtol=1e-9)
 
-    def twice(t: Any, f: Any) -> Any:
-        return t.grad(lambda x: (t.grad(f)(x) ** 2).sum())(X)
 
-    expected = np.asarray(twice(jax, make(jax, jax.numpy)))
-    np.testing.assert_allclose(twice(rlx, make(rlx, rnp)), expected, rtol=1e-9)
+@pytest.mark.parametrize("use", SECOND)
+def test_second_derivatives_in_a_loop_are_those_of_the_loop_written_out(use: str) -> None:
+    """JAX's are, too, unless its own `scan` makes the loop: it then forgets the rule."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    f = scaled(jax, jax.numpy)
+
+    def written_out(x: Any) -> Any:
+        for _ in range(3):
+            x = jax.numpy.tanh(x * f(x))
+        return x.sum()
+
+    found = SECOND[use](rlx, in_scan(rlx, rnp))
+    np.testing.assert_allclose(found, np.asarray(SECOND[use](jax, written_out)), rtol=1e-9)
 
 
 def test_a_stated_jvp_serves_forward_mode() -> None:

@@ -6,39 +6,53 @@ from rlx.errors import GraphError, ShapeError
 from rlx.ir.captures import Captures
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import op
-from rlx.ir.ops.loops import require_inputs
+from rlx.ir.ops.loops import require_carries, require_inputs
 from rlx.ir.types import TensorType
 
 _FAMILY = "custom"
 
 
 def _inline(
-    *operands: Value, body: Graph, vjp_body: Graph | None = None, jvp_body: Graph | None = None
+    *operands: Value,
+    body: Graph,
+    vjp_body: Graph | None = None,
+    jvp_body: Graph | None = None,
+    forward: Graph | None = None,
 ) -> tuple[Value, ...]:
     """The nodes of the body, one by one."""
     return operands[0].graph.inline(body, operands)
 
 
+def _stated(*operands: Value, num_results: int, rule: Graph) -> tuple[Value, ...]:
+    """The results that are given."""
+    return operands[:num_results]
+
+
 @op(
     _FAMILY,
     decompose=_inline,
-    captures=Captures(("body",), unless=("vjp_body", "jvp_body")),
+    captures=Captures(("body",), unless=("vjp_body", "jvp_body", "forward")),
 )
 def custom_call(
     *operands: TensorType,
     body: Graph,
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
+    forward: Graph | None = None,
 ) -> tuple[TensorType, ...]:
     """Apply `body` to the operands; its derivatives are what the other two bodies say.
 
     `vjp_body` takes the operands, the results and a cotangent per result, and returns a
     cotangent per operand (those of integers are ignored). `jvp_body` takes the operands, the
     results and a tangent per operand, and returns a tangent per result. A mode without a
-    body of its own differentiates `body`.
+    body of its own differentiates `body`. `forward` is `body` as a rule states it: the results
+    of a call that was differentiated once are derived from it further on.
     """
     require_inputs(body, operands)
     results = tuple(output.type for output in body.outputs)
+    if forward is not None:
+        require_inputs(forward, operands)
+        require_carries(forward, results, exactly=True)
     if vjp_body is not None:
         require_inputs(vjp_body, (*operands, *results, *results))
         _require_derivatives(vjp_body, operands, "operand")
@@ -46,6 +60,16 @@ def custom_call(
         require_inputs(jvp_body, (*operands, *results, *operands))
         _require_derivatives(jvp_body, results, "result")
     return results
+
+
+@op(_FAMILY, decompose=_stated)
+def stated_results(*operands: TensorType, num_results: int, rule: Graph) -> tuple[TensorType, ...]:
+    """The first `num_results` operands, differentiated by `rule` as results of the others.
+
+    While a graph is differentiated, it stands for a `custom_call` of the others; `rule` is that
+    one's `vjp_body` or, in forward mode, `jvp_body`.
+    """
+    return operands[:num_results]
 
 
 def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str) -> None:
@@ -63,4 +87,4 @@ def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str
             )
 
 
-__all__ = ["custom_call"]
+__all__ = ["custom_call", "stated_results"]

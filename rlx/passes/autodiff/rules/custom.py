@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
@@ -17,15 +19,11 @@ def custom_call_vjp(
     body: Graph,
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
+    forward: Graph | None = None,
 ) -> Derivatives:
     if vjp_body is None:
         return pull_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
-    cotangents = [
-        or_zeros(at.graph, d, result.type)
-        for d, result in zip(at.cotangents, at.results, strict=True)
-    ]
-    pulled = at.graph.inline(vjp_body, [*operands, *at.results, *cotangents])
-    return [p if wanted else None for p, wanted in zip(pulled, at.wanted, strict=True)]
+    return _pulled(at, vjp_body, operands, at.wanted)
 
 
 @jvp(ops.custom_call)
@@ -35,13 +33,45 @@ def custom_call_jvp(
     body: Graph,
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
+    forward: Graph | None = None,
 ) -> Derivatives:
     if jvp_body is None:
         return push_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
-    tangents = [
-        or_zeros(at.graph, t, operand.type)
-        for t, operand in zip(at.tangents, operands, strict=True)
+    return _pushed(at, jvp_body, operands, at.tangents)
+
+
+@vjp(ops.stated_results)
+def stated_results_vjp(
+    at: Pullback, *operands: Value, num_results: int, rule: Graph
+) -> Derivatives:
+    wanted = at.wanted[num_results:]
+    return (*(None,) * num_results, *_pulled(at, rule, operands[num_results:], wanted))
+
+
+@jvp(ops.stated_results)
+def stated_results_jvp(
+    at: Pushforward, *operands: Value, num_results: int, rule: Graph
+) -> Derivatives:
+    return _pushed(at, rule, operands[num_results:], at.tangents[num_results:])
+
+
+def _pulled(
+    at: Pullback, rule: Graph, operands: Sequence[Value], wanted: Sequence[bool]
+) -> list[Value | None]:
+    cotangents = [
+        or_zeros(at.graph, d, result.type)
+        for d, result in zip(at.cotangents, at.results, strict=True)
     ]
-    moved = at.graph.inline(jvp_body, [*operands, *at.results, *tangents])
+    pulled = at.graph.inline(rule, [*operands, *at.results, *cotangents])
+    return [p if wants else None for p, wants in zip(pulled, wanted, strict=True)]
+
+
+def _pushed(
+    at: Pushforward, rule: Graph, operands: Sequence[Value], given: Sequence[Value | None]
+) -> list[Value | None]:
+    tangents = [
+        or_zeros(at.graph, t, operand.type) for t, operand in zip(given, operands, strict=True)
+    ]
+    moved = at.graph.inline(rule, [*operands, *at.results, *tangents])
     pairs = zip(moved, at.results, strict=True)
     return [t if result.dtype.is_differentiable else None for t, result in pairs]

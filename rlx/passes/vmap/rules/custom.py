@@ -11,7 +11,12 @@ from rlx.passes.vmap.sweep import batch_body
 
 @batch(ops.custom_call)
 def custom_call_batch(
-    at: Batching, *operands: Value, body: Graph, vjp_body: Graph | None, jvp_body: Graph | None
+    at: Batching,
+    *operands: Value,
+    body: Graph,
+    vjp_body: Graph | None,
+    jvp_body: Graph | None,
+    forward: Graph | None,
 ) -> Batched:
     """Batch every operand, so that results and derivatives are batched, too."""
     results: Batched = ops.custom_call(
@@ -19,6 +24,7 @@ def custom_call_batch(
         body=_whole(body, at),
         vjp_body=None if vjp_body is None else _whole(vjp_body, at),
         jvp_body=None if jvp_body is None else _whole(jvp_body, at),
+        forward=None if forward is None else _whole(forward, at),
     )
     return results
 

@@ -1,0 +1,67 @@
+"""Calls of functions with stated derivatives, before and after one differentiation.
+
+    %y = custom_call %x {forward = ...}    ->    %f = (the nodes of forward)
+                                                 %y = stated_results %f, %x
+
+Where a derivative is taken, the results of a call are those of its rule: `begin` spells them out
+and leaves a mark, by which the rule is found; `finish` takes the marks away. What is then left is
+differentiated as it stands, if it is differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.rewrite import Rewritten, copy_node, unchanged
+from rlx.passes.rewrite import finish as finish_graph
+
+Mode = Literal["vjp_body", "jvp_body"]
+
+
+def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
+    """Spell out the calls that depend on `inputs` and state a rule for `mode`."""
+    if not any(node.op is ops.custom_call for node in graph.nodes):
+        return unchanged(graph)
+    moving = set(inputs)
+    target, image = Graph(graph.name), dict[Value, Value]()
+    for node in graph.nodes:
+        moves = any(operand in moving for operand in node.operands)
+        if moves:
+            moving.update(node.results)
+        if moves and node.op is ops.custom_call and _states(node, mode):
+            _spell_out(target, node, image, mode)
+        else:
+            copy_node(target, node, image)
+    finish_graph(target, graph, image)
+    return Rewritten(target, image)
+
+
+def finish(graph: Graph) -> Graph:
+    """Return `graph` without the marks of `begin`."""
+    if not any(node.op is ops.stated_results for node in graph.nodes):
+        return graph
+    target, image = Graph(graph.name), dict[Value, Value]()
+    for node in graph.nodes:
+        if node.op is ops.stated_results:
+            image.update(zip(node.results, (image[o] for o in node.operands), strict=False))
+        else:
+            copy_node(target, node, image)
+    finish_graph(target, graph, image)
+    return target
+
+
+def _states(node: Node, mode: Mode) -> bool:
+    return node.attribute("forward") is not None and node.attribute(mode) is not None
+
+
+def _spell_out(target: Graph, node: Node, image: dict[Value, Value], mode: Mode) -> None:
+    operands = [image[operand] for operand in node.operands]
+    with target.attributed(node.source, node.scope):
+        results = target.inline(node.attribute("forward"), operands)
+        marked = ops.stated_results(
+            *results, *operands, num_results=len(results), rule=node.attribute(mode)
+        )
+    image.update(zip(node.results, marked, strict=True))
