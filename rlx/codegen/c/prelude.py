@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rlx.codegen.c.extremum import extremum_instruction
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import memory_typedef, scalar_type, unsigned, vector_typedef
@@ -229,7 +230,8 @@ class Prelude:
 
     def vector_extremum(self, op: BinaryOp, type: ValueType) -> str:
         sign = "<" if op is BinaryOp.MIN else ">"
-        return self.lanewise(op.value, type, "ab", f"a[i] {sign} b[i] ? a[i] : b[i]")
+        lane = f"a[i] {sign} b[i] ? a[i] : b[i]"
+        return self.lanewise(op.value, type, "ab", lane, instruction=extremum_instruction(op, type))
 
     def vector_divide(self, op: BinaryOp, type: ValueType) -> str:
         return self.lanewise(op.value, type, "ab", f"{self.divide(op, type.prim)}(a[i], b[i])")

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.attention_operands import Attention, Heads
+from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
-from rlx.codegen.loops.scalar import scalar_expression
 
 
 def attend_directly(work: Attention, rows: int, panel: int, lanes: int) -> None:
@@ -103,11 +103,11 @@ class _Rows:
             top.set(maximum(top, score))
         shift = k.let("shift", select(top.eq(-math.inf), 0.0, top))
         before = k.load(self.maximum, i)
-        correction = k.let("correction", scalar_expression("exp", [before - shift]))
+        correction = k.let("correction", exp_weight(before - shift))
         total = k.mutable("total", const(0.0, self.prim))
         with k.loop("j", count, kind=LoopKind.SIMD, accumulators=[(total, BinaryOp.ADD)]) as j:
             shifted = k.load(self.scores, at + j) - shift
-            weight = k.let("weight", scalar_expression("exp", [shifted]))
+            weight = k.let("weight", exp_weight(shifted))
             k.store(self.scores, at + j, weight)
             total.set(total + weight)
         k.store(self.maximum, i, top)

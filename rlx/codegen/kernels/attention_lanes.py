@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from rlx.codegen.kernels.attention_operands import Attention, Heads
 from rlx.codegen.kernels.transposes import turned
+from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
-from rlx.codegen.loops.scalar import scalar_expression
 
 _BLOCK = 64
 """Keys whose scores exist at a time: with 32 queries 8 KiB of f32, a quarter of the L1 cache."""
@@ -176,7 +176,7 @@ class _Tile:
         with self._vectors() as i:
             peak = k.load(top, i, self.lanes)
             shift = k.let("shift", select(peak.eq(-math.inf), 0.0, peak))
-            scale = k.let("scale", self._exp(k.load(self.maximum, i, self.lanes) - shift))
+            scale = k.let("scale", exp_weight(k.load(self.maximum, i, self.lanes) - shift))
             k.store(correction, i, scale)
             k.store(self.total, i, k.load(self.total, i, self.lanes) * scale)
             k.store(self.maximum, i, peak)
@@ -187,7 +187,7 @@ class _Tile:
         with k.loop("key", stop, start=first) as key, self._vectors() as i:
             at = (key - first) * self.rows + i
             shifted = k.load(self.scores, at, self.lanes) - k.load(shift, i, self.lanes)
-            weight = k.let("weight", self._exp(shifted))
+            weight = k.let("weight", exp_weight(shifted))
             k.store(self.scores, at, weight)
             k.store(self.total, i, k.load(self.total, i, self.lanes) + weight)
 
@@ -255,9 +255,6 @@ class _Tile:
         with self._lines() as j, self._vectors() as i:
             self.k.store(tile, j * self.rows + i, self._splat(0.0))
         return tile
-
-    def _exp(self, x: E) -> E:
-        return scalar_expression("exp", [x])
 
     def _splat(self, number: float) -> E:
         return const(number, self.prim, self.lanes)

@@ -23,6 +23,7 @@ from rlx.codegen.kernels.reduction import (
 )
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
+from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.codegen.loops.scalar import scalar_function
@@ -88,7 +89,7 @@ def row_peak(scope: Scope, x: Reader, x_row: GroupedReader) -> E:
 
 def exponential(x_row: GroupedReader, i: E, largest: E) -> E:
     """Return `exp(x[i] - largest)`."""
-    return scalar_function("exp")(x_row.read_real(i) - largest)
+    return exp_weight(x_row.read_real(i) - largest)
 
 
 def exponential_sum(scope: Scope, x_row: GroupedReader, largest: E, keep: Keep | None = None) -> E:
