@@ -11,7 +11,7 @@ from rlx.passes.common_subexpressions import is_impure
 
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
 _ROW_WISE = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
-_PRODUCTS = frozenset({"matmul", "matmul_transposed", "matmul_packed"})
+_PRODUCTS = frozenset({"matmul", "matmul_transposed", "matmul_packed", "matmul_tiled"})
 
 _CHEAP = frozenset(
     {

@@ -1,7 +1,8 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
-`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))` where that pays, else stays as it is,
-with transposes of either operand absorbed:
+`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))` where that pays, `matmul_tiled(a, b)`
+where `b` changes and meets too few rows to pay for packing, else stays as it is, with
+transposes of either operand absorbed:
 
     %2 = matmul %x, %w          %2 = pack_panels %w {panel = 32}
                           ->    %3 = matmul_packed %x, %2 {columns = 384, rows = 12, lanes = 16}
@@ -28,11 +29,20 @@ _REGISTERS_BESIDE_TILE = 8
 _MAX_ROWS = 12
 """More rows than this gain nothing: the multipliers are already busy."""
 
+_MAX_VECTORS = 8
+"""Vectors across a panel. Columns read where they lie may be more: long stretches stream well."""
+
 _MIN_WORK = 8 * 1024
 """Multiply-adds below which packing an activation costs more than it saves."""
 
 _MIN_ROWS = 4
 """Rows of `a` from which on packing an activation pays."""
+
+_FEW_ROWS = 24
+"""Rows of `a` up to which an activation is read where it lies: it is read once or twice."""
+
+_MIN_ELEMENTS = 4 * 1024
+"""Elements of an activation from which on tiles of few rows beat the plain loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ def packed_product(node: Node, target: Target) -> Value | None:
     b, b_transposed = without_transpose(b)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
     columns = b.shape[-2 if b_transposed else -1]
-    if not isinstance(columns, int) or columns == 0 or not pays(node, height, inner, columns):
+    if not isinstance(columns, int) or columns == 0:
         return None
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return None
@@ -76,7 +86,17 @@ def packed_product(node: Node, target: Target) -> Value | None:
         if a_transposed and a.rank > 2:
             return None
         height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
-    tile = choose_tile(upper(height), columns, target.lanes(a.dtype.size), target.vector_registers)
+    lanes, registers = target.lanes(a.dtype.size), target.vector_registers
+    if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
+        tile = choose_tile(upper(height), columns, lanes, registers, whole=True)
+        if tile.panel >= 2 * lanes:
+            in_place: Value = ops.matmul_tiled(
+                a, b, rows=tile.rows, panel=tile.panel, lanes=lanes, transposed=a_transposed
+            )
+            return in_place
+    if not pays(node, height, inner, columns):
+        return None
+    tile = choose_tile(upper(height), columns, lanes, registers)
     packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed)
     result: Value = ops.matmul_packed(
         a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
@@ -118,6 +138,11 @@ def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
     return rows >= _MIN_ROWS and rows * upper(inner) * columns >= _MIN_WORK
 
 
+def stays_in_place(b: Value, height: int, inner: int, columns: int) -> bool:
+    """True if `b` is computed anew and meets so few rows that packing it would not pay."""
+    return height <= _FEW_ROWS and inner * columns >= _MIN_ELEMENTS and not is_prepared(b)
+
+
 def is_prepared(value: Value) -> bool:
     """True if `value` depends on params and constants only: its packing runs once."""
     if value.op is ops.input:
@@ -138,15 +163,22 @@ def without_transpose(value: Value) -> tuple[Value, bool]:
     return value.node.operands[0], True
 
 
-def choose_tile(height: int, columns: int, lanes: int, registers: int) -> Tile:
+def choose_tile(
+    height: int, columns: int, lanes: int, registers: int, *, whole: bool = False
+) -> Tile:
     """Choose the tile that covers `height` rows with the least waste.
 
     The tile's accumulators fill the registers that the loop does not need otherwise: 12 x 2
-    vectors with 32 registers; fewer rows leave room for wider panels.
+    vectors with 32 registers; fewer rows leave room for wider panels. `whole` panels divide
+    the columns, if any does that is a number of vectors wide.
     """
     budget = registers - _REGISTERS_BESIDE_TILE
     most = min(_MAX_ROWS, budget // 2)
     tiles = -(-height // most)
     rows = max(1, -(-height // max(1, tiles)))
-    vectors = min(8, budget // rows, -(-columns // lanes))
-    return Tile(rows, max(1, vectors) * lanes, lanes)
+    widest = budget if whole else _MAX_VECTORS
+    vectors = max(1, min(widest, budget // rows, -(-columns // lanes)))
+    if whole:
+        dividing = (n for n in range(vectors, 0, -1) if columns % (n * lanes) == 0)
+        vectors = next(dividing, 0)
+    return Tile(rows, vectors * lanes, lanes)

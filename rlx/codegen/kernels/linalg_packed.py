@@ -1,4 +1,4 @@
-"""Matrix products against packed panels: register tiles, one stream over each panel.
+"""Matrix products in register tiles, against panels of columns: packed, or as they lie.
 
 A tile is `rows` rows by one panel of columns, kept in registers while K runs:
 
@@ -35,6 +35,9 @@ from rlx.ir.shape import Extent, Shape, product, upper
 _AHEAD = 8
 """Panel rows that are asked for before they are needed."""
 
+_AHEAD_IN_PLACE = 32
+"""The same for rows of `b` where they lie, far apart: no hardware foresees them."""
+
 _SMALL_PANEL = 16 * 1024
 """Bytes of a panel that the first-level cache holds: nothing needs to be asked for."""
 
@@ -53,38 +56,59 @@ def matmul_packed(
     lanes: int,
     transposed: bool,
 ) -> None:
-    k = scope.k
-    if packed.memory is None:
-        raise InternalError("matmul_packed: the packed operand must lie in memory")
-    batched = len(packed.shape) > 3
+    tile = _TileShape(rows, _static(packed.shape[-1]), lanes)
+    panels = _Panels.of(packed, columns, tile.width, batched=len(packed.shape) > 3, packed=True)
+    _product(scope, a, panels, out, tile, transposed=transposed)
+
+
+@kernel("matmul_tiled")
+def matmul_tiled(
+    scope: Scope,
+    a: Reader,
+    b: Reader,
+    out: Writer,
+    *,
+    rows: int,
+    panel: int,
+    lanes: int,
+    transposed: bool,
+) -> None:
+    tile = _TileShape(rows, panel, lanes)
+    columns = _static(b.shape[-1])
+    panels = _Panels.of(b, columns, panel, batched=len(b.shape) > 2, packed=False)
+    _product(scope, a, panels, out, tile, transposed=transposed)
+
+
+def _product(
+    scope: Scope, a: Reader, panels: _Panels, out: Writer, tile: _TileShape, *, transposed: bool
+) -> None:
+    """Cut the product into items, and compute each."""
+    k, batched = scope.k, panels.batched
     groups = _matrix_groups if batched else _row_groups
     left, target = a.grouped(groups(a.shape)), out.grouped(groups(out.shape))
     height = out.shape[-2] if batched else product(out.shape[:-1])
-    panels, inner, panel = packed.shape[-3:]
-    tile = Tile(rows, _static(panel), lanes)
+    inner = a.shape[-2 if transposed else -1]
     split = split_product(
         upper(product(out.shape[:-2])) if batched else 1,
         upper(height),
         upper(inner),
-        _static(panels),
+        panels.count,
         tile.rows,
         tile.width,
-        packed.memory.prim.size,
+        panels.memory.prim.size,
         transposed,
     )
     kind = product_loop(product((*out.shape, inner)))
     with k.loop("item", target.extent(0) * (split.blocks * split.groups), kind=kind) as item:
         batch = item / split.groups / split.blocks
-        matrix = batch if batched else index(0)
         work = _Item(
             k,
             left.at(batch if batched and len(a.shape) > 2 else index(0)),
-            packed.memory,
-            matrix * split.panels,
+            panels,
+            batch if batched else index(0),
             target.at(batch),
             tile,
             split,
-            columns,
             transposed,
             height,
         )
@@ -94,7 +118,35 @@ def matmul_packed(
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class _Panels:
+    """The columns of `b` by panels: each dense if they are packed, else as rows of `b` lie."""
+
+    memory: Buffer
+    columns: int
+    count: int
+    stride: int
+    """Elements from a row of a panel to the next."""
+    batched: bool
+    packed: bool
+
+    @classmethod
+    def of(
+        cls, operand: Reader, columns: int, width: int, *, batched: bool, packed: bool
+    ) -> _Panels:
+        if operand.memory is None:
+            raise InternalError("the second operand of a tiled product must lie in memory")
+        stride = width if packed else columns
+        return cls(operand.memory, columns, -(-columns // width), stride, batched, packed)
+
+    def start(self, matrix: E, panel: E, inner: E, width: int) -> E:
+        """Return where a panel of one of the matrices starts."""
+        if self.packed:
+            return (matrix * self.count + panel) * (inner * width)
+        return matrix * (inner * self.columns) + panel * width
+
+
+@dataclass(frozen=True, slots=True)
+class _TileShape:
     """Rows and columns of a register tile, and the lanes of its vectors."""
 
     rows: int
@@ -123,19 +175,18 @@ class _Item:
 
     k: KernelBuilder
     left: GroupedReader
-    weights: Buffer
+    panels: _Panels
     matrix: E
-    """Panels of the matrices before this one."""
+    """Which matrix of a batch the panels are of."""
     target: GroupedWriter
-    shape: Tile
+    shape: _TileShape
     split: Split
-    columns: int
     transposed: bool
     height: Extent
 
     @property
     def prim(self) -> Prim:
-        return self.weights.prim
+        return self.panels.memory.prim
 
     @property
     def inner(self) -> E:
@@ -175,7 +226,9 @@ class _Item:
             body(_Strip(row, height, None))
         exact = isinstance(self.height, int)
         left = upper(self.height) % height if exact else height
-        if left:
+        if left and self.split.blocks == 1 and exact:
+            body(_Strip(tail, left, None))
+        elif left:
             with k.if_(tail < end):
                 body(_Strip(tail, left, None if exact else end))
 
@@ -251,30 +304,31 @@ class _Item:
         self, strip: _Strip, element: Element, panel: E, steps: Range, tile: Buffer
     ) -> None:
         """Add to a tile in registers what some steps along K give."""
-        k, width = self.k, self.shape.width
-        base = k.let("panel_start", (self.matrix + panel) * (self.inner * width))
+        k, width, memory = self.k, self.shape.width, self.panels.memory
+        base = k.let("panel_start", self.panels.start(self.matrix, panel, self.inner, width))
         with k.loop("p", steps[1], start=steps[0]) as p:
-            self._ask_for(base + (p + _AHEAD) * width)
+            ahead = _AHEAD if self.panels.packed else _AHEAD_IN_PLACE
+            self._ask_for(base + (p + ahead) * self.panels.stride)
             with self._rows(strip.rows) as i:
                 x = k.let("x", element(i, p))
                 with self._vectors() as j:
-                    b = k.load(self.weights, base + p * width + j, self.shape.lanes)
+                    b = k.load(memory, base + p * self.panels.stride + j, self.shape.lanes)
                     total = fma(x, b, k.load(tile, i * width + j, self.shape.lanes))
                     k.store(tile, i * width + j, total)
 
     def _ask_for(self, at: E) -> None:
         """Fetch a row of a panel that streams through the cache."""
         width, size = self.shape.width, self.prim.size
-        if self.split.depth * width * size > _SMALL_PANEL:
+        if not self.panels.packed or self.split.depth * width * size > _SMALL_PANEL:
             step = max(1, _LINE // size)
             with self.k.loop("j", width, step=step, kind=LoopKind.UNROLL) as j:
-                self.k.prefetch(self.weights, at + j)
+                self.k.prefetch(self.panels.memory, at + j)
 
     def _finish(self, strip: _Strip, panel: E, sums: Buffer, at: E) -> None:
         """Compute what follows the product, and store."""
         k, width, lanes = self.k, self.shape.width, self.shape.lanes
         first = k.let("first_column", panel * width)
-        count = k.let("columns", minimum(self.columns - first, width))
+        count = k.let("columns", minimum(self.panels.columns - first, width))
         stop = index(strip.rows)
         if strip.end is not None:
             stop = minimum(strip.end - strip.row, strip.rows)
@@ -283,7 +337,7 @@ class _Item:
             with k.loop("j", whole, step=lanes) as j:
                 value = k.load(sums, at + i * width + j, lanes)
                 self.target.write_vector(strip.row + i, first + j, value=value)
-            if self.columns % lanes:
+            if self.panels.columns % lanes:
                 with k.loop("j", count, start=whole) as j:
                     value = k.load(sums, at + i * width + j)
                     self.target.write(strip.row + i, first + j, value=value)

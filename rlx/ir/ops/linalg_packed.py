@@ -1,8 +1,9 @@
 """Matrix products in the layout that kernels want.
 
 The pass `pack-operands` turns `matmul(a, b)` into `matmul_packed(a, pack_panels(b))`. The
-packing of a weight depends on params only and so runs once, in `setup`. Products too small
-to pack take transposed operands as they lie: `matmul_transposed`.
+packing of a weight depends on params only and so runs once, in `setup`. A matrix that changes
+and meets a few rows only is read where it lies: `matmul_tiled`. Products too small for tiles
+take transposed operands as they lie: `matmul_transposed`.
 """
 
 from __future__ import annotations
@@ -91,6 +92,39 @@ def matmul_packed(
     if panel % lanes or rows < 1:
         raise ShapeError(f"a tile of {rows} rows in vectors of {lanes} does not fit panel {panel}")
     return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], tuple(batch)), height, columns))
+
+
+def untiled_product_formula(
+    a: Value, b: Value, *, rows: int, panel: int, lanes: int, transposed: bool = False
+) -> Value:
+    """Multiply."""
+    result: Value = matmul(_swapped(a) if transposed else a, b)
+    return result
+
+
+@op(_FAMILY, decompose=untiled_product_formula)
+def matmul_tiled(
+    a: TensorType,
+    b: TensorType,
+    *,
+    rows: int,
+    panel: int,
+    lanes: int,
+    transposed: bool = False,
+) -> TensorType:
+    """`a [..., M, K]` times `b [..., K, N]`, in tiles of `rows` times `panel` columns.
+
+    Tiles are vectors of `lanes` elements and divide N. With `transposed`, `a` is given as
+    `[..., K, M]`.
+    """
+    require_dtype(a, "f32 f64")
+    result: TensorType = matmul.infer(_swapped_type(a) if transposed else a, b)
+    columns = b.shape[-1]
+    if not isinstance(columns, int) or panel < 1 or columns % panel:
+        raise ShapeError(f"{columns} columns are no whole number of panels of {panel}")
+    if panel % lanes or rows < 1:
+        raise ShapeError(f"a tile of {rows} rows in vectors of {lanes} does not fit panel {panel}")
+    return result
 
 
 def transposing_formula(a: Value, b: Value, *, left: bool, right: bool) -> Value:

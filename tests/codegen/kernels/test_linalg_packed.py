@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
+from rlx.codegen.kernels.build import thunk_body
+from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
 from rlx.ir.shape import evaluate as evaluate_extent
 from rlx.passes.pack_operands import choose_tile
+from rlx.runtime.executable import Executable
+from rlx.runtime.reference import ReferenceExecutable
 
 BACKENDS = ("c", "llvm")
 
@@ -46,6 +51,14 @@ def check(
     np.testing.assert_allclose(got.astype(exact), expected.astype(exact), atol=bound)
     assert got.dtype == expected.dtype
     return [thunk.kind for thunk in compiled.schedule.thunks]  # type: ignore[union-attr]
+
+
+def ops_of(compiled: Executable | ReferenceExecutable) -> list[str]:
+    """Return the ops of the one kernel that a program runs, without its inputs."""
+    assert isinstance(compiled, Executable)
+    (thunk,) = compiled.schedule.thunks
+    assert isinstance(thunk, Thunk)
+    return [node.op.name for node in thunk_body(thunk).nodes if not node.op.has(Trait.LEAF)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -197,3 +210,61 @@ def test_any_number_of_threads_gives_the_same_bits(shape: tuple[int, int, int]) 
     ]
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[2], results[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"),
+    [
+        ((1, 96), (96, 64)),
+        ((4, 96), (96, 96)),
+        ((23, 130), (130, 224)),
+        ((2, 3, 70), (70, 96)),
+        ((3, 5, 48), (3, 48, 96)),
+        ((13, 2048), (2048, 160)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_matrix_that_changes_and_meets_few_rows_is_read_where_it_lies(
+    backend: str, dtype: str, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
+) -> None:
+    g = Graph("product")
+    a, b = g.input("a", a_shape, dtype), g.input("b", b_shape, dtype)
+    bias = g.input("bias", b_shape[-1:], dtype)
+    g.set_outputs([ops.relu(ops.matmul(a, b) + bias)])
+    random = np.random.default_rng(5)
+    feeds = {
+        str(leaf.node.name): random.standard_normal(leaf.type.static_shape).astype(a.dtype.numpy)
+        for leaf in g.inputs
+    }
+    compiled = runtime.compile(g, backend=backend, threads=1)
+    (expected,) = evaluate(g, feeds)
+    (got,) = compiled.run(feeds)
+    np.testing.assert_allclose(got, expected, atol=1e-3 if dtype == "f32" else 1e-11)
+    assert "matmul_tiled" in ops_of(compiled)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_matrix_read_where_it_lies_meets_columns_of_a_transposed_operand(backend: str) -> None:
+    g = Graph("product")
+    a, b = g.input("a", (96, 20)), g.input("b", (96, 192))
+    g.set_outputs([ops.matmul(ops.transpose(a, perm=(1, 0)), b)])
+    random = np.random.default_rng(6)
+    feeds = {
+        "a": random.standard_normal((96, 20)).astype(np.float32),
+        "b": random.standard_normal((96, 192)).astype(np.float32),
+    }
+    compiled = runtime.compile(g, backend=backend, threads=1)
+    (expected,) = evaluate(g, feeds)
+    (got,) = compiled.run(feeds)
+    np.testing.assert_allclose(got, expected, atol=1e-4)
+    assert ops_of(compiled) == ["matmul_tiled"]
+
+
+def test_whole_panels_divide_the_columns() -> None:
+    for columns in (64, 96, 160, 208, 3072):
+        for height in range(1, 25):
+            tile = choose_tile(height, columns, 16, 32, whole=True)
+            assert tile.panel % 16 == 0
+            assert columns % tile.panel == 0
+    assert choose_tile(4, 100, 16, 32, whole=True).panel == 0

@@ -13,6 +13,7 @@ Axes: TypeAlias = tuple[int, ...]
 
 broadcasting(ops.matmul, 2, 2)
 broadcasting(ops.matmul_packed, 2, 3)
+broadcasting(ops.matmul_tiled, 2, 2)
 leading(ops.pack_panels)
 
 
