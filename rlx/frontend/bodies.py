@@ -18,6 +18,7 @@ from rlx.frontend.pytree import TreeDef, leaf_names, leaf_paths, tree_flatten, t
 from rlx.frontend.trace import (
     TracedArray,
     as_value,
+    captured_name,
     current_trace,
     innermost,
     shape_of,
@@ -157,10 +158,11 @@ def body_of(
     graph = Graph(program.graph.name)
     split = len(program.inputs) if leading is None else leading
     values = [_mirrored(graph, value) for value in program.inputs[:split]]
-    consts = {
-        traced.value: graph.input(f"captured_{index}", traced.value.shape, traced.value.dtype)
-        for index, traced in enumerate(captured)
-    }
+    consts: dict[Value, Value] = {}
+    for index, traced in enumerate(captured):
+        outer = traced.value
+        name = captured_name(traced, index, (*graph.inputs, *program.inputs))
+        consts[outer] = graph.input(name, outer.shape, outer.dtype)
     values += [_mirrored(graph, value) for value in program.inputs[split:]]
     values += [consts[traced.value] for traced in program.captured]
     outputs = graph.inline(program.graph, values)

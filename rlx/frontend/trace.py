@@ -9,7 +9,7 @@ is inlined. An array of a trace that has ended has leaked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,11 +53,18 @@ class Trace:
             raise leaked(traced)
         value = self._inputs.get(traced.value)
         if value is None:
-            name = f"captured_{len(self.captured)}"
+            name = captured_name(traced, len(self.captured), self.graph.inputs)
             value = self.graph.input(name, traced.value.shape, traced.value.dtype)
             self.captured.append(traced)
             self._inputs[traced.value] = value
         return value
+
+
+def captured_name(traced: TracedArray, number: int, others: Iterable[Value]) -> str:
+    """Return what an inner graph calls an array of an outer one: as the outer, if it can."""
+    name = traced.value.node.name
+    taken = {other.node.name for other in others}
+    return f"captured_{number}" if name is None or name in taken else name
 
 
 class _Open(threading.local):

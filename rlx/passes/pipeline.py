@@ -29,6 +29,7 @@ from rlx.passes.keep_in_registers import keep_in_registers
 from rlx.passes.legalize import legalize
 from rlx.passes.order_updates import order_updates
 from rlx.passes.pack_operands import pack_operands
+from rlx.passes.pull_moves import pull_moves
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.segment_scans import segment_scans
 from rlx.passes.settle_loops import settle_loops
@@ -129,6 +130,8 @@ def pipeline(
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
             tidy_loops,  # after common subexpressions: equal operands are one value
+            pull_moves,  # after loops are tidy, while their bodies may change
+            dead_code,  # transposes that only loops read
             keep_in_registers,  # before what suits large bodies
             *([use_lapack(lapack)] if lapack else []),  # after formulas, which hold systems
             pack_operands(target),  # after simplify, which brings transposes to the products

@@ -26,7 +26,7 @@ def build_kernel(
     doc: Sequence[str] = (),
     arguments: Mapping[int, str] | None = None,
 ) -> Kernel:
-    """Build the kernel of `thunk`; `arguments` renames operands by position.
+    """Build the kernel of `thunk`; `arguments` renames operands, then results, by position.
 
     Arguments: a pointer per operand, per result and for scratch, in this order; then one i64
     per symbol of the types, in the order of `thunk.symbols`. A result without elements has
@@ -196,7 +196,8 @@ def _declare_arguments(
     result = "out" if any(buffer.name == "y" for buffer in inputs.values()) else "y"
     outputs = []
     for number, (value, ref) in enumerate(zip(graph.outputs, thunk.results, strict=True)):
-        name = result if len(thunk.results) == 1 else f"{result}_{number}"
+        plain = result if len(thunk.results) == 1 else f"{result}_{number}"
+        name = _identifier(renamed.get(len(thunk.operands) + number, plain))
         buffer = k.argument(
             name, storage(ref.type.dtype), writable=True, may_alias=number in shared_results
         )

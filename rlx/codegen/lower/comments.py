@@ -32,12 +32,35 @@ def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:
 
 
 def argument_names(thunks: Sequence[Thunk]) -> dict[int, str]:
-    """Return the user's name of each operand whose name is the same in all `thunks`."""
+    """Return the names of arguments, operands before results, that say more than the op does.
+
+    An operand has the user's name if it is the same in all `thunks`.
+    """
     if any(thunk.kind != thunk.node.op.name for thunk in thunks):
         return {}
     columns = zip(*(thunk.node.operands for thunk in thunks), strict=False)
     agreed = ({_last_word(value) for value in column} for column in columns)
-    return {i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names}
+    named = {
+        i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names
+    }
+    is_scan = thunks[0].kind == "scan_in_registers"
+    return named | _scan_names(thunks[0].node, named) if is_scan else named
+
+
+def _scan_names(node: Node, named: dict[int, str]) -> dict[int, str]:
+    """Name the first and last values of carries, and what is stacked after what it is."""
+    body: Graph = node.attribute("body")
+    count, operands = node.attribute("num_carries"), len(node.operands)
+    kept_from = len(body.outputs) - node.attribute("residuals")
+    names: dict[int, str] = {}
+    for position, carry in enumerate(body.inputs[:count]):
+        names[operands + position] = f"last_{carry.node.name}"
+        if named.get(position, carry.node.name) == carry.node.name:
+            names[position] = f"first_{carry.node.name}"
+    for position, row in enumerate(body.outputs[count:], start=count):
+        word = row.node.name or row.op.name
+        names[operands + position] = f"saved_{word}" if position >= kept_from else f"{word}_rows"
+    return names
 
 
 def tensor_name(value: Value) -> str:

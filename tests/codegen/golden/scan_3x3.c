@@ -1,7 +1,7 @@
 // matmul, add -> %3
 static void scan_3x3(
     const double *restrict first, const double *restrict turn, const double *restrict push,
-    double *restrict y) {
+    double *restrict last_c) {
   _Alignas(64) double c[9];
   #pragma GCC unroll 9
   for (int64_t i = 0; i < 9; ++i) {
@@ -24,6 +24,6 @@ static void scan_3x3(
   }
   #pragma GCC unroll 9
   for (int64_t i = 0; i < 9; ++i) {
-    y[i] = c[i];
+    last_c[i] = c[i];
   }
 }

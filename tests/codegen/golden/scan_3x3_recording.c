@@ -1,7 +1,7 @@
-// matmul, add, transpose -> %3.0
+// matmul, add -> %3.0
 static void scan_3x3(
     const double *restrict first, const double *restrict turn, const double *restrict push,
-    double *restrict y_0, double *restrict y_1) {
+    double *restrict last_c, double *restrict saved_c) {
   _Alignas(64) double c[9];
   #pragma GCC unroll 9
   for (int64_t i = 0; i < 9; ++i) {
@@ -13,7 +13,7 @@ static void scan_3x3(
     for (int64_t i = 0; i < 3; ++i) {
       #pragma GCC unroll 3
       for (int64_t j = 0; j < 3; ++j) {
-        y_1[step * 9 + i * 3 + j] = c[j * 3 + i];
+        saved_c[step * 9 + i * 3 + j] = c[i * 3 + j];
         next_c[i * 3 + j] = c[i * 3] * turn[j] + c[i * 3 + 1] * turn[j + 3]
             + c[i * 3 + 2] * turn[j + 6] + push[i * 3 + j];
       }
@@ -25,6 +25,6 @@ static void scan_3x3(
   }
   #pragma GCC unroll 9
   for (int64_t i = 0; i < 9; ++i) {
-    y_0[i] = c[i];
+    last_c[i] = c[i];
   }
 }
