@@ -109,6 +109,86 @@ def test_c_of_mixed_dtypes_runs_in_both_backends(power_sum: OpDef) -> None:
     np.testing.assert_allclose(found, [0.75, 17, 3.0625, 6])
 
 
+MINMAX = """
+void custom_minmax(const double *x, double *packed, int64_t n) {
+  packed[0] = packed[1] = x[0];
+  for (int64_t i = 1; i < n; ++i) {
+    packed[0] = x[i] < packed[0] ? x[i] : packed[0];
+    packed[1] = x[i] > packed[1] ? x[i] : packed[1];
+  }
+}
+"""
+
+PICKED = """
+void custom_picked(const int32_t *index, const double *x, double *y, int64_t n, int64_t m) {
+  (void)m;
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = (double)index[i] * x[i];
+  }
+}
+"""
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Forget the ops that a test defines."""
+    before = set(OPS)
+    yield
+    for name in set(OPS) - before:
+        for table in (OPS, KERNELS, SOURCES):
+            table.pop(name, None)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_several_results_may_be_packed_into_one() -> None:
+    def custom_minmax(x: TensorType) -> TensorType:
+        """Least and largest element."""
+        return x.with_shape((2,))
+
+    minmax = define_op(
+        custom_minmax, reference=lambda x: np.array([x.min(), x.max()]), c_source=MINMAX
+    )
+
+    def halves(x: Value) -> list[Value]:
+        packed = minmax(x)
+        return [ops.narrow(packed, axis=0, start=i, length=1) for i in range(2)]
+
+    graph = graph_of("g", {"x": ((6,), "f64")}, halves)
+    least, largest = everywhere(graph, {"x": np.array([3, -1, 7, 2.5, -4, 0])})
+    assert (least.item(), largest.item()) == (-4, 7)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_integers_and_floats_meet_in_one_op() -> None:
+    def custom_picked(index: TensorType, x: TensorType) -> TensorType:
+        """`index * x`."""
+        assert index.shape == x.shape
+        return x
+
+    picked = define_op(custom_picked, reference=lambda i, x: i * x, c_source=PICKED)
+    graph = graph_of("g", {"i": ((4,), "i32"), "x": ((4,), "f64")}, lambda i, x: picked(i, x))
+    feeds = {"i": np.array([3, -1, 7, 2], np.int32), "x": np.array([0.5, 4, 1.25, -2])}
+    assert everywhere(graph, feeds)[0].tolist() == [1.5, -4, 8.75, -4]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_kernel_in_the_loop_language_serves_wide_and_narrow_floats() -> None:
+    def custom_reciprocal(x: TensorType) -> TensorType:
+        """`1 / x`."""
+        return x
+
+    def kernel(scope: Scope, x: Reader, y: Writer) -> None:
+        source, target = x.grouped(((0,),)), y.grouped(((0,),))
+        with scope.k.loop("i", source.extent(0)) as i:
+            target.write(i, value=1.0 / scope.k.let("value", source.read_real(i)))
+
+    reciprocal = define_op(custom_reciprocal, reference=lambda x: 1 / x, kernel=kernel)
+    for dtype in ("f64", "f16"):
+        graph = graph_of("g", {"x": ((4,), dtype)}, lambda x: reciprocal(x))
+        given = np.array([1, 2, -4, 0.5], graph.inputs[0].dtype.numpy)
+        assert everywhere(graph, {"x": given})[0].tolist() == [1, 0.5, -0.25, 2]
+
+
 def test_an_op_without_a_derivative_says_so(power_sum: OpDef) -> None:
     types = {"x": ((4,), "f32"), "y": ((4,), "f64")}
 

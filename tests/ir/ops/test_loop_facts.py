@@ -47,13 +47,14 @@ def solving(size: int, step: float, *, rows: bool = False) -> Graph:
 
 def final(step: Graph, length: int, *, loss: bool = False, **options: Any) -> Graph:
     """Return the last carry of a scan, or the sum of its elements."""
-    types: Types = {"c": (tuple(map(int, step.inputs[0].shape)), "f64")}
+    types: Types = {"c": (step.inputs[0].type.static_shape, "f64")}
     if len(step.inputs) > 1:
-        types["xs"] = ((length, *map(int, step.inputs[1].shape)), "f64")
+        types["xs"] = ((length, *step.inputs[1].type.static_shape), "f64")
 
     def formula(*given: Value) -> Value:
         last: Value = ops.scan(*given, body=step, length=length, num_carries=1, **options)[0]
-        return ops.reduce_sum(last, axes=(0,)) if loss else last
+        total: Value = ops.reduce_sum(last, axes=(0,)) if loss else last
+        return total
 
     return graph_of("final", types, formula)
 
@@ -267,7 +268,8 @@ def test_a_loop_counts_to_ten(start: int, most: int, expected: list[int]) -> Non
 
 def test_carries_of_a_loop_move_at_once() -> None:
     def always(a: Value, _: Value) -> Value:
-        return ops.eq(a, a)
+        same: Value = ops.eq(a, a)
+        return same
 
     assert counted(lambda a, b: [b, a + b], always, {"a": 0, "b": 1}, 10) == [55, 89, 10]
     assert counted(lambda a, b: [b, a], always, {"a": 1, "b": 2}, 3) == [2, 1, 3]
@@ -296,7 +298,8 @@ def with_params(graph: Graph, feeds: dict[str, Any], params: dict[str, Any]) -> 
 def test_params_of_a_body_become_consts_in_the_order_of_first_use() -> None:
     def step(c: Value, x: Value) -> Value:
         late, early = c.graph.param("late", (), "f64"), c.graph.param("early", (), "f64")
-        return ops.sin(c * early) + x * late * early
+        following: Value = ops.sin(c * early) + x * late * early
+        return following
 
     inner = graph_of("step", {"c": ((), "f64"), "x": ((), "f64")}, step)
     graph = graph_of(

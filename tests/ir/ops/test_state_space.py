@@ -55,6 +55,31 @@ def test_selective_scan_of_one_state() -> None:
     np.testing.assert_allclose(y.ravel(), [0.05, 0.2, 0.8655614, 1.5747988], rtol=1e-5)
 
 
+def test_selective_scan_of_two_states() -> None:
+    ones = np.ones((1, 2, 2), np.float32)
+    feeds = {
+        "x": ones, "delta": ones, "a": -np.ones((2, 2), np.float32),
+        "b": np.array([1, 0, 0, 1], np.float32).reshape(1, 2, 2), "c": ones,
+    }  # fmt: skip
+    (y,) = everywhere(mamba(feeds, 2), feeds, rtol=1e-5)
+    np.testing.assert_allclose(y.ravel(), [1, 1, 1.3678794, 1.3678794], rtol=1e-6)
+
+
+def test_selective_scan_is_its_recurrence() -> None:
+    rng = np.random.default_rng(7)
+    x, delta = rng.standard_normal((1, 4, 3)), 0.05 * rng.uniform(-1, 1, (1, 4, 3))
+    a, (b, c) = -rng.uniform(0.1, 0.6, (3, 2)), rng.standard_normal((2, 1, 4, 2))
+    state, expected = np.zeros((3, 2)), []
+    for t in range(4):
+        decay = np.exp(delta[0, t, :, None] * a)
+        state = decay * state + delta[0, t, :, None] * b[0, t] * x[0, t, :, None]
+        expected.append((c[0, t] * state).sum(axis=1))
+    values = {"x": x, "delta": delta, "a": a, "b": b, "c": c}
+    feeds = {name: array.astype(np.float32) for name, array in values.items()}
+    (y,) = everywhere(mamba(feeds, 2), feeds, rtol=1e-5)
+    np.testing.assert_allclose(y[0], expected, atol=1e-5)
+
+
 def test_selective_scan_and_its_gradient() -> None:
     feeds = mamba_feeds()
     (y,) = everywhere(mamba(feeds, 3), feeds, rtol=1e-5)
@@ -67,8 +92,18 @@ def test_selective_scan_and_its_gradient() -> None:
         [0.003422089, 0.004355615, 0.005428144, 0.005759230, 0.007418006, 0.009341056],
         rtol=1e-5,
     )
-    np.testing.assert_allclose(dx.ravel()[:3], [0.059211867, 0.077629375, 0.123107332], rtol=1e-5)
-    np.testing.assert_allclose(ddelta.ravel()[-2:], [0.273790459, 0.320120762], rtol=1e-5)
+    np.testing.assert_allclose(
+        dx.ravel(),
+        [0.059211867, 0.077629375, 0.123107332, 0.150013737, 0.173394070, 0.199488104,
+         0.158928, 0.173376],
+        rtol=1e-5,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        ddelta.ravel(),
+        [0.059211867, 0.097036719, 0.173997099, 0.233635218, 0.280753660, 0.346196031,
+         0.273790459, 0.320120762],
+        rtol=1e-5,
+    )  # fmt: skip
     np.testing.assert_allclose(db[0, 3], [0.10976, 0.1176, 0.12544], rtol=1e-5)
     np.testing.assert_allclose(dc[0, 0], [0.0028, 0.00364, 0.00448], rtol=1e-5)
 
@@ -105,9 +140,15 @@ def test_gated_delta_net_gives_outputs_and_the_last_state() -> None:
     feeds = delta_feeds()
     y, state = everywhere(delta_net(feeds), feeds, rtol=1e-5)
     np.testing.assert_allclose(
-        y[0, 3].ravel(),
-        [0.4298395, 0.4502486, 0.4706578, 0.6299890, 0.6558469, 0.6817049],
+        y[0].reshape(4, 6),
+        [
+            [0.0020785, 0.0024249, 0.0027713, 0.0101481, 0.0112756, 0.0124032],
+            [0.0335850, 0.0367895, 0.0399940, 0.0774197, 0.0832227, 0.0890256],
+            [0.1550629, 0.1651211, 0.1751792, 0.2697931, 0.2844718, 0.2991505],
+            [0.4298395, 0.4502486, 0.4706578, 0.6299890, 0.6558469, 0.6817049],
+        ],
         rtol=1e-5,
+        atol=1e-7,
     )
     np.testing.assert_allclose(state[0, 0, 0], [0.3789508, 0.3967715, 0.4145922], rtol=1e-5)
     np.testing.assert_allclose(state[0, 1, 2], [0.5350989, 0.5571887, 0.5792785], rtol=1e-5)
@@ -125,8 +166,18 @@ def test_gradient_of_gated_delta_net() -> None:
     step = grad_with_loss(graph_of("loss", types_of(feeds), loss), list(feeds))
     _, dq, dk, dv, dg, dbeta = everywhere(step, feeds | ONE, rtol=2e-5)
     np.testing.assert_allclose(dq[0, 0, 0], [0.024248711, 0.029098454, 0.033948196], rtol=1e-5)
-    np.testing.assert_allclose(dg.ravel()[-2:], [0.344251173, 0.459862672], rtol=1e-5)
-    np.testing.assert_allclose(dbeta.ravel()[:2], [0.138493229, 0.347605353], rtol=1e-5)
+    np.testing.assert_allclose(
+        dg.ravel(),
+        [0, 0, 0.048122678, 0.112167296, 0.201825990, 0.332534770, 0.344251173, 0.459862672],
+        rtol=1e-5,
+        atol=1e-9,
+    )
+    np.testing.assert_allclose(
+        dbeta.ravel(),
+        [0.138493229, 0.347605353, 0.591117232, 0.987121047, 1.232027135, 1.721734529,
+         1.563506190, 2.028302064],
+        rtol=1e-5,
+    )  # fmt: skip
     np.testing.assert_allclose([dk.sum(), dv.sum()], [9.604388527, 4.889124881], rtol=1e-5)
 
 

@@ -109,7 +109,8 @@ def planned(length: int, checkpoints: int | None, *, body_again: bool = False) -
         last: Value = ops.scan(c, body=step, length=length, num_carries=1, checkpoints=checkpoints)[
             0
         ]
-        return ops.reduce_sum(last, axes=(0,))
+        total: Value = ops.reduce_sum(last, axes=(0,))
+        return total
 
     graph = grad_with_loss(graph_of("loss", types, loss), ["c"])
     return lower_for(graph, detect_target()).plan.arena_bytes
