@@ -17,12 +17,18 @@ from typing import Any
 import numpy as np
 
 import rlx
+from bench.workloads.small import tiny_mlp
+from rlx.runtime.gateway import find_gateway
+from rlx.runtime.native import function_at, pointer_to
+from rlx.runtime.signature import concrete
 
-_CALLS = 50_000
+_CALLS = 20_000
 
 
 def microseconds(call: Callable[[], Any]) -> float:
     """Return the best mean of several runs."""
+    for _ in range(4):  # the short way in is there after a few calls
+        call()
     return min(timeit.repeat(call, number=_CALLS, repeat=7)) / _CALLS * 1e6
 
 
@@ -30,27 +36,56 @@ def multiply_add(x: Any, y: Any) -> Any:
     return x * y + 1
 
 
+def add_to_all(tree: Any, x: Any) -> Any:
+    return {name: {part: leaf + x for part, leaf in layer.items()} for name, layer in tree.items()}
+
+
 def overheads() -> dict[str, float]:
     """Return microseconds per call by what is called."""
     x, y = np.ones(4, np.float32), np.ones(4, np.float32)
     jitted = rlx.jit(multiply_add, threads=1)
-    of_tree = rlx.jit(lambda tree: multiply_add(**tree), threads=1)
-    tree = {"x": x, "y": y}
-    for function, argument in ((jitted, (x, y)), (of_tree, (tree,))):
-        function(*argument)
+    of_dict = rlx.jit(lambda tree: multiply_add(**tree), threads=1)
+    of_tree = rlx.jit(add_to_all, threads=1)
+    step = rlx.jit(add_to_all, threads=1, donate_argnums=0)
     run = jitted.executable(x, y)
-    found = {
+    arena, native = pointer_to(run.arena.address), function_at(run.address, "int (*)(uint8_t *)")
+    pair, tree = {"x": x, "y": y}, {f"layer{i}": {"w": x, "b": y} for i in range(10)}
+    state = step(tree, x)
+    return {
         "rlx.jit, two arrays": microseconds(lambda: jitted(x, y)),
-        "rlx.jit, a dict of two arrays": microseconds(lambda: of_tree(tree)),
+        "rlx.jit, a dict of two arrays": microseconds(lambda: of_dict(pair)),
+        "rlx.jit, 10 dicts of two arrays": microseconds(lambda: of_tree(tree, x)),
+        "... donated": microseconds(lambda: step(state, x)),
         "the executable itself": microseconds(lambda: run(x, y)),
+        "... its `run` through cffi": microseconds(lambda: native(arena)),
+        **tiny_mlp_split(),
+        **_jax_overhead(x, y),
     }
+
+
+def tiny_mlp_split() -> dict[str, float]:
+    """Return what a call of the tiny MLP costs, and its native part, called through cffi."""
+    graph = tiny_mlp()
+    leaves = (*graph.inputs, *graph.params)
+    x, *values = (np.ones(concrete(leaf.shape, {}), np.float32) for leaf in leaves)
+    params = {str(leaf.node.name): w for leaf, w in zip(graph.params, values, strict=True)}
+    program = rlx.compile(graph, params=params, threads=1)
+    program(x)
+    arena = pointer_to(program.arena.address)
+    native = function_at(program.address, "int (*)(uint8_t *)")
+    return {
+        "tiny MLP": microseconds(lambda: program(x)),
+        "... its `run` through cffi": microseconds(lambda: native(arena)),
+    }
+
+
+def _jax_overhead(x: Any, y: Any) -> dict[str, float]:
     try:
         import jax
     except ImportError:
-        return found
+        return {}
     peer = jax.jit(multiply_add)
-    peer(x, y)
-    return {**found, "jax.jit, two arrays": microseconds(lambda: peer(x, y))}
+    return {"jax.jit, two arrays": microseconds(lambda: peer(x, y))}
 
 
 def import_seconds(module: str) -> float:
@@ -64,7 +99,8 @@ def import_seconds(module: str) -> float:
 
 
 if __name__ == "__main__":
+    find_gateway(wait=True)
     for what, cost in overheads().items():
-        print(f"{what:<32}{cost:8.2f} us")
+        print(f"{what:<34}{cost:8.2f} us")
     for module in ("rlx", "rlx.numpy", "numpy"):
-        print(f"import {module:<25}{import_seconds(module) * 1e3:8.1f} ms")
+        print(f"import {module:<27}{import_seconds(module) * 1e3:8.1f} ms")
