@@ -18,6 +18,10 @@ from pathlib import Path
 
 _DEFAULT_LIMIT = 2 * 1024**3
 _SEAL = ".sha256"
+_ADDED = "added"
+"""A file with the sizes of what was stored since the last trim, a line each."""
+_SHARE_ADDED = 16
+"""Trimming looks at every entry, so it waits until so large a share of the limit was stored."""
 
 
 def cache_directory() -> Path:
@@ -41,7 +45,10 @@ def content_key(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Files by key. `limit` bounds the bytes kept; the least recently used go first."""
+    """Files by key. `limit` bounds the bytes kept; the least recently used go first.
+
+    Between two trims the files may exceed it by a sixteenth.
+    """
 
     directory: Path
     limit: int = _DEFAULT_LIMIT
@@ -67,8 +74,16 @@ class Cache:
             made = Path(private) / place.name
             make(made)
             _publish(made, place)
-        self.trim(keep=place)
+        if self._added(place.stat().st_size) > self.limit // _SHARE_ADDED:
+            self.trim(keep=place)
         return place
+
+    def _added(self, size: int) -> int:
+        """Note that `size` bytes were stored; return how many were since the last trim."""
+        with (self.directory / _ADDED).open("a+") as notes:
+            notes.write(f"{size}\n")
+            notes.seek(0)
+            return sum(int(line) for line in notes if line.strip().isdigit())
 
     def _place(self, key: str, suffix: str) -> Path:
         return self.directory / key[:2] / f"{key}{suffix}"
@@ -86,6 +101,7 @@ class Cache:
 
     def trim(self, *, keep: Path | None = None) -> None:
         """Delete the least recently used entries until the rest fits the limit."""
+        (self.directory / _ADDED).unlink(missing_ok=True)
         entries = sorted(_entries(self.directory), key=lambda entry: entry[1].st_mtime)
         total = sum(status.st_size for _, status in entries)
         for path, status in entries:

@@ -75,6 +75,16 @@ def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     assert [place.exists() for place in (*places, third)] == [False, True, True]
 
 
+def test_entries_are_looked_at_only_after_a_share_of_the_limit_was_stored(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=1600)
+    notes = tmp_path / "added"
+    seen = []
+    for number in range(4):
+        cache.fetch(content_key(str(number)), ".so", writer("x" * 50))
+        seen.append(notes.read_text().split() if notes.exists() else [])
+    assert seen == [["50"], ["50", "50"], [], ["50"]]
+
+
 def _fetch_repeatedly(directory: str, keys: int) -> None:
     cache = Cache(Path(directory), limit=2000)  # so small that entries are trimmed all the time
     for round in range(60):
