@@ -16,8 +16,9 @@ from rlx.codegen.kernels.cells import Cell, Cells, Level
 from rlx.codegen.kernels.scalars import element
 from rlx.codegen.kernels.tables import Operand, Table, read_or_update, whole
 from rlx.codegen.kernels.values import literal, real
+from rlx.codegen.kernels.vectors import vector_of
 from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_and_far
-from rlx.codegen.loops.scalar import scalar_function
+from rlx.codegen.loops.scalar import is_library_function, scalar_function
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
@@ -28,6 +29,9 @@ from rlx.passes.tables import NO_TABLES, READS, Tables
 Array: TypeAlias = NDArray[Any]
 """Of cells."""
 Rule: TypeAlias = Callable[..., Array]
+
+LEAST_VECTOR = 8
+"""Elements that are worth a loop of their own, if each takes a call of the math library."""
 
 
 class WrittenOut:
@@ -71,11 +75,21 @@ class WrittenOut:
     def _elementwise(self, node: Node, operands: list[Array]) -> Array:
         shape = self.shape(node.result)
         spread = [np.broadcast_to(array, shape) for array in operands]
+        if self._is_vector(node, spread):
+            return vector_of(self.cells, node, spread)
         result = np.empty(shape, object)
         for index in np.ndindex(shape):
             parts: list[Any] = [array[index] for array in spread]
             result[index] = self._element(node, index, parts)
         return result
+
+    def _is_vector(self, node: Node, operands: Sequence[Array]) -> bool:
+        """True if one vector loop computes the elements faster than one after the other."""
+        name = node.op.name
+        if self.lanes.extent > 1 or not is_library_function(name) or name in NEAR_FUNCTIONS:
+            return False
+        moving = {cell for array in operands for cell in array.flat if cell.level > Level.ONCE}
+        return len(moving) >= LEAST_VECTOR
 
     def _element(self, node: Node, index: tuple[int, ...], parts: list[Cell]) -> Cell:
         name = name_at(node.op.name, index)

@@ -47,6 +47,11 @@ def has_scalar_function(name: str) -> bool:
     return name in _TABLE
 
 
+def is_library_function(name: str) -> bool:
+    """True if op `name` computes floats by a function of the math library: some tens of steps."""
+    return name in _LIBRARY
+
+
 def scalar_names() -> tuple[str, ...]:
     return tuple(_TABLE)
 
@@ -179,6 +184,7 @@ _MATH = (
     "exp exp2 expm1 log log1p log2 sigmoid erf sinh cosh tanh asinh acosh atanh"
     " sin cos tan asin acos atan atan2"
 )
+_LIBRARY = frozenset((*_MATH.split(), "pow"))
 _TABLE: dict[str, ScalarFunction] = {
     **{name: _math(name) for name in _MATH.split()},
     "neg": lambda x: -x,
