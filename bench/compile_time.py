@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("patterns", nargs="*", default=["*"])
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args(arguments)
-    names = [item.name for item in (*WORKLOADS, *PROGRAMS)]
+    names = [w.name for w in WORKLOADS] + [p.name for p in PROGRAMS]
     chosen = [n for n in names if any(fnmatch.fnmatch(n, p) for p in options.patterns)]
     rows = [_row(name, backend, options.threads) for name in chosen for backend in _BACKENDS]
     columns = ["workload", "backend", "cold", "cold code", "loaded", "warm", "warm code"]

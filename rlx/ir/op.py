@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -274,7 +275,9 @@ class Registry(Generic[Rule]):
 
 def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
     """Return the attribute record of `definition`; GraphError for a wrong name or type."""
-    declared = {f.name: f for f in dataclasses.fields(definition.attrs)}
+    declared = _fields(definition)
+    if not attributes and not declared:
+        return _no_attributes(definition)
     for name in attributes:
         if name not in declared:
             raise GraphError(f"has no attribute {name!r} (has: {', '.join(declared) or 'none'})")
@@ -283,3 +286,14 @@ def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
             raise GraphError(f"needs attribute {name!r} and was not given it")
     fitted = {n: conform(n, declared[n].type, value) for n, value in attributes.items()}
     return definition.attrs(**fitted)
+
+
+@functools.cache
+def _fields(definition: OpDef) -> Mapping[str, dataclasses.Field[Any]]:
+    return {declared.name: declared for declared in dataclasses.fields(definition.attrs)}
+
+
+@functools.cache
+def _no_attributes(definition: OpDef) -> Attrs:
+    """Return the one record of ops like `add`: records are immutable."""
+    return definition.attrs()
