@@ -55,7 +55,9 @@ class BoundExecutable(Executable):
                 self._moves[number] = 0
                 del self._results[_output(self._regions[number])]
             self._states.clear()
-            self._fast = None
+            if self._fast is not None:  # it knows where states were; another thread may be at it
+                self._fast.ready = False
+                self._fast = None
         return super().address
 
     def _over(self, native: NativeModule) -> BoundExecutable:
