@@ -100,21 +100,29 @@ def _product(
     )
     kind = product_loop(product((*out.shape, inner)))
     with k.loop("item", target.extent(0) * (split.blocks * split.groups), kind=kind) as item:
-        batch = item / split.groups / split.blocks
+        batch, block, group = _coordinates(k, item, split, batched=batched)
         work = _Item(
             k,
             left.at(batch if batched and len(a.shape) > 2 else index(0)),
             panels,
-            batch if batched else index(0),
+            batch,
             target.at(batch),
             tile,
             split,
             transposed,
             height,
         )
-        block = k.let("block", item / split.groups % split.blocks)
-        group = k.let("group", item % split.groups)
         work.compute(work.rows_of(block), work.panels_of(group))
+
+
+def _coordinates(k: KernelBuilder, item: E, split: Split, *, batched: bool) -> tuple[E, E, E]:
+    """Return the batch, block of rows and group of panels of an item."""
+    if not batched and split.blocks == 1:
+        return index(0), index(0), item
+    number = item / split.groups
+    batch = number / split.blocks if batched else index(0)
+    block = k.let("block", number % split.blocks if batched else number)
+    return batch, block, k.let("group", item % split.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +205,9 @@ class _Item:
     def panels_of(self, group: E) -> Range:
         """Return where a group of panels starts and stops."""
         panels, groups = self.split.panels, self.split.groups
+        if panels % groups == 0:
+            first = self.k.let("first_panel", group * (panels // groups))
+            return first, self.k.let("end_panel", first + panels // groups)
         first = self.k.let("first_panel", group * panels / groups)
         return first, self.k.let("end_panel", (group + 1) * panels / groups)
 
@@ -250,6 +261,7 @@ class _Item:
         """Compute the tiles of all strips over one block of K after the other."""
         k, split = self.k, self.split
         size = self.shape.rows * self.shape.width
+        k.comment("Sums of this item's tiles wait here between blocks of the inner extent.")
         waiting = k.local("waiting", self.prim, split.block * split.group * size)
         with k.loop("i", split.block * split.group * size, step=self.shape.lanes) as i:
             k.store(waiting, i, self._zero)
@@ -291,6 +303,7 @@ class _Item:
         if not self.split.copies:
             return in_place
         stride = self.split.depth + _LINE // self.prim.size
+        k.comment("A strip: rows of the tile, copied side by side.")
         copy = k.local("strip", self.prim, rows * stride)
         if self.transposed:
             with k.loop("p", stop, start=start) as p, k.loop("i", rows, kind=LoopKind.SIMD) as i:
