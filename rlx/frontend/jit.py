@@ -204,6 +204,12 @@ class JittedFunction:
             for place, argument in enumerate(args)
         ]
 
+    def result_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Return a name per output of the graph: where it is in the result, as in `y_1_slope`."""
+        tree = self._trace(args, kwargs).tree
+        is_named = bool(tree.children) and tree.cls not in (tuple, list)
+        return unique_names(leaf_names(tree, "" if is_named else "y"))
+
     def executable(self, *args: Any, **kwargs: Any) -> Any:
         """Return what `rlx.compile` makes of the graph of a call."""
         return self._entry(args, kwargs)[0].run

@@ -43,6 +43,8 @@ class Traceable(Protocol):
 
     def argument_arrays(self, *inputs: Any) -> list[dict[str, Any]]: ...
 
+    def result_names(self, *inputs: Any) -> list[str]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
@@ -103,7 +105,8 @@ def aot(
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
     level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
     it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled.
-    `output_names` names the outputs in C, but for those that replace a param.
+    `output_names` names the outputs in C, but for those that replace a param; the keys and fields
+    of a function's result do where it is not given.
 
     `backend` "c" compiles with a C compiler, "llvm" without one: then there are an object file
     and an archive of the kernels, and `<name>_api.c` to compile with the program that calls it.
@@ -115,6 +118,8 @@ def aot(
     graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
     params = {**found, **(params or {})}
     graph = inputs_as_params(graph, params)
+    if not output_names and not isinstance(graph_or_function, Graph):
+        output_names = _result_names(graph_or_function, graph, example_inputs or ())
     if threads not in _THREADS:
         raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
     if math not in ("libm", "none"):
@@ -205,6 +210,14 @@ def _graph_of(
         if place in param_argnums or name in graph.donations
     }
     return graph, {name: x for name, x in found.items() if not isinstance(x, TensorType)}
+
+
+def _result_names(given: Traceable, graph: Graph, inputs: Sequence[Any]) -> list[str]:
+    """Return the names of the outputs that replace no param; one alone needs no number."""
+    replacing = graph.donations.values()
+    names = given.result_names(*inputs)
+    plain = [name for place, name in enumerate(names) if place not in replacing]
+    return ["y"] if len(plain) == 1 and plain[0].startswith("y_") else plain
 
 
 def _checked_params(graph: Graph, params: Mapping[str, Any]) -> dict[str, Array]:

@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import rlx
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.compile import compile as rlx_compile
 from tests.aot.building import STRICT, Loaded, file_block, needs_compiler, require, run
@@ -197,3 +200,17 @@ def test_line_directives_lead_a_debugger_to_the_program(tmp_path: Path) -> None:
     lines = run(require("objdump"), "--dwarf=decodedline", artifact.directory / "mlp.o")
     assert "programs.py" in lines
     assert "mlp.c" in lines
+
+
+def test_outputs_of_a_function_are_called_as_in_its_result(tmp_path: Path) -> None:
+    def outputs(function: Callable[[Any], Any], name: str) -> list[str]:
+        x = np.ones(3, np.float32)
+        artifact = aot(rlx.jit(function), tmp_path, name=name, example_inputs=(x,), emit_only=True)
+        return [output["name"] for output in artifact.manifest["outputs"]]
+
+    assert outputs(lambda x: {"sum": x.sum(), "parts": (x, -x)}, "a") == [
+        "parts_0", "parts_1", "sum",
+    ]  # fmt: skip
+    assert outputs(lambda x: (x, {"slope": 2 * x}), "b") == ["y_0", "y_1_slope"]
+    assert outputs(lambda x: {"only": 2 * x}, "c") == ["only"]
+    assert outputs(lambda x: (2 * x,), "d") == ["y"]
