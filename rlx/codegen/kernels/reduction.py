@@ -17,10 +17,11 @@ from rlx.codegen.kernels.folds import FOLDS, Fold, State, across_columns
 from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, column_blocks
-from rlx.codegen.kernels.values import Scalar, named
+from rlx.codegen.kernels.values import Scalar, compute_prim, named
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
+from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 
 ROW_CHUNK = 4096
@@ -34,6 +35,8 @@ ROWS_AT_ONCE = 8
 
 STREAMS = 4
 """Independent accumulators of a long row: an addition takes four cycles, one starts in each."""
+
+_VECTOR_BYTES = 64
 
 STREAMED = 256
 """Row length from which several streams pay."""
@@ -157,6 +160,8 @@ def _fold_run(
     streams: int,
     prepare: Callable[[Scalar], Scalar],
 ) -> State:
+    if _suits_vectors(x, fold):
+        return _fold_vectors(scope, x, fold, bounds, prepare)
     k = scope.k
     start, stop = bounds
     states = [accumulators(k, fold) for _ in range(streams)]
@@ -169,6 +174,56 @@ def _fold_run(
     while len(folded) > 1:
         folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
     return folded[0]
+
+
+def _suits_vectors(x: GroupedReader, fold: Fold) -> bool:
+    """True for long runs of floats that are loaded as they are, folded in any order."""
+    length, dtype = x.extent_of(0), x.value.dtype
+    plain = x.value in x.body.inputs and dtype in (DType.F32, DType.F64)
+    return plain and fold.free_order is not None and isinstance(length, int) and length >= STREAMED
+
+
+def _fold_vectors(
+    scope: Scope,
+    x: GroupedReader,
+    fold: Fold,
+    bounds: tuple[E, E],
+    prepare: Callable[[Scalar], Scalar],
+) -> State:
+    """Fold a run by several vectors of accumulators, then these, then what is left over."""
+    k = scope.k
+    start, stop = bounds
+    lanes = _VECTOR_BYTES // compute_prim(x.value.dtype).size
+    step = lanes * STREAMS
+    states = [accumulators(k, fold, lanes) for _ in range(STREAMS)]
+    whole = k.let("whole", start + (stop - start) / step * step)
+    with k.loop("i", whole, start=start, step=step) as i:
+        for number, state in enumerate(states):
+            element = prepare(x.read_vector(i + number * lanes, lanes=lanes))
+            assign(k, fold, state, fold.take(tuple(state), _element(k, fold, element)))
+    joined: list[State] = [tuple(state) for state in states]
+    while len(joined) > 1:
+        joined = [fold.join(a, b) for a, b in zip(joined[::2], joined[1::2], strict=True)]
+    length = x.extent_of(0)
+    assert isinstance(length, int), "only static lengths come here"
+    if length % step == 0:
+        return _fold_lanes(k, fold, joined[0])  # so are chunks
+    assign(k, fold, states[0], joined[0])
+    vectors = k.let("vectors", start + (stop - start) / lanes * lanes)
+    with k.loop("i", vectors, start=whole, step=lanes) as i:
+        element = prepare(x.read_vector(i, lanes=lanes))
+        assign(k, fold, states[0], fold.take(tuple(states[0]), _element(k, fold, element)))
+    rest = accumulators(k, fold)
+    assign(k, fold, rest, _fold_lanes(k, fold, tuple(states[0])))
+    with k.loop("i", stop, start=vectors) as i:
+        element = prepare(x.read(i))
+        assign(k, fold, rest, fold.take(tuple(rest), _element(k, fold, element)))
+    return tuple(rest)
+
+
+def _fold_lanes(k: KernelBuilder, fold: Fold, state: State) -> State:
+    named_parts = zip(fold.names, state, fold.free_order or (), strict=True)
+    return tuple(k.let(name, vector.fold(op)) for name, vector, op in named_parts)
 
 
 def streams_for(x: Reader, length: Extent, fold: Fold) -> int:
@@ -280,10 +335,10 @@ def stored(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], j: E, values: 
 # Accumulators
 
 
-def accumulators(k: KernelBuilder, fold: Fold) -> list[Mutable]:
+def accumulators(k: KernelBuilder, fold: Fold, lanes: int = 1) -> list[Mutable]:
     """Declare one variable per accumulator of `fold`, at its start."""
     pairs = zip(fold.names, fold.start, strict=True)
-    return [k.mutable(name, start) for name, start in pairs]
+    return [k.mutable(name, start.splat(lanes)) for name, start in pairs]
 
 
 def assign(k: KernelBuilder, fold: Fold, state: Sequence[Mutable], values: State) -> None:
