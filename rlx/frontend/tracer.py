@@ -361,7 +361,9 @@ class IndexUpdater:
     def __init__(self, array: Tracer) -> None:
         self._array = array
 
-    def __getitem__(self, index: Any) -> IndexedUpdate:
+    def __getitem__(self, index: Any) -> IndexedUpdate | MaskedUpdate:
+        if isinstance(index, Tracer) and index.dtype == np.bool_:
+            return MaskedUpdate(self._array, index)
         return IndexedUpdate(self._array, index)
 
 
@@ -401,3 +403,4 @@ _OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex)
 
 # Last, because the functions that the methods stand for need the class itself.
 import rlx.numpy as rnp  # noqa: E402
+from rlx.frontend.masked_updates import MaskedUpdate  # noqa: E402
