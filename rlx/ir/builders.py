@@ -775,9 +775,11 @@ class Builders:
         `right`."""
         return self._one(OPS["matmul_transposed"], (a, b), left=left, right=right)
 
-    def pack_panels(self, b: Operand, *, panel: int, transposed: bool = False) -> Value:
+    def pack_panels(
+        self, b: Operand, *, panel: int, transposed: bool = False, lanes: int = 1
+    ) -> Value:
         """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`."""
-        return self._one(OPS["pack_panels"], (b,), panel=panel, transposed=transposed)
+        return self._one(OPS["pack_panels"], (b,), panel=panel, transposed=transposed, lanes=lanes)
 
     def slogdet(self, a: Operand) -> tuple[Value, Value]:
         """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""

@@ -97,7 +97,8 @@ def packed_product(node: Node, target: Target) -> Value | None:
     if not pays(node, height, inner, columns):
         return None
     tile = choose_tile(upper(height), columns, lanes, registers)
-    packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed)
+    turned = tile.lanes if b_transposed else 1
+    packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed, lanes=turned)
     result: Value = ops.matmul_packed(
         a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
     )

@@ -22,11 +22,11 @@ from rlx.ir.shape import product, upper
 _BLOCK_ROWS = 32
 """Rows spread over the panels at a time: their pages stay in the first-level TLB."""
 
-_VECTOR_BYTES = 64
-
 
 @kernel("pack_panels")
-def pack_panels(scope: Scope, b: Reader, packed: Writer, *, panel: int, transposed: bool) -> None:
+def pack_panels(
+    scope: Scope, b: Reader, packed: Writer, *, panel: int, transposed: bool, lanes: int
+) -> None:
     k = scope.k
     rank = len(b.shape) - 2
     batch = tuple(range(rank))
@@ -43,9 +43,18 @@ def pack_panels(scope: Scope, b: Reader, packed: Writer, *, panel: int, transpos
         first = k.let("first_row", block % blocks * _BLOCK_ROWS)
         end = k.let("end_row", minimum(first + _BLOCK_ROWS, height))
         rows = _Rows(
-            k, source.at(item), target.at(item), first, end, columns, panel, b.prim, transposed
+            k,
+            source.at(item),
+            target.at(item),
+            first,
+            end,
+            columns,
+            panel,
+            b.prim,
+            transposed,
+            lanes,
         )
-        rows.spread(turns=transposed and upper(target.extent_of(2)) >= rows.lanes)
+        rows.spread(turns=lanes > 1 and upper(target.extent_of(2)) >= lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,7 @@ class _Rows:
     panel: int
     prim: Prim
     transposed: bool
-
-    @property
-    def lanes(self) -> int:
-        """Columns turned at a time: a power of two that divides a panel."""
-        return min(_VECTOR_BYTES // self.prim.size, self.panel & -self.panel)
+    lanes: int
 
     def spread(self, *, turns: bool) -> None:
         """Copy the rows into all panels, the last one filled up with zeros."""

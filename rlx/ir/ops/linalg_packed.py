@@ -21,11 +21,14 @@ _FAMILY = "linalg"
 
 
 @op(_FAMILY)
-def pack_panels(b: TensorType, *, panel: int, transposed: bool = False) -> TensorType:
+def pack_panels(
+    b: TensorType, *, panel: int, transposed: bool = False, lanes: int = 1
+) -> TensorType:
     """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`.
 
     Each panel is dense, so that a product reads it in one stream; the last one is padded with
-    zeros. With `transposed`, `b` is given as `[..., N, K]`.
+    zeros. With `transposed`, `b` is given as `[..., N, K]` and turned in squares of `lanes`
+    elements, a vector of the machine; `lanes` divides the panel.
     """
     require_dtype(b, "float int")
     require_rank(b, 2, "b")
@@ -34,8 +37,8 @@ def pack_panels(b: TensorType, *, panel: int, transposed: bool = False) -> Tenso
         rows, columns = columns, rows
     if not isinstance(columns, int):
         raise ShapeError(f"b has {columns} columns; packing needs a static number")
-    if panel < 1:
-        raise ShapeError(f"panel is {panel}; it must be positive")
+    if panel < 1 or lanes < 1 or panel % lanes:
+        raise ShapeError(f"a panel of {panel} columns is no multiple of {lanes} lanes")
     return TensorType(b.dtype, (*b.shape[:-2], -(-columns // panel), rows, panel))
 
 

@@ -12,7 +12,7 @@ from rlx.ir.reference.registry import reference
 
 
 @reference(ops.pack_panels)
-def pack_panels(b: NDArray[Any], *, panel: int, transposed: bool) -> NDArray[Any]:
+def pack_panels(b: NDArray[Any], *, panel: int, transposed: bool, lanes: int) -> NDArray[Any]:
     matrix = np.swapaxes(b, -1, -2) if transposed else b
     *batch, rows, columns = matrix.shape
     panels = -(-columns // panel)

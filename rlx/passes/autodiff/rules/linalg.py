@@ -25,7 +25,9 @@ def _stack_rows(x: Value) -> Value:
     return reshape_to(x, (product(x.shape[:-1]), x.shape[-1]))
 
 
-def pack_panels_transpose(at: Pullback, b: Value, *, panel: int, transposed: bool) -> Derivatives:
+def pack_panels_transpose(
+    at: Pullback, b: Value, *, panel: int, transposed: bool, lanes: int
+) -> Derivatives:
     """Lay the panels side by side again, without the padding of the last one."""
     *batch, panels, inner, width = at.cotangent.shape
     rank = len(batch)
