@@ -18,13 +18,23 @@ import heapq
 import inspect
 from collections.abc import Callable
 
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Shape
 from rlx.passes.dead_code import dead_code
 from rlx.passes.fusion_bodies import contract
 from rlx.passes.fusion_groups import Group, Groups
 from rlx.passes.fusion_policy import FusionPolicy, free_source, is_fusable
-from rlx.passes.rewrite import GraphPass, Rewritten
+from rlx.passes.rewrite import (
+    GraphPass,
+    Rewritten,
+    copy_node,
+    finish,
+    map_bodies,
+    unchanged,
+)
+
+_STRUCTURED = (ops.scan, ops.while_loop, ops.switch)
 
 
 def fuse(policy: FusionPolicy | None = None) -> GraphPass:
@@ -44,10 +54,30 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
         _Claims(groups, chosen).run()
         return contract(groups, chosen)
 
-    live = GraphPass("fuse", fuse_live)
-    return GraphPass(
-        "fuse", lambda graph: dead_code.rewrite(graph).then(live), inspect.getdoc(fuse) or ""
-    )
+    def run(graph: Graph) -> Rewritten:
+        done = dead_code.rewrite(graph).then(inner)
+        return done.then(live)
+
+    def fuse_inner(graph: Graph) -> Rewritten:
+        return _with_bodies(graph, lambda body: run(body).graph)
+
+    inner, live = GraphPass("fuse-inner", fuse_inner), GraphPass("fuse", fuse_live)
+    return GraphPass("fuse", run, inspect.getdoc(fuse) or "")
+
+
+def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
+    """Change the bodies of loops and branches, which are graphs of their own."""
+    changed = {
+        node: map_bodies(node.attrs, change) for node in graph.nodes if node.op in _STRUCTURED
+    }
+    if all(attrs is node.attrs for node, attrs in changed.items()):
+        return unchanged(graph)
+    target = Graph(graph.name)
+    image: dict[Value, Value] = {}
+    for node in graph.nodes:
+        copy_node(target, node, image, attrs=changed.get(node))
+    finish(target, graph, image)
+    return Rewritten(target, image)
 
 
 class _Claims:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.fused import is_pointwise
+from rlx.ir.shape import normalize_axis, product, upper
 from rlx.passes.common_subexpressions import is_impure
 
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
@@ -46,8 +47,26 @@ class FusionPolicy:
     most_values: int = 24
     """Operands and results of a fusion: beyond, address registers and cache ways run out."""
 
+    shortest_row: int = 8
+    """Elements of a row that a reduction folds by vectors. Shorter rows are folded one by one, so
+    what follows would not run in vectors either; alone it does."""
+
+    many_rows: int = 64
+    """Rows from which vectors over their results pay for another kernel."""
+
     def takes_epilogue(self, node: Node) -> bool:
-        return node.op.name in self.epilogue_anchors and len(node.results) == 1
+        known = node.op.name in self.epilogue_anchors and len(node.results) == 1
+        return known and not self._folds_short_rows(node)
+
+    def _folds_short_rows(self, node: Node) -> bool:
+        if node.op.name not in _REDUCTIONS:
+            return False
+        shape = node.operands[0].shape
+        folded = {normalize_axis(axis, len(shape)) for axis in node.attribute("axes")}
+        rows = [shape[axis] for axis in folded if shape[axis] != 1]
+        in_rows = len(shape) - 1 in folded and node.result.rank > 0
+        many = upper(product(node.result.shape)) >= self.many_rows
+        return in_rows and many and upper(product(rows)) < self.shortest_row
 
     def takes_prologue(self, node: Node) -> bool:
         return node.op.name in self.prologue_anchors and len(node.results) == 1
