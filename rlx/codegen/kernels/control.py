@@ -49,9 +49,7 @@ def scan_in_registers(
     lanes, tables = shape_in_registers(body, num_carries) or (NO_LANES, NO_TABLES)
     given, results = _memory(scope, arguments)
     if lanes.extent == 1 and fits_small_loops(body, num_carries):
-        SmallLoops(
-            scope.k, body, given, results, length, num_carries, num_consts, reverse
-        ).build()
+        SmallLoops(scope.k, body, given, results, length, num_carries, num_consts, reverse).build()
         return
     scan = _Scan(scope.k, body, lanes, given, results, length, num_carries, num_consts, reverse)
     scan.tables = tables
