@@ -20,7 +20,7 @@ from rlx.frontend.apply import (
     promoted,
 )
 from rlx.frontend.promotion import promote_types
-from rlx.frontend.trace import TracedArray, element_type
+from rlx.frontend.trace import element_type
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.op import OpDef

@@ -35,13 +35,17 @@ class NativeModule(Protocol):
         ...
 
 
-class Backend(Protocol):
+class Loader(Protocol):
     """Turns a module into machine code for `target`; external symbols are resolved at load."""
 
     @property
     def name(self) -> str: ...
 
     def load(self, module: Module, target: Target) -> NativeModule: ...
+
+
+class Backend(Loader, Protocol):
+    """A loader that finds again what it made in another process."""
 
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]

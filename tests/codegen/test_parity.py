@@ -14,7 +14,7 @@ from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.errors import ToolchainError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.reference import evaluate
-from rlx.runtime.backend import Backend
+from rlx.runtime.backend import Loader
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import detect_target
@@ -47,7 +47,7 @@ def cases(listed: list[Use]) -> Iterator[tuple[Use, Case]]:
         yield (record, dtype), case_of(record.graph(dtype), name)
 
 
-def check(backend: Backend, listed: list[Use]) -> None:
+def check(backend: Loader, listed: list[Use]) -> None:
     """Compile the kernels of `listed` together, run each and compare with the reference."""
     built = list(cases(listed))
     native = backend.load(module_of([case for _, case in built]), detect_target())

@@ -34,17 +34,17 @@ def larger_than_memory(shape: tuple[int, ...]) -> Any:
 
 WRONG_CALLS: list[tuple[type[RlxError], str, Call]] = [
     (GraphError, "rlx.compile takes a Graph and was given a function",
-     lambda _: rlx.compile(lambda x: x)),  # type: ignore[arg-type]  # the fault
+     lambda _: rlx.compile(lambda x: x)),  # type: ignore[call-overload]  # the fault
     (UnsupportedError, "unknown backend 'cuda'", lambda g: rlx.compile(g, backend="cuda")),
     (UnsupportedError, "cannot run on 0 threads", lambda g: rlx.compile(g, threads=0)),
     (UnsupportedError, "cannot run on two threads",
-     lambda g: rlx.compile(g, threads="two")),  # type: ignore[arg-type]  # the fault
+     lambda g: rlx.compile(g, threads="two")),  # type: ignore[call-overload]  # the fault
     (UnsupportedError, "cannot run on 1.5 threads",
-     lambda g: rlx.compile(g, threads=1.5)),  # type: ignore[arg-type]  # the fault
+     lambda g: rlx.compile(g, threads=1.5)),  # type: ignore[call-overload]  # the fault
     (InputError, "params= is a list; it must be a mapping from names to arrays",
-     lambda g: rlx.compile(g, backend="llvm", params=[1])),  # type: ignore[arg-type]  # the fault
+     lambda g: rlx.compile(g, backend="llvm", params=[1])),  # type: ignore[call-overload]  # the fault
     (InputError, "params= is a list; it must be a mapping from names to arrays",
-     lambda g: rlx.compile(g, backend="reference", params=[1])),  # type: ignore[arg-type]  # the fault
+     lambda g: rlx.compile(g, backend="reference", params=[1])),  # type: ignore[call-overload]  # the fault
     (InputError, "g has no param 'v'", lambda g: rlx.compile(g, params={"v": 1}, backend="llvm")),
     (InputError, "g: inputs are a NoneType; they must be", lambda g: compiled(g).run(None)),
     (InputError, "g: inputs are a list; they must be a mapping", lambda g: compiled(g).run([1])),

@@ -15,7 +15,7 @@ from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.errors import IndexOutOfRangeError, InputError
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.runtime.backend import Backend
+from rlx.runtime.backend import Loader
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.cache import Cache
 from rlx.runtime.executable import Executable
@@ -37,7 +37,7 @@ INDICES = np.array([0, 511, 3, 3])
 
 
 @pytest.fixture(scope="session", params=["c", "llvm"])
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Loader:
     if request.param == "llvm":
         return LlvmBackend()
     if not has_toolchain():
@@ -46,7 +46,7 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def make(backend: Backend) -> Make:
+def make(backend: Loader) -> Make:
     def build(program: HandBuilt, **options: Any) -> Executable:
         native = backend.load(program.module, detect_target())
         return Executable(program.graph, program, native, **options)

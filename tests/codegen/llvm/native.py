@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.codegen.llvm.jit import LlvmBackend, LlvmModule
+from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.llvm.module import LlvmModule
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Invoke, Kernel, Module, Prim

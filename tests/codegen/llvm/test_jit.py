@@ -93,7 +93,7 @@ class _RecordingCache:
         self.directory = directory
         self.made = 0
 
-    def fetch(self, key: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    def fetch(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
         path = self.directory / f"{key}{suffix}"
         if not path.exists():
             make(path)

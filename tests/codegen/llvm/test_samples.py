@@ -10,7 +10,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from rlx.codegen.llvm.jit import LlvmBackend, LlvmModule
+from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.llvm.module import LlvmModule
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Invoke, Kernel, Module, Prim
 from rlx.codegen.loops.visit import walk

@@ -164,7 +164,7 @@ def test_integer_modulo_has_the_sign_of_the_divisor(prim: Prim) -> None:
 
 @pytest.mark.parametrize("prim", INTEGERS)
 @pytest.mark.parametrize(
-    "name, expected",
+    ("name", "expected"),
     [
         ("bitwise_and", np.bitwise_and),
         ("bitwise_or", np.bitwise_or),
