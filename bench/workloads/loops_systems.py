@@ -83,5 +83,6 @@ SYSTEM_ROWS = (
         _likelihood_arguments,
         Bound("likelihood", "gradient", ((3,),)),
         "loops.likelihood.value",
+        peers=("rlx_c", "bound"),  # JAX takes more than a minute to compile it
     ),
 )
