@@ -52,6 +52,10 @@ class MaskedUpdate:
     def max(self, value: Any) -> Any:
         return self._changed(rnp.maximum, value)
 
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        """Return a copy with `function` of all of them."""
+        return self._changed(lambda element, _: function(element), 0)
+
     def _changed(self, change: Callable[[Any, Any], Any], value: Any) -> Any:
         if shape_of(value) != ():
             raise ShapeError(

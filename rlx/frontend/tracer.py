@@ -6,7 +6,7 @@ Operators and methods are the functions of `rlx.numpy`. What needs the numbers t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -388,8 +388,30 @@ class IndexedUpdate:
         return rnp.index_add(self._array, self._index, values)
 
     def multiply(self, values: Any) -> Any:
-        """Return a copy with the elements at the index multiplied by `values`."""
-        return self.set(rnp.multiply(self.get(), values))
+        """Return a copy with the elements at the index multiplied by `values`.
+
+        Like all that follow, it is done as often as an index repeats.
+        """
+        return self._changed(rnp.multiply, values)
+
+    def divide(self, values: Any) -> Any:
+        return self._changed(rnp.divide, values)
+
+    def power(self, values: Any) -> Any:
+        return self._changed(rnp.power, values)
+
+    def min(self, values: Any) -> Any:
+        return self._changed(rnp.minimum, values)
+
+    def max(self, values: Any) -> Any:
+        return self._changed(rnp.maximum, values)
+
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        """Return a copy with `function` of the elements at the index."""
+        return self._changed(lambda element, _: function(element), 0)
+
+    def _changed(self, change: Callable[[Any, Any], Any], values: Any) -> Any:
+        return rnp.index_change(self._array, self._index, values, change)
 
 
 def _binary(operation: Any, left: Any, right: Any) -> Any:

@@ -142,8 +142,6 @@ from rlx.numpy.indexing import diagonal as diagonal
 from rlx.numpy.indexing import dynamic_slice as dynamic_slice
 from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
 from rlx.numpy.indexing import getitem as getitem
-from rlx.numpy.indexing import index_add as index_add
-from rlx.numpy.indexing import index_set as index_set
 from rlx.numpy.indexing import searchsorted as searchsorted
 from rlx.numpy.indexing import take as take
 from rlx.numpy.indexing import take_along_axis as take_along_axis
@@ -216,3 +214,6 @@ from rlx.numpy.shaping import swapaxes as swapaxes
 from rlx.numpy.shaping import tile as tile
 from rlx.numpy.shaping import transpose as transpose
 from rlx.numpy.shaping import vstack as vstack
+from rlx.numpy.updates import index_add as index_add
+from rlx.numpy.updates import index_change as index_change
+from rlx.numpy.updates import index_set as index_set

@@ -11,17 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
-from rlx.frontend.apply import as_tracer, convert, emit, function, graph, promoted, wrap
+from rlx.frontend.apply import as_tracer, convert, emit, function, promoted
 from rlx.frontend.errors import ConcretizationError
 from rlx.frontend.trace import TracedArray, element_type, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, broadcast_shapes, normalize_axis
-from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.shaping import (
-    broadcast_to,
     concatenate,
     expand_dims,
     flip,
@@ -246,7 +244,7 @@ def _picked(x: Any, plan: Plan) -> Any:
     places = [place for place, entry in enumerate(plan.layout) if entry in dict(plan.arrays)]
     together = places == list(range(places[0], places[0] + len(places)))
     if len(axes) == 1:
-        result = emit(ops.gather, x, _as_index(indices[0]), weak=x.weak, axis=axes[0])
+        result = emit(ops.gather, x, as_index(indices[0]), weak=x.weak, axis=axes[0])
         front = axes[0]
     else:
         result, front = _gathered_together(x, axes, indices), 0
@@ -271,7 +269,7 @@ def _gathered_together(x: Any, axes: tuple[int, ...], indices: list[Any]) -> Any
     rest = tuple(a for a in range(x.ndim) if a not in axes)
     rows = transpose(x, axes + rest)
     flat = reshape(rows, (int(np.prod(extents)), *(x.shape[a] for a in rest)))
-    return emit(ops.gather, flat, _as_index(flat_index(indices, extents)), weak=x.weak, axis=0)
+    return emit(ops.gather, flat, as_index(flat_index(indices, extents)), weak=x.weak, axis=0)
 
 
 def flat_index(indices: list[Any], extents: list[int]) -> Any:
@@ -292,99 +290,11 @@ def flat_index(indices: list[Any], extents: list[int]) -> Any:
     return elementwise.where(valid, combined, -1)
 
 
-def _as_index(index: Any) -> Any:
+def as_index(index: Any) -> Any:
     return convert(index, DType.I64)
 
 
 # Updates
-
-
-@function
-def index_set(x: Any, index: Any, values: Any) -> Any:
-    """`x` with `values` at `index`; of repeated indices the last one stays."""
-    x = as_tracer(x)
-    values = _like_target(x, index, values)
-    plan = plan_index(x, index)
-    if not plan.arrays and all(s.step == 1 for s in plan.slices):
-        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
-        starts = np.asarray([s.start for s in plan.slices], np.int64)
-        return _block_set(x, reshape(values, sizes), starts)
-    places = _places(x, index)
-    if isinstance(places, np.ndarray):
-        return _set_static(x, places, values)
-    if places.ndim == 0:
-        return _set_traced(x, reshape(places, (1,)), reshape(values, (1,)))
-    return _set_traced(x, ravel(places), ravel(values))
-
-
-@function
-def index_add(x: Any, index: Any, values: Any) -> Any:
-    """`x` with `values` added at `index`; repeated indices add up."""
-    x = as_tracer(x)
-    values = _like_target(x, index, values)
-    plan = plan_index(x, index)
-    if not plan.arrays and all(s.step == 1 for s in plan.slices):
-        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
-        low = tuple(s.start for s in plan.slices)
-        room = zip(static_shape(x), sizes, low, strict=True)
-        high = tuple(extent - size - before for extent, size, before in room)
-        return elementwise.add(x, emit(ops.pad, reshape(values, sizes), low=low, high=high))
-    places = ravel(_places(x, index))
-    total = int(np.prod(static_shape(x)))
-    added = emit(ops.scatter_add, ravel(values), _as_index(places), size=total)
-    return elementwise.add(x, reshape(added, x.shape))
-
-
-def _like_target(x: Any, index: Any, values: Any) -> Any:
-    """Convert `values` to the dtype of `x` and broadcast them to the shape of `x[index]`."""
-    return broadcast_to(convert(values, x.value.dtype), getitem(x, index).shape)
-
-
-def _block_set(x: Any, block: Any, starts: Any) -> Any:
-    return emit(ops.dynamic_update_slice, x, block, starts)
-
-
-def _places(x: Any, index: Any) -> Any:
-    """Return the flat positions in `x` that `index` picks: known ones as a NumPy array."""
-    shape = static_shape(x)
-    total = int(np.prod(shape))
-    items = index if isinstance(index, tuple) else (index,)
-    if not any(isinstance(item, TracedArray) for item in items):
-        return np.arange(total).reshape(shape)[index]
-    numbers = wrap(graph().iota(type=TensorType(DType.I64, (total,))))
-    return getitem(reshape(numbers, shape), index)
-
-
-def _set_static(x: Any, places: Any, values: Any) -> Any:
-    """Every element reads its own value or the last one written to it."""
-    total = int(np.prod(static_shape(x)))
-    source = np.full(total, -1)
-    source[places.ravel()] = np.arange(places.size)
-    if places.size == 0:
-        return x
-    written = emit(ops.gather, ravel(values), np.maximum(source, 0), axis=0)
-    chosen = elementwise.where(source >= 0, written, ravel(x))
-    return reshape(chosen, x.shape)
-
-
-def _set_traced(x: Any, places: Any, values: Any) -> Any:
-    """As `_set_static`, the last writer of each element found by comparing all: exact, not fast.
-
-    A single element is a block.
-    """
-    count = static_shape(places)[0]
-    total = int(np.prod(static_shape(x)))
-    if count == 0:
-        return x
-    if count == 1:
-        return reshape(_block_set(ravel(x), values, places), x.shape)
-    elements = wrap(graph().iota(type=TensorType(DType.I64, (total, 1))))
-    hits = elementwise.equal(elements, places)
-    numbered = elementwise.where(hits, np.arange(count), -1)
-    last = emit(ops.reduce_max, numbered, axes=(1,))
-    written = emit(ops.gather, values, elementwise.maximum(last, 0), axis=0)
-    chosen = elementwise.where(elementwise.greater_equal(last, 0), written, ravel(x))
-    return reshape(chosen, x.shape)
 
 
 # Functions
@@ -400,7 +310,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Any:
     places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
     _require_integer(places)
     checked = _checked_static(places, x.shape[position], position)
-    return emit(ops.gather, x, _as_index(checked), weak=x.weak, axis=position)
+    return emit(ops.gather, x, as_index(checked), weak=x.weak, axis=position)
 
 
 @function

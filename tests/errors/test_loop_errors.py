@@ -9,7 +9,7 @@ import pytest
 
 from rlx.errors import DTypeError, GraphError, RlxError, ShapeError
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Value
 from tests.loop_programs import Formula, graph_of
 
 C = {"c": ((3,), "f64")}
@@ -23,13 +23,6 @@ def scan_with(formula: Formula, **attributes: int) -> Callable[[], object]:
         return graph_of("program", C, lambda c: ops.scan(c, body=body, **given))
 
     return build
-
-
-def with_param() -> object:
-    body = Graph("step")
-    c = body.input("c", (3,), "f64")
-    body.set_outputs([c * body.param("w", (3,), "f64")])
-    return graph_of("program", C, lambda c: ops.scan(c, body=body, length=4, num_carries=1))
 
 
 def with_two_inputs() -> object:
@@ -102,7 +95,6 @@ WRONG: dict[str, tuple[Callable[[], object], type[RlxError], str]] = {
     ),
     "negative length": (scan_with(lambda c: c, length=-1), GraphError, "length is -1"),
     "missing input": (with_two_inputs, GraphError, "'step' takes 2 inputs and was given 1"),
-    "body with a param": (with_param, GraphError, "'step' has param 'w'"),
     "rows of another count": (with_rows(5), ShapeError, "of length 4 have 4 rows"),
     "while body of more outputs": (
         while_with(below, lambda c: [c, c]), GraphError, "'trip' has 2 outputs and 1 carries"

@@ -20,6 +20,9 @@ class Bag:
     def __init__(self, items: list[Any], label: Any) -> None:
         self.items, self.label = items, label
 
+    def __repr__(self) -> str:
+        return f"Bag({self.items}, {self.label})"  # names tests: no address
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bag) and vars(self) == vars(other)
 

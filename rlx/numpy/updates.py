@@ -1,0 +1,155 @@
+"""Updates at an index: what `x.at[i].set(v)` and its relatives are.
+
+One element or block, and positions that are known while tracing, are single operations. Others
+are written in turn, by a loop that changes the array where it lies: an index may repeat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.frontend.apply import as_tracer, convert, emit, function, graph, wrap
+from rlx.frontend.trace import TracedArray
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.types import TensorType
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.indexing import (
+    Plan,
+    as_index,
+    dynamic_slice,
+    dynamic_update_slice,
+    getitem,
+    plan_index,
+)
+from rlx.numpy.shaping import broadcast_to, ravel, reshape
+
+Change = Callable[[Any, Any], Any]
+"""An element and the value for it -> the new element."""
+
+
+@function
+def index_set(x: Any, index: Any, values: Any) -> Any:
+    """`x` with `values` at `index`; of repeated indices the last one stays."""
+    x = as_tracer(x)
+    values = _like_target(x, index, values)
+    plan = plan_index(x, index)
+    if _is_block(plan):
+        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
+        starts = np.asarray([s.start for s in plan.slices], np.int64)
+        return emit(ops.dynamic_update_slice, x, reshape(values, sizes), starts)
+    places = _places(static_shape(x), index)
+    if isinstance(places, np.ndarray):
+        return _set_static(x, places, values)
+    return _in_turn(x, _rows(x, plan, places, values), lambda _, new: new)
+
+
+@function
+def index_add(x: Any, index: Any, values: Any) -> Any:
+    """`x` with `values` added at `index`; repeated indices add up."""
+    x = as_tracer(x)
+    values = _like_target(x, index, values)
+    plan = plan_index(x, index)
+    if _is_block(plan):
+        sizes = tuple(max(s.stop - s.start, 0) for s in plan.slices)
+        low = tuple(s.start for s in plan.slices)
+        room = zip(static_shape(x), sizes, low, strict=True)
+        high = tuple(extent - size - before for extent, size, before in room)
+        return elementwise.add(x, emit(ops.pad, reshape(values, sizes), low=low, high=high))
+    places = ravel(_places(static_shape(x), index))
+    total = math.prod(static_shape(x))
+    added = emit(ops.scatter_add, ravel(values), as_index(places), size=total)
+    return elementwise.add(x, reshape(added, x.shape))
+
+
+@function
+def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
+    """`x` with `change(element, value)` at `index`; one after the other where an index repeats."""
+    x = as_tracer(x)
+    plan = plan_index(x, index)
+    picked = getitem(x, index)
+    values = broadcast_to(values, picked.shape)
+    if _is_block(plan) or _differ(places := _places(static_shape(x), index)):
+        return index_set(x, index, change(picked, values))
+    return _in_turn(x, _rows(x, plan, places, values), change)
+
+
+def _is_block(plan: Plan) -> bool:
+    return not plan.arrays and all(s.step == 1 for s in plan.slices)
+
+
+def _differ(places: Any) -> bool:
+    """True for positions that are known not to repeat."""
+    if isinstance(places, np.ndarray):
+        return len(np.unique(places)) == places.size
+    return math.prod(static_shape(places)) < 2
+
+
+def _like_target(x: Any, index: Any, values: Any) -> Any:
+    """Convert `values` to the dtype of `x` and broadcast them to the shape of `x[index]`."""
+    return broadcast_to(convert(values, x.value.dtype), getitem(x, index).shape)
+
+
+def _places(shape: tuple[int, ...], index: Any) -> Any:
+    """Return the flat positions that `index` picks: known ones as a NumPy array."""
+    total = math.prod(shape)
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(item, TracedArray) for item in items):
+        return np.asarray(np.arange(total).reshape(shape)[index])
+    numbers = wrap(graph().iota(type=TensorType(DType.I64, (total,))))
+    return getitem(reshape(numbers, shape), index)
+
+
+def _set_static(x: Any, places: Any, values: Any) -> Any:
+    """Every element reads its own value or the last one written to it."""
+    source = np.full(math.prod(static_shape(x)), -1)
+    source[places.ravel()] = np.arange(places.size)
+    if places.size == 0:
+        return x
+    written = emit(ops.gather, ravel(values), np.maximum(source, 0), axis=0)
+    chosen = elementwise.where(source >= 0, written, ravel(x))
+    return reshape(chosen, x.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of an array seen as a matrix: their positions, and a value for each element."""
+
+    places: Any
+    values: Any
+    width: int
+
+
+def _rows(x: Any, plan: Plan, places: Any, values: Any) -> _Rows:
+    """Return whole rows where arrays pick from the leading axes alone, else single elements."""
+    shape = static_shape(x)
+    leading = len(plan.arrays)
+    whole = all(plan.slices[a] == slice(0, shape[a], 1) for a in range(leading, len(shape)))
+    if plan.new_axes or not whole or [a for a, _ in plan.arrays] != list(range(leading)):
+        return _Rows(ravel(places), reshape(values, (-1, 1)), 1)
+    width = math.prod(shape[leading:])
+    rows = ravel(_places(shape[:leading], tuple(array for _, array in plan.arrays)))
+    return _Rows(rows, reshape(values, (static_shape(rows)[0], width)), width)
+
+
+def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:
+    """Change one row after the other, where the array lies."""
+    from rlx.frontend.control import scan
+
+    if math.prod(static_shape(rows.values)) == 0:
+        return x
+
+    def step(matrix: Any, row: tuple[Any, Any]) -> tuple[Any, None]:
+        place, value = row
+        old = reshape(dynamic_slice(matrix, (place, 0), (1, rows.width)), (rows.width,))
+        new = convert(change(old, value), x.value.dtype)
+        return dynamic_update_slice(matrix, reshape(new, (1, rows.width)), (place, 0)), None
+
+    matrix, _ = scan(step, reshape(x, (-1, rows.width)), (rows.places, rows.values))
+    return reshape(matrix, x.shape)

@@ -1,0 +1,113 @@
+"""`x.at[i]` with arrays of indices: in turn where one repeats, known while tracing or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import IndexOutOfRangeError
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.standard_normal((5, 4))
+ROWS = np.array([0, 2, 2, 4, 0])
+COLUMNS = np.array([3, 1, 1, 0, 3])
+
+INDICES: dict[str, tuple[Any, ...]] = {
+    "rows": (ROWS,),
+    "negative rows": (ROWS - 5,),
+    "elements": (ROWS, COLUMNS),
+    "columns": (slice(None), COLUMNS),
+    "a number and columns": (2, COLUMNS),
+    "parts of rows": (ROWS, slice(1, 3)),
+    "one row": (np.array([3]),),
+    "no rows": (np.zeros(0, np.int64),),
+}
+
+CHANGES: dict[str, Callable[[float, float], float]] = {
+    "set": lambda _, v: v,
+    "add": lambda x, v: x + v,
+    "multiply": lambda x, v: x * v,
+    "divide": lambda x, v: x / v,
+    "min": min,
+    "max": max,
+}
+
+
+def in_turn(x: Any, index: Any, values: Any, change: Callable[[float, float], float]) -> Any:
+    """What a loop over the picked elements does."""
+    flat = x.ravel().copy()
+    places = np.arange(x.size).reshape(x.shape)[index]
+    for place, value in zip(places.ravel(), values.ravel(), strict=True):
+        flat[place] = change(flat[place], value)
+    return flat.reshape(x.shape)
+
+
+def values_for(index: Any) -> Any:
+    return 1.5 + RANDOM.random(X[index].shape)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", INDICES)
+def test_updates_are_what_a_loop_does(name: str, change: str) -> None:
+    index = INDICES[name]
+    values = values_for(index)
+    expected = in_turn(X, index, values, CHANGES[change])
+    known = rlx.jit(lambda x, v: getattr(x.at[index], change)(v))(X, values)
+    arrays = tuple(item for item in index if isinstance(item, np.ndarray))
+
+    def at_run_time(x: Any, v: Any, *arrays: Any) -> Any:
+        given = iter(arrays)
+        traced = tuple(next(given) if isinstance(i, np.ndarray) else i for i in index)
+        return getattr(x.at[traced], change)(v)
+
+    np.testing.assert_allclose(known, expected, rtol=1e-14)
+    np.testing.assert_allclose(rlx.jit(at_run_time)(X, values, *arrays), expected, rtol=1e-14)
+
+
+def test_a_function_is_applied_as_often_as_an_index_repeats() -> None:
+    changed = rlx.jit(lambda x, i: x.at[i].apply(lambda e: 2 * e + 1))(X[0], np.array([1, 1, 3]))
+    np.testing.assert_allclose(changed, [X[0, 0], 4 * X[0, 1] + 3, X[0, 2], 2 * X[0, 3] + 1])
+
+
+def test_powers_keep_the_dtype_of_the_array() -> None:
+    x = np.array([2, 3, 4], np.int32)
+    changed = rlx.jit(lambda x, i: x.at[i].power(np.array([2, 1, 2])))(x, np.array([0, 2, 0]))
+    assert changed.dtype == np.int32
+    np.testing.assert_array_equal(changed, [16, 3, 4])
+
+
+@pytest.mark.parametrize("change", ["set", "add", "multiply", "divide"])
+def test_gradients_agree_with_differences(change: str) -> None:
+    values = values_for((ROWS,))
+
+    def loss(x: Any, v: Any, i: Any) -> Any:
+        return rnp.sum(rnp.sin(getattr(x.at[i], change)(v)))
+
+    def plain(x: Any, v: Any) -> float:
+        return float(np.sin(in_turn(x, (ROWS,), v, CHANGES[change])).sum())
+
+    dx, dv = rlx.jit(rlx.grad(loss, argnums=(0, 1)))(X, values, ROWS)
+    step_x, step_v = RANDOM.standard_normal(X.shape), RANDOM.standard_normal(values.shape)
+    h = 1e-6
+    forth = plain(X + h * step_x, values + h * step_v)
+    back = plain(X - h * step_x, values - h * step_v)
+    found = (dx * step_x).sum() + (dv * step_v).sum()
+    np.testing.assert_allclose(found, (forth - back) / (2 * h), rtol=1e-7, atol=1e-8)
+
+
+def test_a_batch_has_an_index_each() -> None:
+    index = np.array([[0, 0, 1], [3, 1, 3]])
+    values = 1.5 + RANDOM.random((2, 3))
+    changed = rlx.jit(rlx.vmap(lambda x, i, v: x.at[i].multiply(v)))(X[:2], index, values)
+    expected = [in_turn(X[n], index[n], values[n], CHANGES["multiply"]) for n in range(2)]
+    np.testing.assert_allclose(changed, expected, rtol=1e-14)
+
+
+def test_an_index_out_of_range_is_an_error() -> None:
+    with pytest.raises(IndexOutOfRangeError):
+        rlx.jit(lambda x, i: x.at[i].multiply(2.0))(X, np.array([0, 5]))
