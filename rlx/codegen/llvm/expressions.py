@@ -5,6 +5,7 @@ Every method returns the operand that holds the value: a register, an argument o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import assert_never
 
 from rlx.codegen.llvm.spelling import (
@@ -89,6 +90,8 @@ class ExpressionEmitter:
         """What marks an access as independent of other iterations of the `simd` loop around it."""
         self.private: set[str] = set()
         """Scratch of one iteration: its accesses are in no group."""
+        self.called: Collection[str] = ()
+        """Functions of scalars that are called where all others are inlined."""
 
     # Expressions, in the order of the grammar
 
@@ -253,7 +256,8 @@ class ExpressionEmitter:
         module = self.writer.module
         module.define(name, lambda: emit_function(module, lift_function(node.function, lanes)))
         args = ", ".join(f"{type_name(arg.type)} {self.expression(arg)}" for arg in node.args)
-        return self.writer.value(f"call {type_name(node.type)} @{name}({args})")
+        inlined = "" if name not in self.called else " noinline"
+        return self.writer.value(f"call {type_name(node.type)} @{name}({args}){inlined}")
 
     # Memory
 
