@@ -42,14 +42,12 @@ Number: TypeAlias = bool | int | float
 class E:
     """An expression under construction."""
 
-    __slots__ = ("node",)
+    __slots__ = ("node", "type")
 
-    def __init__(self, node: Expr) -> None:
+    def __init__(self, node: Expr, type: ValueType | None = None) -> None:
         self.node = node
-
-    @property
-    def type(self) -> ValueType:
-        return self.node.type
+        self.type = node.type if type is None else type
+        """Kept, because a node finds its own by asking the nodes below it."""
 
     def __repr__(self) -> str:
         return f"E({self.node})"
@@ -104,13 +102,13 @@ class E:
         return binary(BinaryOp.SHR, self, other)
 
     def __neg__(self) -> E:
-        return E(Unary(UnaryOp.NEG, self.node))
+        return self.unary(UnaryOp.NEG)
 
     def __invert__(self) -> E:
-        return E(Unary(UnaryOp.NOT, self.node))
+        return self.unary(UnaryOp.NOT)
 
     def __abs__(self) -> E:
-        return E(Unary(UnaryOp.ABS, self.node))
+        return self.unary(UnaryOp.ABS)
 
     def __lt__(self, other: Operand) -> E:
         return compare(CompareOp.LT, self, other)
@@ -131,16 +129,22 @@ class E:
         return compare(CompareOp.NE, self, other)
 
     def unary(self, op: UnaryOp) -> E:
-        return E(Unary(op, self.node))
+        return E(Unary(op, self.node), self.type)
 
     def cast(self, prim: Prim) -> E:
-        return self if prim is self.type.prim else E(Cast(self.node, prim))
+        if prim is self.type.prim:
+            return self
+        return E(Cast(self.node, prim), ValueType(prim, self.type.lanes))
 
     def bitcast(self, prim: Prim) -> E:
-        return self if prim is self.type.prim else E(Bitcast(self.node, prim))
+        if prim is self.type.prim:
+            return self
+        return E(Bitcast(self.node, prim), ValueType(prim, self.type.lanes))
 
     def splat(self, lanes: int) -> E:
-        return self if lanes == self.type.lanes else E(Splat(self.node, lanes))
+        if lanes == self.type.lanes:
+            return self
+        return E(Splat(self.node, lanes), ValueType(self.type.prim, lanes))
 
     def ramp(self, lanes: int) -> E:
         return E(Ramp(self.node, lanes))
@@ -175,12 +179,12 @@ def binary(op: BinaryOp, a: Operand, b: Operand) -> E:
         folded = _fold_integers(op, left, right)
         if folded is not None:
             return folded
-    return E(Binary(op, left.node, right.node))
+    return E(Binary(op, left.node, right.node), left.type)
 
 
 def compare(op: CompareOp, a: Operand, b: Operand) -> E:
     left, right = _meet(a, b)
-    return E(Compare(op, left.node, right.node))
+    return E(Compare(op, left.node, right.node), ValueType(Prim.BOOL, left.type.lanes))
 
 
 def minimum(a: Operand, b: Operand) -> E:
@@ -201,19 +205,21 @@ def lshr(a: E, b: Operand) -> E:
 def select(condition: E, a: Operand, b: Operand) -> E:
     left, right = _meet(a, b)
     lanes = max(condition.type.lanes, left.type.lanes)
-    return E(Select(condition.splat(lanes).node, left.splat(lanes).node, right.splat(lanes).node))
+    left, right = left.splat(lanes), right.splat(lanes)
+    return E(Select(condition.splat(lanes).node, left.node, right.node), left.type)
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> E:
     """`a * b + c`, rounded once."""
     wide = max((x for x in (a, b, c) if isinstance(x, E)), key=lambda x: x.type.lanes)
     left, middle, right = (_meet(wide, x)[1] for x in (a, b, c))
-    return E(Fma(left.node, middle.node, right.node))
+    return E(Fma(left.node, middle.node, right.node), left.type)
 
 
 def call(function: Function, *args: E) -> E:
     lanes = max(arg.type.lanes for arg in args)
-    return E(Call(function, tuple(arg.splat(lanes).node for arg in args)))
+    type = ValueType(function.result.type.prim, lanes)
+    return E(Call(function, tuple(arg.splat(lanes).node for arg in args)), type)
 
 
 def shuffle(a: E, b: E, positions: Sequence[int]) -> E:
