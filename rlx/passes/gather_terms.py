@@ -166,8 +166,14 @@ def _gathered(terms: Sequence[_Term]) -> _Sum | None:
             batches[alike[0]] = batch
     if not batches:
         return None
-    parts = (batches.get(term, term) for term in terms)
-    return _Sum(tuple(part for part in parts if part is not None))
+    parts: list[_Term | _Batch] = []
+    for term in terms:
+        part = batches.get(term, term)
+        if part is not None:
+            parts.append(part)
+        if isinstance(part, _Batch):
+            batches[term] = None  # a value may be a term twice; the batch has both
+    return _Sum(tuple(parts))
 
 
 def _kind(value: Value, depth: int) -> Kind:

@@ -122,3 +122,16 @@ def test_compile_work_does_not_grow_with_the_number_of_terms() -> None:
     slope = rlx.jit(rlx.grad(loss))
     few, many = (len(slope.graph(0.5, np.ones(count)).nodes) for count in (20, 200))
     assert few == many
+
+
+def test_a_value_that_is_a_term_twice_counts_twice() -> None:
+    graph = Graph("sum")
+    x, w = graph.input("x", (64,), "f64"), graph.input("w", (), "f64")
+    terms = [bell(x, w, index) for index in range(20)]
+    total = terms[0]
+    for term in [*terms[1:], terms[0], terms[3]]:
+        total = total + term
+    graph.set_outputs([total])
+    gathered = gather_terms(graph)
+    assert len(gathered.nodes) < len(graph.nodes) / 4
+    np.testing.assert_allclose(values(gathered), values(graph), rtol=1e-13)
