@@ -265,8 +265,12 @@ class Graph(Builders):
         name: str | None = None,
         source: Source | None = None,
         scope: str | None = None,
+        copied: Node | None = None,
     ) -> tuple[Value, ...]:
-        """Append a node exactly as given, with inferred result types; return its results."""
+        """Append a node exactly as given, with inferred result types; return its results.
+
+        `copied` is the node that this one copies: over operands of equal types it lends its own.
+        """
         check_arity(definition, len(operands))
         declares = definition.name in _DECLARED_LEAVES
         if declares and attrs.as_dict()["name"] in self._leaves:
@@ -282,7 +286,9 @@ class Graph(Builders):
                     f"not to {self.name!r}",
                     remedy="pass outer values into a body as operands",
                 )
-        types = definition.infer_types(tuple(operand.type for operand in operands), attrs)
+        types = None if copied is None else _types_of_copy(copied, operands, attrs)
+        if types is None:
+            types = definition.infer_types(tuple(operand.type for operand in operands), attrs)
         node = Node(
             index=len(self.nodes),
             op=definition,
@@ -336,7 +342,13 @@ class Graph(Builders):
         """Append a copy of another graph's `node`; `image` maps old values to new ones."""
         operands = tuple(image[operand] for operand in node.operands)
         results = self.append(
-            node.op, operands, node.attrs, name=node.name, source=node.source, scope=node.scope
+            node.op,
+            operands,
+            node.attrs,
+            name=node.name,
+            source=node.source,
+            scope=node.scope,
+            copied=node,
         )
         image.update(zip(node.results, results, strict=True))
 
@@ -449,6 +461,18 @@ class Graph(Builders):
 
     def __hash__(self) -> int:
         return hash((self.name, tuple((node.op.name, node.attrs) for node in self.nodes)))
+
+
+def _types_of_copy(
+    node: Node, operands: Sequence[Value], attrs: Attrs
+) -> tuple[TensorType, ...] | None:
+    """Return the types of `node`'s results if its operands had the types of `operands`."""
+    if attrs is not node.attrs or len(operands) != len(node.operands):
+        return None
+    for old, new in zip(node.operands, operands, strict=True):
+        if old.type is not new.type and old.type != new.type:
+            return None
+    return tuple(result.type for result in node.results)
 
 
 def calling_source() -> Source | None:

@@ -61,6 +61,8 @@ class Trait(enum.Enum):
     IMPURE = "two equal nodes need not have equal values"
     FUSED = "made by a pass for speed; transforms see its body instead"
 
+    __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attrs:

@@ -154,6 +154,7 @@ def copy_node(
         name=node.name or named.name,
         source=named.source or node.source,
         scope=named.scope or node.scope,
+        copied=node,
     )
     image.update(zip(node.results, results, strict=True))
     return results

@@ -176,3 +176,21 @@ def test_a_summary_counts_ops_and_marks_outputs() -> None:
 def test_sizes_change_unit_at_1024() -> None:
     texts = [bytes_text(size) for size in (0, 1023, 1024, 1536, 1024**2)]
     assert texts == ["0 B", "1023 B", "1.0 KB", "1.5 KB", "1.0 MB"]
+
+
+def test_copy_over_operands_of_another_type_has_inferred_types() -> None:
+    source, target = Graph("source"), Graph("target")
+    x, y = source.input("x", (4,)), target.input("y", (8,), "f64")
+    doubled = x + x
+    image = {x: y}
+    target.copy_node(doubled.node, image)
+    assert str(image[doubled].type) == "f64[8]"
+
+
+def test_copy_over_operands_of_equal_type_keeps_its_types() -> None:
+    source, target = Graph("source"), Graph("target")
+    x, y = source.input("x", (4,)), target.input("y", (4,))
+    doubled = x + x
+    image = {x: y}
+    target.copy_node(doubled.node, image)
+    assert image[doubled].type == doubled.type

@@ -6,6 +6,7 @@ Every check raises a `ShapeError` or `DTypeError` that names the values it saw a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from rlx.errors import DTypeError, ShapeError
@@ -19,16 +20,20 @@ def require_dtype(type: TensorType, takes: str, operand: str = "operand") -> Non
 
     Classes: `float`, `int` (signed and unsigned), `complex`, `index` (what may hold indices).
     """
-    dtype = type.dtype
+    if not _is_among(type.dtype, takes):
+        listed = takes.replace("index", "i32 i64 f32").replace(" ", ", ")
+        raise DTypeError(f"{operand} has dtype {type.dtype}; it must be one of: {listed}")
+
+
+@functools.cache
+def _is_among(dtype: DType, takes: str) -> bool:
     classes = {
         "float": dtype.is_float,
         "int": dtype.is_int,
         "complex": dtype.is_complex,
         "index": dtype in (DType.I32, DType.I64, DType.F32),
     }
-    if not any(classes.get(word, word == dtype.value) for word in takes.split()):
-        listed = takes.replace("index", "i32 i64 f32").replace(" ", ", ")
-        raise DTypeError(f"{operand} has dtype {dtype}; it must be one of: {listed}")
+    return any(classes.get(word, word == dtype.value) for word in takes.split())
 
 
 def require_same_dtype(*types: TensorType) -> DType:
