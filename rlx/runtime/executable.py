@@ -31,7 +31,7 @@ from rlx.runtime.image import Image
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
-from rlx.runtime.threads import Seat, WorkerPool, worker_pool
+from rlx.runtime.threads import Seat, worker_pool
 from rlx.target import detect_target
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class Executable:
     def __call__(self, *inputs: Any, **named: Any) -> tuple[Array, ...]:
         """Run on inputs by position or by name; results come in output order."""
         if not named:
-            if self._fast is not None and (results := self._fast(*inputs)) is not None:
+            fast = self._fast  # another thread may take it away
+            if fast is not None and (results := fast(*inputs)) is not None:
                 return results
             if len(inputs) == self._arity:
                 return self._execute(inputs)
@@ -126,7 +127,8 @@ class Executable:
 
         The short way in for a caller that must find out whether its arguments fit.
         """
-        if self._fast is not None and (results := self._fast(*values)) is not None:
+        fast = self._fast  # another thread may take it away
+        if fast is not None and (results := fast(*values)) is not None:
             return results
         layout = self._fixed
         if layout is None or len(values) != len(layout.inputs):
@@ -283,7 +285,8 @@ class Executable:
 
     def _run_together(self, *extents: int) -> int:
         """Run on all threads, or alone if they are busy with another executable."""
-        status = self._pool.try_run(self._seat, extents)
+        pool = worker_pool(self._threads)  # asked for here: a forked child has its own
+        status = pool.try_run(self._seat, extents)
         return self._run_alone(*extents) if status is None else status
 
     def _write_param(self, name: str, value: Array) -> None:
@@ -312,7 +315,6 @@ class Executable:
         self._run_alone = functools.partial(run, self._arena_pointer, *tables)
         self._enter: Callable[..., int] = self._run_alone
         if self._threads > 1:
-            self._pool: WorkerPool = worker_pool(self._threads)
             self._seat = self._make_seat(tables, f"{buffers}, int64_t *", extents)
             self._enter = self._run_together
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -214,6 +216,20 @@ def test_results_have_the_same_bits_for_any_number_of_threads(make: Make) -> Non
         f = make(program, threads=threads)
         for _ in range(20):
             assert [result.tobytes() for result in f(x, INDICES)] == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_runs_on_workers_of_its_own(make: Make) -> None:
+    f = make(scale_and_gather(threads=True), threads=2)
+    x = rows()
+    expected = [y.tobytes() for y in f(x, INDICES)]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # what waits for its parent's workers waits forever
+        same = [y.tobytes() for y in f(x, INDICES)] == expected
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_calls_from_several_threads_do_not_mix(make: Make) -> None:
