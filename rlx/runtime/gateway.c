@@ -17,11 +17,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#define MOST_AXES 64 /* of an array, in NumPy 2 */
+
 /* An input or an output: what arrays must be, and where it lies in the arena. */
 typedef struct {
   PyArray_Descr *dtype;
   int rank;
-  npy_intp extents[NPY_MAXDIMS_LEGACY_ITERS];
+  npy_intp extents[MOST_AXES];
   size_t bytes;
   char *place;
   int64_t *moved;       /* how far from its place it lies; NULL for what is copied */
@@ -201,6 +203,7 @@ static PyObject *call_vector(PyObject *self, PyObject *const *values, size_t cou
                              PyObject *names) {
   Call *call = (Call *)self;
   if (PyVectorcall_NARGS(count) != call->inputs || names != NULL) return none();
+  if (call->kept == NULL) return none(); /* garbage on its way out, called by other garbage */
   PyObject *held = PyObject_CallNoArgs(call->acquire);
   if (held == NULL) return NULL;
   Py_DECREF(held);
@@ -217,7 +220,7 @@ static PyObject *call_vector(PyObject *self, PyObject *const *values, size_t cou
 
 static bool read_kind(Port *port, PyObject *dtype, PyObject *shape) {
   if (!PyArray_DescrCheck(dtype) || !PyTuple_Check(shape) ||
-      PyTuple_GET_SIZE(shape) > NPY_MAXDIMS_LEGACY_ITERS) {
+      PyTuple_GET_SIZE(shape) > MOST_AXES) {
     PyErr_SetString(PyExc_TypeError, "a port is described by a dtype and a shape");
     return false;
   }

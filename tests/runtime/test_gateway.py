@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import sysconfig
@@ -20,6 +21,9 @@ from rlx.runtime import executable, gateway
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import FastCall, find_gateway
 from rlx.runtime.toolchain import find_toolchain
+
+_TP_CLEAR = 51
+"""The number of the slot in CPython's stable ABI."""
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -123,6 +127,20 @@ def test_arrays_without_elements_and_without_axes_are_taken() -> None:
     assert results[1] == 4
 
 
+def test_arrays_of_as_many_axes_as_numpy_has_are_taken() -> None:
+    shape = (2, *[1] * 63)
+    g = Graph("axes")
+    x = g.input("x", shape)
+    g.set_outputs([x + x])
+    program = compiled(g)
+    value = np.ones(shape, np.float32)
+    program(value)
+    assert program._fast is not None
+    results = program._fast(value)
+    assert results is not None
+    assert (results[0] == 2).all()
+
+
 def test_a_fault_is_raised_and_the_next_call_runs() -> None:
     g = Graph("rows")
     table = g.input("table", (4, 2))
@@ -154,6 +172,18 @@ def test_an_executable_that_nobody_holds_goes() -> None:
     del program, _
     gc.collect()
     assert gone() is None
+
+
+def test_a_call_that_was_taken_apart_calls_nothing() -> None:
+    """The collector takes garbage apart piece by piece, and any piece may call another."""
+    program, fast = doubled()
+    slot = ctypes.pythonapi.PyType_GetSlot
+    slot.restype, slot.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_int)
+    clear = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(slot(type(fast), _TP_CLEAR))
+    assert clear(fast) == 0
+    del program
+    gc.collect()
+    assert fast(X) is None
 
 
 def test_calls_keep_no_references() -> None:
