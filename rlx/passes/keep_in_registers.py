@@ -64,22 +64,23 @@ def shape_in_registers(body: Graph, num_carries: int) -> tuple[Lanes, Tables] | 
     lanes = find_lanes(body, num_carries)
     if lanes is not None and fits_registers(body, lanes):
         return lanes, NO_TABLES
-    tables = _tables([body], num_carries)
+    tables = _tables([body], (num_carries,))
     return None if tables is None else (NO_LANES, tables[0])
 
 
 def while_tables(condition: Graph, body: Graph, *, num_consts: int) -> tuple[Tables, ...] | None:
     """Return what condition and body of a loop in registers leave in memory, if it can be one."""
-    return _tables([condition, body], len(body.inputs) - num_consts)
+    return _tables([condition, body], (0, len(body.inputs) - num_consts))
 
 
-def _tables(graphs: Sequence[Graph], num_carries: int) -> tuple[Tables, ...] | None:
+def _tables(graphs: Sequence[Graph], replaced: Sequence[int]) -> tuple[Tables, ...] | None:
+    """Return the tables of `graphs`, each of which may replace its first `replaced` inputs."""
     if not all(value.type.is_static for graph in graphs for value in _values(graph)):
         return None
     positions = table_positions(graphs, LARGEST_VALUE)
     found: list[Tables] = []
-    for graph in graphs:
-        tables = find_tables(graph, positions, num_carries, LARGEST_VALUE)
+    for graph, num_replaced in zip(graphs, replaced, strict=True):
+        tables = find_tables(graph, positions, num_replaced, LARGEST_VALUE)
         if tables is None or not fits_registers(graph, NO_LANES, tables):
             return None
         found.append(tables)

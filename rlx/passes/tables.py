@@ -92,16 +92,18 @@ class _Search:
         """Note what `node` makes of tables; return False if it may not."""
         if node.op is ops.iota and self._is_only_gathered(node.result):
             self.counts.add(node.result)
-        if node.op.name in _SUMS or self._is_large_pad(node):
-            self.additions.add(node.result)
-            return _has_whole_indices(node) and self._is_only_added(node.result)
         tables = [operand for operand in node.operands if operand in self.versions]
         if any(self.last[self.versions[table]] is not table for table in tables):
             return False
+        if node.op.name in _SUMS or self._is_large_pad(node):
+            self.additions.add(node.result)
+            whole = _has_whole_indices(node) and all(map(self._is_small, tables))
+            return whole and self._is_only_added(node.result)
         added = [operand for operand in node.operands if operand in self.additions]
         if added and not tables:
             self.additions.add(node.result)
-            return len(added) == 2 and self._is_only_added(node.result)
+            alike = len(added) == 2 and _has_one_shape(node)
+            return alike and self._is_only_added(node.result)
         if added or (node.op is ops.dynamic_update_slice and node.operands[0] in tables):
             return self._replace(node, tables)
         if node.op.name in READS and node.operands[0] in tables:
@@ -112,6 +114,8 @@ class _Search:
         table = tables[0]
         position = self.versions[table]
         if len(tables) > 1 or position >= self.num_carries or not _has_whole_indices(node):
+            return False
+        if node.op is ops.add and not _has_one_shape(node):
             return False
         self.versions[node.result] = position
         self.last[position] = node.result
@@ -148,6 +152,10 @@ class _Search:
 
 def _elements(value: Value) -> int:
     return math.prod(value.type.static_shape) if value.type.is_static else 1
+
+
+def _has_one_shape(node: Node) -> bool:
+    return all(operand.shape == node.result.shape for operand in node.operands)
 
 
 def _has_whole_indices(node: Node) -> bool:

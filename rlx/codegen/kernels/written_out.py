@@ -60,8 +60,10 @@ class WrittenOut:
             return Table(self.cells, "index", shape, node.result.dtype)
         reads = node.op.name in READS and isinstance(operands[0], Table)
         if reads or self.tables.holds(node.result):
-            rest = operands[1:] if node.op.name == "add" else [whole(x) for x in operands[1:]]
-            return read_or_update(self.cells, node, [operands[0], *rest])
+            if node.op.name != "add":
+                table = [] if node.result in self.tables.additions else operands[:1]
+                operands = [*table, *map(whole, operands[len(table) :])]
+            return read_or_update(self.cells, node, operands)
         return self._node(node, [whole(x) for x in operands])
 
     def _node(self, node: Node, operands: list[Array]) -> Array:

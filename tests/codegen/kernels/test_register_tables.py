@@ -159,3 +159,69 @@ def kernels_of(graph: Graph) -> list[str]:
 
 def is_one_kernel(graph: Graph) -> bool:
     return len(kernels_of(graph)) == 1
+
+
+TWO: Types = {"a": ((5,), "f64"), "b": ((5,), "f64"), "place": ((), "i64")}
+
+
+def over_two(step: Callable[[Value, Value, Value], list[Value]]) -> list[np.ndarray]:
+    """Run a scan of `step` over two small tables everywhere."""
+    body = graph_of("body", TWO, step)
+
+    def loop(a: Value, b: Value, places: Value) -> list[Value]:
+        return list(ops.scan(a, b, places, body=body, length=8, num_carries=2))
+
+    given: Types = {"a": ((5,), "f64"), "b": ((5,), "f64"), "places": ((8,), "i64")}
+    feeds = {"a": np.arange(5.0), "b": -np.arange(5.0), "places": PLACES % 5}
+    return everywhere(graph_of("loop", given, loop), feeds)
+
+
+def test_terms_that_are_a_table_are_read_before_they_are_added() -> None:
+    def step(a: Value, b: Value, place: Value) -> list[Value]:
+        turned = ops.scatter_add(a, a.graph.constant(np.arange(5)[::-1].copy()), size=5)
+        return [replaced(a + turned, place, at(b, place)), b]
+
+    over_two(step)
+
+
+def test_terms_of_an_older_version_are_not_read_from_the_new_one() -> None:
+    def step(a: Value, b: Value, place: Value) -> list[Value]:
+        new = replaced(a, place, at(b, place))
+        return [new, b + ops.scatter_add(a, a.graph.constant(np.arange(5)), size=5)]
+
+    over_two(step)
+
+
+def test_an_addition_that_is_broadcast_reaches_all_elements() -> None:
+    def step(table: Value, place: Value) -> list[Value]:
+        one = ops.reshape(ops.cast(place, to=table.dtype), shape=(1,))
+        zero = table.graph.constant(np.array([0]))
+        return [table + ops.scatter_add(one, zero, size=1)]
+
+    everywhere(over_places(step, 5), {"table": np.arange(5.0), "places": PLACES})
+
+
+def test_a_condition_that_replaces_elements_leaves_the_carry_as_it_is() -> None:
+    types: Types = {"table": ((5,), "f64"), "place": ((), "i64")}
+
+    def going(table: Value, place: Value) -> Value:
+        tried = replaced(table, place, table.graph.constant(100.0, DType.F64))
+        return ops.lt(ops.reduce_sum(tried, axes=(0,)), 150.0)  # type: ignore[no-any-return]
+
+    condition = graph_of("going", types, going)
+    body = graph_of(
+        "raise",
+        types,
+        lambda table, place: [
+            replaced(table, place, at(table, place) + 10.0),
+            ops.mod(place + 1, 3),
+        ],
+    )
+
+    def loop(*given: Value) -> list[Value]:
+        return list(ops.while_loop(*given, condition=condition, body=body, max_trips=20))
+
+    table, _, trips = everywhere(
+        graph_of("loop", types, loop), {"table": np.zeros(5), "place": np.array(0)}
+    )
+    assert (trips, table.sum()) == (7, 70)
