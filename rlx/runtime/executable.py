@@ -92,7 +92,6 @@ class Executable:
         self._native = native
         self._threads = self._image.threads
         self._lock = threading.Lock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._arity = len(self.signature.inputs)
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._long_calls = 0
@@ -225,8 +224,7 @@ class Executable:
 
     def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
         """Copy in, run, copy out: the long way, where arguments are converted and refused."""
-        self._acquire()
-        try:
+        with self._lock:
             self._count_call()
             if self._needs_setup:
                 self._setup()
@@ -243,8 +241,6 @@ class Executable:
                 raise self._fault(status)
             outputs = layout.outputs
             return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
-        finally:
-            self._release()
 
     def _bind(self, values: Sequence[Any]) -> tuple[list[Array], _Layout]:
         arrays = [
@@ -370,8 +366,8 @@ class Executable:
             self.arena.address,
             self._moves_address(),
             None if self._enter is self._run_alone else self._enter,
-            self._acquire,
-            self._release,
+            self._lock.acquire,
+            self._lock.release,
             self._fault,
             donated_copy,
             DonatedMemory,

@@ -66,20 +66,20 @@ class WorkerPool:
 
     def try_run(self, seat: Seat, extents: Sequence[int]) -> int | None:
         """Run a job on all threads and return its status, or None if the workers are busy."""
-        if not _busy.acquire(blocking=False):
+        if _busy.locked():
             return None
-        try:
-            self._pending = seat
-            self._wake_sleepers()
-            status = seat.launch(
-                seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.number
-            )
-            if status != 0:
-                seat.drain(seat.arena, self._sync, self.threads)
-            return status
-        finally:
-            self._pending = None
-            _busy.release()
+        with _busy:  # a `with` leaves no gap in which an interrupt would lose the lock
+            try:
+                self._pending = seat
+                self._wake_sleepers()
+                status = seat.launch(
+                    seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.number
+                )
+                if status != 0:
+                    seat.drain(seat.arena, self._sync, self.threads)
+                return status
+            finally:
+                self._pending = None
 
     def _wake_sleepers(self) -> None:
         """Wake who sleeps. A worker on its way to sleep looks at `_pending` once more."""

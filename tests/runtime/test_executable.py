@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.errors import IndexOutOfRangeError, InputError
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
+from rlx.runtime import threads as pool
 from rlx.runtime.backend import Loader
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.cache import Cache
@@ -252,6 +255,53 @@ def test_calls_from_several_threads_do_not_mix(make: Make) -> None:
         caller.join(60)
     assert not any(caller.is_alive() for caller in callers)
     assert wrong == []
+
+
+class InterruptError(Exception):
+    """What a signal raises, at whatever place the program is."""
+
+
+def raise_interrupt(*_: object) -> None:
+    raise InterruptError
+
+
+@pytest.fixture
+def crowd() -> Iterator[None]:
+    """Another thread that wants the interpreter: calls wait in places where they rarely do."""
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            sum(range(50))
+
+    thread = threading.Thread(target=spin)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_leaves_no_lock_behind(make: Make, threads: int) -> None:
+    f = make(scale_and_gather(threads=True), threads=threads)
+    x = rows()
+    before = signal.signal(signal.SIGALRM, raise_interrupt)
+    try:
+        for _ in range(150):
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            with contextlib.suppress(InterruptError):
+                for _ in range(50_000):
+                    f(x, INDICES)
+            assert not f._lock.locked()
+            assert not pool._busy.locked()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_workers_wake_again_after_they_went_to_sleep(make: Make) -> None:
