@@ -3,7 +3,8 @@
 A run is SPMD: every thread executes the same list of kernels, each over its static share of
 their parallel loops, with a barrier wherever a kernel touches what another thread may have
 written. Which thread computes what does not change any result. Kernels without a parallel loop,
-and kernels that can fail, run on thread 0 alone.
+and kernels that can fail, run on thread 0 alone; of those that come apart (`codegen.checks`)
+only the checks do.
 
     <name>_launch(arena, [moves,] sync, extents..., threads, seat)   thread 0: start all, join in
     <name>_worker(arena, [moves,] sync, thread, threads, seat, patience)    the others, until idle
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rlx.codegen.bound import BoundCalls, declare_moved, declare_moves, read_moves
+from rlx.codegen.checks import parts_of, take_apart
 from rlx.codegen.entry import (
     Kernels,
     ThunkCalls,
@@ -58,9 +60,13 @@ _SPINS = 2000
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
     """True if any kernel of the run phase is one that several threads would share."""
     return any(
-        isinstance(thunk, Thunk) and is_shared(kernels[thunk.kernel_key])
+        isinstance(thunk, Thunk) and _has_shared_loop(kernels[thunk.kernel_key])
         for thunk in schedule.phase(Phase.RUN)
     )
+
+
+def _has_shared_loop(kernel: Kernel) -> bool:
+    return is_shared(kernel) or parts_of(kernel) is not None
 
 
 def is_shared(kernel: Kernel) -> bool:
@@ -78,7 +84,9 @@ def with_threads(
     if len(symbols) > MAX_EXTENTS:
         raise InternalError(f"{len(symbols)} symbols of a graph; a job carries {MAX_EXTENTS}")
     barrier = _barrier(schedule)
-    share = _share(schedule, kernels, symbols, regions, barrier)
+    apart, known = take_apart(schedule, kernels)
+    parts = [kernel for key, kernel in known.items() if key not in kernels]
+    share = _share(apart, known, symbols, regions, barrier)
     wait = _wait_for_workers(schedule)
     entries = (
         _launch(schedule, share, wait, symbols, regions),
@@ -87,7 +95,7 @@ def with_threads(
     )
     return replace(
         module,
-        kernels=(*module.kernels, barrier, share, wait),
+        kernels=(*module.kernels, *parts, barrier, share, wait),
         entries=(*module.entries, *entries),
     )
 

@@ -3,22 +3,25 @@
 An index outside its range ends the kernel with a status before anything is accessed through
 it. Sums of slices run in ascending order of their position, so that results do not depend on
 the number of threads: threads share out columns, never the slices that meet in one.
+
+A large gather checks its indices after its loop, which clamps them: so threads can share the
+loop, and the checks stay with one (`codegen.checks`).
 """
 
 from __future__ import annotations
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.affine import Groups
-from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
-from rlx.codegen.kernels.values import Complex, Scalar, literal, load, store
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, literal, load, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Extent, normalize_axis, product
+from rlx.ir.shape import Extent, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 
 
@@ -44,6 +47,7 @@ def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int
     """Copy one slice of the table per index."""
     k = scope.k
     axis = normalize_axis(axis, len(table.shape))
+    clamps = _checks_last(table, indices, y, axis)
     source = table.grouped(_around(len(table.shape), axis, 1))
     target = y.grouped(_around(len(y.shape), axis, len(indices.shape)))
     chosen = indices.grouped((tuple(range(len(indices.shape))),))
@@ -52,10 +56,34 @@ def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int
         outer, position = row / count, row % count
         if target.extent_of(0) == 1:
             outer, position = scope.extents(0), row
-        index = checked_index(scope, chosen, position, source.extent(1))
+        if clamps:
+            index = _clamped_index(scope, chosen, position, source.extent(1))
+        else:
+            index = checked_index(scope, chosen, position, source.extent(1))
         slice_, result = source.at(outer, index), target.at(outer, position)
         with k.loop("i", result.extent(0), kind=LoopKind.SIMD) as i:
             result.write(i, value=slice_.read(i))
+    if clamps:
+        with k.loop("position", count) as position:
+            checked_index(scope, chosen, position, source.extent(1))
+
+
+_SLICE = 16
+"""Elements per index from which a copy takes much longer than the check of its index."""
+
+
+def _checks_last(table: Reader, indices: Reader, y: Writer, axis: int) -> bool:
+    """True for large gathers where any index can be clamped to one that lies in the table."""
+    size, slice_ = table.shape[axis], (*table.shape[:axis], *table.shape[axis + 1 :])
+    if not isinstance(size, int) or size == 0 or compute_prim(indices.dtype).is_float:
+        return False
+    return is_large(y.type.elements) and upper(product(slice_)) >= _SLICE
+
+
+def _clamped_index(scope: Scope, indices: GroupedReader, at: E, size: E) -> E:
+    """Read an index and move it into [0, size); `checked_index` tells if it was there."""
+    given = indices.read_real(at).cast(Prim.I64)
+    return scope.k.let("index", maximum(minimum(given, size - 1), 0))
 
 
 def _around(rank: int, axis: int, width: int) -> Groups:
