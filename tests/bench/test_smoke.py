@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from bench.machine import Peak
-from bench.peers import PEERS, load_peer
+from bench.peers import load_peer
 from bench.report import report
 from bench.rounds import Row, Timing, disagreement, run
 from bench.worker import Made
@@ -57,7 +57,7 @@ def test_peers_train_alike(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_prepares_compares_and_times() -> None:
-    peers = [peer for peer in PEERS if peer == "rlx" or importlib.util.find_spec(LIBRARIES[peer])]
+    peers = ["rlx", *(peer for peer in LIBRARIES if find_spec(LIBRARIES[peer]))]
     rows = list(run([named("tiny_mlp")], peers=peers, threads=1, rounds=1, seconds=0.01))
     (row,) = rows
     for name, measured in row.timings.items():

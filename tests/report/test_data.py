@@ -72,7 +72,7 @@ def test_a_loop_shows_the_calls_it_makes() -> None:
     data = report_data(Stages.of(g, named_target("x86-64-v3")))
     (loop,) = (thunk for thunk in data.thunks if thunk.kernel.startswith("scan %"))
     assert data.kernels[loop.kernel].loops.startswith("repeat 50")
-    assert "matmul_96(" in data.kernels[loop.kernel].c
+    assert "matmul_tanh_96(" in data.kernels[loop.kernel].c
     assert loop.flops >= 50 * 2 * 96 * 96
 
 

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import rlx
+from rlx.codegen.c.sources import SOURCES
+from rlx.codegen.kernels.registry import KERNELS
 from rlx.ir.digest import graph_digest
+from rlx.ir.op import OPS
 from rlx.ir.types import TensorType
 from rlx.runtime import compile as compile_module
 from rlx.runtime import programs
@@ -275,4 +278,7 @@ def test_a_graph_with_an_op_of_the_users_own_is_compiled_every_time() -> None:
     op = define_op(own_halving, reference=lambda x: x / 2, c_source="void own_halving(void);")
     g = rlx.Graph("g")
     g.set_outputs([op(g.input("x", (2,)))])
-    assert graph_digest(g) is None
+    digest = graph_digest(g)
+    for table in (OPS, KERNELS, SOURCES):
+        table.pop("own_halving")
+    assert digest is None

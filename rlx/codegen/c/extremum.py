@@ -13,7 +13,7 @@ from rlx.codegen.loops.nodes import BinaryOp, Prim, ValueType
 
 _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
     ValueType(Prim.F32, 16): ("__AVX512F__", "ps512_mask(a, b, a, -1, 4)"),
-    ValueType(Prim.F64, 8): ("__AVX512F__", "pd512_mask(a, b, a, -1, 4)"),
+    ValueType(Prim.F64, 8): ("__AVX512F__", "pd512_mask(a, b, a, 255, 4)"),
     ValueType(Prim.F32, 8): ("__AVX__", "ps256(a, b)"),
     ValueType(Prim.F64, 4): ("__AVX__", "pd256(a, b)"),
     ValueType(Prim.F32, 4): ("__SSE2__", "ps(a, b)"),
