@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.machine import Peak
-from bench.peers import load_peer
+from bench.peers import PEERS, load_peer
 from bench.report import report
 from bench.rounds import Row, Timing, disagreement, run
 from bench.worker import Made
