@@ -6,6 +6,7 @@ in the cache. Where there is no C compiler, or Python's headers are missing, cal
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -55,7 +56,7 @@ def find_gateway(*, wait: bool = False) -> Gateway | None:
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None  # reference counts and the lock of the interpreter are relied on
     making = _making(os.getpid())
-    if wait:
+    if wait and making.thread.ident is not None:
         making.thread.join()
     return making.made
 
@@ -66,7 +67,8 @@ class _Making:
     def __init__(self) -> None:
         self.made: Gateway | None = None
         self.thread = threading.Thread(target=self._make, name="rlx-gateway", daemon=True)
-        self.thread.start()
+        with contextlib.suppress(RuntimeError):  # there may be no more: calls go the long way
+            self.thread.start()
 
     def _make(self) -> None:
         try:

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import sys
 import sysconfig
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -222,6 +223,15 @@ def test_without_a_compiler_calls_go_the_long_way(
     program = compiled(g)
     for _ in range(3):
         np.testing.assert_array_equal(program(X)[0], 2 * X)
+
+
+def test_without_another_thread_calls_go_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    monkeypatch.setattr(gateway, "_making", _again(gateway._making))
+    assert find_gateway(wait=True) is None
 
 
 def _again(cached: Any) -> Callable[[int], Any]:
