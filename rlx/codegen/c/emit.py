@@ -25,8 +25,8 @@ from rlx.codegen.c.spelling import pointer, scalar_type
 from rlx.codegen.c.statements import StatementEmitter
 from rlx.codegen.c.uses import index_variables, live_statements, used_names
 from rlx.codegen.entry import can_fail
-from rlx.codegen.loops.nodes import Invoke, Kernel, Module, Status
-from rlx.codegen.loops.visit import walk
+from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
+from rlx.codegen.loops.visit import all_expressions, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,8 @@ def entry_signature(entry: Kernel) -> str:
 def kernel_prototype(kernel: Kernel) -> str:
     """Return the prototype of a kernel that is defined elsewhere."""
     names = display_names(kernel, live_statements(kernel), is_entry=False)
-    return _signature(kernel, names, is_entry=False, tail=");").removeprefix("static ")
+    linkage = _linkage(kernel, is_entry=False)
+    return _signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage)
 
 
 def _signature(kernel: Kernel, names: Mapping[str, str], *, is_entry: bool, tail: str) -> str:
@@ -153,6 +154,22 @@ def _signature(kernel: Kernel, names: Mapping[str, str], *, is_entry: bool, tail
     if can_fail(kernel) and not is_entry:
         params.append(f"int64_t *{names[FAULT]}")
     returned = "int" if is_entry or can_fail(kernel) else "void"
-    static = "" if is_entry else "static "
-    head = f"{static}{returned} {function_name(kernel.name)}("
+    head = f"{_linkage(kernel, is_entry=is_entry)}{returned} {function_name(kernel.name)}("
     return "\n".join(fit(head, params or ["void"], tail, ""))
+
+
+def _linkage(kernel: Kernel, *, is_entry: bool) -> str:
+    """Return what stands before the type of the function.
+
+    A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
+    element behind its store, as if the pointers' `restrict` held for the caller's, too.
+    """
+    if is_entry:
+        return ""
+    return "static __attribute__((noinline)) " if _updates_in_place(kernel) else "static "
+
+
+def _updates_in_place(kernel: Kernel) -> bool:
+    written = {s.buffer.name for s in walk(kernel.body) if isinstance(s, Store)}
+    read = {e.buffer.name for e in all_expressions(kernel.body) if isinstance(e, Load)}
+    return any(buffer.name in written & read for buffer in kernel.buffers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -225,3 +226,28 @@ def test_a_condition_that_replaces_elements_leaves_the_carry_as_it_is() -> None:
         graph_of("loop", types, loop), {"table": np.zeros(5), "place": np.array(0)}
     )
     assert (trips, table.sum()) == (7, 70)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_a_table_is_read_before_it_changes_also_where_kernels_could_be_inlined(
+    backend: Literal["c", "llvm"],
+) -> None:
+    def step(a: Value, b: Value, i: Value, x: Value) -> list[Value]:
+        return [replaced(a, i, x), b + ops.reverse(a, axes=(0,))]
+
+    vectors: Types = {"a": ((5,), "f64"), "b": ((5,), "f64")}
+    body = graph_of("body", {**vectors, "i": ((), "i64"), "x": ((), "f64")}, step)
+    rows: Types = {"i": ((6,), "i64"), "x": ((6,), "f64")}
+    graph = graph_of(
+        "loop", {**vectors, **rows}, lambda *v: ops.scan(*v, body=body, length=6, num_carries=2)
+    )
+    random = np.random.default_rng(0)
+    a, b, x = (random.standard_normal(size) for size in (5, 5, 6))
+    places = random.integers(0, 5, 6)
+    run = compile_graph(graph, backend=backend, threads=1).run
+    last_a, last_b = run({"a": a, "b": b, "i": places, "x": x})
+    for place, value in zip(places, x, strict=True):
+        b = b + a[::-1]
+        a[place] = value
+    np.testing.assert_array_equal(last_a, a)
+    np.testing.assert_array_equal(last_b, b)
