@@ -108,7 +108,8 @@ def _body(body: Graph, moves: Moves, unmoved: set[int]) -> Graph:
             target.copy_node(value.node, image)
             continue
         source = moves[position].node.operands[0]
-        entered = target.input(_name(value, source, target), source.shape, source.dtype)
+        others = {name_of(leaf) for leaf in (*body.inputs, *target.inputs) if leaf is not value}
+        entered = target.input(_name(value, source, others), source.shape, source.dtype)
         image[value] = ops.transpose(entered, perm=moves[position].node.attribute("perm"))
     for node in body.nodes:
         if node.op is not ops.input:
@@ -121,9 +122,8 @@ def _body(body: Graph, moves: Moves, unmoved: set[int]) -> Graph:
     return target
 
 
-def _name(value: Value, source: Value, body: Graph) -> str:
+def _name(value: Value, source: Value, taken: set[str]) -> str:
     """Return what `value` is called once it is what it was a transpose of."""
     word = source.node.name or name_of(value)
     name = f"saved_{word}" if name_of(value).startswith("saved_") and source.node.name else word
-    taken = {name_of(leaf) for leaf in body.inputs}
     return name_of(value) if name in taken or not name.isidentifier() else name

@@ -98,3 +98,18 @@ def test_the_gradient_of_a_product_stores_carries_and_transposes_nothing() -> No
 
     graph = grad_with_loss(graph_of("loss", {"c": SMALL, "w": ((3, 3), "f64")}, loss), ["c", "w"])
     same(graph, pull_moves(graph))
+
+
+def test_a_matrix_and_its_transpose_are_both_read_by_their_names() -> None:
+    square: Types = {"c": ((3, 3), "f64"), "w": ((3, 3), "f64")}
+    types: Types = {"c": ((3, 3), "f64"), "t": ((3, 3), "f64"), "w": ((3, 3), "f64")}
+    body = graph_of("step", types, lambda c, t, w: ops.matmul(c, t) + ops.matmul(w, c))
+
+    def loop(c: Value, w: Value) -> list[Value]:
+        across = ops.transpose(w, perm=(1, 0))
+        return ops.scan(c, across, w, body=body, length=3, num_carries=1, num_consts=2)
+
+    graph = graph_of("loop", square, loop)
+    after = dead_code(pull_moves(graph))
+    assert outer_transposes(after) == 0
+    same(graph, after)
