@@ -107,7 +107,10 @@ def test_a_matrix_and_its_transpose_are_both_read_by_their_names() -> None:
 
     def loop(c: Value, w: Value) -> list[Value]:
         across = ops.transpose(w, perm=(1, 0))
-        return ops.scan(c, across, w, body=body, length=3, num_carries=1, num_consts=2)
+        results: list[Value] = ops.scan(
+            c, across, w, body=body, length=3, num_carries=1, num_consts=2
+        )
+        return results
 
     graph = graph_of("loop", square, loop)
     after = dead_code(pull_moves(graph))
