@@ -204,11 +204,12 @@ class JittedFunction:
             for place, argument in enumerate(args)
         ]
 
-    def result_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """Return a name per output of the graph: where it is in the result, as in `y_1_slope`."""
-        tree = self._trace(args, kwargs).tree
+    def named_graph(self, *args: Any) -> tuple[Graph, list[str]]:
+        """Return the traced graph, and where each output is in the result, as in `y_1_slope`."""
+        program = self._trace(args, {})
+        tree = program.tree
         is_named = bool(tree.children) and tree.cls not in (tuple, list)
-        return unique_names(leaf_names(tree, "" if is_named else "y"))
+        return program.graph, unique_names(leaf_names(tree, "" if is_named else "y"))
 
     def executable(self, *args: Any, **kwargs: Any) -> Any:
         """Return what `rlx.compile` makes of the graph of a call."""

@@ -39,11 +39,9 @@ _THREADS = (None, "openmp", "callback")
 class Traceable(Protocol):
     """A function that can be traced into a graph, such as one under `rlx.jit`."""
 
-    def graph(self, *inputs: Any) -> Graph: ...
+    def named_graph(self, *inputs: Any) -> tuple[Graph, list[str]]: ...
 
     def argument_arrays(self, *inputs: Any) -> list[dict[str, Any]]: ...
-
-    def result_names(self, *inputs: Any) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +113,10 @@ def aot(
     Python call; large linear systems are left to it. With `line_directives` a debugger that
     stops in the C shows the program that it came from.
     """
-    graph, found = _graph_of(graph_or_function, example_inputs, param_argnums)
+    graph, found, names = _graph_of(graph_or_function, example_inputs, param_argnums)
     params = {**found, **(params or {})}
     graph = inputs_as_params(graph, params)
-    if not output_names and not isinstance(graph_or_function, Graph):
-        output_names = _result_names(graph_or_function, graph, example_inputs or ())
+    output_names = output_names or _result_names(graph, names)
     if threads not in _THREADS:
         raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
     if math not in ("libm", "none"):
@@ -189,10 +186,10 @@ def _read(path: Path | str) -> bytes:
 
 def _graph_of(
     given: Graph | Traceable, example_inputs: Sequence[Any] | None, param_argnums: Sequence[int]
-) -> tuple[Graph, dict[str, Any]]:
-    """Return the graph, and the params that a function's arguments are."""
+) -> tuple[Graph, dict[str, Any], list[str]]:
+    """Return the graph, the params that a function's arguments are, the names of its results."""
     if isinstance(given, Graph):
-        return given, {}
+        return given, {}, []
     if not isinstance(given, Traceable):
         raise InputError(
             f"cannot make an artifact of a {type(given).__name__}",
@@ -202,20 +199,20 @@ def _graph_of(
         raise InputError(
             "a function is compiled for the shapes of its inputs", remedy="pass example_inputs="
         )
-    graph = given.graph(*example_inputs)
+    graph, names = given.named_graph(*example_inputs)
     found = {
         name: array
         for place, arrays in enumerate(given.argument_arrays(*example_inputs))
         for name, array in arrays.items()
         if place in param_argnums or name in graph.donations
     }
-    return graph, {name: x for name, x in found.items() if not isinstance(x, TensorType)}
+    arrays = {name: x for name, x in found.items() if not isinstance(x, TensorType)}
+    return graph, arrays, names
 
 
-def _result_names(given: Traceable, graph: Graph, inputs: Sequence[Any]) -> list[str]:
+def _result_names(graph: Graph, names: Sequence[str]) -> list[str]:
     """Return the names of the outputs that replace no param; one alone needs no number."""
     replacing = graph.donations.values()
-    names = given.result_names(*inputs)
     plain = [name for place, name in enumerate(names) if place not in replacing]
     return ["y"] if len(plain) == 1 and plain[0].startswith("y_") else plain
 
