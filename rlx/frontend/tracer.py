@@ -6,7 +6,7 @@ Operators and methods are the functions of `rlx.numpy`. What needs the numbers t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -353,67 +353,6 @@ class Tracer(TracedArray):
         return rnp.argsort(self, axis)
 
 
-class IndexUpdater:
-    """What `x.at` returns: waits for an index."""
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Tracer) -> None:
-        self._array = array
-
-    def __getitem__(self, index: Any) -> IndexedUpdate | MaskedUpdate:
-        if isinstance(index, Tracer) and index.dtype == np.bool_:
-            return MaskedUpdate(self._array, index)
-        return IndexedUpdate(self._array, index)
-
-
-class IndexedUpdate:
-    """What `x.at[index]` returns: waits for what to do there."""
-
-    __slots__ = ("_array", "_index")
-
-    def __init__(self, array: Tracer, index: Any) -> None:
-        self._array = array
-        self._index = index
-
-    def get(self) -> Any:
-        return self._array[self._index]
-
-    def set(self, values: Any) -> Any:
-        """Return a copy with `values` at the index; where an index repeats, the last one stays."""
-        return rnp.index_set(self._array, self._index, values)
-
-    def add(self, values: Any) -> Any:
-        """Return a copy with `values` added at the index; repeated indices add up."""
-        return rnp.index_add(self._array, self._index, values)
-
-    def multiply(self, values: Any) -> Any:
-        """Return a copy with the elements at the index multiplied by `values`.
-
-        Like all that follow, it is done as often as an index repeats.
-        """
-        return self._changed(rnp.multiply, values)
-
-    def divide(self, values: Any) -> Any:
-        return self._changed(rnp.divide, values)
-
-    def power(self, values: Any) -> Any:
-        return self._changed(rnp.power, values)
-
-    def min(self, values: Any) -> Any:
-        return self._changed(rnp.minimum, values)
-
-    def max(self, values: Any) -> Any:
-        return self._changed(rnp.maximum, values)
-
-    def apply(self, function: Callable[[Any], Any]) -> Any:
-        """Return a copy with `function` of the elements at the index."""
-        return self._changed(lambda element, _: function(element), 0)
-
-    def _changed(self, change: Callable[[Any, Any], Any], values: Any) -> Any:
-        return rnp.index_change(self._array, self._index, values, change)
-
-
 def _binary(operation: Any, left: Any, right: Any) -> Any:
     """Apply an operator; what is no array is left to the other operand."""
     if isinstance(left, _OPERANDS) and isinstance(right, _OPERANDS):
@@ -425,4 +364,4 @@ _OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex)
 
 # Last, because the functions that the methods stand for need the class itself.
 import rlx.numpy as rnp  # noqa: E402
-from rlx.frontend.masked_updates import MaskedUpdate  # noqa: E402
+from rlx.frontend.index_updates import IndexUpdater  # noqa: E402
