@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.codegen.c.sources import SOURCES
+from rlx.codegen.c.sources import SOURCES, is_source
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
@@ -110,7 +110,7 @@ def _resolver(target: Target) -> Callable[[str], int | None]:
     """Return what finds external functions: BLAS when asked for, and C that the user brought."""
 
     def resolve(symbol: str) -> int | None:
-        if symbol in SOURCES:
+        if is_source(symbol):
             return _compiled(symbol, target)
         return find_blas(target).address(symbol) if is_blas(symbol) else None
 

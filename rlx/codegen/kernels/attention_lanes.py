@@ -72,10 +72,9 @@ class _Tile:
         def local(name: str, lines: int) -> Buffer:
             return work.k.local(name, work.prim, lines * rows)
 
-        block = -(-_BLOCK // panel) * panel
         return cls(
             work, heads, row, rows, panel, lanes,
-            local("queries", work.depth), local("scores", block), local("sums", work.depth),
+            local("queries", work.depth), local("scores", _block(panel)), local("sums", work.depth),
             local("maximum", 1), local("total", 1),
         )  # fmt: skip
 
@@ -89,7 +88,7 @@ class _Tile:
 
     @property
     def block(self) -> int:
-        return -(-_BLOCK // self.panel) * self.panel
+        return _block(self.panel)
 
     def compute(self) -> None:
         k, work = self.k, self.work
@@ -267,3 +266,8 @@ class _Tile:
 
     def _turns(self) -> AbstractContextManager[E]:
         return self.k.loop("d", self.work.depth, step=self.lanes)
+
+
+def _block(panel: int) -> int:
+    """Return how many keys are scored at a time: whole panels."""
+    return -(-_BLOCK // panel) * panel

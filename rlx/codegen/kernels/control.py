@@ -409,11 +409,11 @@ class _While:
                 running.set(self._truth())
         self._store(trips)
 
-    def _elements(self, held: Held, declare: object) -> Array:
+    def _elements(self, held: Held, declare: Callable[[str, E], E]) -> Array:
         name = _name(held.value)
         return cells_of(
             held.shape,
-            lambda index: declare(name_at(name, index), held.load(index, 0, 0)),  # type: ignore[operator]
+            lambda index: declare(name_at(name, index), held.load(index, 0, 0)),
         )
 
     def _inputs(self, cells: Cells) -> list[Operand]:
