@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from rlx.ir import hir, ops
+from rlx import blocks
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Extent
@@ -89,8 +90,10 @@ def build_graph(sentences: int = 1, tokens: Extent | None = None) -> Graph:
     x = embed_tokens(g, ids, length)
     for layer in range(LAYERS):
         name = f"layer.{layer}"
-        weights = hir.EncoderLayerWeights.params(g, name, hidden=HIDDEN, intermediate=INTERMEDIATE)
-        x = hir.transformer_encoder_layer(
+        weights = blocks.EncoderLayerWeights.params(
+            g, name, hidden=HIDDEN, intermediate=INTERMEDIATE
+        )
+        x = blocks.transformer_encoder_layer(
             x, weights, num_heads=HEADS, eps=EPS, mask=mask, name=name
         )
     g.set_outputs([pool(x, mask)])
@@ -105,7 +108,7 @@ def embed_tokens(g: Graph, ids: Value, length: Extent) -> Value:
     gamma, beta = g.param("gamma", (HIDDEN,)), g.param("beta", (HIDDEN,))
     place = g.iota(type=TensorType(DType.I32, (length,)))
     segment = g.narrow(segments, axis=0, start=0, length=1)
-    x = hir.embedding(words, ids) + segment + hir.embedding(positions, place)
+    x = blocks.embedding(words, ids) + segment + blocks.embedding(positions, place)
     return g.layer_norm(x, gamma, beta, axis=-1, eps=EPS)
 
 

@@ -14,53 +14,53 @@ if TYPE_CHECKING:
     from rlx import optim as optim
     from rlx import passes as passes
     from rlx.errors import RlxError as RlxError
-    from rlx.frontend.associative import associative_scan as associative_scan
-    from rlx.frontend.batch import hessian as hessian
-    from rlx.frontend.batch import jacfwd as jacfwd
-    from rlx.frontend.batch import jacrev as jacrev
-    from rlx.frontend.batch import vmap as vmap
-    from rlx.frontend.branches import cond as cond
-    from rlx.frontend.branches import switch as switch
-    from rlx.frontend.control import fori_loop as fori_loop
-    from rlx.frontend.control import map as map
-    from rlx.frontend.control import scan as scan
-    from rlx.frontend.control import while_loop as while_loop
-    from rlx.frontend.custom_jvp import custom_jvp as custom_jvp
-    from rlx.frontend.custom_vjp import custom_vjp as custom_vjp
-    from rlx.frontend.differentiate import checkpoint as checkpoint
-    from rlx.frontend.differentiate import grad as grad
-    from rlx.frontend.differentiate import jvp as jvp
-    from rlx.frontend.differentiate import stop_gradient as stop_gradient
-    from rlx.frontend.differentiate import value_and_grad as value_and_grad
-    from rlx.frontend.differentiate import vjp as vjp
-    from rlx.frontend.jit import jit as jit
-    from rlx.frontend.pytree import register_dataclass as register_dataclass
-    from rlx.frontend.pytree import register_pytree_node as register_pytree_node
-    from rlx.frontend.pytree import tree_flatten as tree_flatten
-    from rlx.frontend.pytree import tree_leaves as tree_leaves
-    from rlx.frontend.pytree import tree_map as tree_map
-    from rlx.frontend.pytree import tree_structure as tree_structure
-    from rlx.frontend.pytree import tree_unflatten as tree_unflatten
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
     from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
     from rlx.runtime.compile import compile as compile
+    from rlx.tracing.pytree import register_dataclass as register_dataclass
+    from rlx.tracing.pytree import register_pytree_node as register_pytree_node
+    from rlx.tracing.pytree import tree_flatten as tree_flatten
+    from rlx.tracing.pytree import tree_leaves as tree_leaves
+    from rlx.tracing.pytree import tree_map as tree_map
+    from rlx.tracing.pytree import tree_structure as tree_structure
+    from rlx.tracing.pytree import tree_unflatten as tree_unflatten
+    from rlx.transforms.associative import associative_scan as associative_scan
+    from rlx.transforms.batch import hessian as hessian
+    from rlx.transforms.batch import jacfwd as jacfwd
+    from rlx.transforms.batch import jacrev as jacrev
+    from rlx.transforms.batch import vmap as vmap
+    from rlx.transforms.branches import cond as cond
+    from rlx.transforms.branches import switch as switch
+    from rlx.transforms.control import fori_loop as fori_loop
+    from rlx.transforms.control import map as map
+    from rlx.transforms.control import scan as scan
+    from rlx.transforms.control import while_loop as while_loop
+    from rlx.transforms.custom_jvp import custom_jvp as custom_jvp
+    from rlx.transforms.custom_vjp import custom_vjp as custom_vjp
+    from rlx.transforms.differentiate import checkpoint as checkpoint
+    from rlx.transforms.differentiate import grad as grad
+    from rlx.transforms.differentiate import jvp as jvp
+    from rlx.transforms.differentiate import stop_gradient as stop_gradient
+    from rlx.transforms.differentiate import value_and_grad as value_and_grad
+    from rlx.transforms.differentiate import vjp as vjp
+    from rlx.transforms.jit import jit as jit
 
 _HOMES = {
     "rlx.errors": ["RlxError"],
-    "rlx.frontend.associative": ["associative_scan"],
-    "rlx.frontend.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
-    "rlx.frontend.branches": ["cond", "switch"],
-    "rlx.frontend.control": ["fori_loop", "map", "scan", "while_loop"],
-    "rlx.frontend.custom_jvp": ["custom_jvp"],
-    "rlx.frontend.custom_vjp": ["custom_vjp"],
-    "rlx.frontend.differentiate": [
+    "rlx.transforms.associative": ["associative_scan"],
+    "rlx.transforms.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
+    "rlx.transforms.branches": ["cond", "switch"],
+    "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
+    "rlx.transforms.custom_jvp": ["custom_jvp"],
+    "rlx.transforms.custom_vjp": ["custom_vjp"],
+    "rlx.transforms.differentiate": [
         "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
     ],
-    "rlx.frontend.jit": ["jit"],
-    "rlx.frontend.pytree": [
+    "rlx.transforms.jit": ["jit"],
+    "rlx.tracing.pytree": [
         "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
         "tree_map", "tree_structure", "tree_unflatten",
     ],

@@ -17,7 +17,7 @@ LAYERS = (
     ("passes",),
     ("codegen",),
     ("runtime",),
-    ("frontend", "numpy", "nn", "optim", "custom"),
+    ("blocks", "tracing", "numpy", "transforms", "nn", "optim", "custom"),
     ("report",),
     ("cli", "__main__"),
 )
@@ -26,7 +26,7 @@ LAYERS = (
 BORDERS = {
     "llvmlite": ("codegen/llvm",),
     "cffi": ("runtime",),
-    "onnx": ("frontend",),
+    "onnx": ("onnx",),
     "jinja2": ("codegen", "report"),
 }
 """Foreign packages, and the only places that may import them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from bench.workload import ALL_PEERS, TENSOR_LIBRARIES, Training, Workload
-from rlx.ir import hir
+from rlx import blocks
 from rlx.ir.graph import Graph, Value
 
 _HIDDEN, _HEADS, _LAYERS = 384, 12, 6
@@ -34,8 +34,10 @@ def encoder(length: int) -> Graph:
     x = g.input("x", (1, length, _HIDDEN))
     for layer in range(_LAYERS):
         name = f"layer.{layer}"
-        weights = hir.EncoderLayerWeights.params(g, name, hidden=_HIDDEN, intermediate=4 * _HIDDEN)
-        x = hir.transformer_encoder_layer(x, weights, num_heads=_HEADS, name=name)
+        weights = blocks.EncoderLayerWeights.params(
+            g, name, hidden=_HIDDEN, intermediate=4 * _HIDDEN
+        )
+        x = blocks.transformer_encoder_layer(x, weights, num_heads=_HEADS, name=name)
     g.set_outputs([x])
     return g
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlx.errors import InputError
-from rlx.frontend.jit import JittedFunction, jit
 from rlx.ir.graph import Graph
 from rlx.ir.types import TensorType
+from rlx.transforms.jit import JittedFunction, jit
 
 
 def trace(function: Callable[..., Any], types: Mapping[str, TensorType]) -> Graph:

@@ -76,31 +76,31 @@ def _params_of(bodies: Sequence[Graph]) -> list[Value]:
 def _without_params(body: Graph, params: Sequence[Value], place: int) -> Graph:
     """Return the body with inputs in place of `params`, behind its first `place` inputs."""
     closed = type(body)(body.name)
-    image: dict[Value, Value] = {}
+    value_map: dict[Value, Value] = {}
     taken = {str(value.node.name) for value in body.inputs}
     for value in body.inputs[:place]:
-        image[value] = _mirrored(closed, value, str(value.node.name))
+        value_map[value] = _mirrored(closed, value, str(value.node.name))
     named = {}
     for param in params:
         name = str(param.node.name)
         named[name] = _mirrored(closed, param, f"{name}_captured" if name in taken else name)
     for value in body.inputs[place:]:
-        image[value] = _mirrored(closed, value, str(value.node.name))
+        value_map[value] = _mirrored(closed, value, str(value.node.name))
     for node in body.nodes:
         if node.op.name == "param":
-            _bind(node, named, image)
+            _bind(node, named, value_map)
         elif node.op.name != "input":
-            closed.copy_node(node, image)
-    closed.set_outputs(image[output] for output in body.outputs)
+            closed.copy_node(node, value_map)
+    closed.set_outputs(value_map[output] for output in body.outputs)
     return closed
 
 
-def _bind(param: Node, named: dict[str, Value], image: dict[Value, Value]) -> None:
+def _bind(param: Node, named: dict[str, Value], value_map: dict[Value, Value]) -> None:
     """Let the input of a param's name stand for it; what nobody reads has none."""
     found = named.get(str(param.name))
     if found is not None:
         _require_same(str(param.name), found, param.result)
-        image[param.result] = found
+        value_map[param.result] = found
 
 
 def _declared(graph: Graph, param: Value) -> Value:

@@ -332,15 +332,15 @@ class Graph(Builders):
             raise GraphError(
                 f"body {body.name!r} takes {len(inputs)} inputs and was given {len(operands)}"
             )
-        image: dict[Value, Value] = dict(zip(inputs, operands, strict=True))
+        value_map: dict[Value, Value] = dict(zip(inputs, operands, strict=True))
         for node in body.nodes:
             if node.op.name != "input":
-                self.copy_node(node, image)
-        return tuple(image[output] for output in body.outputs)
+                self.copy_node(node, value_map)
+        return tuple(value_map[output] for output in body.outputs)
 
-    def copy_node(self, node: Node, image: dict[Value, Value]) -> None:
-        """Append a copy of another graph's `node`; `image` maps old values to new ones."""
-        operands = tuple(image[operand] for operand in node.operands)
+    def copy_node(self, node: Node, value_map: dict[Value, Value]) -> None:
+        """Append a copy of another graph's `node`; `value_map` maps old values to new ones."""
+        operands = tuple(value_map[operand] for operand in node.operands)
         results = self.append(
             node.op,
             operands,
@@ -350,7 +350,7 @@ class Graph(Builders):
             scope=node.scope,
             copied=node,
         )
-        image.update(zip(node.results, results, strict=True))
+        value_map.update(zip(node.results, results, strict=True))
 
     def set_outputs(
         self, outputs: Iterable[Value], *, donated: Mapping[Value, Value] | None = None

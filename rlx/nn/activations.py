@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.frontend.apply import as_tracer, emit, function, inexact
 from rlx.ir import ops
 from rlx.ir.op import OpDef
+from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 
 def _apply(definition: OpDef, x: Any, **attributes: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.frontend.apply import convert, emit, function, inexact, promoted
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.tracing.apply import convert, emit, function, inexact, promoted
 
 
 @function

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.frontend.apply import as_tracer, convert, emit, function, inexact
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.nn.activations import log_sigmoid, log_softmax
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 
 @function

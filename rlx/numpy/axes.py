@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.errors import ShapeError
-from rlx.frontend.trace import shape_of
 from rlx.ir.shape import normalize_axis
+from rlx.tracing.trace import shape_of
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.frontend.apply import as_tracer, convert, emit, function, graph, static_int, wrap
-from rlx.frontend.trace import TracedArray, element_type, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.shape import Dim, Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.shaping import broadcast_to, concatenate, stack
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
+from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:

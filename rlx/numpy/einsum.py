@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.errors import ShapeError
-from rlx.frontend.apply import function, promoted
-from rlx.frontend.trace import shape_of
 from rlx.numpy import elementwise
 from rlx.numpy.indexing import diagonal
 from rlx.numpy.products import contract, operands
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, reshape, transpose
+from rlx.tracing.apply import function, promoted
+from rlx.tracing.trace import shape_of
 
 
 @dataclass(frozen=True, slots=True)

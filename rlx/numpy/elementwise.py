@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import DTypeError
-from rlx.frontend.apply import (
+from rlx.ir import ops
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.op import OpDef
+from rlx.tracing.apply import (
     as_tracer,
     convert,
     emit,
@@ -19,11 +22,8 @@ from rlx.frontend.apply import (
     inexact,
     promoted,
 )
-from rlx.frontend.promotion import promote_types
-from rlx.frontend.trace import element_type
-from rlx.ir import ops
-from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.op import OpDef
+from rlx.tracing.promotion import promote_types
+from rlx.tracing.trace import element_type
 
 
 def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:

@@ -11,9 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
-from rlx.frontend.apply import as_tracer, convert, emit, function, promoted
-from rlx.frontend.errors import ConcretizationError
-from rlx.frontend.trace import TracedArray, element_type, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, broadcast_shapes, normalize_axis
@@ -28,6 +25,9 @@ from rlx.numpy.shaping import (
     reshape,
     transpose,
 )
+from rlx.tracing.apply import as_tracer, convert, emit, function, promoted
+from rlx.tracing.errors import ConcretizationError
+from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 Item: TypeAlias = Any
 """One entry of an index: int, slice, None, or an array of integers."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.frontend.apply import emit, function, inexact
 from rlx.ir import ops
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
@@ -28,6 +27,7 @@ from rlx.numpy.systems import matrix_power as matrix_power
 from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
+from rlx.tracing.apply import emit, function, inexact
 
 
 @function

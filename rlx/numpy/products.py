@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.errors import DTypeError, ShapeError
-from rlx.frontend.apply import emit, function, promoted
-from rlx.frontend.trace import shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
+from rlx.tracing.apply import emit, function, promoted
+from rlx.tracing.trace import shape_of
 
 
 @function

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import DTypeError, ShapeError
-from rlx.frontend.apply import as_tracer, convert, emit, function, graph, inexact, wrap
-from rlx.frontend.trace import as_value, shape_of
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
@@ -17,6 +15,8 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.shaping import concatenate, expand_dims, ravel, reshape
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, inexact, wrap
+from rlx.tracing.trace import as_value, shape_of
 
 
 @function

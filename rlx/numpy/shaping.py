@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.frontend.apply import as_tracer, emit, function, promoted, static_int
-from rlx.frontend.trace import shape_of
 from rlx.ir import ops
 from rlx.ir.shape import Dim, Shape, broadcast_shapes, normalize_axis, product
 from rlx.numpy.axes import axes_of, static_shape
+from rlx.tracing.apply import as_tracer, emit, function, promoted, static_int
+from rlx.tracing.trace import shape_of
 
 
 @function

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rlx.errors import ShapeError
-from rlx.frontend.apply import emit, function, graph, inexact, static_int, wrap
-from rlx.frontend.tracer import Tracer
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
+from rlx.tracing.apply import emit, function, graph, inexact, static_int, wrap
+from rlx.tracing.tracer import Tracer
 
 
 class SlogdetResult(NamedTuple):

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from rlx.frontend.apply import as_tracer, convert, emit, function, graph, wrap
-from rlx.frontend.trace import TracedArray
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.types import TensorType
@@ -29,6 +27,8 @@ from rlx.numpy.indexing import (
     plan_index,
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
+from rlx.tracing.trace import TracedArray
 
 Change = Callable[[Any, Any], Any]
 """An element and the value for it -> the new element."""
@@ -140,7 +140,7 @@ def _rows(x: Any, plan: Plan, places: Any, values: Any) -> _Rows:
 
 def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:
     """Change one row after the other, where the array lies."""
-    from rlx.frontend.control import scan
+    from rlx.transforms.control import scan
 
     if math.prod(static_shape(rows.values)) == 0:
         return x

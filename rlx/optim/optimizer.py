@@ -18,9 +18,9 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.frontend.apply import function
-from rlx.frontend.pytree import tree_leaves, tree_map
-from rlx.frontend.trace import TracedArray, element_type, shape_of
+from rlx.tracing.apply import function
+from rlx.tracing.pytree import tree_leaves, tree_map
+from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 Schedule: TypeAlias = Callable[[Any], Any]
 """The learning rate at a step number."""

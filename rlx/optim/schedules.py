@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.frontend.apply import function
 from rlx.optim.optimizer import Schedule
+from rlx.tracing.apply import function
 
 
 def constant(rate: float) -> Schedule:

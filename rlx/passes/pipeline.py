@@ -17,27 +17,27 @@ from pathlib import Path
 from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
 from rlx.ir.verify import verify
-from rlx.passes.common_subexpressions import common_subexpressions
-from rlx.passes.copy_outputs import copy_outputs
-from rlx.passes.dead_code import dead_code
-from rlx.passes.decompose import decompose
-from rlx.passes.fold_constants import fold_constants
-from rlx.passes.fuse import fuse
-from rlx.passes.gather_terms import gather_terms
-from rlx.passes.hoist_invariants import hoist_invariants
-from rlx.passes.keep_in_registers import keep_in_registers
-from rlx.passes.legalize import legalize
-from rlx.passes.order_updates import order_updates
-from rlx.passes.pack_operands import pack_operands
-from rlx.passes.pull_moves import pull_moves
+from rlx.passes.fusion.fuse import fuse
+from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.layout.pack_operands import pack_operands
+from rlx.passes.layout.tile_attention import tile_attention
+from rlx.passes.layout.use_lapack import use_lapack
+from rlx.passes.loops.absorb_transposes import absorb_transposes
+from rlx.passes.loops.bufferize import bufferize_loops
+from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
+from rlx.passes.loops.scalarize import scalarize_loops
+from rlx.passes.loops.segment_scans import segment_scans
+from rlx.passes.loops.simplify_loops import simplify_loops
+from rlx.passes.lowering.copy_outputs import copy_outputs
+from rlx.passes.lowering.legalize import legalize
+from rlx.passes.lowering.order_updates import order_updates
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
-from rlx.passes.segment_scans import segment_scans
-from rlx.passes.settle_loops import settle_loops
-from rlx.passes.simplify import simplify
-from rlx.passes.sink_reshapes import sink_reshapes
-from rlx.passes.tidy_loops import tidy_loops
-from rlx.passes.tile_attention import tile_attention
-from rlx.passes.use_lapack import use_lapack
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
+from rlx.passes.rewrites.dead_code import dead_code
+from rlx.passes.rewrites.decompose import decompose
+from rlx.passes.rewrites.fold_constants import fold_constants
+from rlx.passes.rewrites.reroll_reductions import reroll_reductions
+from rlx.passes.rewrites.simplify import simplify
 from rlx.target import Target
 
 
@@ -120,7 +120,7 @@ def pipeline(
     return Pipeline(
         (
             dead_code,
-            gather_terms,  # early: what follows takes time for every node
+            reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             decompose({*claimed, *tiled}),  # first: formulas bring their own constants and casts
             tile_attention(target),
@@ -129,18 +129,18 @@ def pipeline(
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
-            tidy_loops,  # after common subexpressions: equal operands are one value
-            pull_moves,  # after loops are tidy, while their bodies may change
+            simplify_loops,  # after common subexpressions: equal operands are one value
+            absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
-            keep_in_registers,  # before what suits large bodies
+            scalarize_loops,  # before what suits large bodies
             *([use_lapack(lapack)] if lapack else []),  # after formulas, which hold systems
             pack_operands(target),  # after simplify, which brings transposes to the products
-            hoist_invariants,  # packing of what is the same at every step
-            sink_reshapes,  # after packing, which reshapes the products' rows
+            loop_invariant_code_motion,  # packing of what is the same at every step
+            propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
             order_updates,  # after fusion, which decides what computes an update
-            settle_loops,  # after fusion: bodies are final but for copies and places
+            bufferize_loops,  # after fusion: bodies are final but for copies and places
             copy_outputs,  # last: simplify would drop the copies, fusion move them
         )
     )

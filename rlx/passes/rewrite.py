@@ -41,13 +41,17 @@ class Rewritten:
     """A new graph, and where each value of the old one went (dead ones may be missing)."""
 
     graph: Graph
-    image: ValueMap
+    value_map: ValueMap
 
     def then(self, following: GraphPass) -> Rewritten:
         """Run `following` and compose the value maps."""
         after = following.rewrite(self.graph)
-        image = {old: after.image[new] for old, new in self.image.items() if new in after.image}
-        return Rewritten(after.graph, image)
+        value_map = {
+            old: after.value_map[new]
+            for old, new in self.value_map.items()
+            if new in after.value_map
+        }
+        return Rewritten(after.graph, value_map)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +110,14 @@ def bodies_of(attrs: Attrs) -> list[Graph]:
 def map_bodies(attrs: Attrs, change: Callable[[Graph], Graph]) -> Attrs:
     """Replace every sub-graph by `change` of it; return `attrs` itself if none changes."""
     bodies = bodies_of(attrs)
-    images = {id(body): change(body) for body in bodies}
-    if all(images[id(body)] is body for body in bodies):
+    value_maps = {id(body): change(body) for body in bodies}
+    if all(value_maps[id(body)] is body for body in bodies):
         return attrs
 
     def mapped(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(mapped(item) for item in value)
-        return images[id(value)] if isinstance(value, Graph) else value
+        return value_maps[id(value)] if isinstance(value, Graph) else value
 
     return dataclasses.replace(
         attrs, **{name: mapped(value) for name, value in attrs.as_dict().items()}
@@ -133,30 +137,30 @@ def live_nodes(graph: Graph) -> set[Node]:
 def copy_node(
     target: Graph,
     node: Node,
-    image: dict[Value, Value],
+    value_map: dict[Value, Value],
     *,
     like: Node | None = None,
     attrs: Attrs | None = None,
 ) -> tuple[Value, ...]:
-    """Append `node` to `target` with operands mapped by `image`, which learns its results.
+    """Append `node` to `target` with operands mapped by `value_map`, which learns its results.
 
     `like` lends its name, source line and scope to a node that stands for it; `attrs` replace
     its own.
     """
     if is_leaf(node):
-        target.copy_node(node, image)
-        return tuple(image[result] for result in node.results)
+        target.copy_node(node, value_map)
+        return tuple(value_map[result] for result in node.results)
     named = like or node
     results = target.append(
         node.op,
-        tuple(image[operand] for operand in node.operands),
+        tuple(value_map[operand] for operand in node.operands),
         attrs or node.attrs,
         name=node.name or named.name,
         source=named.source or node.source,
         scope=named.scope or node.scope,
         copied=node,
     )
-    image.update(zip(node.results, results, strict=True))
+    value_map.update(zip(node.results, results, strict=True))
     return results
 
 
@@ -181,19 +185,19 @@ def rebuild(
         return unchanged(graph)
     stand_ins = same_as or {}
     target = Graph(graph.name)
-    image: dict[Value, Value] = {}
+    value_map: dict[Value, Value] = {}
     for node, new_attrs in zip(nodes, attrs, strict=True):
-        operands = (image[stand_ins.get(operand, operand)] for operand in node.operands)
-        image.update(zip(node.operands, operands, strict=True))
-        copy_node(target, node, image, attrs=new_attrs)
-    image.update((old, image[new]) for old, new in stand_ins.items() if new in image)
-    finish(target, graph, image)
-    return Rewritten(target, image)
+        operands = (value_map[stand_ins.get(operand, operand)] for operand in node.operands)
+        value_map.update(zip(node.operands, operands, strict=True))
+        copy_node(target, node, value_map, attrs=new_attrs)
+    value_map.update((old, value_map[new]) for old, new in stand_ins.items() if new in value_map)
+    finish(target, graph, value_map)
+    return Rewritten(target, value_map)
 
 
-def finish(target: Graph, source: Graph, image: ValueMap) -> None:
+def finish(target: Graph, source: Graph, value_map: ValueMap) -> None:
     """Give `target` the outputs and donations of `source`."""
-    target.outputs = tuple(image[output] for output in source.outputs)
+    target.outputs = tuple(value_map[output] for output in source.outputs)
     target.donations = dict(source.donations)
 
 
@@ -238,18 +242,18 @@ class _Rewriter:
         self.by_op: dict[OpDef, list[Rule]] = {}
 
     def run(self) -> Rewritten:
-        image: dict[Value, Value] = {}
+        value_map: dict[Value, Value] = {}
         for node in self.source.nodes:
-            results = self._copy(node, image)
-            image.update(zip(node.results, self._normalize(results[0].node, node), strict=True))
+            results = self._copy(node, value_map)
+            value_map.update(zip(node.results, self._normalize(results[0].node, node), strict=True))
         if not self.changed:
             return unchanged(self.source)
-        finish(self.target, self.source, image)
-        return self._sweep(image)
+        finish(self.target, self.source, value_map)
+        return self._sweep(value_map)
 
-    def _copy(self, node: Node, image: dict[Value, Value]) -> tuple[Value, ...]:
+    def _copy(self, node: Node, value_map: dict[Value, Value]) -> tuple[Value, ...]:
         attrs = node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, self._body)
-        return copy_node(self.target, node, image, attrs=attrs)
+        return copy_node(self.target, node, value_map, attrs=attrs)
 
     def _body(self, body: Graph) -> Graph:
         """Rewrite a sub-graph, once if several nodes share it."""
@@ -313,9 +317,9 @@ class _Rewriter:
             ]
         return self.by_op[definition]
 
-    def _sweep(self, image: dict[Value, Value]) -> Rewritten:
+    def _sweep(self, value_map: dict[Value, Value]) -> Rewritten:
         """Copy the live part of `target`; name what a rule built after what it replaces."""
-        results = {r for output in image.values() for r in output.node.results}
+        results = {r for output in value_map.values() for r in output.node.results}
         clean = Graph(self.source.name)
         swept: dict[Value, Value] = {}
         live = live_nodes(self.target)
@@ -326,7 +330,7 @@ class _Rewriter:
             like = _anonymous(origin, node, results) if origin is not None else None
             copy_node(clean, node, swept, like=like)
         finish(clean, self.target, swept)
-        return Rewritten(clean, {old: swept[new] for old, new in image.items() if new in swept})
+        return Rewritten(clean, {old: swept[new] for old, new in value_map.items() if new in swept})
 
 
 def _anonymous(origin: Node, node: Node, results: set[Value]) -> Node:

@@ -146,13 +146,13 @@ def _operands_at(culprit: Culprit, index: tuple[int, ...]) -> str:
 def _replay(body: Graph, operands: Sequence[Array]) -> dict[Value, Array]:
     """Return the value of everything in `body`, by the reference interpreter."""
     copy = Graph(body.name)
-    image: dict[Value, Value] = {}
+    value_map: dict[Value, Value] = {}
     for node in body.nodes:
-        copy.copy_node(node, image)
-    copy.set_outputs(image.values())
+        copy.copy_node(node, value_map)
+    copy.set_outputs(value_map.values())
     names = [value.node.attribute("name") for value in body.inputs]
     results = evaluate(copy, dict(zip(names, operands, strict=True)))
-    return dict(zip(image, results, strict=True))
+    return dict(zip(value_map, results, strict=True))
 
 
 def _computing(body: Graph) -> Iterator[Node]:

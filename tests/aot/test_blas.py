@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlx.errors import InputError, ToolchainError, UnsupportedError
 from rlx.ir.graph import Graph
-from rlx.passes.use_lapack import LARGE
+from rlx.passes.layout.use_lapack import LARGE
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.blas import find_blas
 from rlx.target import detect_target

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlx import blocks
 from rlx.errors import DTypeError, GraphError, RlxError, ShapeError
-from rlx.ir import hir, ops
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 
@@ -30,16 +31,16 @@ def twice(graph: Graph, x: Value) -> None:
 
 def some_biases(graph: Graph, x: Value) -> None:
     square = graph.param("w", (3, 3))
-    weights = hir.AttentionWeights(
+    weights = blocks.AttentionWeights(
         square, square, square, square, query_bias=graph.param("b", (3,))
     )
-    hir.multi_head_attention(x, weights, num_heads=1)
+    blocks.multi_head_attention(x, weights, num_heads=1)
 
 
 def uneven_heads(graph: Graph, x: Value) -> None:
     square = graph.param("w", (3, 3))
-    weights = hir.AttentionWeights(square, square, square, square)
-    hir.multi_head_attention(x, weights, num_heads=2)
+    weights = blocks.AttentionWeights(square, square, square, square)
+    blocks.multi_head_attention(x, weights, num_heads=2)
 
 
 WRONG_PROGRAMS: list[tuple[type[RlxError], str, Program]] = [
@@ -92,19 +93,19 @@ WRONG_PROGRAMS: list[tuple[type[RlxError], str, Program]] = [
     (ShapeError, "extent n has bounds 3..2; they must satisfy 0 <= min <= max",
      lambda g, x: Dim("n", min=3, max=2)),
     (ShapeError, "linear: weight has shape (4, 5); it must be (3, any)",
-     lambda g, x: hir.linear(x, g.param("w", (4, 5)))),
+     lambda g, x: blocks.linear(x, g.param("w", (4, 5)))),
     (ShapeError, "linear: bias has shape (4,); it must be (5)",
-     lambda g, x: hir.linear(x, g.param("w", (3, 5)), g.param("b", (4,)))),
+     lambda g, x: blocks.linear(x, g.param("w", (3, 5)), g.param("b", (4,)))),
     (GraphError, "linear: 'tan h' is not an activation",
-     lambda g, x: hir.linear(x, g.param("w", (3, 5)), activation="tan h")),
+     lambda g, x: blocks.linear(x, g.param("w", (3, 5)), activation="tan h")),
     (GraphError, "linear: 'add' is not an activation",
-     lambda g, x: hir.linear(x, g.param("w", (3, 5)), activation="add")),
+     lambda g, x: blocks.linear(x, g.param("w", (3, 5)), activation="add")),
     (ShapeError, "swiglu_ffn: gate has shape (3, 5); it must be (3, 4)",
-     lambda g, x: hir.swiglu_ffn(x, g.param("u", (3, 4)), g.param("v", (3, 5)), x)),
+     lambda g, x: blocks.swiglu_ffn(x, g.param("u", (3, 4)), g.param("v", (3, 5)), x)),
     (ShapeError, "residual_layer_norm: residual has shape (3,); it must be (2, 3)",
-     lambda g, x: hir.residual_layer_norm(x, g.param("r", (3,)), x, x, eps=1e-5)),
+     lambda g, x: blocks.residual_layer_norm(x, g.param("r", (3,)), x, x, eps=1e-5)),
     (ShapeError, "depthwise_conv1d_causal: x has shape (2, 3); its rank must be 3",
-     lambda g, x: hir.depthwise_conv1d_causal(x, x, x)),
+     lambda g, x: blocks.depthwise_conv1d_causal(x, x, x)),
     (GraphError, "multi_head_attention: key_bias, value_bias, output_bias missing: "
      "either all biases are given or none", some_biases),
     (ShapeError, "multi_head_attention: width 3 does not divide into 2 heads", uneven_heads),
@@ -150,7 +151,7 @@ def test_an_error_inside_a_composite_names_it_and_the_users_line() -> None:
 def test_an_error_inside_a_block_names_it_and_the_users_line() -> None:
     graph = Graph("g")
     with pytest.raises(ShapeError) as caught:
-        hir.feed_forward(
+        blocks.feed_forward(
             graph.input("x", (2, 3)), graph.param("u", (3, 4)), graph.param("d", (3, 3))
         )
     assert caught.value.message.startswith("feed_forward: linear: weight has shape (3, 3)")

@@ -182,15 +182,15 @@ def test_copy_over_operands_of_another_type_has_inferred_types() -> None:
     source, target = Graph("source"), Graph("target")
     x, y = source.input("x", (4,)), target.input("y", (8,), "f64")
     doubled = x + x
-    image = {x: y}
-    target.copy_node(doubled.node, image)
-    assert str(image[doubled].type) == "f64[8]"
+    value_map = {x: y}
+    target.copy_node(doubled.node, value_map)
+    assert str(value_map[doubled].type) == "f64[8]"
 
 
 def test_copy_over_operands_of_equal_type_keeps_its_types() -> None:
     source, target = Graph("source"), Graph("target")
     x, y = source.input("x", (4,)), target.input("y", (4,))
     doubled = x + x
-    image = {x: y}
-    target.copy_node(doubled.node, image)
-    assert image[doubled].type == doubled.type
+    value_map = {x: y}
+    target.copy_node(doubled.node, value_map)
+    assert value_map[doubled].type == doubled.type

@@ -13,15 +13,15 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.verify import verify
-from rlx.passes.common_subexpressions import common_subexpressions
-from rlx.passes.dead_code import dead_code
-from rlx.passes.decompose import decompose
-from rlx.passes.fold_constants import fold_constants
-from rlx.passes.fuse import fuse
+from rlx.passes.fusion.fuse import fuse
 from rlx.passes.pipeline import Pipeline, pipeline
 from rlx.passes.rewrite import GraphPass, Rewritten
-from rlx.passes.simplify import simplify
-from rlx.passes.unfuse import unfuse
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
+from rlx.passes.rewrites.dead_code import dead_code
+from rlx.passes.rewrites.decompose import decompose
+from rlx.passes.rewrites.fold_constants import fold_constants
+from rlx.passes.rewrites.simplify import simplify
+from rlx.passes.rewrites.unfuse import unfuse
 from tests.passes.models import CLAIMED, TARGET, encoder, prepared
 from tests.properties.graphs import feeds_for, random_graphs
 
@@ -98,7 +98,7 @@ def test_leaves_and_donations_survive_every_pass(graph: Graph) -> None:
 @_QUICK
 def test_the_value_map_leads_from_old_outputs_to_new_ones(graph: Graph) -> None:
     done, _ = Pipeline((dead_code, simplify, fuse())).run_with_report(graph)
-    assert tuple(done.image[output] for output in graph.outputs) == done.graph.outputs
+    assert tuple(done.value_map[output] for output in graph.outputs) == done.graph.outputs
 
 
 def test_the_same_graph_gives_the_same_result_every_time() -> None:

@@ -155,14 +155,14 @@ def expand_composites(graph: Graph) -> Graph:
     if not any(_is_formula(node) for node in graph.nodes):
         return graph
     expanded = Graph(graph.name)
-    image: dict[Value, Value] = {}
+    value_map: dict[Value, Value] = {}
     for node in graph.nodes:
         if _is_formula(node) and node.op.decompose is not None:
-            operands = [image[operand] for operand in node.operands]
-            image[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
+            operands = [value_map[operand] for operand in node.operands]
+            value_map[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
         else:
-            expanded.copy_node(node, image)
-    expanded.set_outputs([image[output] for output in graph.outputs])
+            expanded.copy_node(node, value_map)
+    expanded.set_outputs([value_map[output] for output in graph.outputs])
     return expand_composites(expanded)
 
 

@@ -26,9 +26,9 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.ir.graph import Graph, Value
-from rlx.passes.keep_in_registers import shape_in_registers, while_tables
-from rlx.passes.lanes import NO_LANES, Lanes
-from rlx.passes.tables import NO_TABLES, Tables
+from rlx.passes.loops.batch_axis import NO_LANES, Lanes
+from rlx.passes.loops.scalarize import shape_in_registers, while_tables
+from rlx.passes.loops.tables import NO_TABLES, Tables
 
 BLOCK_BYTES = 256
 """Of one carry's elements, how many bytes of lanes a block takes: some vectors in flight hide

@@ -23,8 +23,8 @@ from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
-from rlx.passes.lanes import Lanes
-from rlx.passes.tables import NO_TABLES, READS, Tables
+from rlx.passes.loops.batch_axis import Lanes
+from rlx.passes.loops.tables import NO_TABLES, READS, Tables
 
 Array: TypeAlias = NDArray[Any]
 """Of cells."""

@@ -17,9 +17,9 @@ from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
 from rlx.ir.graph import Graph
+from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
-from rlx.passes.phases import execution_order, setup_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Loops and branches that do not fit in registers: thunks around the thunks of their bodies.
 
 The carries of a loop live in its results: the first ones are copied there once, and the body
-replaces them in place (`passes.settle_loops` sees to it that it can). Consts and rows of `xs`
+replaces them in place (`passes.bufferize_loops` sees to it that it can). Consts and rows of `xs`
 are read, and rows of `ys` written, where they lie.
 """
 
@@ -100,7 +100,7 @@ def _require_settled(node: Node, body: Graph) -> None:
     if any(inner.op is ops.constant for inner in body.nodes):
         raise InternalError(
             f"body {body.name!r} of {node.op.name} holds constants",
-            remedy="run the pass settle-loops before lowering",
+            remedy="run the pass bufferize-loops before lowering",
         )
 
 

@@ -89,17 +89,17 @@ def _before(anchor: Node) -> list[Value]:
 def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
     """Reduce each row of the operands seen as `PARTS` rows."""
     rows = Graph("parts")
-    image: dict[Value, Value] = {}
+    value_map: dict[Value, Value] = {}
     operands: list[BufferRef] = []
     refs = dict(zip(body.inputs, whole.operands, strict=True))
     for value in _before(anchor):
         if value.op.name == "input":
             shape = _rows(value.type)
-            image[value] = rows.input(str(value.node.name), shape, value.dtype)
+            value_map[value] = rows.input(str(value.node.name), shape, value.dtype)
             operands.append(replace(refs[value], type=value.type.with_shape(shape)))
         else:
-            rows.copy_node(value.node, image)
-    source = image[anchor.operands[0]]
+            rows.copy_node(value.node, value_map)
+    source = value_map[anchor.operands[0]]
     rows.set_outputs([OPS[anchor.op.name](source, axes=(1,), keepdims=False)])
     return _fused_thunk(whole, rows, tuple(operands), (partial,))
 
@@ -116,13 +116,13 @@ def _total_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
     shape = (PARTS, *anchor.result.shape)
     parts = total.input("parts", shape, partial.type.dtype)
     reduced = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
-    image: dict[Value, Value] = {anchor.result: reduced}
+    value_map: dict[Value, Value] = {anchor.result: reduced}
     operands = [replace(partial, type=parts.type)]
     for node in _after(body, anchor):
         if node.op.name == "input":
             operands.append(whole.operands[body.inputs.index(node.result)])
-        total.copy_node(node, image)
-    total.set_outputs([image[output] for output in body.outputs])
+        total.copy_node(node, value_map)
+    total.set_outputs([value_map[output] for output in body.outputs])
     return _fused_thunk(whole, total, tuple(operands), whole.results)
 
 

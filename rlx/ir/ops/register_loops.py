@@ -1,6 +1,6 @@
 """Loops whose bodies are one kernel: carries in registers, or in small arrays beside them.
 
-Made by `passes.keep_in_registers` from loops with small bodies, for code generation.
+Made by `passes.scalarize_loops` from loops with small bodies, for code generation.
 """
 
 from __future__ import annotations

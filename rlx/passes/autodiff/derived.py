@@ -97,13 +97,15 @@ class Derived:
 
 def graft(graph: Graph, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
     """Append the nodes that `body`'s outputs need, its first inputs bound to `operands`."""
-    image: dict[Value, Value] = dict(zip(body.inputs, operands, strict=False))
+    value_map: dict[Value, Value] = dict(zip(body.inputs, operands, strict=False))
     needed = ancestors(body.outputs)
     for node in body.nodes:
         if node.op.name != "input" and any(result in needed for result in node.results):
-            moved = [image[operand] for operand in node.operands]
-            image.update(zip(node.results, graph.append(node.op, moved, node.attrs), strict=True))
-    return tuple(image[output] for output in body.outputs)
+            moved = [value_map[operand] for operand in node.operands]
+            value_map.update(
+                zip(node.results, graph.append(node.op, moved, node.attrs), strict=True)
+            )
+    return tuple(value_map[output] for output in body.outputs)
 
 
 def ancestors(outputs: Iterable[Value]) -> set[Value]:

@@ -33,7 +33,7 @@ class Tangents:
     graph: Graph
     names: tuple[str, ...]
     """The names of the tangent inputs, in the order asked for."""
-    image: Mapping[Value, Value]
+    value_map: Mapping[Value, Value]
     """The copy of each value of the differentiated graph."""
 
 
@@ -50,19 +50,19 @@ def push(graph: Graph, tangent_for: Sequence[Value | str]) -> Tangents:
     """Do what `jvp` does and return where everything went."""
     leaves = [_require_leaf(find_value(graph, target)) for target in tangent_for]
     copied = prepare(graph, f"{graph.name}_jvp")
-    copy, image = copied.graph, copied.image
+    copy, value_map = copied.graph, copied.value_map
     names, tangents = [], []
     for leaf in leaves:
         names.append(fresh_name(copy, f"tangent_{leaf.node.name}"))
         tangents.append(copy.input(names[-1], leaf.shape, leaf.dtype))
-    outputs = [image[output] for output in graph.outputs]
-    moved = jvp_in_graph(copy, outputs, [image[leaf] for leaf in leaves], tangents)
+    outputs = [value_map[output] for output in graph.outputs]
+    moved = jvp_in_graph(copy, outputs, [value_map[leaf] for leaf in leaves], tangents)
     filled = [
         zeros(copy, derivative_type(output.type) or output.type) if tangent is None else tangent
         for output, tangent in zip(outputs, moved, strict=True)
     ]
-    set_outputs_like(graph, copy, image, *filled)
-    return Tangents(copy, tuple(names), image)
+    set_outputs_like(graph, copy, value_map, *filled)
+    return Tangents(copy, tuple(names), value_map)
 
 
 def hvp(graph: Graph, wrt: Sequence[Value | str], *, missing: Missing = STRICT) -> Graph:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import Rewritten, ValueMap, copy_node
-from rlx.passes.unfuse import unfuse
+from rlx.passes.rewrites.unfuse import unfuse
 
 
 def prepare(graph: Graph, name: str) -> Rewritten:
@@ -20,7 +20,9 @@ def prepare(graph: Graph, name: str) -> Rewritten:
     for node in unfused.graph.nodes:
         copy_node(copy, node, moved)
     set_outputs_like(unfused.graph, copy, moved)
-    return Rewritten(copy, {old: moved[new] for old, new in unfused.image.items() if new in moved})
+    return Rewritten(
+        copy, {old: moved[new] for old, new in unfused.value_map.items() if new in moved}
+    )
 
 
 def prepare_for_autodiff(graph: Graph) -> Graph:
@@ -28,7 +30,7 @@ def prepare_for_autodiff(graph: Graph) -> Graph:
     return unfuse(graph)
 
 
-def set_outputs_like(graph: Graph, copy: Graph, image: ValueMap, *more: Value) -> None:
+def set_outputs_like(graph: Graph, copy: Graph, value_map: ValueMap, *more: Value) -> None:
     """Give `copy` the outputs of `graph`, then `more`; donations keep their positions."""
-    copy.set_outputs((*(image[output] for output in graph.outputs), *more))
+    copy.set_outputs((*(value_map[output] for output in graph.outputs), *more))
     copy.donations = dict(graph.donations)

@@ -37,7 +37,7 @@ class Gradient:
     seed: str
     """The name of the input that carries the cotangent of the loss."""
     gradients: tuple[Value, ...]
-    image: Mapping[Value, Value]
+    value_map: Mapping[Value, Value]
     """The copy of each value of the differentiated graph."""
 
 
@@ -63,18 +63,18 @@ def differentiate(
     """Do what `grad_with_loss` does and return where everything went."""
     targets = _checked_targets(graph, wrt)
     copied = prepare(graph, f"{graph.name}_grad")
-    copy, image = copied.graph, copied.image
-    loss = image[graph.outputs[0]]
+    copy, value_map = copied.graph, copied.value_map
+    loss = value_map[graph.outputs[0]]
     seed_type = derivative_type(loss.type) or loss.type
     seed = copy.input(fresh_name(copy, "d_output"), seed_type.shape, seed_type.dtype)
-    reached = [target for target in targets if target in image]
-    pulled = vjp_in_graph(copy, [loss], [image[target] for target in reached], [seed])
+    reached = [target for target in targets if target in value_map]
+    pulled = vjp_in_graph(copy, [loss], [value_map[target] for target in reached], [seed])
     found = dict(zip(reached, pulled, strict=True))
     if missing == STRICT:
         _require_all(target for target in targets if found.get(target) is None)
     gradients = [_or_zero(copy, found.get(target), target) for target in targets]
-    set_outputs_like(graph, copy, image, *gradients)
-    return Gradient(copy, str(seed.node.name), tuple(gradients), image)
+    set_outputs_like(graph, copy, value_map, *gradients)
+    return Gradient(copy, str(seed.node.name), tuple(gradients), value_map)
 
 
 def find_value(graph: Graph, target: Value | str) -> Value:

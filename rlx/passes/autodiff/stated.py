@@ -26,30 +26,30 @@ def begin(graph: Graph, inputs: Iterable[Value], mode: Mode) -> Rewritten:
     if not any(node.op is ops.custom_call for node in graph.nodes):
         return unchanged(graph)
     moving = set(inputs)
-    target, image = Graph(graph.name), dict[Value, Value]()
+    target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         moves = any(operand in moving for operand in node.operands)
         if moves:
             moving.update(node.results)
         if moves and node.op is ops.custom_call and _states(node, mode):
-            _spell_out(target, node, image, mode)
+            _spell_out(target, node, value_map, mode)
         else:
-            copy_node(target, node, image)
-    finish_graph(target, graph, image)
-    return Rewritten(target, image)
+            copy_node(target, node, value_map)
+    finish_graph(target, graph, value_map)
+    return Rewritten(target, value_map)
 
 
 def finish(graph: Graph) -> Graph:
     """Return `graph` without the marks of `begin`."""
     if not any(node.op is ops.stated_results for node in graph.nodes):
         return graph
-    target, image = Graph(graph.name), dict[Value, Value]()
+    target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         if node.op is ops.stated_results:
-            image.update(zip(node.results, (image[o] for o in node.operands), strict=False))
+            value_map.update(zip(node.results, (value_map[o] for o in node.operands), strict=False))
         else:
-            copy_node(target, node, image)
-    finish_graph(target, graph, image)
+            copy_node(target, node, value_map)
+    finish_graph(target, graph, value_map)
     return target
 
 
@@ -57,11 +57,11 @@ def _states(node: Node, mode: Mode) -> bool:
     return node.attribute("forward") is not None and node.attribute(mode) is not None
 
 
-def _spell_out(target: Graph, node: Node, image: dict[Value, Value], mode: Mode) -> None:
-    operands = [image[operand] for operand in node.operands]
+def _spell_out(target: Graph, node: Node, value_map: dict[Value, Value], mode: Mode) -> None:
+    operands = [value_map[operand] for operand in node.operands]
     with target.attributed(node.source, node.scope):
         results = target.inline(node.attribute("forward"), operands)
         marked = ops.stated_results(
             *results, *operands, num_results=len(results), rule=node.attribute(mode)
         )
-    image.update(zip(node.results, marked, strict=True))
+    value_map.update(zip(node.results, marked, strict=True))

@@ -10,8 +10,8 @@ from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
+from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.views import root_of, view_of
-from rlx.passes.phases import execution_order, setup_nodes
 from rlx.passes.rewrite import is_leaf
 
 

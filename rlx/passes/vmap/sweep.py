@@ -1,8 +1,8 @@
 """The sweep of batching: every node once, forward, from values with a batch axis.
 
-    carry(target, graph.nodes, image, size)        # appends the batched nodes to `target`
+    carry(target, graph.nodes, value_map, size)        # appends the batched nodes to `target`
 
-`image` maps values of the graph to `Carried` ones of `target`, first those of the leaves. A
+`value_map` maps values of the graph to `Carried` ones of `target`, first those of the leaves. A
 node that no batched value reaches is copied as it is. The others are batched by the op's own
 rule, that of its trait, its formula, or by unrolling, whichever comes first.
 """
@@ -26,16 +26,16 @@ from rlx.passes.vmap.registry import Batched, Decline, batch, rule_of
 Image = dict[Value, Carried]
 
 
-def carry(target: Graph, nodes: Iterable[Node], image: Image, size: Extent) -> None:
-    """Append what `nodes` do for each of `size` examples; `image` learns their results.
+def carry(target: Graph, nodes: Iterable[Node], value_map: Image, size: Extent) -> None:
+    """Append what `nodes` do for each of `size` examples; `value_map` learns their results.
 
-    Nodes whose results `image` knows already are skipped.
+    Nodes whose results `value_map` knows already are skipped.
     """
     for node in nodes:
-        if not all(result in image for result in node.results):
-            operands = [image[operand] for operand in node.operands]
+        if not all(result in value_map for result in node.results):
+            operands = [value_map[operand] for operand in node.operands]
             results = _carry_node(target, node, operands, size)
-            image.update(zip(node.results, results, strict=True))
+            value_map.update(zip(node.results, results, strict=True))
 
 
 def batch_body(
@@ -45,14 +45,14 @@ def batch_body(
 
     The first outputs have it where `due` says so, even if they do not depend on the batch.
     """
-    target, image = Graph(f"{body.name}_vmap"), Image()
+    target, value_map = Graph(f"{body.name}_vmap"), Image()
     for leaf, has_axis in zip(body.inputs, batched, strict=True):
         shape = (size, *leaf.shape) if has_axis else leaf.shape
-        image[leaf] = Carried(target.input(str(leaf.node.name), shape, leaf.dtype), has_axis)
-    carry(target, body.nodes, image, size)
+        value_map[leaf] = Carried(target.input(str(leaf.node.name), shape, leaf.dtype), has_axis)
+    carry(target, body.nodes, value_map, size)
     wanted = (*due, *(False,) * (len(body.outputs) - len(due)))
     outputs = [
-        lifted(image[output], size) if must else image[output]
+        lifted(value_map[output], size) if must else value_map[output]
         for output, must in zip(body.outputs, wanted, strict=True)
     ]
     target.set_outputs(output.value for output in outputs)
@@ -120,12 +120,12 @@ def _batched(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
 
 def _through_formula(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
     formula = _formula(node.op, node.attrs, at.operands)
-    image = {
+    value_map = {
         leaf: Carried(value, batched)
         for leaf, value, batched in zip(formula.inputs, operands, at.batched, strict=True)
     }
-    carry(at.graph, formula.nodes, image, at.size)
-    return [image[output] for output in formula.outputs]
+    carry(at.graph, formula.nodes, value_map, at.size)
+    return [value_map[output] for output in formula.outputs]
 
 
 @functools.lru_cache(maxsize=256)

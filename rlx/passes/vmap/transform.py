@@ -34,13 +34,13 @@ def vmap(
     """
     axes = _input_axes(graph, in_axes)
     extent = _size(size, axes)
-    target, image = Graph(f"{graph.name}_vmap"), Image()
+    target, value_map = Graph(f"{graph.name}_vmap"), Image()
     for node in live(graph):
         if node.name in axes and node.op.name == "input":
-            image[node.result] = _declare(target, node, axes[node.name], extent)
+            value_map[node.result] = _declare(target, node, axes[node.name], extent)
         else:
-            carry(target, [node], image, extent)
-    outputs = [image[output] for output in graph.outputs]
+            carry(target, [node], value_map, extent)
+    outputs = [value_map[output] for output in graph.outputs]
     wanted = _output_axes(graph, out_axes)
     target.set_outputs(map(_placed, graph.outputs, outputs, wanted, [extent] * len(outputs)))
     _donate_like(graph, target)

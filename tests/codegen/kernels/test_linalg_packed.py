@@ -16,7 +16,7 @@ from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
 from rlx.ir.shape import evaluate as evaluate_extent
-from rlx.passes.pack_operands import choose_tile
+from rlx.passes.layout.pack_operands import choose_tile
 from rlx.runtime.executable import Executable
 from rlx.runtime.reference import ReferenceExecutable
 

@@ -11,11 +11,11 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad_with_loss
-from rlx.passes.common_subexpressions import common_subexpressions
-from rlx.passes.dead_code import dead_code
-from rlx.passes.decompose import decompose
 from rlx.passes.memory.planner import plan_memory
-from rlx.passes.simplify import simplify
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
+from rlx.passes.rewrites.dead_code import dead_code
+from rlx.passes.rewrites.decompose import decompose
+from rlx.passes.rewrites.simplify import simplify
 from tests.passes.autodiff.checking import Array, tensors
 
 DEPTH, WIDTH, ROWS = 6, 16, 64

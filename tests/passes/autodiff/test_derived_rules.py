@@ -23,7 +23,7 @@ from rlx.passes.autodiff import (
     vjp_in_graph,
 )
 from rlx.passes.autodiff.registry import Differential, Pullback, Pushforward
-from rlx.passes.dead_code import dead_code
+from rlx.passes.rewrites.dead_code import dead_code
 
 X = np.array([0.5, -1.5])
 

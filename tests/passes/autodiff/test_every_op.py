@@ -13,7 +13,7 @@ from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.autodiff.registry import is_covered
-from rlx.passes.dead_code import dead_code
+from rlx.passes.rewrites.dead_code import dead_code
 from tests.passes.autodiff.checking import (
     Case,
     check_first_order,

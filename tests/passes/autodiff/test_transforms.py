@@ -26,7 +26,7 @@ from rlx.passes.autodiff import (
     vjp_in_graph,
 )
 from rlx.passes.autodiff.reverse import differentiate
-from rlx.passes.dead_code import dead_code
+from rlx.passes.rewrites.dead_code import dead_code
 from tests.passes.autodiff.checking import Array, tensors
 
 

@@ -16,7 +16,7 @@ from rlx.ir.op import OPS, OpDef, Trait, op
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
-from rlx.passes.decompose import decompose
+from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.vmap import ImpureOpError, UnboundSizeError, sweep, vmap
 from rlx.passes.vmap.carried import Batching
 from rlx.passes.vmap.registry import kind_of

@@ -10,7 +10,7 @@ from rlx.passes.autodiff.algebra import or_zeros
 from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.sweep import carries, jvp_in_graph, vjp_in_graph
-from rlx.passes.loop_steps import fresh_input, mirror, name_of
+from rlx.passes.loops.loop_steps import fresh_input, mirror, name_of
 
 
 @jvp(ops.switch)

@@ -18,8 +18,8 @@ from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loop_steps import Parts, Step, fresh_input, name_of
-from rlx.passes.segment_scans import segmented
+from rlx.passes.loops.loop_steps import Parts, Step, fresh_input, name_of
+from rlx.passes.loops.segment_scans import segmented
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +249,10 @@ class _Sweep:
         if not saved:
             return [], ()
         step = Step(self.loop.body.name)
-        image = dict(zip(joint.inputs.all, self.loop.declare(step), strict=True))
+        value_map = dict(zip(joint.inputs.all, self.loop.declare(step), strict=True))
         outputs = (*joint.results[: self.loop.num_carries], *saved)
-        _copy_ancestors(step.graph, joint.graph, outputs, image)
-        carried = [image[value] for value in outputs]
+        _copy_ancestors(step.graph, joint.graph, outputs, value_map)
+        carried = [value_map[value] for value in outputs]
         _, stored = step.scan(
             carried[: self.loop.num_carries],
             carried[self.loop.num_carries :],
@@ -266,37 +266,37 @@ class _Sweep:
         """Append the scan in the other direction."""
         at, loop = self.at, self.loop
         step = Step(f"{loop.body.name}_vjp")
-        image: dict[Value, Value] = {}
+        value_map: dict[Value, Value] = {}
         for seed, cotangent, like in zip(
             joint.carry_seeds, self.carry_cotangents, loop.given.carries, strict=True
         ):
             if seed is not None:
                 first = or_zeros(at.graph, cotangent, like.type)
-                image[seed] = step.carry(first, name_of(seed))
+                value_map[seed] = step.carry(first, name_of(seed))
         totals = {
             inner: step.carry(zeros(at.graph, inner.type), f"d_{name_of(inner)}")
             for inner in joint.inputs.consts
             if joint.pulled.get(inner) is not None
         }
         for inner, outer in zip(joint.inputs.consts, loop.given.consts, strict=True):
-            image[inner] = step.const(outer, name_of(inner))
+            value_map[inner] = step.const(outer, name_of(inner))
         for inner, outer in zip(joint.inputs.xs, loop.given.xs, strict=True):
-            image[inner] = step.row(outer, name_of(inner))
+            value_map[inner] = step.row(outer, name_of(inner))
         for inner, outer in zip(saved, stored, strict=True):
-            image[inner] = step.row(outer, f"saved_{inner.op.name}")
+            value_map[inner] = step.row(outer, f"saved_{inner.op.name}")
         for seed, given in zip(joint.row_seeds, self.row_cotangents, strict=True):
             if seed is not None and given is not None:
-                image[seed] = step.row(given, name_of(seed))
+                value_map[seed] = step.row(given, name_of(seed))
         continued = _continued(joint, totals)
         starts = {place: totals[inner] for inner, place in continued.items()}
-        _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), image, starts)
-        return self._finish(joint, step, image, totals, continued.keys())
+        _copy_ancestors(step.graph, joint.graph, present(joint.pulled.values()), value_map, starts)
+        return self._finish(joint, step, value_map, totals, continued.keys())
 
     def _finish(
         self,
         joint: _Joint,
         step: Step,
-        image: dict[Value, Value],
+        value_map: dict[Value, Value],
         totals: dict[Value, Value],
         continued: Collection[Value],
     ) -> Sparse:
@@ -304,7 +304,7 @@ class _Sweep:
 
         def pulled(inner: Value) -> Value | None:
             found = joint.pulled.get(inner)
-            return None if found is None else image[found]
+            return None if found is None else value_map[found]
 
         seeded = [
             inner
@@ -387,28 +387,28 @@ def _copy_ancestors(
     target: Graph,
     source: Graph,
     outputs: Sequence[Value],
-    image: dict[Value, Value],
+    value_map: dict[Value, Value],
     starts: Mapping[tuple[Node, int], Value] | None = None,
 ) -> None:
-    """Copy what `outputs` depend on, up to the values that `image` knows.
+    """Copy what `outputs` depend on, up to the values that `value_map` knows.
 
     `starts` replaces single operands of nodes.
     """
     needed: set[Value] = set()
-    waiting = [output for output in outputs if output not in image]
+    waiting = [output for output in outputs if output not in value_map]
     while waiting:
         value = waiting.pop()
         if value not in needed:
             needed.add(value)
-            waiting.extend(o for o in value.node.operands if o not in image)
+            waiting.extend(o for o in value.node.operands if o not in value_map)
     for node in source.nodes:
         if any(result in needed for result in node.results):
-            known = {r: image[r] for r in node.results if r in image}
+            known = {r: value_map[r] for r in node.results if r in value_map}
             operands = [
-                (starts or {}).get((node, position), image[operand])
+                (starts or {}).get((node, position), value_map[operand])
                 for position, operand in enumerate(node.operands)
             ]
             with target.attributed(node.source, node.scope):
                 results = target.append(node.op, operands, node.attrs, name=node.name)
-            image.update(zip(node.results, results, strict=True))
-            image.update(known)
+            value_map.update(zip(node.results, results, strict=True))
+            value_map.update(known)

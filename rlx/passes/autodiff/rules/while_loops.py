@@ -22,7 +22,7 @@ from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.rules.loops import moving_carries
 from rlx.passes.autodiff.sweep import jvp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loop_steps import Step, fresh_input, mirror, name_of
+from rlx.passes.loops.loop_steps import Step, fresh_input, mirror, name_of
 
 _FEW_TRIPS = 128
 """So many steps are not worth skipping by the block."""

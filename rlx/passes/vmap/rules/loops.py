@@ -210,12 +210,12 @@ def _taken_safely(
 
 
 def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Carried]:
-    image: Image = {
+    value_map: Image = {
         leaf: Carried(value, own)
         for leaf, value, own in zip(branch.inputs, operands, at.batched[1:], strict=True)
     }
-    carry(at.graph, branch.nodes, image, at.size)
-    return [image[output] for output in branch.outputs]
+    carry(at.graph, branch.nodes, value_map, at.size)
+    return [value_map[output] for output in branch.outputs]
 
 
 def _settled(at: Batching, body: Graph, count: int) -> Flags:

@@ -1,0 +1,102 @@
+"""What fusion wants and what it leaves alone: every heuristic, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.ir.graph import Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.ops.fused import is_pointwise
+from rlx.ir.shape import normalize_axis, product, upper
+from rlx.passes.rewrites.common_subexpressions import is_impure
+
+_REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
+_ROW_WISE = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
+_PRODUCTS = frozenset({"matmul", "matmul_transposed", "matmul_packed", "matmul_tiled"})
+
+_CHEAP = frozenset(
+    {
+        *("neg", "abs", "sign", "add", "sub", "mul", "square", "maximum", "minimum", "relu"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "where", "cast", "stop_gradient"),
+        *("logical_and", "logical_or", "logical_xor", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"),
+        *("conj", "real", "imag", "complex"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionPolicy:
+    """The knobs of fusion. The defaults suit kernels that compute a row at a time."""
+
+    epilogue_anchors: frozenset[str] = _PRODUCTS | _REDUCTIONS | _ROW_WISE | {"gather"}
+    """Their result is in a register when the elementwise reader wants it: one pass over memory
+    less, whatever the reader costs."""
+
+    prologue_anchors: frozenset[str] = _REDUCTIONS | _ROW_WISE
+    """They read operand 0 once or a few times, in order, so it need not be stored. A matrix
+    product reads each element many times: its operands are better computed once."""
+
+    several_pass_anchors: frozenset[str] = _ROW_WISE
+    """They read operand 0 more than once, so only cheap ops may go before them."""
+
+    largest_body: int = 64
+    """Nodes in a body. Longer bodies spill registers and take compilers long, and the traffic
+    saved per node falls with the length."""
+
+    most_values: int = 24
+    """Operands and results of a fusion: beyond, address registers and cache ways run out."""
+
+    shortest_row: int = 8
+    """Elements of a row that a reduction folds by vectors. Shorter rows are folded one by one, so
+    what follows would not run in vectors either; alone it does."""
+
+    many_rows: int = 64
+    """Rows from which vectors over their results pay for another kernel."""
+
+    def takes_epilogue(self, node: Node) -> bool:
+        known = node.op.name in self.epilogue_anchors and len(node.results) == 1
+        return known and not self._folds_short_rows(node)
+
+    def _folds_short_rows(self, node: Node) -> bool:
+        if node.op.name not in _REDUCTIONS:
+            return False
+        shape = node.operands[0].shape
+        folded = {normalize_axis(axis, len(shape)) for axis in node.attribute("axes")}
+        rows = [shape[axis] for axis in folded if shape[axis] != 1]
+        in_rows = len(shape) - 1 in folded and node.result.rank > 0
+        many = upper(product(node.result.shape)) >= self.many_rows
+        return in_rows and many and upper(product(rows)) < self.shortest_row
+
+    def takes_prologue(self, node: Node) -> bool:
+        return node.op.name in self.prologue_anchors and len(node.results) == 1
+
+    def suits_prologue(self, node: Node, anchor: Node) -> bool:
+        """True if `anchor` may compute `node` as often as it reads its operand."""
+        return anchor.op.name not in self.several_pass_anchors or node.op.name in _CHEAP
+
+    def keeps_operand_shape(self, anchor: Node) -> bool:
+        """True if a value before `anchor` can be a result of the fusion, too."""
+        return anchor.op.name in _ROW_WISE
+
+
+def is_fusable(node: Node) -> bool:
+    """True for a pointwise node that computes something and may be put into a body."""
+    return is_pointwise(node) and not is_free(node) and not is_impure(node)
+
+
+def is_free(node: Node) -> bool:
+    """True for what a body recomputes at no cost: broadcasts, unit axes, scalar constants.
+
+    Such nodes are copied into every body that reads them and belong to none.
+    """
+    if node.op.name == "constant":
+        return node.results[0].type.elements == 1
+    return is_pointwise(node) and not node.op.has(Trait.ELEMENTWISE)
+
+
+def free_source(value: Value) -> Value:
+    """Return what `value` is a broadcast or reshape of."""
+    while value.node.operands and is_free(value.node):
+        value = value.node.operands[0]
+    return value

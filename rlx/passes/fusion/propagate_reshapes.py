@@ -1,0 +1,86 @@
+"""Reshapes below the elementwise ops that read them, so that these can join a product."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import Shape
+from rlx.passes.fusion.policy import FusionPolicy
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.passes.rewrites.simplify_shape import MOVEMENT
+
+_ANCHORS = FusionPolicy().epilogue_anchors
+
+
+@graph_pass
+def propagate_reshapes(graph: Graph) -> Rewritten:
+    """Compute elementwise ops at the lower rank of what they read through a reshape.
+
+    A packed product merges the leading axes of its rows; bias, activation and residual then
+    see it through a reshape that would keep them out of its epilogue.
+
+        %2: f32[32, 4] = matmul_packed %0, %1
+        %3: f32[2, 16, 4] = reshape %2          ->  %3: f32[32, 4] = add %2, %bias
+        %4: f32[2, 16, 4] = add %3, %bias           %4: f32[2, 16, 4] = reshape %3
+    """
+    return apply_rewrites(graph, (_sink, *MOVEMENT))
+
+
+@rewrite()
+def _sink(node: Node) -> Value | None:
+    """The rank of the op falls each time it fires: there is an end."""
+    if not node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.VIEW) or len(node.results) != 1:
+        return None
+    for operand in node.operands:
+        source = operand.node.operands[0] if operand.op is ops.reshape else None
+        if source is None or operand.shape != node.result.shape or source.rank >= operand.rank:
+            continue
+        if source.op.has(Trait.ELEMENTWISE) or source.op.name in _ANCHORS:
+            return _at_shape(node, source.shape)
+    return None
+
+
+def _at_shape(node: Node, shape: Shape) -> Value | None:
+    """Return `node` computed at `shape` and reshaped back, or None if an operand does not fit."""
+    operands: list[Value] = []
+    for operand in node.operands:
+        wanted = reshaped_broadcast(operand.shape, node.result.shape, shape)
+        if wanted is None:
+            return None
+        view: Value = operand if wanted == operand.shape else ops.reshape(operand, shape=wanted)
+        operands.append(view)
+    graph = node.result.graph
+    (computed,) = graph.append(node.op, operands, node.attrs, scope=node.scope)
+    if computed.shape != shape:
+        return None
+    result: Value = ops.reshape(computed, shape=node.result.shape)
+    return result
+
+
+def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | None:
+    """Return how `operand`, which broadcasts to `full`, must be seen to broadcast to `target`.
+
+    `target` is a reshape of `full`. None if the operand varies along an axis that is merged or
+    split, and not along all of it.
+    """
+    if operand == full:
+        return target
+    padded = (1,) * (len(full) - len(operand)) + operand
+    if all(extent == 1 for extent in padded):
+        return ()
+    kept = _common_suffix(full, target)
+    if all(extent == 1 for extent in padded[: len(padded) - kept]):
+        return padded[len(padded) - kept :]
+    if tuple(extent for extent in full if extent != 1) == target:
+        return tuple(own for own, extent in zip(padded, full, strict=True) if extent != 1)
+    return None
+
+
+def _common_suffix(a: Shape, b: Shape) -> int:
+    count = 0
+    for left, right in zip(reversed(a), reversed(b), strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

@@ -1,0 +1,1 @@
+"""Layouts, tiles and libraries that suit the target."""

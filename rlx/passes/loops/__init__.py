@@ -1,0 +1,1 @@
+"""Passes over loops, branches and their bodies."""

@@ -1,0 +1,201 @@
+"""Scans that do the same work over the same operands become one.
+
+Derivatives bring them: beside the program's own scan there is one that also stores residuals,
+or also pushes tangents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.loops.loop_dead_code import carry_count
+from rlx.passes.rewrite import (
+    Rewritten,
+    copy_node,
+    finish,
+    graph_pass,
+    map_bodies,
+    unchanged,
+)
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions, is_impure
+
+_LOOPS = (ops.scan, ops.while_loop)
+
+
+@graph_pass
+def loop_cse(graph: Graph) -> Rewritten:
+    """Let a loop that computes all that another one does stand for both.
+
+        %c, %y = scan %c0, %xs {(c, x) -> (f(c, x), c * x)}
+        %d, %z = scan %c0, %xs {(c, x) -> (f(c, x), sin(c))}
+                    ->      %c, %z, %y = scan %c0, %xs {(c, x) -> (f(c, x), sin(c), c * x)}
+
+    Run it after `common_subexpressions`, so that equal operands are one value.
+    """
+    done = _merge_bodies(graph)
+    while (pair := _find_pair(done.graph)) is not None:
+        merged = _merged(done.graph, pair)
+        value_map = {
+            old: merged.value_map[v] for old, v in done.value_map.items() if v in merged.value_map
+        }
+        done = Rewritten(merged.graph, value_map)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """`part` computes nothing that `whole`, run with `body`, does not; where its results are."""
+
+    part: Node
+    whole: Node
+    body: Graph
+    positions: list[int]
+    moved: list[int]
+    """Where the results of `whole` are: residuals stay the last ones."""
+
+
+def _merge_bodies(graph: Graph) -> Rewritten:
+    bodies = [map_bodies(n.attrs, loop_cse) if n.op in _LOOPS else n.attrs for n in graph.nodes]
+    if all(new is node.attrs for new, node in zip(bodies, graph.nodes, strict=True)):
+        return unchanged(graph)
+    target = Graph(graph.name)
+    value_map: dict[Value, Value] = {}
+    for node, attrs in zip(graph.nodes, bodies, strict=True):
+        copy_node(target, node, value_map, attrs=attrs)
+    finish(target, graph, value_map)
+    return Rewritten(target, value_map)
+
+
+def _find_pair(graph: Graph) -> _Pair | None:
+    loops = [n for n in graph.nodes if n.op in _LOOPS and not is_impure(n)]
+    for part in loops:
+        for whole in loops:
+            if whole is not part and _run_alike(part, whole) and _are_independent(part, whole):
+                pair = _covered(part, whole)
+                if pair is not None:
+                    return pair
+    return None
+
+
+def _run_alike(part: Node, whole: Node) -> bool:
+    if part.op is not whole.op or carry_count(part) > carry_count(whole):
+        return False
+    names = ("length", "reverse") if part.op is ops.scan else ("max_trips",)
+    return all(part.attribute(name) == whole.attribute(name) for name in names)
+
+
+def _are_independent(a: Node, b: Node) -> bool:
+    first, second = (a, b) if a.index < b.index else (b, a)
+    return not any(value.node is first for value in ancestors(second.operands))
+
+
+def _covered(part: Node, whole: Node) -> _Pair | None:
+    """Return the pair if `whole` has the operands and carries of `part`."""
+    binding = _bind(part, whole)
+    if binding is None:
+        return None
+    joint, part_outputs = _joint(part, whole, binding)
+    count = carry_count(part)
+    whole_carries = joint.outputs[: carry_count(whole)]
+    for position in range(count):
+        if part_outputs[position] is not whole_carries[binding[position]]:
+            return None
+    if part.op is ops.while_loop:
+        if not _same_condition(part, whole, binding):
+            return None
+        last = len(whole.results) - 1
+        return _Pair(part, whole, joint, [*binding[:count], last], list(range(last + 1)))
+    first_row = carry_count(whole)
+    rows = list(joint.outputs[first_row:])
+    residuals = len(rows) - int(whole.attribute("residuals"))
+    more = [row for row in dict.fromkeys(part_outputs[count:]) if row not in rows]
+    together = [*rows[:residuals], *more, *rows[residuals:]]
+    moved = [*range(first_row), *(first_row + together.index(row) for row in rows)]
+    positions = [first_row + together.index(row) for row in part_outputs[count:]]
+    joint.set_outputs([*whole_carries, *together])
+    return _Pair(part, whole, joint, [*binding[:count], *positions], moved)
+
+
+def _bind(part: Node, whole: Node) -> list[int] | None:
+    """Return for each operand of `part` the operand of `whole` that is the same."""
+    binding: list[int] = []
+    taken: set[int] = set()
+    for start, stop, others in zip(_bounds(part), _bounds(part)[1:], _spans(whole), strict=False):
+        for position in range(start, stop):
+            wanted = part.operands[position]
+            found = [i for i in others if whole.operands[i] is wanted and i not in taken]
+            if not found:
+                return None
+            binding.append(found[0])
+            if stop <= carry_count(part):
+                taken.add(found[0])
+    return binding
+
+
+def _bounds(node: Node) -> list[int]:
+    count = carry_count(node)
+    return [0, count, count + int(node.attribute("num_consts")), len(node.operands)]
+
+
+def _spans(node: Node) -> list[range]:
+    bounds = _bounds(node)
+    return [range(a, b) for a, b in itertools.pairwise(bounds)]
+
+
+def _joint(part: Node, whole: Node, binding: list[int]) -> tuple[Graph, list[Value]]:
+    """Return `whole`'s body with `part`'s in it, and where the outputs of the latter are."""
+    body: Graph = whole.attribute("body")
+    joint = Graph(body.name)
+    inputs = [joint.input(str(v.node.name), v.shape, v.dtype) for v in body.inputs]
+    own = joint.inline(body, inputs)
+    theirs = joint.inline(part.attribute("body"), [inputs[i] for i in binding])
+    joint.set_outputs([*own, *theirs])
+    merged = common_subexpressions(joint)
+    outputs = list(merged.outputs[len(own) :])
+    merged.set_outputs(merged.outputs[: len(own)])
+    return merged, outputs
+
+
+def _same_condition(part: Node, whole: Node, binding: list[int]) -> bool:
+    condition: Graph = whole.attribute("condition")
+    joint = Graph(condition.name)
+    inputs = [joint.input(str(v.node.name), v.shape, v.dtype) for v in condition.inputs]
+    own = joint.inline(condition, inputs)
+    theirs = joint.inline(part.attribute("condition"), [inputs[i] for i in binding])
+    joint.set_outputs([*own, *theirs])
+    first, second = common_subexpressions(joint).outputs
+    return first is second
+
+
+def _merged(graph: Graph, pair: _Pair) -> Rewritten:
+    """Put the merged loop where the first of the two stands, behind what it needs."""
+    first = min(pair.part.index, pair.whole.index)
+    needed = {value.node for value in ancestors(pair.whole.operands)}
+    early = [n for n in graph.nodes if n.index < first or n in needed]
+    late = [n for n in graph.nodes if n not in set(early) and n not in (pair.part, pair.whole)]
+    target = Graph(graph.name)
+    value_map: dict[Value, Value] = {}
+    for node in early:
+        copy_node(target, node, value_map)
+    whole = pair.whole
+    attrs = dataclasses.replace(whole.attrs, **{"body": pair.body})
+    results = target.append(
+        whole.op,
+        [value_map[operand] for operand in whole.operands],
+        attrs,
+        name=pair.part.name or whole.name,
+        source=pair.part.source or whole.source,
+        scope=pair.part.scope or whole.scope,
+    )
+    value_map.update(zip(whole.results, (results[i] for i in pair.moved), strict=True))
+    chosen = (results[i] for i in pair.positions)
+    value_map.update(zip(pair.part.results, chosen, strict=True))
+    for node in late:
+        copy_node(target, node, value_map)
+    finish(target, graph, value_map)
+    return Rewritten(target, value_map)

@@ -1,0 +1,201 @@
+"""Loops without what nobody reads and without what stays the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, is_leaf, unchanged
+from rlx.passes.rewrites.common_subexpressions import is_impure
+
+
+@graph_pass
+def loop_dead_code(graph: Graph) -> Rewritten:
+    """Drop the dead parts of loops and branches, and dead nodes.
+
+    - Stacked rows, carries and results that nothing reads, and operands that no body reads.
+    - A carry that the body returns as it is becomes a const.
+    - A scanned operand whose rows are all one (an `expand`) becomes a const.
+
+        %c, %y = scan %c0, %k, %xs {(c, k, x) -> (c + x, k * x)}; return %c
+                                           ->      %c = scan %c0, %xs {(c, x) -> (c + x)}
+    """
+    if not any(node.op in _PRUNED for node in graph.nodes):
+        return unchanged(graph)
+    keeps = _plan(graph)
+    target = Graph(graph.name)
+    value_map: dict[Value, Value] = {}
+    for node in graph.nodes:
+        keep = keeps.get(node)
+        if keep is not None:
+            keep.rebuild(target, node, value_map)
+        elif node in keeps or is_leaf(node):
+            copy_node(target, node, value_map)
+    finish(target, graph, value_map)
+    return Rewritten(target, value_map) if target != graph else unchanged(graph)
+
+
+_PRUNED = (ops.scan, ops.while_loop, ops.switch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keep:
+    """Which positions of a control node stay."""
+
+    operands: list[int]
+    results: list[int]
+    constant_carries: list[int]
+    repeated_rows: list[int]
+
+    def rebuild(self, target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
+        with target.attributed(node.source, node.scope):
+            if node.op is ops.switch:
+                self._rebuild_switch(target, node, value_map)
+            else:
+                self._rebuild_loop(target, node, value_map)
+
+    def _rebuild_switch(self, target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
+        branches = tuple(
+            loop_dead_code(_restricted(b, self.operands, [b.outputs[i] for i in self.results]))
+            for b in node.attribute("branches")
+        )
+        operands = [value_map[node.operands[1 + i]] for i in self.operands]
+        results = target.append(
+            node.op,
+            (value_map[node.operands[0]], *operands),
+            dataclasses.replace(node.attrs, **{"branches": branches}),
+            name=node.name,
+        )
+        value_map.update(zip((node.results[i] for i in self.results), results, strict=True))
+
+    def _rebuild_loop(self, target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
+        count = carry_count(node)
+        fixed = count + int(node.attribute("num_consts"))
+        carried = [i for i in self.operands if i < count and i not in self.constant_carries]
+        consts = [i for i in self.operands if i in self.constant_carries or count <= i < fixed]
+        consts += self.repeated_rows
+        rows = [i for i in self.operands if i >= fixed and i not in self.repeated_rows]
+        order = [*carried, *consts, *rows]
+        operands = [
+            _row(value_map[node.operands[i]])
+            if i in self.repeated_rows
+            else value_map[node.operands[i]]
+            for i in order
+        ]
+        body: Graph = node.attribute("body")
+        kept = [i for i in self.results if i >= count] if node.op is ops.scan else []
+        outputs = [body.outputs[i] for i in (*carried, *kept)]
+        changed: dict[str, object] = {
+            "body": loop_dead_code(_restricted(body, order, outputs)),
+            "num_consts": len(consts),
+        }
+        if node.op is ops.scan:
+            changed["num_carries"] = len(carried)
+            first_residual = len(node.results) - int(node.attribute("residuals"))
+            changed["residuals"] = sum(i >= first_residual for i in kept)
+        else:
+            condition: Graph = node.attribute("condition")
+            changed["condition"] = _restricted(condition, order, condition.outputs)
+        value_map.update(
+            (node.results[i], value_map[node.operands[i]]) for i in self.constant_carries
+        )
+        if not (carried or kept or node.op is ops.while_loop):
+            return
+        attrs = dataclasses.replace(node.attrs, **changed)
+        results = target.append(node.op, operands, attrs, name=node.name)
+        trips = [len(node.results) - 1] if node.op is ops.while_loop else []
+        value_map.update(
+            zip((node.results[i] for i in (*carried, *kept, *trips)), results, strict=True)
+        )
+
+
+def carry_count(node: Node) -> int:
+    """Return the number of carries of a loop."""
+    if node.op is ops.scan:
+        return int(node.attribute("num_carries"))
+    return len(node.operands) - int(node.attribute("num_consts"))
+
+
+def _plan(graph: Graph) -> dict[Node, _Keep | None]:
+    """Return the live nodes, with what stays of those that can be pruned."""
+    used: set[Value] = set(graph.outputs)
+    keeps: dict[Node, _Keep | None] = {}
+    for node in reversed(graph.nodes):
+        results = [i for i, result in enumerate(node.results) if result in used]
+        if not results:
+            continue
+        keep = _keep(node, results) if node.op in _PRUNED and not is_impure(node) else None
+        keeps[node] = keep
+        if keep is None:
+            used.update(node.operands)
+        else:
+            shift = 1 if node.op is ops.switch else 0
+            used.update(node.operands[:shift])
+            used.update(node.operands[shift + i] for i in keep.operands)
+    return keeps
+
+
+def _keep(node: Node, results: list[int]) -> _Keep:
+    if node.op is ops.switch:
+        branches: tuple[Graph, ...] = node.attribute("branches")
+        read = {i for b in branches for i in _read(b, (b.outputs[r] for r in results))}
+        return _Keep(sorted(read), results, [], [])
+    body: Graph = node.attribute("body")
+    count = carry_count(node)
+    needed = {i for i in results if i < len(body.outputs)}
+    operands: set[int] = {i for i in needed if i < count}
+    if node.op is ops.while_loop:
+        operands |= _read(node.attribute("condition"), node.attribute("condition").outputs)
+    if not operands and node.operands:
+        operands.add(len(node.operands) - 1)  # steps that read nothing read something all the same
+    while True:
+        roots = [body.outputs[i] for i in needed | {i for i in operands if i < count}]
+        grown = operands | _read(body, roots)
+        if grown == operands:
+            break
+        operands = grown
+    constant = [i for i in operands if i < count and body.outputs[i] is body.inputs[i]]
+    first_row = count + int(node.attribute("num_consts"))
+    repeated = [i for i in operands if i >= first_row and _is_repeated(node.operands[i])]
+    return _Keep(sorted(operands), results, sorted(constant), sorted(repeated))
+
+
+def _read(body: Graph, outputs: Iterable[Value]) -> set[int]:
+    """Return the positions of the inputs that `outputs` depend on."""
+    reached = ancestors(outputs)
+    return {i for i, value in enumerate(body.inputs) if value in reached}
+
+
+def _restricted(body: Graph, inputs: Sequence[int], outputs: Sequence[Value]) -> Graph:
+    """Return `body` with only some of its inputs, in that order, and these outputs."""
+    target = Graph(body.name)
+    value_map: dict[Value, Value] = {}
+    for position in inputs:
+        target.copy_node(body.inputs[position].node, value_map)
+    needed = ancestors(outputs)
+    for node in body.nodes:
+        if node.op is not ops.input and any(result in needed for result in node.results):
+            copy_node(target, node, value_map)
+    target.set_outputs(value_map[output] for output in outputs)
+    return target
+
+
+def _is_repeated(whole: Value) -> bool:
+    """True if all rows of `whole` are one."""
+    if whole.op is not ops.expand:
+        return False
+    source = whole.node.operands[0]
+    return source.rank < whole.rank or source.shape[0] == 1
+
+
+def _row(whole: Value) -> Value:
+    """Return the row that `whole` repeats."""
+    source = whole.node.operands[0]
+    if source.rank == whole.rank:
+        source = ops.reshape(source, shape=source.shape[1:])
+    row: Value = ops.expand(source, shape=whole.shape[1:])
+    return row if source.shape != whole.shape[1:] else source

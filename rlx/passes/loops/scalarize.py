@@ -1,0 +1,133 @@
+"""Which loops become one kernel: those whose bodies are small enough to be written out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
+from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+
+LARGEST_VALUE = 64
+"""Elements of one instance of a value: beyond, registers and first-level cache lose."""
+
+MOST_OPERATIONS = 1200
+"""Scalar operations of one step of one instance: beyond, compile time and code size suffer."""
+
+WRITTEN_OUT = frozenset(
+    {
+        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
+        *("matmul", "barrier", "pad", "iota"),
+    }
+)
+"""Ops, besides elementwise ones, that kernels can write out element by element."""
+
+
+@graph_pass
+def scalarize_loops(graph: Graph) -> Rewritten:
+    """Make loops with small bodies kernels of their own, whose bodies no pass touches again.
+
+        scan %c {body = few small values}      ->      scan_in_registers %c {body = ...}
+
+    Requires decomposed and simplified bodies.
+    """
+    return apply_rewrites(graph, [_small_scan, _small_while])
+
+
+@rewrite(ops.scan)
+def _small_scan(node: Node) -> tuple[Value, ...] | None:
+    body: Graph = node.attribute("body")
+    if not node.results or shape_in_registers(body, node.attribute("num_carries")) is None:
+        return None
+    attributes = node.attrs.as_dict()
+    del attributes["checkpoints"]
+    results: tuple[Value, ...] = ops.scan_in_registers(*node.operands, **attributes)
+    return results
+
+
+@rewrite(ops.while_loop)
+def _small_while(node: Node) -> tuple[Value, ...] | None:
+    graphs = (node.attribute("condition"), node.attribute("body"))
+    if while_tables(*graphs, num_consts=node.attribute("num_consts")) is None:
+        return None
+    results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **node.attrs.as_dict())
+    return results
+
+
+def shape_in_registers(body: Graph, num_carries: int) -> tuple[Lanes, Tables] | None:
+    """Return how a scan's body runs in registers: in lanes, as one instance, or not at all."""
+    lanes = find_lanes(body, num_carries)
+    if lanes is not None and fits_registers(body, lanes):
+        return lanes, NO_TABLES
+    tables = _tables([body], (num_carries,))
+    return None if tables is None else (NO_LANES, tables[0])
+
+
+def while_tables(condition: Graph, body: Graph, *, num_consts: int) -> tuple[Tables, ...] | None:
+    """Return what condition and body of a loop in registers leave in memory, if it can be one."""
+    return _tables([condition, body], (0, len(body.inputs) - num_consts))
+
+
+def _tables(graphs: Sequence[Graph], replaced: Sequence[int]) -> tuple[Tables, ...] | None:
+    """Return the tables of `graphs`, each of which may replace its first `replaced` inputs."""
+    if not all(value.type.is_static for graph in graphs for value in _values(graph)):
+        return None
+    positions = table_positions(graphs, LARGEST_VALUE)
+    found: list[Tables] = []
+    for graph, num_replaced in zip(graphs, replaced, strict=True):
+        tables = find_tables(graph, positions, num_replaced, LARGEST_VALUE)
+        if tables is None or not fits_registers(graph, NO_LANES, tables):
+            return None
+        found.append(tables)
+    return tuple(found)
+
+
+def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> bool:
+    """True if one instance of the body is small and made of ops that can be written out."""
+    values = [value for value in _values(body) if not tables.holds(value)]
+    if not all(_is_plain(value, tables) for value in values):
+        return False
+    if any(_is_composed(value) for value in _values(body)):
+        return False
+    if any(math.prod(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
+        return False
+    computing = {value.node: None for value in values if value.op is not ops.input}
+    return _operations(computing, lanes) <= MOST_OPERATIONS
+
+
+def _values(graph: Graph) -> list[Value]:
+    return [result for node in graph.nodes for result in node.results]
+
+
+def _is_plain(value: Value, tables: Tables) -> bool:
+    definition = value.op
+    written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
+    written |= definition.name in READS and tables.holds(value.node.operands[0])
+    known = definition is ops.input or written
+    cut = (
+        definition is ops.pad
+        and min((*value.node.attribute("low"), *value.node.attribute("high")), default=0) < 0
+    )
+    return known and value.type.is_static and not _is_composed(value) and not cut
+
+
+def _is_composed(value: Value) -> bool:
+    return value.dtype.is_low_precision or value.dtype.is_complex
+
+
+def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:
+    return sum(_cost(node, lanes) for node in nodes)
+
+
+def _cost(node: Node, lanes: Lanes) -> int:
+    elements = math.prod(lanes.local_shape(node.results[0]))
+    if node.op is ops.matmul:
+        return elements * lanes.local_shape(node.operands[0])[-1]
+    if node.op.has(Trait.REDUCTION):
+        return math.prod(lanes.local_shape(node.operands[0]))
+    return elements if node.op.has(Trait.ELEMENTWISE) else 0

@@ -1,0 +1,1 @@
+"""What makes a graph ready for planning and lowering."""

@@ -1,0 +1,53 @@
+"""Which nodes run in `setup`: once after params change, and not at every call."""
+
+from __future__ import annotations
+
+from rlx.ir.graph import Graph, Node
+from rlx.ir.op import Trait
+from rlx.passes.memory.views import view_of
+from rlx.passes.rewrite import is_leaf
+from rlx.passes.rewrites.common_subexpressions import is_impure
+
+
+def setup_nodes(graph: Graph) -> set[Node]:
+    """Return the nodes, constants included, that depend on params and constants only.
+
+    A param that an output replaces in place changes at every run, so what reads it runs
+    every time; so does what a donated output is computed by, for it must be written anew.
+    """
+    found: set[Node] = set()
+    replacing = _replacing(graph)
+    for node in graph.nodes:
+        fixed = _is_fixed(graph, node) or _computes_fixed(node, found)
+        if fixed and node not in replacing:
+            found.add(node)
+    return found
+
+
+def execution_order(graph: Graph) -> list[Node]:
+    """Return the nodes in the order in which they run: `setup`, then `run`."""
+    first = setup_nodes(graph)
+    return sorted(graph.nodes, key=lambda node: (node not in first, node.index))
+
+
+def _is_fixed(graph: Graph, node: Node) -> bool:
+    kept_param = node.op.name == "param" and node.name not in graph.donations
+    return kept_param or node.op.name == "constant"
+
+
+def _computes_fixed(node: Node, found: set[Node]) -> bool:
+    operands_fixed = all(operand.node in found for operand in node.operands)
+    static = all(result.type.is_static for result in node.results)  # extents come with the call
+    return operands_fixed and static and not is_leaf(node) and not is_impure(node)
+
+
+def _replacing(graph: Graph) -> set[Node]:
+    """Return the nodes whose results are written into a donated leaf, and views of them."""
+    found: set[Node] = set()
+    for position in graph.donations.values():
+        node = graph.outputs[position].node
+        found.add(node)
+        while view_of(node) is not None:
+            node = node.operands[0].node
+            found.add(node)
+    return {node for node in found if not node.op.has(Trait.LEAF)}

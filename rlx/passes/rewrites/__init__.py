@@ -1,0 +1,1 @@
+"""Rewrites of a graph that keep its meaning, whatever runs it."""

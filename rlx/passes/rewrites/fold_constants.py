@@ -1,0 +1,76 @@
+"""Evaluation at compile time of what depends on constants only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.errors import RlxError
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.reference import evaluate
+from rlx.passes.rewrite import (
+    Replacement,
+    Rewritten,
+    apply_rewrites,
+    bodies_of,
+    graph_pass,
+    rewrite,
+)
+from rlx.passes.rewrites.common_subexpressions import is_impure
+
+LARGEST_FOLDED = 1 << 20
+"""Bytes: above this a value is cheaper to compute in `setup` than to carry in the artifact."""
+
+_WORTH_GROWING = 256
+"""Bytes: below this a folded value may be larger than what it is computed from."""
+
+
+@graph_pass
+def fold_constants(graph: Graph) -> Rewritten:
+    """Replace nodes of constant operands by their value, by the reference interpreter.
+
+        %0: f32[] = constant {2}
+        %1: f32[] = constant {3}      ->      %0: f32[] = constant {5}
+        %2: f32[] = add %0, %1
+
+    A node that would grow the artifact (an `expand`), and one whose evaluation fails (an
+    index out of range), stays for run time.
+    """
+    return apply_rewrites(graph, [_node_of_constants])
+
+
+@rewrite()
+def _node_of_constants(node: Node) -> Replacement:
+    if not node.operands or not all(o.op.name == "constant" for o in node.operands):
+        return None
+    foldable = not is_impure(node) and not node.op.has(Trait.FUSED) and not bodies_of(node.attrs)
+    if not foldable or not _is_small(node):
+        return None
+    return _evaluate(node)
+
+
+def _is_small(node: Node) -> bool:
+    if not all(result.type.is_static for result in node.results):
+        return False
+    size = sum(result.type.bytes for result in node.results)
+    given = sum(operand.type.bytes for operand in dict.fromkeys(node.operands))
+    return size <= LARGEST_FOLDED and (size <= given or size <= _WORTH_GROWING)
+
+
+def _evaluate(node: Node) -> tuple[Value, ...] | None:
+    graph = node.results[0].graph
+    single = Graph(node.op.name)
+    value_map: dict[Value, Value] = {}
+    for operand in dict.fromkeys(node.operands):
+        single.copy_node(operand.node, value_map)
+    single.copy_node(node, value_map)
+    single.set_outputs(value_map[result] for result in node.results)
+    try:
+        with np.errstate(all="ignore"):
+            arrays = evaluate(single, {})
+    except RlxError:
+        return None
+    return tuple(
+        graph.constant(np.asarray(array), result.dtype)
+        for array, result in zip(arrays, node.results, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Tracing: functions of arrays run once on tracers, which record a graph."""

@@ -1,0 +1,158 @@
+"""How the functions of `rlx.numpy` reach the graph.
+
+`function` makes a function of traced arrays work on NumPy arrays too: outside any trace it is
+traced by itself and run by the reference interpreter. Inside, `emit` appends an op.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from rlx.errors import DTypeError, RlxError, ShapeError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.op import OpDef
+from rlx.ir.reference import evaluate
+from rlx.tracing import tracer
+from rlx.tracing.promotion import ElementType, promote_types, to_inexact
+from rlx.tracing.pytree import tree_flatten, tree_unflatten
+from rlx.tracing.trace import (
+    Trace,
+    TracedArray,
+    as_value,
+    current_trace,
+    element_type,
+    innermost,
+    opened,
+)
+
+P = ParamSpec("P")
+Array = np.ndarray[Any, Any]
+
+
+def function(body: Callable[P, Any]) -> Callable[P, Any]:
+    """Make `body`, written for traced arrays, run at once where no trace is open."""
+
+    @functools.wraps(body)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            if current_trace() is not None:
+                return body(*args, **kwargs)
+            return _run(body, args, kwargs)
+        except RlxError as error:
+            if error.source is not None:
+                raise
+            raise error.located(body.__name__, calling_source()) from None
+
+    return call
+
+
+def _run(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Trace `body` with the NumPy arrays among the arguments as inputs; evaluate the graph."""
+    leaves, tree = tree_flatten((args, kwargs))
+    feeds: dict[str, Array] = {}
+    with opened(body.__name__) as trace:
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, (np.ndarray, np.generic)):
+                name = f"x{len(feeds)}"
+                feeds[name] = np.asarray(leaf)
+                leaves[index] = input_array(trace, name, leaf)
+        moved_args, moved_kwargs = tree_unflatten(tree, leaves)
+        results, results_tree = tree_flatten(body(*moved_args, **moved_kwargs))
+        traced = [isinstance(result, TracedArray) for result in results]
+        outputs = [r for r, is_traced in zip(results, traced, strict=True) if is_traced]
+        trace.graph.set_outputs([as_value(output) for output in outputs])
+    arrays = iter(evaluate(trace.graph, feeds))
+    filled = [next(arrays) if t else r for r, t in zip(results, traced, strict=True)]
+    return tree_unflatten(results_tree, filled)
+
+
+def input_array(trace: Trace, name: str, like: Any, *, weak: bool | None = None) -> tracer.Tracer:
+    """Declare an input of the type of `like`."""
+    type = element_type(like)
+    value = trace.graph.input(name, like.shape, type.dtype)
+    return tracer.Tracer(trace, value, type.weak if weak is None else weak)
+
+
+def wrap(value: Value, *, weak: bool = False) -> tracer.Tracer:
+    """Return a value of the innermost trace as an array."""
+    return tracer.Tracer(innermost(), value, weak)
+
+
+def graph() -> Graph:
+    """Return the graph of the innermost trace."""
+    return innermost().graph
+
+
+def as_tracer(x: Any) -> tracer.Tracer:
+    """Return anything that counts as an array as one of the innermost trace."""
+    if isinstance(x, tracer.Tracer) and x.owner is innermost():
+        return x
+    return wrap(as_value(x), weak=element_type(x).weak)
+
+
+def emit(definition: OpDef, *operands: Any, weak: bool = False, **attributes: Any) -> tracer.Tracer:
+    """Append an op with one result; operands are converted as they are, without promotion."""
+    values = [as_value(operand) for operand in operands]
+    result = graph().apply(definition, values, **attributes)
+    assert isinstance(result, Value)
+    return wrap(result, weak=weak)
+
+
+def emit_promoted(definition: OpDef, *operands: Any, keeps_weak: bool = True) -> tracer.Tracer:
+    """Append an op on operands brought to their common dtype."""
+    type = promote_types(element_type(x) for x in operands)
+    return emit_as(type, definition, *operands, weak=type.weak and keeps_weak)
+
+
+def emit_inexact(definition: OpDef, *operands: Any) -> tracer.Tracer:
+    """Append an op on operands brought to their common floating dtype."""
+    type = to_inexact(promote_types(element_type(x) for x in operands))
+    return emit_as(type, definition, *operands, weak=type.weak)
+
+
+def emit_as(
+    type: ElementType, definition: OpDef, *operands: Any, weak: bool = False, **attributes: Any
+) -> tracer.Tracer:
+    """Append an op on operands converted to `type`."""
+    values = [as_value(operand, type.dtype) for operand in operands]
+    result = graph().apply(definition, values, **attributes)
+    assert isinstance(result, Value)
+    return wrap(result, weak=weak)
+
+
+def convert(x: Any, dtype: DType) -> tracer.Tracer:
+    """Return `x` converted to `dtype`, which is then no longer weak."""
+    return wrap(as_value(x, dtype))
+
+
+def promoted(arrays: Sequence[Any]) -> list[tracer.Tracer]:
+    """Return `arrays` in their common dtype."""
+    type = promote_types(element_type(x) for x in arrays)
+    return [wrap(as_value(x, type.dtype), weak=type.weak) for x in arrays]
+
+
+def inexact(*arrays: Any) -> list[tracer.Tracer]:
+    """Return `arrays` in their common floating dtype."""
+    type = to_inexact(promote_types(element_type(x) for x in arrays))
+    return [wrap(as_value(x, type.dtype), weak=type.weak) for x in arrays]
+
+
+def static_int(x: Any, what: str) -> int:
+    """Return `x` as a Python integer: what a shape or an axis is made of."""
+    if isinstance(x, TracedArray):
+        raise ShapeError(
+            f"{what} is a traced array; shapes and axes are known when the function is traced",
+            source=calling_source(),
+            remedy="pass it as a static argument (static_argnums)",
+        )
+    try:
+        return int(x.__index__())
+    except AttributeError:
+        raise DTypeError(
+            f"{what} is {x!r}; it must be an integer", source=calling_source()
+        ) from None

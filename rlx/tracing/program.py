@@ -1,0 +1,147 @@
+"""A Python function turned into a graph, and a graph put to use.
+
+`trace` makes the graph of a call; `splice` binds it: inlined into the innermost trace, or run by
+the reference interpreter where none is open. Every transformation goes from one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import InputError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Shape
+from rlx.ir.types import TensorType
+from rlx.passes.rewrites.reroll_reductions import reroll_reductions
+from rlx.tracing.pytree import TreeDef, tree_flatten
+from rlx.tracing.trace import (
+    Trace,
+    TracedArray,
+    as_value,
+    concrete,
+    current_trace,
+    element_type,
+    opened,
+    shape_of,
+)
+from rlx.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What an input of a traced function is: name, type, and whether the type is weak."""
+
+    name: str
+    type: TensorType
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A traced function. The graph's inputs are the arguments, then what the trace captured."""
+
+    graph: Graph
+    inputs: tuple[Value, ...]
+    captured: tuple[TracedArray, ...]
+    tree: TreeDef
+    """The structure of the result, whose leaves are the graph's outputs."""
+    weak: tuple[bool, ...]
+
+    def append_inputs(self, types: Sequence[TensorType], name: str) -> list[Value]:
+        """Declare more inputs, behind what was captured."""
+        return [
+            self.graph.input(f"{name}_{index}", type.shape, type.dtype)
+            for index, type in enumerate(types)
+        ]
+
+
+def trace(
+    function: Callable[[list[Tracer]], Any], name: str, inputs: Sequence[Specification]
+) -> Program:
+    """Trace `function`, which is given one array per specification."""
+    with opened(name) as opening:
+        arrays = [_declare(opening, specification) for specification in inputs]
+        leaves, tree = tree_flatten(function(arrays))
+        outputs = [_output(leaf, name) for leaf in leaves]
+        weak = tuple(element_type(leaf).weak for leaf in leaves)
+        opening.graph.set_outputs(outputs)
+    gathered = reroll_reductions.rewrite(
+        opening.graph
+    )  # before any derivative multiplies the nodes
+    values = tuple(gathered.value_map[array.value] for array in arrays)
+    return Program(gathered.graph, values, tuple(opening.captured), tree, weak)
+
+
+def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:
+    """Return the outputs of `graph` at `operands`, one per input in order."""
+    types = [value.type for value in graph.inputs]
+    target = current_trace()
+    if target is None:
+        pairs = zip(graph.inputs, operands, types, strict=True)
+        feeds = {str(v.node.name): concrete(x, type.dtype) for v, x, type in pairs}
+        return list(evaluate(graph, feeds))
+    values = [as_value(x, type.dtype) for x, type in zip(operands, types, strict=True)]
+    results = target.graph.inline(graph, values)
+    return [Tracer(target, value, w) for value, w in zip(results, weak, strict=True)]
+
+
+def specify(names: Sequence[str], leaves: Sequence[Any]) -> list[Specification]:
+    """Describe arguments by what they are."""
+    return [
+        specification(name, leaf) for name, leaf in zip(unique_names(names), leaves, strict=True)
+    ]
+
+
+def specification(name: str, leaf: Any) -> Specification:
+    if isinstance(leaf, TensorType):
+        return Specification(name, leaf)
+    require_array(name, leaf)
+    type = element_type(leaf)
+    return Specification(name, TensorType(type.dtype, shape_of(leaf)), type.weak)
+
+
+def require_array(name: str, leaf: Any) -> None:
+    """Raise InputError unless `leaf` counts as an array."""
+    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, int, float, complex)):
+        raise InputError(
+            f"argument {name!r} holds an object of type {type(leaf).__name__}, which is no array",
+            source=calling_source(),
+            remedy="pass arrays, numbers, or trees of them; name other arguments in "
+            "static_argnums or static_argnames",
+        )
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return identifiers made of `names`, told apart by numbers where they are equal."""
+    found: dict[str, None] = {}
+    for name in names:
+        clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "x"
+        clean = clean if clean[0].isalpha() or clean[0] == "_" else f"x{clean}"
+        unique, suffix = clean, 1
+        while unique in found:
+            suffix += 1
+            unique = f"{clean}_{suffix}"
+        found[unique] = None
+    return list(found)
+
+
+def _declare(opening: Trace, given: Specification) -> Tracer:
+    shape: Shape = given.type.shape
+    dtype: DType = given.type.dtype
+    return Tracer(opening, opening.graph.input(given.name, shape, dtype), given.weak)
+
+
+def _output(leaf: Any, name: str) -> Value:
+    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, int, float, complex)):
+        raise InputError(
+            f"{name} returns an object of type {type(leaf).__name__}, which is no array",
+            source=calling_source(),
+            remedy="return arrays, numbers, or trees of them",
+        )
+    return as_value(leaf)

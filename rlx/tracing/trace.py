@@ -1,0 +1,191 @@
+"""Traces: graphs in the making, one inside the other, and what passes between them.
+
+While a function is traced, its array arguments are `TracedArray`s that stand for values of the
+trace's graph. Operations go to the innermost open trace. An array of an enclosing trace that
+meets one there is captured: it becomes one more input of the inner graph, bound when that graph
+is inlined. An array of a trace that has ended has leaked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError, InputError, RlxError
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.shape import Shape
+from rlx.ir.types import TensorType
+from rlx.tracing.errors import LeakedTracerError
+from rlx.tracing.promotion import ElementType
+
+
+class TracedArray:
+    """A value of the graph of a trace. `Tracer` adds what users do with it."""
+
+    __slots__ = ("owner", "value", "weak")
+
+    def __init__(self, owner: Trace, value: Value, weak: bool = False) -> None:
+        self.owner = owner
+        self.value = value
+        self.weak = weak
+
+
+class Trace:
+    """One function being traced into `graph`."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = Graph(name)
+        self.is_open = True
+        self.captured: list[TracedArray] = []
+        """Arrays of enclosing traces, in the order of the inputs that stand for them."""
+        self._inputs: dict[Value, Value] = {}
+
+    def lift(self, traced: TracedArray) -> Value:
+        """Return the value of this trace that `traced` is, capturing it if need be."""
+        if traced.owner is self:
+            return traced.value
+        if traced.owner not in _state.open:
+            raise leaked(traced)
+        value = self._inputs.get(traced.value)
+        if value is None:
+            name = captured_name(traced, len(self.captured), self.graph.inputs)
+            value = self.graph.input(name, traced.value.shape, traced.value.dtype)
+            self.captured.append(traced)
+            self._inputs[traced.value] = value
+        return value
+
+
+def captured_name(traced: TracedArray, number: int, others: Iterable[Value]) -> str:
+    """Return what an inner graph calls an array of an outer one: as the outer, if it can."""
+    name = traced.value.node.name
+    taken = {other.node.name for other in others}
+    return f"captured_{number}" if name is None or name in taken else name
+
+
+class _Open(threading.local):
+    """The traces open in this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.open: list[Trace] = []
+
+
+_state = _Open()
+
+
+def current_trace() -> Trace | None:
+    """Return the innermost open trace of this thread."""
+    return _state.open[-1] if _state.open else None
+
+
+def innermost() -> Trace:
+    """Return the innermost open trace; there must be one."""
+    return _state.open[-1]
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Trace]:
+    """Open a trace; arrays of it that survive the block have leaked."""
+    trace = Trace(name)
+    _state.open.append(trace)
+    try:
+        yield trace
+    finally:
+        _state.open.pop()
+        trace.is_open = False
+
+
+def leaked(traced: TracedArray) -> RlxError:
+    made = traced.value.node.source
+    origin = "" if made is None else f", made at {made},"
+    return LeakedTracerError(
+        f"a traced array of type {traced.value.type}{origin} is used after the trace of "
+        f"{traced.value.graph.name!r} has ended",
+        source=calling_source(),
+        remedy="return it from the traced function instead of keeping it elsewhere",
+    )
+
+
+def element_type(x: Any) -> ElementType:
+    """Return dtype and weakness of anything that counts as an array."""
+    if isinstance(x, TracedArray):
+        return ElementType(x.value.dtype, x.weak)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ElementType(_supported(x.dtype))
+    if isinstance(x, bool):
+        return ElementType(DType.BOOL)
+    for kind, dtype in _PYTHON_NUMBERS:
+        if isinstance(x, kind):
+            return ElementType(dtype, weak=True)
+    raise InputError(
+        f"an object of type {type(x).__name__} is no array: {x!r:.80}",
+        source=calling_source(),
+        remedy="use an array or a number; convert a list with rlx.numpy.array, or pass what is "
+        "no array as a static argument",
+    )
+
+
+def shape_of(x: Any) -> Shape:
+    """Return the shape of anything that counts as an array."""
+    if isinstance(x, TracedArray):
+        return x.value.shape
+    return x.shape if isinstance(x, (np.ndarray, np.generic)) else ()
+
+
+def tensor_type(x: Any) -> TensorType:
+    return TensorType(element_type(x).dtype, shape_of(x))
+
+
+def as_value(x: Any, dtype: DType | None = None) -> Value:
+    """Return `x` as a value of the innermost trace, converted to `dtype`.
+
+    Numbers and NumPy arrays become constants of that dtype at once.
+    """
+    trace = innermost()
+    if not isinstance(x, TracedArray):
+        return trace.graph.constant(concrete(x, dtype))
+    value = trace.lift(x)
+    if dtype is None or value.dtype is dtype:
+        return value
+    converted: Value = trace.graph.cast(value, to=dtype)
+    return converted
+
+
+def concrete(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+    """Return a number or NumPy array as an array of `dtype`, by default its own."""
+    target = dtype or element_type(x).dtype
+    try:
+        return np.asarray(x, dtype=target.numpy)
+    except OverflowError as error:
+        raise DTypeError(
+            f"the number {x!r} does not fit {target}", source=calling_source()
+        ) from error
+
+
+def source_names(function: Any, fallback: str) -> str:
+    """Return a graph's name for `function`."""
+    name = str(getattr(function, "__name__", fallback))
+    return name if name.isidentifier() else fallback
+
+
+def _supported(dtype: np.dtype[Any]) -> DType:
+    try:
+        return as_dtype(dtype)
+    except DTypeError as error:
+        raise DTypeError(
+            f"an array has dtype {dtype}, which rlx lacks",
+            source=calling_source(),
+            remedy="convert it with .astype(...) to one of: "
+            + " ".join(known.value for known in DType),
+        ) from error
+
+
+_PYTHON_NUMBERS: Sequence[tuple[type, DType]] = (
+    (int, DType.I64),
+    (float, DType.F64),
+    (complex, DType.C64),
+)

@@ -1,0 +1,1 @@
+"""Function transformations: jit, derivatives, batching, control flow, custom rules."""

@@ -1,0 +1,193 @@
+"""`vmap` as a function transformation, and the Jacobians made of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import InputError, ShapeError
+from rlx.ir.graph import Graph, calling_source
+from rlx.ir.shape import normalize_axis
+from rlx.numpy.axes import static_shape
+from rlx.passes.vmap import vmap as batch
+from rlx.tracing.arguments import choose, positions
+from rlx.tracing.program import Program, Specification, splice, trace
+from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from rlx.tracing.trace import element_type, shape_of, source_names
+from rlx.transforms.differentiate import jvp, vjp
+
+Function = Callable[..., Any]
+
+
+def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    """Return `fun` over one more axis of its arguments and results.
+
+    `in_axes` is an axis for all positional arguments, or a tuple with an axis, `None` (the same
+    for all) or a tree of those for each; `out_axes` likewise for the result. Keyword arguments
+    are batched along axis 0.
+    """
+
+    @functools.wraps(fun)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        given = in_axes if not isinstance(in_axes, list) else tuple(in_axes)
+        positional = broadcast_prefix(given, tree.children[0], "in_axes")
+        axes = [*positional, *[0] * tree.children[1].leaf_count]
+        chosen = choose(lambda both: fun(*both[0], **both[1]), ((args, kwargs),), {}, (0,))
+        fronts = [_axis(axis, leaf) for axis, leaf in zip(axes, leaves, strict=True)]
+        size = _batch_size(chosen.inputs, fronts)
+        inner = [_without(s, axis) for s, axis in zip(chosen.inputs, fronts, strict=True)]
+        program = trace(chosen.call, source_names(fun, "function"), inner)
+        ends = broadcast_prefix(out_axes, program.tree, "out_axes")
+        batched = _batched(program, fronts, ends, size)
+        results = splice(batched, [*leaves, *program.captured], program.weak)
+        return tree_unflatten(program.tree, results)
+
+    return transformed
+
+
+def jacfwd(fun: Function, argnums: int = 0) -> Function:
+    """Return the Jacobian of `fun`, a column at a time: for more results than arguments.
+
+    Each leaf has the axes of the result, then those of the argument.
+    """
+
+    @functools.wraps(fun)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        (position,) = positions(argnums, len(args), "argnums")
+        primal = args[position]
+
+        def along(tangent: Any) -> Any:
+            def of(x: Any) -> Any:
+                return fun(*args[:position], x, *args[position + 1 :], **kwargs)
+
+            return jvp(of, (primal,), (tangent,))[1]
+
+        columns = vmap(along, out_axes=-1)(_basis(primal))
+        return tree_map(lambda leaf: _split(leaf, primal, -1), columns)
+
+    return transformed
+
+
+def jacrev(fun: Function, argnums: int = 0) -> Function:
+    """Return the Jacobian of `fun`, a row at a time: for more arguments than results.
+
+    Each leaf has the axes of the result, then those of the argument.
+    """
+
+    @functools.wraps(fun)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        (position,) = positions(argnums, len(args), "argnums")
+
+        def of(x: Any) -> Any:
+            return fun(*args[:position], x, *args[position + 1 :], **kwargs)
+
+        value, pullback = vjp(of, args[position])
+        rows = vmap(lambda cotangent: pullback(cotangent)[0])(_basis(value))
+        return _split_rows(rows, value)
+
+    return transformed
+
+
+def hessian(fun: Function, argnums: int = 0) -> Function:
+    """Return the matrix of second derivatives of `fun`, which gives a scalar."""
+    return jacfwd(jacrev(fun, argnums), argnums)
+
+
+def _batched(program: Program, fronts: list[int | None], ends: list[Any], size: int) -> Graph:
+    axes = [*fronts, *[None] * len(program.captured)]
+    outputs = program.graph.outputs
+    places = [
+        None if end is None else normalize_axis(end, output.rank + 1)
+        for end, output in zip(ends, outputs, strict=True)
+    ]
+    return batch(program.graph, axes, places, size=size)
+
+
+def _axis(axis: Any, leaf: Any) -> int | None:
+    if axis is None:
+        return None
+    shape = shape_of(leaf)
+    if not shape:
+        raise ShapeError(
+            "vmap is given a number, which has no axis to map over",
+            source=calling_source(),
+            remedy="give that argument in_axes None",
+        )
+    try:
+        return normalize_axis(axis, len(shape))
+    except ShapeError as error:
+        raise error.located("vmap: in_axes", calling_source()) from None
+
+
+def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
+    sizes = {
+        s.name: s.type.shape[axis] for s, axis in zip(inputs, axes, strict=True) if axis is not None
+    }
+    if not sizes:
+        raise InputError(
+            "vmap maps over no argument",
+            source=calling_source(),
+            remedy="give some argument an axis in in_axes",
+        )
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ShapeError(
+            f"vmap: the mapped axes differ in extent: {listed}", source=calling_source()
+        )
+    size = next(iter(sizes.values()))
+    if not isinstance(size, int):
+        raise ShapeError(f"vmap needs a known extent, not {size}", source=calling_source())
+    return size
+
+
+def _without(given: Specification, axis: int | None) -> Specification:
+    if axis is None:
+        return given
+    shape = given.type.shape
+    inner = given.type.with_shape((*shape[:axis], *shape[axis + 1 :]))
+    return Specification(given.name, inner, given.weak)
+
+
+def _basis(tree: Any) -> Any:
+    """Return, for a tree of arrays with n elements, the n unit trees stacked along axis 0."""
+    leaves, structure = tree_flatten(tree)
+    shapes = [static_shape(leaf) for leaf in leaves]
+    counts = [math.prod(shape) for shape in shapes]
+    units = np.eye(sum(counts))
+    bounds = np.cumsum([0, *counts])
+    parts = [
+        units[:, start:stop].reshape(len(units), *shape).astype(element_type(leaf).dtype.numpy)
+        for start, stop, shape, leaf in zip(bounds, bounds[1:], shapes, leaves, strict=False)
+    ]
+    return tree_unflatten(structure, parts)
+
+
+def _split(x: Any, tree: Any, axis: int) -> Any:
+    """Split the last axis of `x` into the leaves of `tree`, each with its shape."""
+    leaves, structure = tree_flatten(tree)
+    bounds = np.cumsum([math.prod(static_shape(leaf)) for leaf in leaves])[:-1].tolist()
+    parts = rnp.array_split(x, bounds, axis)
+    pairs = zip(parts, leaves, strict=True)
+    shaped = [rnp.reshape(part, (*part.shape[:-1], *shape_of(leaf))) for part, leaf in pairs]
+    return tree_unflatten(structure, shaped)
+
+
+def _split_rows(rows: Any, value: Any) -> Any:
+    """Split axis 0 of every leaf of `rows` into the leaves of `value`; `value` is outermost."""
+    outer, structure = tree_flatten(value)
+    inner, below = tree_flatten(rows)
+    bounds = np.cumsum([math.prod(static_shape(leaf)) for leaf in outer])[:-1].tolist()
+    columns = [rnp.array_split(leaf, bounds, 0) for leaf in inner]
+    blocks = [
+        tree_unflatten(
+            below, [rnp.reshape(c[place], (*shape_of(leaf), *c[place].shape[1:])) for c in columns]
+        )
+        for place, leaf in enumerate(outer)
+    ]
+    return tree_unflatten(structure, blocks)

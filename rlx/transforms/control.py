@@ -1,0 +1,346 @@
+"""Loops over trees of arrays: signatures and meanings are JAX's.
+
+    last, rows = rlx.scan(lambda total, x: (total + x, total), 0.0, xs)
+
+Outside any trace they are evaluated at once. `unroll` is taken and has no effect: how often a
+loop is unrolled is the compiler's choice.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import rlx.numpy as rnp
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import calling_source
+from rlx.tracing.apply import static_int
+from rlx.tracing.bodies import (
+    apply,
+    at_once,
+    body_of,
+    line_of,
+    merged,
+    require_arguments,
+    require_carried,
+    require_scalar,
+    specified,
+    trace_carried,
+    tracers,
+    values_of,
+)
+from rlx.tracing.program import Program, Specification, trace, unique_names
+from rlx.tracing.promotion import ElementType, promote_types
+from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_map, tree_unflatten
+from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of, source_names
+from rlx.tracing.tracer import Tracer
+from rlx.transforms.batch import vmap
+
+Function = Callable[..., Any]
+
+
+def scan(
+    f: Function,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,  # noqa: ARG001  part of the signature
+    *,
+    checkpoints: int | Literal["sqrt"] | None = None,
+) -> Any:
+    """Run `carry, y = f(carry, x)` over the rows of `xs`; return the last carry and all `y`.
+
+    Without `xs`, `f` is given `None` and `length` says how often. With `reverse` the rows are
+    taken from the last to the first. Reverse-mode derivatives store the carries of at most
+    `checkpoints` steps, where that is given, and compute the others again; `"sqrt"` stands for
+    the square root of the number of steps, with which memory is least.
+    """
+    require_arguments("scan", "body", f, ("carry", "x"))
+
+    def run(init: Any, xs: Any) -> Any:
+        return _scan(f, init, xs, length, reverse, checkpoints)
+
+    return at_once("scan", run, init, xs)
+
+
+def _scan(
+    f: Function,
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    checkpoints: int | Literal["sqrt"] | None,
+) -> Any:
+    carries, tree = tree_flatten(init)
+    rows, rows_tree = tree_flatten(xs)
+    steps = _steps(rows, leaf_names(rows_tree, "xs"), length)
+    if not carries and not rows:
+        return _scan_of_nothing(f, init, xs, steps)
+    inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
+    inputs = _renamed(inputs)
+    count = len(carries)
+
+    def call(arrays: list[Tracer]) -> Any:
+        carry = tree_unflatten(tree, arrays[:count])
+        return f(carry, tree_unflatten(rows_tree, arrays[count:]))
+
+    program, inputs = trace_carried(call, source_names(f, "body"), inputs, count)
+    carry_tree, _ = _pair(f, program.tree)
+    require_carried("scan", f, inputs[:count], tree, program, carry_tree)
+    captured = [as_value(traced) for traced in program.captured]
+    given = values_of([*carries, *rows], inputs)
+    results = apply(
+        ops.scan,
+        [*given[:count], *captured, *given[count:]],
+        body=body_of(program, program.captured, leading=count),
+        length=steps,
+        num_carries=count,
+        num_consts=len(captured),
+        reverse=bool(reverse),
+        checkpoints=_checkpoints(checkpoints, steps),
+    )
+    last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
+    return last, stacked
+
+
+def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
+    """Run steps that are given no arrays over rows that they do not look at."""
+
+    @functools.wraps(f)
+    def step(carry: Any, _: Any) -> Any:
+        return f(carry, xs)
+
+    return _scan(step, init, rnp.zeros(steps, "bool"), None, False, None)
+
+
+def _checkpoints(given: int | Literal["sqrt"] | None, steps: int) -> int | None:
+    if given == "sqrt":
+        return math.isqrt(max(steps, 1) - 1) + 1
+    return given if given is None else static_int(given, "checkpoints")
+
+
+def while_loop(
+    cond_fun: Function, body_fun: Function, init_val: Any, *, max_trips: int | None = None
+) -> Any:
+    """Run `value = body_fun(value)` as long as `cond_fun(value)` holds; return the last value.
+
+    With `max_trips` the loop ends after so many trips at the latest, and reverse-mode
+    derivatives exist; they store as many steps.
+    """
+
+    require_arguments("while_loop", "condition", cond_fun, ("value",))
+    require_arguments("while_loop", "body", body_fun, ("value",))
+
+    def run(init_val: Any) -> Any:
+        return _while_loop(cond_fun, body_fun, init_val, max_trips)
+
+    return at_once("while_loop", run, init_val)
+
+
+def _while_loop(
+    cond_fun: Function, body_fun: Function, init_val: Any, max_trips: int | None
+) -> Any:
+    carries, tree = tree_flatten(init_val)
+
+    def with_tree(function: Function) -> Callable[[list[Tracer]], Any]:
+        return lambda arrays: function(tree_unflatten(tree, arrays))
+
+    inputs = specified(tree, carries, "carry")
+    name = source_names(body_fun, "body")
+    body, inputs = trace_carried(with_tree(body_fun), name, inputs, len(carries))
+    require_carried("while_loop", body_fun, inputs, tree, body, body.tree)
+    condition = trace(with_tree(cond_fun), source_names(cond_fun, "condition"), inputs)
+    _require_condition(cond_fun, condition)
+    captured = merged([body, condition])
+    results = apply(
+        ops.while_loop,
+        [*values_of(carries, inputs), *(as_value(traced) for traced in captured)],
+        condition=body_of(condition, captured),
+        body=body_of(body, captured),
+        num_consts=len(captured),
+        max_trips=max_trips,
+    )
+    return tree_unflatten(tree, tracers(results[:-1], body.weak))
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Function,
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,  # noqa: ARG001  part of the signature
+) -> Any:
+    """Run `value = body_fun(i, value)` for `i` from `lower` up to, and without, `upper`.
+
+    Bounds that are numbers make a scan, which has derivatives in both modes; traced ones make
+    a while loop, which has them in forward mode.
+    """
+    require_arguments("fori_loop", "body", body_fun, ("i", "value"))
+    type = _index_type(lower, upper)
+    if isinstance(lower, TracedArray) or isinstance(upper, TracedArray):
+        return _fori_while(type, lower, upper, body_fun, init_val)
+    first, last = int(lower), int(upper)
+
+    @functools.wraps(body_fun)
+    def step(value: Any, index: Any) -> Any:
+        return body_fun(index, value), None
+
+    def run(init_val: Any) -> Any:
+        counted = rnp.arange(max(last - first, 0)) + first
+        indices = Tracer(counted.owner, as_value(counted, type.dtype), type.weak)
+        return _scan(step, init_val, indices, None, False, None)[0]
+
+    return at_once("fori_loop", run, init_val)
+
+
+def _fori_while(
+    type: ElementType, lower: Any, upper: Any, body_fun: Function, init_val: Any
+) -> Any:
+    (first,) = tracers([as_value(lower, type.dtype)], [type.weak])
+    (last,) = tracers([as_value(upper, type.dtype)], [type.weak])
+
+    @functools.wraps(body_fun)
+    def step(carry: Any) -> Any:
+        index, value = carry
+        return index + 1, body_fun(index, value)
+
+    def within(carry: Any) -> Any:
+        return carry[0] < last
+
+    return _while_loop(within, step, (first, init_val), None)[1]
+
+
+def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply `f` to the rows of `xs` one after the other; return the stacked results.
+
+    With `batch_size`, so many rows at a time are handled by `rlx.vmap`.
+    """
+
+    require_arguments("map", "function", f, ("x",))
+
+    @functools.wraps(f)
+    def step(_: None, x: Any) -> Any:
+        return None, f(x)
+
+    def run(xs: Any) -> Any:
+        if batch_size is None:
+            return _scan(step, None, xs, None, False, None)[1]
+        return _map_batches(f, xs, static_int(batch_size, "batch_size"))
+
+    return at_once("map", run, xs)
+
+
+def _map_batches(f: Function, xs: Any, size: int) -> Any:
+    if size < 1:
+        raise InputError(
+            f"map: batch_size is {size}; it must be at least 1", source=calling_source()
+        )
+    leaves, tree = tree_flatten(xs)
+    count = _steps(leaves, leaf_names(tree, "xs"), None)
+    full = count - count % size
+
+    def batches(x: Any) -> Any:
+        return rnp.reshape(x[:full], (full // size, size, *shape_of(x)[1:]))
+
+    def joined(y: Any) -> Any:
+        return rnp.reshape(y, (full, *shape_of(y)[2:]))
+
+    done = tree_map(joined, map(vmap(f), tree_map(batches, xs)))
+    if full == count:
+        return done
+    rest = vmap(f)(tree_map(lambda x: x[full:], xs))
+    return tree_map(lambda a, b: rnp.concatenate([a, b]), done, rest)
+
+
+def _rows(tree: TreeDef, leaves: Sequence[Any]) -> list[Specification]:
+    whole = specified(tree, leaves, "x")
+    return [Specification(s.name, s.type.with_shape(s.type.shape[1:]), s.weak) for s in whole]
+
+
+def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
+    names = unique_names([s.name for s in inputs])
+    pairs = zip(names, inputs, strict=True)
+    return [Specification(name, s.type, s.weak) for name, s in pairs]
+
+
+def _steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:
+    """Return the number of steps that `length` and the leading extents of `xs` agree on."""
+    found = {} if length is None else {"length": static_int(length, "the length of a scan")}
+    for name, x in zip(names, rows, strict=True):
+        shape = shape_of(x)
+        if not shape:
+            raise ShapeError(
+                f"scan: {name} is a number, which has no rows",
+                source=calling_source(),
+                remedy="let the body capture what is the same at every step",
+            )
+        if not isinstance(shape[0], int):
+            raise ShapeError(
+                f"scan: {name} has {shape[0]} rows; a scan needs a number of steps",
+                source=calling_source(),
+                remedy="use rlx.while_loop for a number known only at run time",
+            )
+        found[name] = shape[0]
+    if not found:
+        raise InputError(
+            "scan: neither xs nor length says how many steps to run",
+            source=calling_source(),
+            remedy="pass length=",
+        )
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in found.items())
+        raise ShapeError(f"scan: the numbers of steps differ: {listed}", source=calling_source())
+    return next(iter(found.values()))
+
+
+def _pair(f: Function, tree: TreeDef) -> tuple[TreeDef, TreeDef]:
+    if tree.cls is not tuple or len(tree.children) != 2:
+        raise InputError(
+            f"scan: body {source_names(f, 'body')!r} returns {tree}; it must return "
+            "(carry, output)",
+            source=line_of(f),
+            remedy="return (carry, None) if the steps have no output",
+        )
+    carry, output = tree.children
+    return carry, output
+
+
+def _require_condition(cond_fun: Function, condition: Program) -> None:
+    name = source_names(cond_fun, "condition")
+    if condition.tree.cls is not None:
+        raise InputError(
+            f"while_loop: condition {name!r} returns {condition.tree}; it must return one bool",
+            source=line_of(cond_fun),
+        )
+    (output,) = condition.graph.outputs
+    if output.shape:
+        raise ShapeError(
+            f"while_loop: condition {name!r} has shape {output.type.describe_shape()}; it must "
+            "be a scalar",
+            source=output.node.source or line_of(cond_fun),
+            remedy="reduce it with rlx.numpy.all or rlx.numpy.any",
+        )
+    if output.dtype is not DType.BOOL:
+        raise DTypeError(
+            f"while_loop: condition {name!r} has dtype {output.dtype}; it must be a bool",
+            source=output.node.source or line_of(cond_fun),
+            remedy="compare, as in x != 0",
+        )
+
+
+def _index_type(lower: Any, upper: Any) -> ElementType:
+    for name, bound in (("lower", lower), ("upper", upper)):
+        require_scalar("fori_loop", f"the {name} bound", bound)
+        if not element_type(bound).dtype.is_int:
+            raise DTypeError(
+                f"fori_loop: the {name} bound has dtype {element_type(bound).dtype}; it must be "
+                "an integer",
+                source=calling_source(),
+            )
+    return promote_types([element_type(lower), element_type(upper)])

@@ -1,0 +1,182 @@
+"""What functions with stated derivatives have in common.
+
+Such a function becomes one `custom_call`, whose bodies are the function and its rule. Arrays that
+they capture instead of taking them as arguments are constants to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rlx.errors import DTypeError, InputError, ShapeError, Source
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.types import TensorType
+from rlx.passes.autodiff.algebra import zeros
+from rlx.tracing.apply import wrap
+from rlx.tracing.arguments import Chosen, choose, positions
+from rlx.tracing.bodies import line_of, values_of
+from rlx.tracing.program import Program
+from rlx.tracing.trace import (
+    TracedArray,
+    as_value,
+    current_trace,
+    element_type,
+    shape_of,
+    source_names,
+)
+
+Function = Callable[..., Any]
+
+_MOST_NESTED = 2
+"""A rule that calls the function itself gets its rule so many times, then plain derivatives."""
+
+
+class _Nesting(threading.local):
+    """How deep in its own rule a function is being traced in this thread."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+Rule = Callable[[Chosen, list[Any], str], Any]
+"""Appends the call of a function, whose name is given last, together with its derivatives."""
+
+
+class CustomFunction:
+    """A function with a rule; until it has one, it cannot be called."""
+
+    __name__: str
+
+    def __init__(self, fun: Function, nondiff_argnums: Sequence[int]) -> None:
+        self.__name__ = source_names(fun, "function")
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._fixed = tuple(nondiff_argnums)
+        self._nesting = _Nesting()
+        self._rule: Rule | None = None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Return the method of `instance`, which is argument 0."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = source_names(self._fun, "function")
+        if self._rule is None:
+            raise InputError(
+                f"{name} has no derivative rule yet",
+                source=line_of(self._fun),
+                remedy="call its defvjp (or defjvp) before the function is used",
+            )
+        given = _positional(self._fun, args, kwargs)
+        if current_trace() is None or self._nesting.depth >= _MOST_NESTED:
+            return self._fun(*given)
+        fixed = positions(self._fixed, len(given), "nondiff_argnums")
+        moving = tuple(i for i in range(len(given)) if i not in fixed)
+        chosen = choose(self._fun, given, {}, moving)
+        with self._nesting.deeper():
+            return self._rule(chosen, [given[i] for i in fixed], name)
+
+
+def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return all arguments by position, defaults included."""
+    try:
+        bound = inspect.signature(fun).bind(*args, **kwargs)
+    except ValueError:  # a function without a signature
+        return args
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise InputError(
+            f"{source_names(fun, 'function')}: keyword argument {next(iter(bound.kwargs))!r} has "
+            "no position, by which a derivative rule could tell it",
+            source=line_of(fun),
+            remedy="make it a positional argument",
+        )
+    return bound.args
+
+
+def refuse_symbolic_zeros(name: str, wanted: bool) -> None:
+    """Raise where a rule wants to be told which derivatives are zero: all that it gets are arrays.
+
+    Those that are zero are constants in the traced rule, and vanish when it is compiled.
+    """
+    if wanted:
+        raise InputError(
+            f"the rule of {name!r} asks for symbolic zeros; a rule is given arrays alone",
+            source=calling_source(),
+            remedy="leave symbolic_zeros out: what is multiplied by zeros is not computed",
+        )
+
+
+def recomputed(
+    graph: Graph, program: Program, operands: Sequence[Value], results: Sequence[Value]
+) -> dict[Value, Value]:
+    """Append a rule's program; what it got by calling the function itself is in `results`."""
+    pairs = zip(program.graph.outputs, results, strict=False)
+    known = {v: result for v, result in pairs if v.op is ops.custom_call and v.type == result.type}
+    value_map = dict(zip(program.graph.inputs, operands, strict=True)) | known
+    for node in program.graph.nodes:
+        if not all(result in value_map for result in node.results):
+            graph.copy_node(node, value_map)
+            value_map |= known
+    return value_map
+
+
+class Captured:
+    """What a function and its rules captured, as inputs of one graph."""
+
+    def __init__(self, graph: Graph, captured: Sequence[TracedArray]) -> None:
+        self.values = declared(graph, [traced.value.type for traced in captured], "captured")
+        sources = [traced.value for traced in captured]
+        self._places = dict(zip(sources, self.values, strict=True))
+
+    def of(self, program: Program) -> list[Value]:
+        return [self._places[traced.value] for traced in program.captured]
+
+
+def or_zeros(graph: Graph, value: Value | None, type: TensorType) -> Value:
+    return zeros(graph, type) if value is None else value
+
+
+def operands_of(chosen: Chosen, captured: Sequence[TracedArray]) -> list[Value]:
+    return [*values_of(chosen.leaves, chosen.inputs), *map(as_value, captured)]
+
+
+def declared(graph: Graph, types: Sequence[TensorType], name: str) -> list[Value]:
+    return [graph.input(f"{name}_{i}", t.shape, t.dtype) for i, t in enumerate(types)]
+
+
+def of_type(what: str, type: TensorType, leaf: Any, rule: Function) -> Any:
+    """Return a derivative in the type of its primal; only a weakly typed one is converted."""
+    if shape_of(leaf) != type.shape:
+        raise ShapeError(
+            f"{what} has shape {shape_of(leaf)}; it must be {type.describe_shape()}",
+            source=_made_at(leaf) or line_of(rule),
+            remedy="a derivative has the shape of what it belongs to",
+        )
+    given = element_type(leaf)
+    if given.dtype is not type.dtype and not given.weak:
+        raise DTypeError(
+            f"{what} has dtype {given.dtype}; it must be {type.dtype}",
+            source=_made_at(leaf) or line_of(rule),
+            remedy=f"cast it with .astype('{type.dtype}')",
+        )
+    return wrap(as_value(leaf, type.dtype))
+
+
+def _made_at(leaf: Any) -> Source | None:
+    return leaf.value.node.source if isinstance(leaf, TracedArray) else None

@@ -1,0 +1,355 @@
+"""`jit`: a function compiled once per structure, shapes, dtypes and static values of its arguments.
+
+@rlx.jit
+def predict(w, x): ...
+
+predict(W, X)                  # NumPy in, NumPy out
+predict.graph(W, X)            # the traced graph; also .executable, .c_source, .llvm_ir
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from numpy import ndarray
+
+from rlx.errors import InputError
+from rlx.ir.graph import Graph, Value, calling_source
+from rlx.tracing.arguments import argument_name, parameter_names
+from rlx.tracing.errors import StaticArgumentError
+from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
+from rlx.tracing.known_trees import Join, Split, joiner, splitter
+from rlx.tracing.program import Program, require_array, specify, trace, unique_names
+from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.trace import _state, concrete, source_names
+
+Key = tuple[Any, ...]
+_STATE = _state
+_RECENT = 4
+_WEAK = (int, float, complex)
+
+
+@overload
+def jit(
+    fun: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Iterable[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    backend: str = ...,
+    threads: int | None = ...,
+) -> JittedFunction: ...
+
+
+@overload
+def jit(
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Iterable[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    backend: str = ...,
+    threads: int | None = ...,
+) -> Callable[[Callable[..., Any]], JittedFunction]: ...
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    backend: str = "auto",
+    threads: int | None = None,
+) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
+    """Compile `fun` when it is called with arguments of a new kind.
+
+    Static arguments are hashable Python values that the function may branch on. Arguments in
+    `donate_argnums` are replaced in place by results of their type: a training step's params.
+    `backend` and `threads` are those of `rlx.compile`.
+    """
+    if fun is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, backend=backend, threads=threads,
+        )  # fmt: skip
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if not callable(fun):
+        raise InputError(
+            f"jit takes a function and was given a {type(fun).__name__}", source=calling_source()
+        )
+    return JittedFunction(
+        fun,
+        static=_static_positions(fun, static_argnums, names),
+        static_names=frozenset(names),
+        donated=(donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums),
+        backend=backend,
+        threads=threads,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A compiled call: runs on leaves."""
+
+    run: Run
+    tree: TreeDef
+    program: Program
+    single: bool
+    """The result is one array, without a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ShortWay:
+    """To an entry, for arguments like those that it was made for."""
+
+    entry: _Entry
+    attempt: QuickCall
+    split: Split | None
+    """None where every argument is an array."""
+    join: Join | None
+    """None where the result is an array."""
+    numbers: tuple[tuple[int, type], ...]
+    """Which leaves are Python's numbers."""
+
+    @staticmethod
+    def to(entry: _Entry, attempt: QuickCall, args: tuple[Any, ...]) -> _ShortWay:
+        leaves, tree = tree_flatten(args)
+        classes = enumerate(x.__class__ for x in leaves)
+        numbers = tuple((place, cls) for place, cls in classes if cls in _WEAK)
+        plain = not numbers and all(child == LEAF for child in tree.children)
+        return _ShortWay(
+            entry,
+            attempt,
+            split=None if plain else splitter(tree),
+            join=None if entry.single else joiner(entry.tree),
+            numbers=numbers,
+        )
+
+    def leaves(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Return the leaves of `args`, numbers as arrays; None if they are not alike."""
+        found = None if self.split is None else self.split(args)
+        if found is None:
+            return None
+        for place, cls in self.numbers:
+            if found[place].__class__ is not cls:
+                return None
+            found[place] = concrete(found[place])
+        return found
+
+
+class JittedFunction:
+    """A function and what was compiled of it. Make it with `jit`."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        *,
+        static: frozenset[int],
+        static_names: frozenset[str],
+        donated: tuple[int, ...],
+        backend: str,
+        threads: int | None,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._static = static
+        self._static_names = static_names
+        self._donated = donated
+        self._backend = backend
+        self._threads = threads
+        self._entries: dict[Key, _Entry] = {}
+        self._recent: list[_ShortWay] = []
+        """To the last entries that have one."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled function; inside a trace, trace the function itself."""
+        if _STATE.open:
+            return self._fun(*args, **kwargs)
+        if not kwargs:
+            for way in self._recent:
+                leaves: Any = args if way.split is None else way.leaves(args)
+                if leaves is not None and (results := way.attempt(leaves)) is not None:
+                    return results[0] if way.join is None else way.join(results)
+        entry, leaves = self._entry(args, kwargs)
+        if not kwargs and not self._static:
+            self._remember(entry, args)
+        results = entry.run(*leaves)
+        return results[0] if entry.single else tree_unflatten(entry.tree, results)
+
+    def _remember(self, entry: _Entry, args: tuple[Any, ...]) -> None:
+        """Try `entry` first the next time."""
+        attempt = quick_call(entry.run)
+        if attempt is not None:
+            others = [way for way in self._recent if way.entry is not entry]
+            way = _ShortWay.to(entry, attempt, args)
+            self._recent = [way, *others[: _RECENT - 1]]
+
+    # Looking inside
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """Return the traced graph of a call; a `TensorType` may stand for an array."""
+        return self._trace(args, kwargs).graph
+
+    def argument_arrays(self, *args: Any) -> list[dict[str, Any]]:
+        """Return, per argument, its arrays by the names of the graph's inputs."""
+        moving, _ = self._partition(args, {})
+        _, tree = tree_flatten(moving)
+        names = iter(unique_names(self._names(tree)))
+        return [
+            {} if place in self._static else {next(names): x for x in tree_flatten(argument)[0]}
+            for place, argument in enumerate(args)
+        ]
+
+    def named_graph(self, *args: Any) -> tuple[Graph, list[str]]:
+        """Return the traced graph, and where each output is in the result, as in `y_1_slope`."""
+        program = self._trace(args, {})
+        tree = program.tree
+        is_named = bool(tree.children) and tree.cls not in (tuple, list)
+        return program.graph, unique_names(leaf_names(tree, "" if is_named else "y"))
+
+    def executable(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what `rlx.compile` makes of the graph of a call."""
+        return self._entry(args, kwargs)[0].run
+
+    def c_source(self, *args: Any, **kwargs: Any) -> str:
+        """Return the generated C of a call."""
+        source: str = self.executable(*args, **kwargs).c_source
+        return source
+
+    def llvm_ir(self, *args: Any, **kwargs: Any) -> str:
+        """Return the generated LLVM IR of a call."""
+        text: str = self.executable(*args, **kwargs).llvm_ir
+        return text
+
+    def clear_cache(self) -> None:
+        """Forget everything that was compiled."""
+        self._entries.clear()
+        self._recent.clear()
+
+    # Compiling
+
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
+        """Return the compiled entry for a call, and the leaves to run it on."""
+        moving, fixed = self._partition(args, kwargs)
+        leaves, tree = tree_flatten(moving)
+        arrays = [x if isinstance(x, ndarray) else self._as_array(x, tree) for x in leaves]
+        # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
+        kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
+        signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
+        key = (tree, fixed, tuple(signature))
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = self._compile(args, kwargs)
+        return entry, arrays
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
+        program = self._trace(args, kwargs)
+        run = compile_program(program.graph, self._backend, self._threads)
+        return _Entry(run, program.tree, program, program.tree == LEAF)
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        moving, _ = self._partition(args, kwargs)
+        leaves, tree = tree_flatten(moving)
+        inputs = specify(self._names(tree), leaves)
+
+        def call(arrays: list[Any]) -> Any:
+            given, named = tree_unflatten(tree, arrays)
+            positional = iter(given)
+            filled = [a if i in self._static else next(positional) for i, a in enumerate(args)]
+            fixed = {name: kwargs[name] for name in kwargs if name in self._static_names}
+            return self._fun(*filled, **named, **fixed)
+
+        program = trace(call, source_names(self._fun, "function"), inputs)
+        _donate(program, self._donated_inputs(program, moving, len(args)))
+        return program
+
+    def _partition(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Separate the arguments that are traced from the static ones."""
+        if not self._static and not self._static_names:
+            return (args, kwargs), ()
+        moving = tuple(a for i, a in enumerate(args) if i not in self._static)
+        named = {n: x for n, x in kwargs.items() if n not in self._static_names}
+        fixed = [(i, a.__class__, a) for i, a in enumerate(args) if i in self._static]
+        fixed += [(n, x.__class__, x) for n, x in kwargs.items() if n in self._static_names]  # type: ignore[misc]
+        for name, _, value in fixed:
+            _require_hashable(name, value)
+        return (moving, named), tuple(fixed)
+
+    def _names(self, tree: TreeDef) -> list[str]:
+        """Return a name for each leaf of (args, kwargs)."""
+        positional, named = tree.children
+        places = [i for i in range(len(positional.children) + len(self._static))
+                  if i not in self._static]  # fmt: skip
+        names: list[str] = []
+        for place, child in zip(places, positional.children, strict=False):
+            names += leaf_names(child, argument_name(self._fun, place))
+        return names + leaf_names(named, "")
+
+    def _as_array(self, leaf: Any, tree: TreeDef) -> Any:
+        require_array(f"of {getattr(self._fun, '__name__', 'function')}", leaf)
+        del tree
+        return concrete(leaf)
+
+    def _donated_inputs(self, program: Program, moving: Any, count: int) -> list[Value]:
+        """Return the inputs that belong to donated arguments."""
+        donated = [position % count for position in self._donated] if count else []
+        found: list[Value] = []
+        inputs = iter(program.inputs)
+        places = [i for i in range(count) if i not in self._static]
+        for place, argument in zip(places, moving[0], strict=True):
+            own = [next(inputs) for _ in tree_flatten(argument)[0]]
+            found += own if place in donated else []
+        return found
+
+
+def _donate(program: Program, inputs: Sequence[Value]) -> None:
+    """Let each input be replaced in place by the first free output of its type."""
+    graph = program.graph
+    free = dict(enumerate(graph.outputs))
+    for value in inputs:
+        fitting = [place for place, output in free.items() if output.type == value.type]
+        if fitting:
+            graph.donate(str(value.node.name), fitting[0])
+            del free[fitting[0]]
+
+
+def _static_positions(
+    fun: Callable[..., Any], numbers: int | Sequence[int], names: Sequence[str]
+) -> frozenset[int]:
+    known = parameter_names(fun)
+    given = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    takes_any = _takes_any(fun)
+    for number in given:
+        if not takes_any and not -len(known) <= number < len(known):
+            raise StaticArgumentError(
+                f"static_argnums names argument {number}; the function has {len(known)}",
+                source=calling_source(),
+            )
+    for name in names:
+        if name not in inspect.signature(fun).parameters and not takes_any:
+            raise StaticArgumentError(
+                f"static_argnames names {name!r}; the function has {', '.join(known) or 'none'}",
+                source=calling_source(),
+            )
+    numbered = {number if number >= 0 else number + len(known) for number in given}
+    return frozenset(numbered | {known.index(name) for name in names if name in known})
+
+
+def _takes_any(fun: Callable[..., Any]) -> bool:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(p.kind in kinds for p in inspect.signature(fun).parameters.values())
+
+
+def _require_hashable(name: Any, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise StaticArgumentError(
+            f"static argument {name!r} of type {type(value).__name__} is not hashable",
+            source=calling_source(),
+            remedy="pass a tuple instead of a list or an array, or do not make it static",
+        ) from None

@@ -1,0 +1,255 @@
+"""Fusion: what joins what, and that every body keeps the contract of `rlx.ir.ops.fused`."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.ops.fused import anchor_of, is_pointwise
+from rlx.ir.reference import evaluate
+from rlx.passes.fusion.fuse import fuse
+from rlx.passes.fusion.policy import FusionPolicy
+from rlx.passes.rewrites.simplify import simplify
+from tests.passes.models import encoder, prepared
+from tests.passes.text import assert_unchanged
+from tests.properties.graphs import random_graphs
+
+_QUICK = settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+def _ops(graph: Graph) -> list[str]:
+    """Return what runs, in order: a fusion as the ops of its body joined by `+`."""
+    return [_label(node) for node in graph.nodes if not node.op.has(Trait.LEAF)]
+
+
+def _label(node: Node) -> str:
+    if node.op is not ops.fused:
+        return node.op.name
+    body: Graph = node.attribute("body")
+    return "+".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
+
+
+def _fused(graph: Graph) -> list[str]:
+    return _ops(fuse()(simplify(graph)))
+
+
+def test_a_chain_becomes_one_region() -> None:
+    graph = Graph("chain")
+    a, b, c = (graph.input(name, (8,)) for name in "abc")
+    graph.set_outputs([ops.relu((a + b) * c)])
+    assert _fused(graph) == ["add+mul+relu"]
+
+
+def test_a_lone_op_stays() -> None:
+    assert_unchanged(fuse(), '  %0: f32[4] = input "x"\n  %1: f32[4] = relu %0\n  return %1')
+
+
+def test_a_diamond_becomes_one_region() -> None:
+    graph = Graph("diamond")
+    x = graph.input("x", (8,))
+    y = ops.exp(x)
+    graph.set_outputs([ops.mul(ops.sin(y), ops.cos(y))])
+    assert _fused(graph) == ["exp+sin+cos+mul"]
+
+
+def test_a_value_with_other_readers_becomes_a_further_result() -> None:
+    graph = Graph("several")
+    x = graph.input("x", (4, 4))
+    y = ops.exp(x)
+    graph.set_outputs([ops.neg(y), ops.matmul(y, y)])
+    after = fuse()(graph)
+    assert _ops(after) == ["exp+neg", "matmul"]
+    assert len(after.outputs[0].node.results) == 2
+
+
+def test_siblings_that_read_one_value_share_a_region() -> None:
+    graph = Graph("siblings")
+    x = graph.input("x", (8,))
+    graph.set_outputs([ops.exp(x), ops.sin(x)])
+    assert _fused(graph) == ["exp+sin"]
+
+
+def test_a_path_through_an_outside_node_is_not_closed_into_a_cycle() -> None:
+    graph = Graph("cycle")
+    x = graph.input("x", (4, 4))
+    y = ops.exp(x)
+    outside = ops.transpose(y, perm=(1, 0))
+    graph.set_outputs([ops.add(ops.tanh(y), outside)])
+    assert _fused(graph) == ["exp+tanh", "transpose", "add"]
+
+
+def test_bias_activation_and_residual_join_the_product() -> None:
+    graph = Graph("linear")
+    x, w, b = graph.input("x", (8, 4)), graph.param("w", (4, 4)), graph.param("b", (4,))
+    graph.set_outputs([ops.relu(ops.matmul(x, w) + b) + x])
+    assert _fused(graph) == ["matmul+add+relu+add"]
+
+
+def test_a_bias_declared_late_joins_too() -> None:
+    graph = Graph("late")
+    product = ops.matmul(graph.input("x", (8, 4)), graph.param("w", (4, 4)))
+    graph.set_outputs([product + graph.param("b", (4,))])
+    assert _fused(graph) == ["matmul+add"]
+
+
+def test_values_before_a_product_are_computed_once_and_stay_outside() -> None:
+    graph = Graph("prologue")
+    x, w = graph.input("x", (4, 4)), graph.param("w", (4, 4))
+    y = ops.exp(ops.neg(x))
+    graph.set_outputs([ops.matmul(y, w) + y])
+    assert _fused(graph) == ["neg+exp", "matmul+add"]
+
+
+def test_what_only_feeds_a_reduction_joins_it() -> None:
+    graph = Graph("loss")
+    x, t = graph.input("x", (8, 4)), graph.input("t", (8, 4))
+    difference = x - t
+    graph.set_outputs([ops.reduce_mean(difference * difference, axes=(0, 1)) * 0.5])
+    assert _fused(graph) == ["sub+mul+reduce_mean+mul"]
+
+
+def test_a_value_that_others_read_is_not_computed_again_in_a_reduction() -> None:
+    graph = Graph("kept")
+    x = graph.input("x", (8, 4))
+    y = ops.exp(x)
+    graph.set_outputs([ops.reduce_sum(y, axes=(1,)), ops.reverse(y, axes=(0,))])
+    assert _fused(graph) == ["exp", "reduce_sum", "reverse"]
+
+
+def test_a_residual_sum_joins_the_norm_and_is_a_result_if_read() -> None:
+    graph = Graph("residual")
+    x, r = graph.input("x", (8, 4)), graph.input("r", (8, 4))
+    g, b = graph.param("g", (4,)), graph.param("b", (4,))
+    total = x + r
+    graph.set_outputs([ops.layer_norm(total, g, b, axis=-1, eps=1e-5), total])
+    after = fuse()(graph)
+    assert _ops(after) == ["add+layer_norm"]
+    assert [output.node for output in after.outputs] == [after.outputs[0].node] * 2
+
+
+def test_costly_values_are_not_put_before_a_kernel_that_reads_several_times() -> None:
+    graph = Graph("costly")
+    graph.set_outputs([ops.softmax(ops.tanh(graph.input("x", (8, 4))), axis=-1)])
+    assert _fused(graph) == ["tanh", "softmax"]
+
+
+def test_a_reduction_epilogue_of_the_reduced_shape_joins() -> None:
+    graph = Graph("scale")
+    x = graph.input("x", (8, 4))
+    mean = ops.reduce_mean(x * x, axes=(1,), keepdims=True)
+    graph.set_outputs([x * ops.rsqrt(mean + 1e-6)])
+    assert _fused(graph) == ["mul+reduce_mean+add+rsqrt", "mul"]
+
+
+def test_integers_and_complex_values_fuse_like_reals() -> None:
+    graph = Graph("dtypes")
+    i, z = graph.input("i", (8,), "i64"), graph.input("z", (8,), "c64")
+    graph.set_outputs([(i + i) * i, ops.conj(z * z)])
+    assert _fused(graph) == ["add+mul", "mul+conj"]
+
+
+def test_scalar_constants_go_into_bodies_and_long_ones_do_not() -> None:
+    graph = Graph("constants")
+    x = graph.input("x", (4,))
+    graph.set_outputs([ops.exp(x * 3.0) + np.arange(4, dtype=np.float32)])
+    (node,) = (n for n in fuse()(graph).nodes if n.op is ops.fused)
+    body: Graph = node.attribute("body")
+    constants = [n for n in body.nodes if n.op is ops.constant]
+    assert [n.result.shape for n in constants] == [()]
+    assert len(node.operands) == 2
+
+
+def test_bodies_stay_within_the_limit() -> None:
+    graph = Graph("long")
+    x: Value = graph.input("x", (4,))
+    for _ in range(40):
+        x = ops.tanh(x)
+    graph.set_outputs([x])
+    after = fuse(FusionPolicy(largest_body=16))(graph)
+    assert [len(label.split("+")) for label in _ops(after)] == [16, 16, 8]
+
+
+def test_the_fused_node_keeps_the_name_of_its_result() -> None:
+    graph = Graph("named")
+    x = graph.input("x", (4,))
+    (logits,) = graph.append(ops.tanh, (ops.exp(x),), ops.tanh.attrs(), name="logits")
+    graph.set_outputs([logits])
+    assert fuse()(graph).outputs[0].node.name == "logits"
+
+
+def test_an_encoder_layer_runs_few_kernels() -> None:
+    labels = _ops(prepared(encoder(layers=1)))
+    assert "add" not in labels
+    assert labels.count("layer_norm") == 2
+
+
+@given(random_graphs())
+@_QUICK
+def test_every_body_keeps_the_contract(graph: Graph) -> None:
+    for node in fuse()(simplify(graph)).nodes:
+        if node.op is ops.fused:
+            _check_contract(node)
+
+
+def _check_contract(node: Node) -> None:
+    body: Graph = node.attribute("body")
+    anchor = anchor_of(body)
+    computing = [n for n in body.nodes if not n.op.has(Trait.LEAF)]
+    assert not body.params
+    assert not body.donations
+    assert len({v.node.name for v in body.inputs}) == len(body.inputs)
+    assert sum(not is_pointwise(n) for n in computing) <= 1
+    read = {operand for n in body.nodes for operand in n.operands}
+    assert set(body.inputs) <= read
+    for n in body.nodes:
+        assert n.op is not ops.constant or n.result.type.elements == 1
+    shape = body.outputs[0].shape if anchor is None else anchor.result.shape
+    assert len(set(body.outputs)) == len(body.outputs)
+    for output in body.outputs:
+        assert output.shape == shape
+        assert not output.op.has(Trait.LEAF)
+    _check_work(body, anchor, shape)
+
+
+def _check_work(body: Graph, anchor: Node | None, shape: tuple[object, ...]) -> None:
+    before: set[Value] = set()
+    if anchor is not None:
+        assert all(o.op is ops.input for o in anchor.operands[1:])
+        before = _ancestors(anchor)
+        if anchor.op.name not in FusionPolicy().prologue_anchors:
+            assert anchor.operands[0].op is ops.input
+    for n in body.nodes:
+        if n is anchor or n.op.has(Trait.LEAF) or not n.op.has(Trait.ELEMENTWISE):
+            continue
+        in_prologue = n.result in before and anchor is not None
+        wanted = anchor.operands[0].shape if in_prologue and anchor is not None else shape
+        assert n.result.shape == wanted
+
+
+def _ancestors(node: Node) -> set[Value]:
+    found: set[Value] = set()
+    waiting = [node]
+    while waiting:
+        for operand in waiting.pop().operands:
+            if operand not in found:
+                found.add(operand)
+                waiting.append(operand.node)
+    return found
+
+
+def test_what_reads_nothing_but_scalars_is_no_body() -> None:
+    graph = Graph("scalars")
+    ones = ops.expand(graph.constant(1.0), shape=(3, 4))
+    total = ops.reduce_sum(ones, axes=(1,))
+    graph.set_outputs([ops.exp(total) + total])
+    after = fuse()(graph)
+    assert ops.fused not in [node.op for node in after.nodes]
+    np.testing.assert_array_equal(evaluate(after, {})[0], evaluate(graph, {})[0])

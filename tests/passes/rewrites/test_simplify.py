@@ -1,0 +1,231 @@
+"""Simplification: what it rewrites, and what it must leave for NaN, infinity and -0.0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.passes.rewrites.simplify import simplify
+from rlx.passes.rewrites.simplify_arithmetic import is_lossless
+from tests.passes.text import assert_becomes, assert_unchanged
+
+_SPECIAL = [0.0, -0.0, 1.0, -2.5, 1e-45, -3e38, np.inf, -np.inf, np.nan]
+
+
+def _shrinks_to(before: str, result: str) -> None:
+    """Assert that a graph of `x: f32[2, 3]` in %0 becomes the single node `result`, or %0."""
+    leaf = '%0: f32[2, 3] = input "x"\n'
+    lines = [line.strip() for line in before.strip().splitlines()]
+    last = lines[-1].split(":")[0]
+    after = f"{leaf}%1: {result}\nreturn %1" if result else f"{leaf}return %0"
+    assert_becomes(simplify, f"{leaf}{chr(10).join(lines)}\nreturn {last}", after)
+
+
+def test_neg_of_neg_is_the_operand() -> None:
+    _shrinks_to("%1: f32[2, 3] = neg %0\n%2: f32[2, 3] = neg %1", "")
+
+
+def test_transposes_compose_and_vanish() -> None:
+    _shrinks_to(
+        """
+        %1: f32[3, 2] = transpose %0 {perm = (1, 0)}
+        %2: f32[2, 3] = transpose %1 {perm = (1, 0)}
+        """,
+        "",
+    )
+
+
+def test_reshapes_compose() -> None:
+    _shrinks_to(
+        """
+        %1: f32[6] = reshape %0 {shape = (6,)}
+        %2: f32[3, 2] = reshape %1 {shape = (3, 2)}
+        """,
+        "f32[3, 2] = reshape %0 {shape = (3, 2)}",
+    )
+
+
+def test_a_transpose_of_unit_axes_is_a_view() -> None:
+    _shrinks_to(
+        """
+        %1: f32[1, 2, 3] = reshape %0 {shape = (1, 2, 3)}
+        %2: f32[2, 1, 3] = transpose %1 {perm = (1, 0, 2)}
+        """,
+        "f32[2, 1, 3] = reshape %0 {shape = (2, 1, 3)}",
+    )
+
+
+def test_narrows_compose_and_a_full_one_vanishes() -> None:
+    _shrinks_to("%1: f32[2, 3] = narrow %0 {axis = 1, start = 0, length = 3}", "")
+    _shrinks_to(
+        """
+        %1: f32[2, 2] = narrow %0 {axis = 1, start = 1, length = 2}
+        %2: f32[2, 1] = narrow %1 {axis = 1, start = 1, length = 1}
+        """,
+        "f32[2, 1] = narrow %0 {axis = 1, start = 2, length = 1}",
+    )
+
+
+def test_concat_of_one_and_its_parts() -> None:
+    _shrinks_to("%1: f32[2, 3] = concat %0 {axis = 0}", "")
+    _shrinks_to(
+        """
+        %1: f32[4, 3] = concat %0, %0 {axis = 0}
+        %2: f32[2, 3] = narrow %1 {axis = 0, start = 2, length = 2}
+        """,
+        "",
+    )
+
+
+def test_a_cast_there_and_back_vanishes_if_it_loses_nothing() -> None:
+    _shrinks_to("%1: f64[2, 3] = cast %0 {to = f64}\n%2: f32[2, 3] = cast %1 {to = f32}", "")
+    assert_unchanged(
+        simplify,
+        """
+          %0: f32[4] = input "x"
+          %1: f16[4] = cast %0 {to = f16}
+          %2: f32[4] = cast %1 {to = f32}
+          return %2
+        """,
+    )
+
+
+@pytest.mark.parametrize("middle", ["f64", "f32"])
+def test_an_integer_keeps_its_detour_through_floats_on_the_way_to_another(middle: str) -> None:
+    graph = Graph("detour")
+    x = graph.input("x", (1,), "i8")
+    graph.set_outputs([ops.cast(ops.cast(x, to=middle), to="u8")])
+    assert simplify(graph) is graph
+
+
+def test_lossless_casts_are_exactly_those_that_come_back() -> None:
+    for source in (DType.I8, DType.U8, DType.I16):
+        bounds = np.iinfo(source.numpy)
+        every = np.arange(bounds.min, bounds.max + 1).astype(source.numpy)
+        for target in DType:
+            if target.is_complex or target is DType.BOOL:
+                continue
+            with np.errstate(all="ignore"):
+                wide = every.astype(target.numpy)
+                equal = bool((wide.astype(np.float64) == every.astype(np.float64)).all())
+            assert is_lossless(source, target) == equal, (source, target)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: x + 0.0,
+        lambda x: x + -0.0,
+        lambda x: x - 0.0,
+        lambda x: x - -0.0,
+        lambda x: x * 1.0,
+        lambda x: x * 0.0,
+        lambda x: x * -1.0,
+        lambda x: x / 8.0,
+        lambda x: x / 3.0,
+        lambda x: x / 0.0,
+        lambda x: x - x,
+        lambda x: x / x,
+        lambda x: ops.pow(x, 0.0),
+        lambda x: ops.pow(x, 1.0),
+        lambda x: ops.pow(x, 2.0),
+        lambda x: ops.pow(x, -1.0),
+        lambda x: ops.pow(x, 0.5),
+        lambda x: ops.pow(ops.abs(x), 0.5),
+        lambda x: ops.add(x, ops.neg(x)),
+        lambda x: ops.abs(ops.neg(x)),
+        lambda x: ops.relu(ops.relu(x)),
+        lambda x: ops.where(ops.eq(x, x), x, x),
+    ],
+)
+def test_special_values_come_out_bit_for_bit(build: object) -> None:
+    assert callable(build)
+    graph = Graph("special")
+    x = graph.input("x", (len(_SPECIAL),))
+    graph.set_outputs([build(x)])
+    feeds = {"x": np.array(_SPECIAL, np.float32)}
+    (wanted,), (got,) = evaluate(graph, feeds), evaluate(simplify(graph), feeds)
+    np.testing.assert_array_equal(got, wanted)
+    both = ~np.isnan(wanted)
+    assert (np.signbit(got) == np.signbit(wanted))[both].all()
+
+
+def _scalar_result(build: object, dtype: str) -> Value:
+    assert callable(build)
+    graph = Graph("scalar")
+    x = graph.input("x", (4,), dtype)
+    graph.set_outputs([build(x)])
+    return simplify(graph).outputs[0]
+
+
+def test_zero_is_neutral_for_integers_and_negative_zero_for_floats() -> None:
+    assert _scalar_result(lambda x: x + 0, "i32").op is ops.input
+    assert _scalar_result(lambda x: x + -0.0, "f32").op is ops.input
+    assert _scalar_result(lambda x: x + 0.0, "f32").op is ops.add
+
+
+def test_only_integers_vanish_against_zero_and_themselves() -> None:
+    assert _scalar_result(lambda x: x * 0, "i64").op is ops.expand
+    assert _scalar_result(lambda x: x * 0.0, "f32").op is ops.mul
+    assert _scalar_result(lambda x: x - x, "i8").op is ops.expand
+    assert _scalar_result(lambda x: x - x, "f32").op is ops.sub
+
+
+def test_division_by_a_power_of_two_is_a_product() -> None:
+    assert _scalar_result(lambda x: x / 8.0, "f32").op is ops.mul
+    assert _scalar_result(lambda x: x / 3.0, "f32").op is ops.div
+    assert _scalar_result(lambda x: x / 2, "i32").op is ops.div
+
+
+def test_a_rule_that_would_drop_a_broadcast_does_not_fire() -> None:
+    graph = Graph("broadcast")
+    x = graph.input("x", (3,))
+    ones = graph.constant(np.ones((2, 3), np.float32))
+    graph.set_outputs([ops.mul(x, ones)])
+    assert simplify(graph) is graph
+
+
+def test_an_expanded_operand_is_broadcast_by_the_op_itself() -> None:
+    assert_becomes(
+        simplify,
+        """
+          %0: f32[2, 3] = input "x"
+          %1: f32[3] = input "row"
+          %2: f32[2, 3] = expand %1 {shape = (2, 3)}
+          %3: f32[2, 3] = add %0, %2
+          return %3
+        """,
+        """
+          %0: f32[2, 3] = input "x"
+          %1: f32[3] = input "row"
+          %2: f32[2, 3] = add %0, %1
+          return %2
+        """,
+    )
+
+
+def test_names_scopes_and_dead_leaves_stay() -> None:
+    graph = Graph("named")
+    x, unused = graph.input("x", (4,)), graph.param("unused", (2,))
+    with graph.scope("block"):
+        halved = graph.append(ops.div, (x, graph.constant(2.0)), ops.div.attrs(), name="half")[0]
+    graph.set_outputs([halved])
+    after = simplify(graph)
+    node = after.outputs[0].node
+    assert (node.op, node.name, node.scope) == (ops.mul, "half", "block")
+    assert node.source == halved.node.source
+    assert after.params[0].node.name == unused.node.name
+
+
+def test_a_body_of_control_flow_is_simplified_too() -> None:
+    body = Graph("body")
+    y = body.input("y", (4,))
+    body.set_outputs([ops.neg(ops.neg(ops.exp(y)))])
+    graph = Graph("outer")
+    graph.set_outputs(ops.checkpoint(graph.input("x", (4,)), body=body))
+    inner = simplify(graph).outputs[0].node.attribute("body")
+    assert [node.op.name for node in inner.nodes] == ["input", "exp"]
