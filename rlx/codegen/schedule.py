@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rlx.ir.graph import Node
+from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs
 from rlx.ir.shape import Symbol, symbols_of
 from rlx.ir.types import TensorType
@@ -63,6 +64,7 @@ class Thunk:
 
     `attrs` are the op's attributes; for a `fused` thunk they hold the body graph. `aliased`
     lists (operand, result) positions that share memory: the kernel works in place there.
+    `lowering` is the node's record of how it is computed.
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Thunk:
     node: Node = field(compare=False)
     scratch: BufferRef | None = None
     aliased: tuple[tuple[int, int], ...] = ()
+    lowering: Lowering | None = None
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -86,6 +89,7 @@ class Thunk:
         return (
             self.kind,
             self.attrs,
+            self.lowering,
             tuple(ref.type for ref in self.operands),
             tuple(ref.type for ref in self.results),
             None if self.scratch is None else self.scratch.type,

@@ -8,6 +8,8 @@ from typing import Any, assert_never
 from rlx.codegen.entry import describe
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.schedule import AnyThunk, BranchThunk, BufferRef, LoopThunk, Phase, Schedule, Thunk
+from rlx.ir.lowering import Lowering
+from rlx.ir.printer import format_lowering
 
 INDENT = "  "
 
@@ -62,12 +64,19 @@ def _call(thunk: Thunk, kernels: Mapping[tuple[Any, ...], Kernel]) -> str:
     name = kernels[thunk.kernel_key].name
     operands = ", ".join(map(_ref, thunk.operands))
     results = ", ".join(map(_ref, thunk.results))
-    notes = [describe(thunk.node)]
+    notes = [describe(thunk.node), *map(format_lowering, _lowerings(thunk))]
     if thunk.aliased:
         notes.append("in place")
     if thunk.scratch is not None:
         notes.append(f"scratch {_ref(thunk.scratch)}")
     return f"{name}({operands}) -> {results}    # {'; '.join(notes)}"
+
+
+def _lowerings(thunk: Thunk) -> list[Lowering]:
+    """Return the record of a thunk, or of the anchor of a fused one."""
+    nodes = thunk.attrs.as_dict()["body"].nodes if thunk.kind == "fused" else ()
+    found = [thunk.lowering, *(node.lowering for node in nodes)]
+    return [lowering for lowering in found if lowering is not None]
 
 
 def _ref(ref: BufferRef) -> str:

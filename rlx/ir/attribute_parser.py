@@ -97,14 +97,15 @@ class AttributeParser:
 
     def _instance(self, kind: type[Any]) -> Any:
         if not issubclass(kind, enum.Enum):
-            return self._record(kind)
+            return self.record(kind)
         self.stream.expect(".")
         token = self.stream.expect_kind("word", f"a member of {kind.__name__}")
         if token.text not in kind.__members__:
             self.stream.fail(f"{kind.__name__} has no member {token.text}", token.offset)
         return kind[token.text]
 
-    def _record(self, kind: type[Any]) -> Any:
+    def record(self, kind: type[Any]) -> Any:
+        """Parse `(field = value, ...)`, the fields of a dataclass."""
         start = self.stream.expect("(")
         fields: dict[str, Any] = {}
         while not self.stream.skip(")"):

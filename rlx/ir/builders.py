@@ -90,41 +90,6 @@ class Builders:
         )
         return results
 
-    def attention_tiled(
-        self,
-        q: Operand,
-        k: Operand,
-        v: Operand,
-        mask: Operand | None = None,
-        *,
-        rows: int,
-        panel: int,
-        lanes: int,
-        num_heads: int,
-        head_dim: int,
-        mask_kind: str = "none",
-        window: int | None = None,
-        score_scale: float | None = None,
-        softcap: float | None = None,
-        layout: str = "auto",
-    ) -> Value:
-        """`attention`, computed for `rows` queries and `panel` keys at a time in `lanes`-wide
-        vectors."""
-        return self._one(
-            OPS["attention_tiled"],
-            (q, k, v, mask),
-            rows=rows,
-            panel=panel,
-            lanes=lanes,
-            num_heads=num_heads,
-            head_dim=head_dim,
-            mask_kind=mask_kind,
-            window=window,
-            score_scale=score_scale,
-            softcap=softcap,
-            layout=layout,
-        )
-
     def rope(
         self, x: Operand, cos: Operand, sin: Operand, *, head_dim: int, n_rot: int | None = None
     ) -> Value:
@@ -814,24 +779,6 @@ class Builders:
             OPS["solve_backward"], (a, x, g), transposed=transposed, on_singular=on_singular
         )
         return results
-
-    def solve_lapack(
-        self,
-        a: Operand,
-        b: Operand,
-        *,
-        vector: bool = False,
-        transposed: bool = False,
-        on_singular: Literal["error", "nan"] = "error",
-    ) -> Value:
-        """`solve` by LAPACK's `gesv`, one slice after the other."""
-        return self._one(
-            OPS["solve_lapack"],
-            (a, b),
-            vector=vector,
-            transposed=transposed,
-            on_singular=on_singular,
-        )
 
     def triangular_solve(
         self,

@@ -54,7 +54,8 @@ def _node(node: Node) -> tuple[Any, ...]:
     operands = [(operand.node.index, operand.index) for operand in node.operands]
     if not _is_ours(node.op):
         raise _OpaqueError
-    return node.op.name, operands, _attributes(node.attrs), node.name, node.scope
+    lowering = _plain(node.lowering)
+    return node.op.name, operands, _attributes(node.attrs), node.name, node.scope, lowering
 
 
 def _is_ours(definition: OpDef) -> bool:

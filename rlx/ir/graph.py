@@ -27,6 +27,7 @@ from rlx.errors import DTypeError, GraphError, RlxError, ShapeError, Source
 from rlx.ir.builders import Builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
+from rlx.ir.lowering import Lowering, check_lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import TensorType
@@ -47,6 +48,8 @@ class Node:
     source: Source | None
     scope: str | None = None
     """The block that the node belongs to, as `encoder.0.attention`."""
+    lowering: Lowering | None = None
+    """How the node is computed, where a pass has chosen; no part of what it means."""
     results: tuple[Value, ...] = field(default=(), repr=False)
 
     @property
@@ -266,10 +269,12 @@ class Graph(Builders):
         source: Source | None = None,
         scope: str | None = None,
         copied: Node | None = None,
+        lowering: Lowering | None = None,
     ) -> tuple[Value, ...]:
         """Append a node exactly as given, with inferred result types; return its results.
 
-        `copied` is the node that this one copies: over operands of equal types it lends its own.
+        `copied` is the node that this one copies: over operands of equal types and with its
+        attributes it lends its result types, and its lowering if none is given.
         """
         check_arity(definition, len(operands))
         declares = definition.name in _DECLARED_LEAVES
@@ -287,8 +292,13 @@ class Graph(Builders):
                     remedy="pass outer values into a body as operands",
                 )
         types = None if copied is None else _types_of_copy(copied, operands, attrs)
+        given = tuple(operand.type for operand in operands)
+        if lowering is not None:
+            check_lowering(lowering, definition, given, attrs)
+        elif types is not None and copied is not None:
+            lowering = copied.lowering
         if types is None:
-            types = definition.infer_types(tuple(operand.type for operand in operands), attrs)
+            types = definition.infer_types(given, attrs)
         node = Node(
             index=len(self.nodes),
             op=definition,
@@ -297,6 +307,7 @@ class Graph(Builders):
             name=attrs.as_dict()["name"] if declares else name,
             source=source or self._source or calling_source(),
             scope=scope or self._scope,
+            lowering=lowering,
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
@@ -449,7 +460,7 @@ class Graph(Builders):
         return (
             self.name,
             tuple(
-                (n.op.name, tuple(map(key, n.operands)), n.attrs, n.name, n.scope)
+                (n.op.name, tuple(map(key, n.operands)), n.attrs, n.name, n.scope, n.lowering)
                 for n in self.nodes
             ),
             tuple(map(key, self.outputs)),

@@ -2,8 +2,8 @@
 
     graph   := "graph" "@" name "{" dim* node* "return" values donate* "}"
     dim     := "dim" word "in" int ".." [int]
-    node    := result ("," result)* "=" op operands [attributes] ["as" string]
-               ["in" string] ["at" string ":" int string]
+    node    := result ("," result)* "=" op operands [attributes] ["lowering" "=" record]
+               ["as" string] ["in" string] ["at" string ":" int string]
     result  := value ":" type
     donate  := "donate" string "->" int
 
@@ -19,6 +19,7 @@ from rlx.errors import RlxError, Source
 from rlx.ir.attribute_parser import AttributeParser
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lexer import Token, TokenStream
+from rlx.ir.lowering import RECORDS, Lowering
 from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, make_attrs
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
@@ -100,6 +101,7 @@ class GraphParser:
             self.stream.fail(f"unknown op {token.text}", token.offset)
         operands = self._operands()
         attrs = self._attrs(definition, token, results[0][1])
+        lowering = self._lowering()
         name = self._suffix("as", "a node's name")
         scope = self._suffix("in", "a scope")
         source = self._source() or Source(
@@ -107,7 +109,13 @@ class GraphParser:
         )
         try:
             values = self._graph.append(
-                definition, operands, attrs, name=name, source=source, scope=scope
+                definition,
+                operands,
+                attrs,
+                name=name,
+                source=source,
+                scope=scope,
+                lowering=lowering,
             )
         except INFERENCE_FAULTS as error:
             raise self.stream.error(f"{definition.name}: {_words(error)}", token.offset) from error
@@ -158,6 +166,17 @@ class GraphParser:
             return make_attrs(definition, attributes)
         except INFERENCE_FAULTS as error:
             raise self.stream.error(f"{definition.name}: {_words(error)}", token.offset) from error
+
+    def _lowering(self) -> Lowering | None:
+        if not self.stream.skip("lowering"):
+            return None
+        self.stream.expect("=")
+        token = self.stream.expect_kind("word", "a lowering record")
+        if token.text not in RECORDS:
+            known = ", ".join(RECORDS)
+            self.stream.fail(f"unknown lowering {token.text} (known: {known})", token.offset)
+        lowering: Lowering = self.attributes.record(RECORDS[token.text])
+        return lowering
 
     def _suffix(self, word: str, what: str) -> str | None:
         return self.stream.expect_string(what) if self.stream.skip(word) else None

@@ -9,7 +9,8 @@
       return %3
     }
 
-A node may end with `as "name"`, `in "scope"` and `at "file":line "function"`. Sub-graphs are
+A node may end with `lowering = tile(rows = 8, ...)`, `as "name"`, `in "scope"` and
+`at "file":line "function"`. Sub-graphs are
 printed in place, literals exactly. The short form (`full=False`) leaves out attributes that
 have their default and elides long literals.
 """
@@ -30,6 +31,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import element_texts, float_text
+from rlx.ir.lowering import Lowering, fields_of
 from rlx.ir.shape import Dim, Symbol, symbols_of
 from rlx.ir.types import TensorType
 
@@ -49,6 +51,11 @@ def format_node(node: Node, *, indent: str = "") -> str:
     """Return one node in the short form, for messages; `indent` precedes its further lines."""
     style = Style(full=False, sources=False, long_literal=elided_literal)
     return style.node(node, indent)
+
+
+def format_lowering(lowering: Lowering) -> str:
+    """Return a lowering record as the text form has it."""
+    return Style(full=True, sources=False, long_literal=elided_literal).lowering(lowering)
 
 
 def hex_literal(literal: Literal) -> str:
@@ -94,7 +101,7 @@ class Style:
     def node(self, node: Node, indent: str) -> str:
         """Print one node; lines of sub-graphs after the first start with `indent`."""
         results = ", ".join(f"{result.label}: {result.type}" for result in node.results)
-        return f"{results} = {self._application(node, indent)}{self._suffixes(node)}"
+        return f"{results} = {self._application(node, indent)}{self._suffixes(node, indent)}"
 
     def _application(self, node: Node, indent: str) -> str:
         if node.op.name in ("input", "param"):
@@ -111,15 +118,24 @@ class Style:
         )
         return f"{text} {{{attributes}}}" if attributes else text
 
-    def _suffixes(self, node: Node) -> str:
-        named = node.name is not None and node.op.name not in ("input", "param")
-        text = f" as {quoted(str(node.name))}" if named else ""
+    def _suffixes(self, node: Node, indent: str) -> str:
+        text = ""
+        if node.lowering is not None:
+            text += f" lowering = {self.lowering(node.lowering, indent)}"
+        if node.name is not None and node.op.name not in ("input", "param"):
+            text += f" as {quoted(str(node.name))}"
         if node.scope is not None:
             text += f" in {quoted(node.scope)}"
         if self.sources and node.source is not None:
             source = node.source
             text += f" at {quoted(source.file)}:{source.line} {quoted(source.function)}"
         return text
+
+    def lowering(self, lowering: Lowering, indent: str = "") -> str:
+        """Print a record as `tile(rows = 8, columns = 32, lanes = 16)`."""
+        fields = fields_of(lowering).items()
+        listed = ", ".join(f"{name} = {self.value(value, indent)}" for name, value in fields)
+        return f"{lowering.name}({listed})"
 
     def value(self, value: Any, indent: str) -> str:
         """Print an attribute's value."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.graph import Graph, Node, Value, check_arity
+from rlx.ir.lowering import check_lowering
 from rlx.ir.op import INFERENCE_FAULTS, OPS
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
@@ -102,12 +103,15 @@ def _result_faults(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _type_faults(node: Node) -> Iterator[str]:
-    """Check operand count and attributes, then infer the result types again."""
+    """Check operand count, attributes and lowering, and infer the result types again."""
     try:
         check_arity(node.op, len(node.operands))
         for attribute in dataclasses.fields(node.attrs):
             conform(attribute.name, attribute.type, getattr(node.attrs, attribute.name))
-        inferred = node.op.infer_types(tuple(operand.type for operand in node.operands), node.attrs)
+        operands = tuple(operand.type for operand in node.operands)
+        inferred = node.op.infer_types(operands, node.attrs)
+        if node.lowering is not None:
+            check_lowering(node.lowering, node.op, operands, node.attrs)
     except RlxError as error:
         yield error.message
     except INFERENCE_FAULTS as error:

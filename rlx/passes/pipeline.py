@@ -116,15 +116,14 @@ def pipeline(
     `claimed` names the ops that the backend has kernels for although they have a formula;
     `lapack`, where calling a BLAS library is allowed, says whether there is one.
     """
-    tiled = {"attention"} if "attention_tiled" in claimed else set()
     return Pipeline(
         (
             dead_code,
             reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
-            decompose({*claimed, *tiled}),  # first: formulas bring their own constants and casts
+            decompose(claimed),  # first: formulas bring their own constants and casts
             tile_attention(target),
-            decompose(claimed),  # attention that no tile fits
+            decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
             fold_constants,  # before simplify, whose rules look for constants
             simplify,

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 
 from rlx.errors import InternalError
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs, OpDef, Trait
 
 ValueMap: TypeAlias = Mapping[Value, Value]
@@ -122,6 +123,15 @@ def map_bodies(attrs: Attrs, change: Callable[[Graph], Graph]) -> Attrs:
     return dataclasses.replace(
         attrs, **{name: mapped(value) for name, value in attrs.as_dict().items()}
     )
+
+
+def with_lowering(
+    node: Node, lowering: Lowering, operands: Sequence[Value] | None = None
+) -> tuple[Value, ...]:
+    """Append `node` again with a record of how it is computed, on `operands` if they are given."""
+    graph = node.results[0].graph
+    given = node.operands if operands is None else operands
+    return graph.append(node.op, given, node.attrs, lowering=lowering)
 
 
 def live_nodes(graph: Graph) -> set[Node]:
@@ -295,7 +305,9 @@ class _Rewriter:
         operands = tuple(self._final(operand) for operand in new.operands)
         settled = new
         if operands != new.operands:
-            results = self.target.append(new.op, operands, new.attrs, source=origin.source)
+            results = self.target.append(
+                new.op, operands, new.attrs, source=origin.source, copied=new
+            )
             settled = results[0].node
         self.stands_for[settled] = origin
         final = self._normalize(settled, origin)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from rlx.errors import InputError, ToolchainError, UnsupportedError
 from rlx.ir.graph import Graph
+from rlx.ir.lowering import Library
 from rlx.passes.layout.use_lapack import LARGE
+from rlx.passes.rewrite import with_lowering
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.blas import find_blas
 from rlx.target import detect_target
@@ -109,6 +111,6 @@ def test_libraries_that_are_not_there_are_named(tmp_path: Path) -> None:
 def test_calls_without_a_library_are_refused(tmp_path: Path) -> None:
     g = Graph("direct")
     a, b = g.input("a", (EXTENT, EXTENT)), g.input("b", (EXTENT, 2))
-    g.set_outputs([g.solve_lapack(a, b)])
+    g.set_outputs(with_lowering(g.solve(a, b).node, Library("lapack")))
     with pytest.raises(UnsupportedError, match="sgesv_, which blas='none' leaves out"):
         aot(g, tmp_path, emit_only=True)

@@ -14,20 +14,18 @@ from rlx.codegen.kernels.attention_lanes import attend_in_lanes
 from rlx.codegen.kernels.attention_operands import Attention
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.errors import InternalError
+from rlx.ir.lowering import Tile
 from rlx.ir.ops.attention_layout import attention_layout
-from rlx.ir.ops.attention_tiled import is_direct
 
 
-@kernel("attention_tiled")
-def attention_tiled(
+@kernel("attention", lowering=Tile)
+def attention_in_tiles(
     scope: Scope,
     q: Reader,
     k: Reader,
     v: Reader,
     *rest: Reader | Writer,
-    rows: int,
-    panel: int,
-    lanes: int,
+    lowering: Tile,
     num_heads: int,
     head_dim: int,
     mask_kind: str,
@@ -42,8 +40,8 @@ def attention_tiled(
     mask = rest[0] if isinstance(rest[0], Reader) else None
     result = rest[-1]
     if not isinstance(result, Writer):
-        raise InternalError("attention_tiled: the last operand is the result")
+        raise InternalError("attention: the last operand is the result")
     scale = head_dim**-0.5 if score_scale is None else score_scale
     work = Attention(scope, axes, q, k, v, mask, result, mask_kind, window, scale, softcap)
-    attend = attend_directly if is_direct(axes) else attend_in_lanes
-    attend(work, rows, panel, lanes)
+    attend = attend_directly if axes.is_direct else attend_in_lanes
+    attend(work, lowering.rows, lowering.columns, lowering.lanes)

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from rlx.codegen.kernels.access import Body, Reader, Writer, is_pointwise
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
-from rlx.codegen.kernels.registry import KERNELS, SCRATCH, Scope, invoke_builder
+from rlx.codegen.kernels.registry import (
+    KERNELS,
+    LOWERED,
+    SCRATCH,
+    Scope,
+    has_builder,
+    invoke_builder,
+)
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
@@ -16,6 +23,7 @@ from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
 
@@ -96,8 +104,10 @@ def telling_ops(body: Graph) -> list[str]:
 
 
 def has_kernel(definition: OpDef) -> bool:
-    """True if a node of this op can become a thunk without being decomposed."""
+    """True if a node of this op, maybe with a lowering record, can become a thunk as it is."""
     if definition.name in KERNELS or definition.has(Trait.FUSED) or definition.name in STRUCTURED:
+        return True
+    if any(definition.name == kind for kind, _ in LOWERED):
         return True
     return definition.name == "iota" or (
         definition.has(Trait.ELEMENTWISE) or definition.name in _MOVED
@@ -114,11 +124,15 @@ def scratch_bytes(node: Node) -> int:
     """Return the bytes of scratch that the kernel of `node` needs."""
     graph = node.attribute("body") if node.op is ops.fused else None
     anchor = node if graph is None else find_anchor(graph)
-    if anchor is None or anchor.op.name not in SCRATCH:
+    if anchor is None:
+        return 0
+    kind = None if anchor.lowering is None else type(anchor.lowering)
+    rule = SCRATCH.get((anchor.op.name, kind))
+    if rule is None:
         return 0
     operands = [operand.type for operand in anchor.operands]
     results = [result.type for result in anchor.results]
-    return SCRATCH[anchor.op.name](operands, results, **anchor.attrs.as_dict())
+    return rule(operands, results, **anchor.attrs.as_dict())
 
 
 def thunk_body(thunk: Thunk) -> Graph:
@@ -130,10 +144,16 @@ def thunk_body(thunk: Thunk) -> Graph:
     if definition is None:
         raise InternalError(f"thunk kind {thunk.kind!r} names no op")
     operands = [ref.type for ref in thunk.operands]
-    return expand_composites(single_node_body(definition, operands, thunk.attrs))
+    body = single_node_body(definition, operands, thunk.attrs, thunk.lowering)
+    return expand_composites(body)
 
 
-def single_node_body(definition: OpDef, operands: Sequence[TensorType], attrs: Attrs) -> Graph:
+def single_node_body(
+    definition: OpDef,
+    operands: Sequence[TensorType],
+    attrs: Attrs,
+    lowering: Lowering | None = None,
+) -> Graph:
     """Return a body of one node whose inputs are named as the op names its operands."""
     graph = Graph("body")
     names = list(definition.operands)
@@ -146,7 +166,7 @@ def single_node_body(definition: OpDef, operands: Sequence[TensorType], attrs: A
         graph.input(name, type.shape, type.dtype)
         for name, type in zip(names, operands, strict=False)
     ]
-    graph.set_outputs(graph.append(definition, inputs, attrs))
+    graph.set_outputs(graph.append(definition, inputs, attrs, lowering=lowering))
     return graph
 
 
@@ -169,7 +189,7 @@ def expand_composites(graph: Graph) -> Graph:
 def find_anchor(graph: Graph) -> Node | None:
     """Return the one node of a body that is not pointwise, if there is one."""
     nodes = [node for node in graph.nodes if not node.op.has(Trait.LEAF)]
-    if len(nodes) == 1 and nodes[0].op.name in KERNELS:
+    if len(nodes) == 1 and has_builder(nodes[0].op.name, nodes[0].lowering):
         return nodes[0]
     anchors = [node for node in nodes if not is_pointwise(node)]
     if len(anchors) > 1:
@@ -220,7 +240,8 @@ def _build_anchored(scope: Scope, anchor: Node) -> None:
         for i, operand in enumerate(anchor.operands)
     ]
     writers = [Writer(scope.body, result, f"y{result.index}") for result in anchor.results]
-    invoke_builder(anchor.op.name, scope, readers, writers, anchor.attrs.as_dict())
+    attributes = anchor.attrs.as_dict()
+    invoke_builder(anchor.op.name, scope, readers, writers, attributes, anchor.lowering)
 
 
 def _check_stored(body: Body) -> None:

@@ -5,6 +5,11 @@ A builder states one kind's computation over readers and writers, with the op's 
     @kernel("softmax")
     def softmax(scope: Scope, x: Reader, y: Writer, *, axis: int) -> None: ...
 
+An op may have a further kernel for each kind of lowering record, which its builder is given:
+
+    @kernel("solve", lowering=Library)
+    def solve_by_library(scope: Scope, ..., lowering: Library, vector: bool) -> None: ...
+
 `build_kernel` makes the kernel of a thunk: it declares the arguments from the thunk's types
 and calls the builder of the thunk's kind, or of the anchor of a fused body.
 """
@@ -20,6 +25,7 @@ from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer
 from rlx.errors import InternalError
+from rlx.ir.lowering import Lowering
 
 Builder: TypeAlias = Callable[..., None]
 
@@ -39,18 +45,29 @@ class Scope:
 KERNELS: dict[str, Builder] = {}
 """Thunk kind -> builder `(scope, *readers, *writers, **attributes)`."""
 
+LOWERED: dict[tuple[str, type[Lowering]], Builder] = {}
+"""Thunk kind and kind of record -> builder, which also takes the record, as `lowering`."""
 
-def kernel(*kinds: str) -> Callable[[Builder], Builder]:
-    """Register the builder of one or more thunk kinds; a kind has one builder."""
+
+def kernel(*kinds: str, lowering: type[Lowering] | None = None) -> Callable[[Builder], Builder]:
+    """Register the builder of one or more thunk kinds, plain or with a lowering record."""
 
     def register(builder: Builder) -> Builder:
         for kind in kinds:
-            if kind in KERNELS:
+            if (kind in KERNELS) if lowering is None else ((kind, lowering) in LOWERED):
                 raise InternalError(f"kernel {kind} is registered twice")
-            KERNELS[kind] = builder
+            if lowering is None:
+                KERNELS[kind] = builder
+            else:
+                LOWERED[kind, lowering] = builder
         return builder
 
     return register
+
+
+def has_builder(kind: str, lowering: Lowering | None) -> bool:
+    """True if there is a kernel for a thunk kind with this record, or with none."""
+    return kind in KERNELS if lowering is None else (kind, type(lowering)) in LOWERED
 
 
 REASONS: dict[str, str] = {}
@@ -63,18 +80,21 @@ def no_kernel(name: str, *, because: str) -> None:
 
 
 ScratchRule: TypeAlias = Callable[..., int]
-SCRATCH: dict[str, ScratchRule] = {}
-"""Thunk kind -> bytes of scratch, from `(operand types, result types, **attributes)`."""
+SCRATCH: dict[tuple[str, type[Lowering] | None], ScratchRule] = {}
+"""Thunk kind and kind of record -> bytes of scratch, from `(operand types, result types,
+**attributes)`."""
 
 
-def scratch(kind: str) -> Callable[[ScratchRule], ScratchRule]:
+def scratch(
+    kind: str, *, lowering: type[Lowering] | None = None
+) -> Callable[[ScratchRule], ScratchRule]:
     """Register how many bytes of scratch the kernel of a kind needs.
 
     The kernel sees them as elements of its first result's compute type.
     """
 
     def register(rule: ScratchRule) -> ScratchRule:
-        SCRATCH[kind] = rule
+        SCRATCH[kind, lowering] = rule
         return rule
 
     return register
@@ -86,11 +106,17 @@ def invoke_builder(
     readers: list[Reader],
     writers: list[Writer],
     attributes: dict[str, Any],
+    lowering: Lowering | None = None,
 ) -> None:
     """Call the builder of `kind`; a kind without one is a fault of lowering."""
-    if kind not in KERNELS:
+    if not has_builder(kind, lowering):
+        chosen = "" if lowering is None else f" with lowering {lowering.name}"
         raise InternalError(
-            f"no kernel for thunk kind {kind!r}",
+            f"no kernel for thunk kind {kind!r}{chosen}",
             remedy="decompose the op or register a kernel in rlx/codegen/kernels",
         )
-    KERNELS[kind](scope, *readers, *writers, **attributes)
+    if lowering is None:
+        KERNELS[kind](scope, *readers, *writers, **attributes)
+    else:
+        build = LOWERED[kind, type(lowering)]
+        build(scope, *readers, *writers, lowering=lowering, **attributes)

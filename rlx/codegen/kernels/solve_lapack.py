@@ -14,6 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, index, select
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
+from rlx.ir.lowering import Library
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType
 
@@ -22,8 +23,8 @@ _TILE = 8
 """Rows and columns moved together by a transpose: a cache line of each."""
 
 
-@scratch("solve_lapack")
-def solve_lapack_scratch(
+@scratch("solve", lowering=Library)
+def solve_by_lapack_scratch(
     operands: list[TensorType], results: list[TensorType], *, vector: bool, **_: object
 ) -> int:
     del results
@@ -33,20 +34,22 @@ def solve_lapack_scratch(
     return elements * a.dtype.size
 
 
-@kernel("solve_lapack")
-def solve_lapack(
+@kernel("solve", lowering=Library)
+def solve_by_lapack(
     scope: Scope,
     a: Reader,
     b: Reader,
     x: Writer,
     *,
+    lowering: Library,
     vector: bool,
     transposed: bool,
     on_singular: str,
 ) -> None:
+    del lowering  # there is one library
     k, memory = scope.k, scope.scratch
     if memory is None:
-        raise InternalError("solve_lapack needs scratch")
+        raise InternalError("solve by LAPACK needs scratch")
     n = upper(a.shape[-1])
     columns = scope.extents(_columns(b.type, vector=vector))
     sides = n * n

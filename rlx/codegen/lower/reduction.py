@@ -58,7 +58,8 @@ def _body(node: Node) -> Graph:
     if node.op is ops.fused:
         body: Graph = node.attribute("body")
         return body
-    return single_node_body(node.op, [operand.type for operand in node.operands], node.attrs)
+    operands = [operand.type for operand in node.operands]
+    return single_node_body(node.op, operands, node.attrs, node.lowering)
 
 
 def _is_flat(anchor: Node) -> bool:

@@ -63,6 +63,7 @@ class Placement:
             node=node,
             scratch=None if scratch is None else scratch_ref(scratch.offset, scratch.size),
             aliased=self.plan.in_place.get(node, ()),
+            lowering=node.lowering,
         )
 
 

@@ -7,7 +7,6 @@ them all. An op is visible here as soon as its family's file declares it.
 
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
-from rlx.ir.ops.attention_tiled import *
 from rlx.ir.ops.control import *
 from rlx.ir.ops.custom import *
 from rlx.ir.ops.elementwise import *
@@ -23,6 +22,5 @@ from rlx.ir.ops.reduction import *
 from rlx.ir.ops.register_loops import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
-from rlx.ir.ops.solve_lapack import *
 from rlx.ir.ops.state_space import *
 from rlx.ir.ops.trajectories import *

@@ -16,6 +16,7 @@ rank 2 they are `[B, Sk]`, of rank 3 `[B, Sq, Sk]`.
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.lowering import Tile, lowered_by
 from rlx.ir.op import op
 from rlx.ir.ops.attention_formula import (
     attention_backward_formula,
@@ -66,6 +67,41 @@ def attention(
         mask_view(mask.shape, axes)
         require_dtype(mask, dtype.value if mask_kind == "bias" else "float int bool", "mask")
     return q
+
+
+@lowered_by(attention, Tile)
+def _attention_in_tiles(
+    tile: Tile,
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    mask: TensorType | None = None,
+    *,
+    num_heads: int,
+    head_dim: int,
+    layout: str,
+    **_: object,
+) -> None:
+    """`tile.rows` queries meet `tile.columns` keys at a time.
+
+    Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements.
+    Keys stream by once with a running maximum and sum (Milakov and Gimelshein 2018; Dao et al.
+    2022), so that the scores of one tile are all that ever exists of the score matrix.
+    """
+    del mask
+    tile.require_positive()
+    require_dtype(q, "f32 f64", "q")
+    axes = attention_layout(
+        q.shape, k.shape, v.shape, num_heads=num_heads, head_dim=head_dim, layout=layout
+    )
+    keys, lanes = tile.columns, tile.lanes
+    in_lanes = tile.rows % lanes == 0 and head_dim % lanes == 0 and head_dim % keys == 0
+    along_heads = keys % lanes == 0 and head_dim % lanes == 0
+    if not (along_heads if axes.is_direct else in_lanes):
+        raise ShapeError(
+            f"tiles of {tile.rows} queries and {keys} keys do not fit head_dim {head_dim} "
+            f"in vectors of {lanes}"
+        )
 
 
 @op(_FAMILY, decompose=attention_backward_formula)

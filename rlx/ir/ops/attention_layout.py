@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.errors import ShapeError
-from rlx.ir.shape import Extent, Shape, divide, format_shape
+from rlx.ir.shape import Extent, Shape, divide, format_shape, upper
 
 MASKED_SCORE = -1e9
 """Replaces the score of a masked key. Finite: a row without a visible key becomes uniform."""
 
 VISIBLE_FROM = 0.5
 """A custom mask hides a key where it is below this."""
+
+_DIRECT_QUERIES = 3
+"""Up to this many queries leave most lanes empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class AttentionLayout:
     @property
     def scores(self) -> Shape:
         return (self.batch, self.heads, self.queries, self.keys)
+
+    @property
+    def is_direct(self) -> bool:
+        """True if a tiled kernel runs vectors along the heads and not across queries."""
+        return upper(self.queries) <= _DIRECT_QUERIES
 
 
 def attention_layout(

@@ -13,6 +13,7 @@ from rlx.errors import ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
+from rlx.ir.lowering import Library, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.elementwise import abs as absolute
 from rlx.ir.ops.elementwise import cast, log, ne, sign, where
@@ -56,6 +57,13 @@ def solve(
     _require_sides(a, b, 1 if vector else 2, -1 if vector else -2)
     del transposed, on_singular
     return b
+
+
+@lowered_by(solve, Library)
+def _solve_by_library(_: Library, a: TensorType, b: TensorType, **__: object) -> None:
+    """LAPACK's `gesv`, one slice after the other."""
+    require_dtype(a, "f32 f64", "a")
+    require_dtype(b, "f32 f64", "b")
 
 
 @op(_FAMILY, Trait.PROMOTES)

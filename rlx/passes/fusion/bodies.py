@@ -132,7 +132,7 @@ class _Body:
     def _append(self, node: Node) -> None:
         """Append a copy without name and scope, so that bodies of equal layers are equal."""
         operands = tuple(self.value_map[operand] for operand in node.operands)
-        results = self.graph.append(node.op, operands, node.attrs, source=node.source)
+        results = self.graph.append(node.op, operands, node.attrs, source=node.source, copied=node)
         self.value_map.update(zip(node.results, results, strict=True))
 
 

@@ -1,19 +1,26 @@
 """Choose the tile of the one-pass attention kernel for this machine.
 
-    %4 = attention %q, %k, %v  ->  %4 = attention_tiled %q, %k, %v {rows = 32, panel = 8, ...}
+    %4 = attention %q, %k, %v  ->  %4 = attention %q, %k, %v lowering = tile(rows = 32, ...)
 
-f32 and f64 only; other dtypes, and head sizes that no vector divides, stay `attention`.
+f32 and f64 only; other dtypes, and head sizes that no vector divides, get no record.
 """
 
 from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.graph import Graph, Node
+from rlx.ir.lowering import Tile
 from rlx.ir.ops.attention_layout import AttentionLayout, attention_layout
-from rlx.ir.ops.attention_tiled import is_direct
 from rlx.ir.shape import upper
-from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
+from rlx.passes.rewrite import (
+    GraphPass,
+    LocalRewrite,
+    Replacement,
+    Rewritten,
+    apply_rewrites,
+    with_lowering,
+)
 from rlx.target import Target
 
 _REGISTERS_BESIDE_TILE = 8
@@ -28,8 +35,9 @@ _FEWEST_PRODUCTS = 4
 def tile_attention(target: Target) -> GraphPass:
     """Return the pass for `target`."""
 
-    def rule(node: Node) -> Value | None:
-        return tiled(node, target)
+    def rule(node: Node) -> Replacement:
+        tile = None if node.lowering is not None else attention_tile(node, target)
+        return None if tile is None else with_lowering(node, tile)
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.attention,), rule)])
@@ -37,24 +45,17 @@ def tile_attention(target: Target) -> GraphPass:
     return GraphPass("tile-attention", run, __doc__ or "")
 
 
-def tiled(node: Node, target: Target) -> Value | None:
-    """Return `node`, an attention, with a tile, or None where the kernel does not apply."""
+def attention_tile(node: Node, target: Target) -> Tile | None:
+    """Return queries by keys at a time, or None where the kernel does not apply."""
     q = node.operands[0]
     if q.dtype not in (DType.F32, DType.F64):
         return None
     axes = _axes(node)
-    tile = (_direct_tile if is_direct(axes) else _lane_tile)(axes, q.dtype, target)
-    if tile is None:
-        return None
-    rows, panel, lanes = tile
-    result: Value = ops.attention_tiled(
-        *node.operands, rows=rows, panel=panel, lanes=lanes, **node.attrs.as_dict()
-    )
-    return result
+    return (_direct_tile if axes.is_direct else _lane_tile)(axes, q.dtype, target)
 
 
-def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> tuple[int, int, int] | None:
-    """Return queries, keys at a time, and lanes: as few idle lanes as can be."""
+def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | None:
+    """Return a tile whose queries fill the lanes: as few idle lanes as can be."""
     queries, lanes = upper(axes.queries), target.lanes(dtype.size)
     while lanes > 1 and (axes.head_dim % lanes or lanes >= 2 * queries):
         lanes //= 2
@@ -65,13 +66,11 @@ def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> tuple[int
     panel = max(size for size in range(1, budget + 1) if axes.head_dim % size == 0)
     if lanes == 1 or panel * vectors < _FEWEST_PRODUCTS:
         return None
-    return vectors * lanes, panel, lanes
+    return Tile(vectors * lanes, panel, lanes)
 
 
-def _direct_tile(
-    axes: AttentionLayout, dtype: DType, target: Target
-) -> tuple[int, int, int] | None:
-    """Return queries, keys at a time, and lanes that divide a head."""
+def _direct_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | None:
+    """Return a tile of few queries, with lanes that divide a head."""
     lanes = target.lanes(dtype.size)
     while lanes > 1 and axes.head_dim % lanes:
         lanes //= 2
@@ -79,7 +78,7 @@ def _direct_tile(
     rows = max(1, upper(axes.queries))
     if lanes == 1 or axes.head_dim // lanes * rows > budget:
         return None
-    return rows, max(1, min(8, budget // rows)) * lanes, lanes
+    return Tile(rows, max(1, min(8, budget // rows)) * lanes, lanes)
 
 
 def _axes(node: Node) -> AttentionLayout:

@@ -40,4 +40,5 @@ def _key(node: Node, same_as: dict[Value, Value]) -> Hashable:
     operands = [same_as[operand] for operand in node.operands]
     if node.op.has(Trait.COMMUTATIVE):
         operands.sort(key=lambda value: (value.node.index, value.index))
-    return node.op.name, tuple(operands), node.attrs, tuple(r.type for r in node.results)
+    types = tuple(result.type for result in node.results)
+    return node.op.name, tuple(operands), node.attrs, types, node.lowering

@@ -10,7 +10,9 @@ from rlx.passes.rewrite import GraphPass, Replacement, Rewritten, apply_rewrites
 
 
 def decompose(claimed: Collection[str] = ()) -> GraphPass:
-    """Return the pass that replaces ops having a formula by it; ops named in `claimed` stay.
+    """Return the pass that replaces ops having a formula by it.
+
+    Ops named in `claimed` stay, and nodes with a lowering record: their kernels are chosen.
 
     %1: f32[4] = silu %0     ->      %1: f32[4] = sigmoid %0
                                      %2: f32[4] = mul %0, %1
@@ -18,7 +20,11 @@ def decompose(claimed: Collection[str] = ()) -> GraphPass:
 
     composites = [d for d in OPS.values() if d.decompose is not None and not d.has(Trait.FUSED)]
     chosen = [d for d in composites if d.name not in claimed]
-    by_formula = rewrite(*chosen)(expand_formula)
+
+    def rule(node: Node) -> Replacement:
+        return expand_formula(node) if node.lowering is None else None
+
+    by_formula = rewrite(*chosen)(rule)
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [by_formula] if chosen else [])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import rlx.runtime.compile as runtime
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.lowering import Tile
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Extent
 
@@ -61,7 +62,7 @@ def check(
         feeds["mask"] = data.astype(operands[0].dtype.numpy)
     g.set_outputs([ops.attention(*operands, num_heads=HEADS, head_dim=DEPTH, **attributes)])
     compiled = runtime.compile(g, backend=backend, threads=1)
-    assert any("attention_tiled" in str(node.op) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
+    assert any(isinstance(node.lowering, Tile) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run(feeds)
     np.testing.assert_allclose(got, expected, atol=2e-5 if dtype == "f32" else 1e-12)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from rlx.errors import SingularMatrixError
+from rlx.ir import ops
 from rlx.ir.graph import Graph
+from rlx.ir.lowering import Library, Lowering
 from rlx.passes.layout.use_lapack import LARGE, use_lapack
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import compile
@@ -33,22 +35,23 @@ def arrays(n: int, *rest: int) -> dict[str, Any]:
     return {"a": rng.standard_normal((2, n, n)), "b": rng.standard_normal((2, n, *rest))}
 
 
-def ops_of(graph: Graph) -> list[str]:
-    return [node.op.name for node in graph.nodes if node.op.name != "input"]
+def lowering_of(graph: Graph) -> Lowering | None:
+    (node,) = (node for node in graph.nodes if node.op is ops.solve)
+    return node.lowering
 
 
 def test_only_large_systems_go_to_lapack() -> None:
     run = use_lapack(lambda: True)
-    assert ops_of(run(graph_of(LARGE))) == ["solve_lapack"]
-    assert ops_of(run(graph_of(LARGE - 1))) == ["solve"]
+    assert lowering_of(run(graph_of(LARGE))) == Library("lapack")
+    assert lowering_of(run(graph_of(LARGE - 1))) is None
 
 
 def test_without_a_library_nothing_changes_and_small_systems_do_not_look_for_one() -> None:
     def asked() -> bool:
         raise AssertionError("looked for a library")
 
-    assert ops_of(use_lapack(lambda: False)(graph_of(LARGE))) == ["solve"]
-    assert ops_of(use_lapack(asked)(graph_of(3))) == ["solve"]
+    assert lowering_of(use_lapack(lambda: False)(graph_of(LARGE))) is None
+    assert lowering_of(use_lapack(asked)(graph_of(3))) is None
 
 
 @needs_lapack

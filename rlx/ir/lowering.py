@@ -1,0 +1,129 @@
+"""Lowering records: how a node is computed, beside the op, which alone says what.
+
+    %3: f32[8, 384] = matmul %0, %1 lowering = tile(rows = 8, columns = 32, lanes = 16)
+
+A pass attaches a record where it has chosen among kernels; code generation looks kernels up by
+op and kind of record. A record never changes what a node means: the reference interpreter,
+derivatives and batching do not look at it, and whoever builds another node in place of one
+leaves it behind. Only a copy, over operands of equal types and with equal attributes, keeps it.
+
+A kind of record is a frozen dataclass, declared with `@record`. Which ops take it, and what must
+hold, is registered beside the op:
+
+    @lowered_by(matmul, Tile)
+    def matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None: ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from rlx.errors import GraphError, InternalError, ShapeError
+from rlx.ir.attributes import conform
+from rlx.ir.op import Attrs, OpDef
+from rlx.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """Base of the records; `name` is what the text form calls the kind."""
+
+    @property
+    def name(self) -> str:
+        return record_name(type(self))
+
+
+RECORDS: dict[str, type[Lowering]] = {}
+"""Every kind of record by its name in the text form. Filled at import, read-only afterwards."""
+
+Kind = TypeVar("Kind", bound=type[Lowering])
+Check: TypeAlias = Callable[..., None]
+_CHECKS: dict[tuple[str, type[Lowering]], Check] = {}
+
+
+def record_name(kind: type[Lowering]) -> str:
+    """Return a class's name in the text form: `one_kernel` for `OneKernel`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def record(kind: Kind) -> Kind:
+    """Declare a kind of record; names are unique."""
+    name = record_name(kind)
+    if name in RECORDS:
+        raise InternalError(f"lowering record {name} is declared twice")
+    RECORDS[name] = kind
+    return kind
+
+
+def lowered_by(definition: OpDef, kind: type[Lowering]) -> Callable[[Check], Check]:
+    """Declare that nodes of an op may have records of `kind`.
+
+    The decorated function raises an RlxError for a record that does not fit: it takes the record
+    and the operands' types, and the attributes as keywords.
+    """
+
+    def register(check: Check) -> Check:
+        key = definition.name, kind
+        if key in _CHECKS:
+            raise InternalError(f"{definition.name} is declared lowered by {kind.__name__} twice")
+        _CHECKS[key] = check
+        return check
+
+    return register
+
+
+def check_lowering(
+    lowering: Lowering, definition: OpDef, operands: tuple[TensorType, ...], attrs: Attrs
+) -> None:
+    """Raise an RlxError unless a node of `definition` may be computed as `lowering` says."""
+    check = _CHECKS.get((definition.name, type(lowering)))
+    if check is None:
+        kinds = [record_name(kind) for name, kind in _CHECKS if name == definition.name]
+        raise GraphError(
+            f"{definition.name} has no lowering {lowering.name} (has: {', '.join(kinds) or 'none'})"
+        )
+    for name, value in fields_of(lowering).items():
+        conform(name, _hints(lowering.name)[name], value)
+    check(lowering, *operands, **attrs.as_dict())
+
+
+def fields_of(lowering: Lowering) -> Mapping[str, Any]:
+    """Return the fields of a record by name."""
+    return {f.name: getattr(lowering, f.name) for f in dataclasses.fields(lowering)}
+
+
+@functools.cache
+def _hints(name: str) -> dict[str, Any]:
+    return typing.get_type_hints(RECORDS[name])
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Tile(Lowering):
+    """A contraction in register tiles: `rows` by `columns` results, in vectors of `lanes`."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+    def require_positive(self) -> None:
+        """Raise a ShapeError for a tile of no rows, columns or lanes."""
+        if min(self.rows, self.columns, self.lanes) < 1:
+            raise ShapeError(
+                f"a tile of {self.rows} rows and {self.columns} columns in vectors of "
+                f"{self.lanes} has no elements"
+            )
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Library(Lowering):
+    """A call of a library that is linked."""
+
+    library: Literal["lapack"]

@@ -1,0 +1,123 @@
+"""Lowering records: printed, parsed, verified, in every key of a graph, and no part of meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.errors import FormatError, GraphError, ShapeError
+from rlx.ir import ops
+from rlx.ir.digest import graph_digest
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import Library, Lowering, Tile
+from rlx.ir.op import make_attrs
+from rlx.ir.parser import parse_graph
+from rlx.ir.printer import format_graph
+from rlx.ir.reference import evaluate
+from rlx.ir.serialize import dumps, fingerprint, loads
+from rlx.ir.verify import errors_of
+from rlx.passes.rewrite import copy_node, with_lowering
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
+from rlx.passes.rewrites.decompose import decompose
+
+TILE = Tile(rows=2, columns=4, lanes=4)
+
+
+def attention(lowering: Lowering | None) -> Graph:
+    graph = Graph("heads")
+    x = graph.input("x", (5, 8))
+    attrs = make_attrs(ops.attention, {"num_heads": 2, "head_dim": 4})
+    graph.set_outputs(graph.append(ops.attention, (x, x, x), attrs, lowering=lowering))
+    return graph
+
+
+def tiled() -> Graph:
+    return attention(Tile(rows=4, columns=2, lanes=4))
+
+
+def test_a_record_prints_after_the_attributes_and_parses_back() -> None:
+    text = format_graph(tiled(), full=False)
+    assert "{num_heads = 2, head_dim = 4} lowering = tile(rows = 4, columns = 2, lanes = 4)" in text
+    assert parse_graph(text) == tiled()
+    assert loads(dumps(tiled())) == tiled()
+
+
+def test_graphs_with_different_records_differ_in_every_key() -> None:
+    others = attention(None), attention(Tile(rows=4, columns=4, lanes=4))
+    for other in others:
+        assert tiled() != other
+        assert graph_digest(tiled()) != graph_digest(other)
+        assert fingerprint(tiled()) != fingerprint(other)
+
+
+def test_a_record_is_no_part_of_the_meaning() -> None:
+    x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    plain, chosen = (evaluate(graph, {"x": x})[0] for graph in (attention(None), tiled()))
+    np.testing.assert_array_equal(plain, chosen)
+
+
+def test_an_op_refuses_records_that_are_not_for_it() -> None:
+    with pytest.raises(GraphError, match=r"attention has no lowering library \(has: tile\)"):
+        attention(Library("lapack"))
+    graph = Graph("sum")
+    x = graph.input("x", (4,))
+    with pytest.raises(GraphError, match=r"neg has no lowering tile \(has: none\)"):
+        graph.append(ops.neg, (x,), make_attrs(ops.neg, {}), lowering=TILE)
+
+
+@pytest.mark.parametrize("tile", [Tile(0, 2, 4), Tile(6, 2, 4), Tile(4, 3, 4), Tile(8, 2, 8)])
+def test_a_tile_must_fit_the_operands(tile: Tile) -> None:
+    with pytest.raises(ShapeError, match="tile"):
+        attention(tile)
+
+
+def test_the_verifier_checks_records_and_the_types_of_their_fields() -> None:
+    graph = tiled()
+    node = graph.nodes[-1]
+    object.__setattr__(node, "lowering", Tile("many", 4, 4))  # type: ignore[arg-type] # on purpose
+    (fault,) = errors_of(graph)
+    assert "rows is 'many'; it must be int" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        ("slab(rows = 4)", "unknown lowering slab"),
+        ("tile(rows = 4)", "missing"),
+        ("tile(rows = 4, columns = 2, lanes = 4, depth = 1)", "depth"),
+        ("tile(rows = 4, columns = 2, lanes = 3)", "do not fit"),
+        ('library(library = "lapack")', "has no lowering library"),
+    ],
+)
+def test_a_text_with_a_wrong_record_is_refused(record: str, complaint: str) -> None:
+    text = format_graph(tiled()).replace("tile(rows = 4, columns = 2, lanes = 4)", record)
+    with pytest.raises(FormatError, match=complaint):
+        parse_graph(text)
+
+
+def test_a_copy_keeps_the_record_and_a_changed_node_drops_it() -> None:
+    source = tiled()
+    node = source.nodes[-1]
+    for shape, kept in (((5, 8), node.lowering), ((6, 8), None)):
+        target = Graph("copy")
+        x = target.input("x", shape)
+        (copied,) = copy_node(target, node, {source.nodes[0].result: x})
+        assert copied.node.lowering == kept
+    target = Graph("other")
+    x = target.input("x", (5, 8))
+    attrs = make_attrs(ops.attention, {**node.attrs.as_dict(), "softcap": 3.0})
+    (changed,) = copy_node(target, node, {source.nodes[0].result: x}, attrs=attrs)
+    assert changed.node.lowering is None
+
+
+def test_nodes_with_different_records_are_not_merged() -> None:
+    graph = attention(None)
+    (plain,) = graph.outputs
+    (chosen,) = with_lowering(plain.node, Tile(rows=4, columns=2, lanes=4))
+    graph.set_outputs([plain, chosen])
+    assert len(common_subexpressions(graph).nodes) == 3
+
+
+def test_a_node_with_a_record_is_not_decomposed() -> None:
+    assert decompose()(tiled()) == tiled()
+    assert all(node.op is not ops.attention for node in decompose()(attention(None)).nodes)
