@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rlx.ir.graph import Node
+from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs
 from rlx.ir.shape import Symbol, symbols_of
@@ -79,8 +79,14 @@ class Thunk:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols of its types, sorted by name: i64 arguments of its kernel."""
+        """The symbols of its types, sorted by name: i64 arguments of its kernel.
+
+        Those inside a body count: a sum over `expand(x, shape=(n,))` has `n` nowhere else.
+        """
         shapes = [ref.type.shape for ref in (*self.operands, *self.results)]
+        for body in self.attrs.as_dict().values():
+            if isinstance(body, Graph):
+                shapes.extend(result.shape for node in body.nodes for result in node.results)
         return tuple(sorted({symbol for shape in shapes for symbol in symbols_of(shape)}))
 
     @property

@@ -118,13 +118,22 @@ def _total_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
     parts = total.input("parts", shape, partial.type.dtype)
     reduced = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
     value_map: dict[Value, Value] = {anchor.result: reduced}
-    operands = [replace(partial, type=parts.type)]
+    positions: list[int] = []
     for node in _after(body, anchor):
         if node.op.name == "input":
-            operands.append(whole.operands[body.inputs.index(node.result)])
+            positions.append(body.inputs.index(node.result))
         total.copy_node(node, value_map)
     total.set_outputs([value_map[output] for output in body.outputs])
-    return _fused_thunk(whole, total, tuple(operands), whole.results)
+    operands = [replace(partial, type=parts.type), *(whole.operands[p] for p in positions)]
+    thunk = _fused_thunk(whole, total, tuple(operands), whole.results)
+    return replace(thunk, aliased=_renumbered(whole.aliased, positions))
+
+
+def _renumbered(
+    aliased: tuple[tuple[int, int], ...], positions: list[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the pairs in place whose operand is kept; `positions` stand behind the parts."""
+    return tuple((positions.index(p) + 1, r) for p, r in aliased if p in positions)
 
 
 def _after(body: Graph, anchor: Node) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,18 @@ import pytest
 
 from rlx.codegen.lower import lower_graph
 from rlx.codegen.schedule import Thunk
+from rlx.codegen.schedule_verify import verify_schedule
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from rlx.runtime.compile import compile as compile_graph
+from rlx.runtime.compile import lower_for
+from rlx.target import detect_target
 
 SHAPE = (512, 512)
+TARGET = detect_target()
 
 
 def loss(x: Value, y: Value) -> Value:
@@ -35,17 +42,48 @@ FORMULAS: dict[str, Callable[..., Value]] = {
     "mean": lambda x, _: ops.reduce_mean(x, axes=(0, 1), keepdims=True),
     "max": lambda x, _: ops.reduce_max(x, axes=(0, 1)),
     "loss": loss,
+    "two sums": lambda x, _: (
+        ops.reduce_sum(x, axes=(0, 1)) + ops.reduce_sum(x * x, axes=(0, 1)) * 0.5
+    ),
+    "three kinds": lambda x, y: (
+        ops.reduce_max(x, axes=(0, 1)) * ops.reduce_mean(y, axes=(0, 1))
+        - ops.reduce_min(x * y, axes=(0, 1))
+    ),
 }
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_a_large_reduction_agrees_with_the_reference(name: str) -> None:
+def test_a_large_reduction_agrees_with_the_reference(name: str, backend: str, threads: int) -> None:
     graph = graph_of(FORMULAS[name])
     rng = np.random.default_rng(3)
     feeds = {v.node.name or "": rng.standard_normal(SHAPE).astype(np.float32) for v in graph.inputs}
     (expected,) = evaluate(graph, feeds)
-    (found,) = compile_graph(graph, backend="llvm").run(feeds)
+    (found,) = compile_graph(graph, backend=backend, threads=threads).run(feeds)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-2 if name == "sum" else 1e-5)
+
+
+def reductions_of(dtype: DType) -> list[str]:
+    """Return the whole-array reductions that take `dtype`."""
+    names = ["reduce_sum", "reduce_prod"] if dtype is not DType.BOOL else []
+    if not dtype.is_complex:
+        names += ["reduce_max", "reduce_min"]
+    if dtype.is_float or dtype.is_complex:
+        names.append("reduce_mean")
+    return names
+
+
+@pytest.mark.parametrize("extent", [1 << 17, 1 << 18])
+@pytest.mark.parametrize("dtype", DType)
+def test_any_two_reductions_of_a_large_array_may_be_combined(dtype: DType, extent: int) -> None:
+    combine = OPS["logical_or" if dtype is DType.BOOL else "add"]
+    for first, second in itertools.product(reductions_of(dtype), repeat=2):
+        graph = Graph("pair")
+        x = graph.input("x", (extent,), dtype)
+        left, right = OPS[first](x, axes=(0,)), OPS[second](x, axes=(0,), keepdims=True)
+        graph.set_outputs([combine(left, ops.reshape(right, shape=())), left])
+        verify_schedule(lower_for(graph, TARGET).schedule)
 
 
 def test_a_large_reduction_is_two_thunks_and_the_first_is_parallel() -> None:
