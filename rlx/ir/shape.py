@@ -161,6 +161,14 @@ def upper(extent: Extent) -> int:
     return extent if isinstance(extent, int) else extent.upper
 
 
+def is_at_most(extent: Extent, bound: Extent) -> bool:
+    """True if `extent` is at most `bound` for all values of their symbols."""
+    excess = extent - bound
+    if isinstance(excess, Dim) and any(symbol.max is None for symbol in excess.symbols):
+        return False
+    return upper(excess) <= 0
+
+
 def evaluate(extent: Extent, binding: Mapping[str, int]) -> int:
     """Return the value of `extent` at `binding`."""
     return extent if isinstance(extent, int) else extent.evaluate(binding)

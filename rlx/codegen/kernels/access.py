@@ -21,19 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from rlx.codegen.kernels.affine import (
-    Grid,
-    Groups,
-    Index,
-    Position,
-    address,
-    collapse,
-    divides,
-    identity,
-    sum_of,
-)
+from rlx.codegen.kernels.affine import Grid, Groups, collapse, divides, sum_of
 from rlx.codegen.kernels.extents import Extents
-from rlx.codegen.kernels.movement import MOVEMENTS, operand_position
 from rlx.codegen.kernels.scalars import element, uses_once
 from rlx.codegen.kernels.values import (
     Scalar,
@@ -50,6 +39,16 @@ from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import (
+    Index,
+    Position,
+    address,
+    broadcast,
+    composed,
+    identity,
+    index_map,
+    maps,
+)
 from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
@@ -95,10 +94,31 @@ Located: TypeAlias = tuple[Value, Position]
 def is_pointwise(node: Node) -> bool:
     """True for the nodes that a body may hold around its anchor."""
     return (
-        node.op.has(Trait.ELEMENTWISE)
-        or node.op.name in MOVEMENTS
-        or node.op.name in ("constant", "iota", "stop_gradient")
+        node.op.has(Trait.ELEMENTWISE) or node.op.name in ("constant", "iota") or _only_moves(node)
     )
+
+
+def _only_moves(node: Node) -> bool:
+    """True for what reads one operand elsewhere; a reshape without a map may only come last."""
+    if node.op not in maps:
+        return False
+    found = index_map(node)
+    return found is None or (len(found.pieces) == 1 and found.fill is None)
+
+
+def operand_position(node: Node, operand: int, position: Position, rank: int) -> Position:
+    """Return where `node` reads its operand when its result is read at `position`.
+
+    `rank` is the rank of the iteration space.
+    """
+    if node.op.has(Trait.ELEMENTWISE):
+        return broadcast(position, node.operands[operand].shape, rank)
+    found = index_map(node)
+    if found is None:
+        raise InternalError(
+            f"{node.op.name} of {node.result.type} is no movement by affine indices"
+        )
+    return composed(found.pieces[operand].position, position, rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +439,7 @@ class Evaluation:
         for number, operand in enumerate(node.operands):
             where = operand_position(node, number, position, self._rank)
             operands.append(self.value(operand, where))
-        if node.op.name in MOVEMENTS or node.op.name == "stop_gradient":
+        if not node.op.has(Trait.ELEMENTWISE):
             return operands[0]
         result = element(node, operands)
         if all(uses_once(result, operand) for operand in operands):

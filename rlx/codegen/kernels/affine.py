@@ -1,10 +1,10 @@
-"""Where the elements of a value lie in an iteration space: affine indices and their groups.
+"""The axes of an iteration space in groups, and affine addresses over them.
 
 A kernel iterates over a shape whose axes it gathers into groups, with one flat index per
 group. Reading a value at an iteration point takes, for each axis of the value, an affine
-function of the iteration axes; folded with the value's strides that is one affine address.
-Over a group it collapses to `index * stride` where the strides allow, else the group's index
-is taken apart by division and remainder.
+function of the iteration axes (`rlx.ir.index_maps`); folded with the value's strides that is
+one affine address. Over a group it collapses to `index * stride` where the strides allow, else
+the group's index is taken apart by division and remainder.
 """
 
 from __future__ import annotations
@@ -16,54 +16,11 @@ from typing import TypeAlias
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Binary, BinaryOp, Expr
-from rlx.ir.shape import Extent, Shape, product, row_major_strides
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """`constant + sum(coefficients[j] * iteration axis j)`."""
-
-    coefficients: tuple[Extent, ...]
-    constant: Extent = 0
-
-    def scaled(self, factor: Extent) -> Index:
-        return Index(tuple(c * factor for c in self.coefficients), self.constant * factor)
-
-    def plus(self, other: Index) -> Index:
-        summed = (a + b for a, b in zip(self.coefficients, other.coefficients, strict=True))
-        return Index(tuple(summed), self.constant + other.constant)
-
-    def shifted(self, distance: Extent) -> Index:
-        return Index(self.coefficients, self.constant + distance)
-
-
-Position: TypeAlias = tuple[Index, ...]
-"""One index per axis of a value."""
+from rlx.ir.index_maps import Index
+from rlx.ir.shape import Extent, Shape, product
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 """The axes of an iteration shape, gathered; within a group the last axis runs fastest."""
-
-
-def zero(rank: int) -> Index:
-    """Return the index that stays at 0 over an iteration space of `rank` axes."""
-    return Index((0,) * rank)
-
-
-def identity(shape: Shape) -> Position:
-    """Return the position that reads a value of `shape` at the iteration point itself."""
-    rank = len(shape)
-    return tuple(
-        Index(tuple(int(axis == j and shape[axis] != 1) for j in range(rank)))
-        for axis in range(rank)
-    )
-
-
-def address(position: Position, shape: Shape, rank: int) -> Index:
-    """Return the element offset in a dense tensor of `shape` read at `position`."""
-    total = zero(rank)
-    for index, stride in zip(position, row_major_strides(shape), strict=True):
-        total = total.plus(index.scaled(stride))
-    return total
 
 
 @dataclass(frozen=True, slots=True)

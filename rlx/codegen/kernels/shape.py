@@ -8,16 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.affine import Index, address, collapse, identity
+from rlx.codegen.kernels.access import (
+    GroupedReader,
+    GroupedWriter,
+    Reader,
+    Writer,
+    operand_position,
+)
+from rlx.codegen.kernels.affine import collapse
 from rlx.codegen.kernels.elementwise import region
-from rlx.codegen.kernels.movement import Move, transpose_position
 from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.kernels.slices import slices
 from rlx.codegen.kernels.values import literal
 from rlx.codegen.loops.expr import E, minimum, select
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.ir.graph import Node
+from rlx.ir.index_maps import Index, address, identity
 from rlx.ir.shape import Extent, Shape, product, upper
 
 no_kernel("barrier", because="it orders nodes before lowering, and its result is its operand")
@@ -32,7 +39,7 @@ PIECES = 32
 @kernel("transpose")
 def transpose(scope: Scope, x: Reader, y: Writer, *, perm: tuple[int, ...]) -> None:
     """Copy in tiles where the fastest axes of operand and result differ."""
-    outer, across, along = _fastest_axes(x.shape, y.shape, perm)
+    outer, across, along = _fastest_axes(y.value.node)
     if not across:
         region(replace(scope, body=replace(scope.body, anchor=None)))
         return
@@ -61,15 +68,14 @@ def _transpose_tile(
         y.write(i, j, value=x.read(i, j))
 
 
-def _fastest_axes(
-    x: Shape, y: Shape, perm: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _fastest_axes(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return the result's axes as (others, those fastest in the operand, those fastest here).
 
     The second is empty where the same axes are fastest in both.
     """
+    x, y = node.operands[0].shape, node.result.shape
     here = identity(y)
-    moved = address(transpose_position(Move(here, x, y, len(y)), perm=perm), x, len(y))
+    moved = address(operand_position(node, 0, here, len(y)), x, len(y))
     groups = collapse(y, range(len(y)), [address(here, y, len(y)), moved])
     across = next((group for group in groups if _is_fastest(moved, group)), ())
     if not groups or across == groups[-1]:

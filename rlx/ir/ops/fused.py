@@ -36,8 +36,8 @@ from __future__ import annotations
 
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import is_aligned
 from rlx.ir.op import Trait, op
-from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 
@@ -68,15 +68,7 @@ def anchor_of(body: Graph) -> Node | None:
 
 def is_pointwise(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
-    if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
-        return True
-    return node.op.name == "reshape" and _without_ones(node.operands[0]) == _without_ones(
-        node.results[0]
-    )
-
-
-def _without_ones(value: Value) -> Shape:
-    return tuple(extent for extent in value.shape if extent != 1)
+    return node.op.has(Trait.ELEMENTWISE) or is_aligned(node)
 
 
 def _listed(types: tuple[TensorType, ...]) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import axis_of_operand, axis_of_result, reads_along
 from rlx.ir.op import Trait
-from rlx.ir.shape import normalize_axis, product
+from rlx.ir.shape import normalize_axis
 
 LEAST_LANES = 8
 """Fewer instances than this fill no vector; they are better written out."""
@@ -182,8 +183,8 @@ class _Rule:
 def _rule(node: Node) -> _Rule:
     if len(node.results) != 1:
         raise _MixedError
-    if node.op.has(Trait.ELEMENTWISE) or node.op.name == "expand":
-        return _ALIGNED
+    if node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.MOVEMENT):
+        return _MAPPED
     if node.op.has(Trait.REDUCTION):
         return _REDUCED
     if node.op.name not in _RULES:
@@ -201,13 +202,18 @@ def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
     return found[0] == (0, a.rank - 1) and found[1] == (1, b.rank - 2)
 
 
-def _aligned_result(node: Node, operand: int, axis: int) -> int:
-    return axis + node.result.rank - node.operands[operand].rank
+def _mapped_result(node: Node, operand: int, axis: int) -> int:
+    found = axis_of_result(node, operand, axis)
+    if found is None:
+        raise _MixedError
+    return found
 
 
-def _aligned_operand(node: Node, operand: int, axis: int) -> int | None:
-    source = axis - (node.result.rank - node.operands[operand].rank)
-    return source if source >= 0 and node.operands[operand].shape[source] != 1 else None
+def _mapped_operand(node: Node, operand: int, axis: int) -> int | None:
+    found = axis_of_operand(node, operand, axis)
+    if found is None and reads_along(node, operand, axis):
+        raise _MixedError
+    return found
 
 
 def _reduced_axes(node: Node) -> list[int]:
@@ -230,54 +236,6 @@ def _reduced_operand(node: Node, operand: int, axis: int) -> int:
     return kept[axis]
 
 
-def _reshaped(source: Sequence[object], target: Sequence[object], axis: int) -> int:
-    """Return the axis of `target` that is axis `axis` of `source`."""
-    before = product(source[:axis])  # type: ignore[arg-type]  # static extents
-    for position, extent in enumerate(target):
-        if extent == source[axis] and product(target[:position]) == before:  # type: ignore[arg-type]
-            return position
-    raise _MixedError
-
-
-def _reshape_result(node: Node, operand: int, axis: int) -> int:
-    return _reshaped(node.operands[0].shape, node.result.shape, axis)
-
-
-def _reshape_operand(node: Node, operand: int, axis: int) -> int:
-    return _reshaped(node.result.shape, node.operands[0].shape, axis)
-
-
-def _perm(node: Node) -> list[int]:
-    return [normalize_axis(axis, node.result.rank) for axis in node.attribute("perm")]
-
-
-def _same_but(name: str) -> Callable[[Node, int, int], int]:
-    """Return a rule for ops that keep every axis and mix along those that `name` lists."""
-
-    def rule(node: Node, operand: int, axis: int) -> int:
-        given = node.attribute(name)
-        mixed = given if isinstance(given, tuple) else (given,)
-        if axis in {normalize_axis(each, node.result.rank) for each in mixed}:
-            raise _MixedError
-        return axis
-
-    return rule
-
-
-def _whole(node: Node, operand: int, axis: int) -> int:
-    if node.operands[0].shape[axis] != node.result.shape[axis]:
-        raise _MixedError
-    if node.attribute("step")[axis] != 1:
-        raise _MixedError
-    return axis
-
-
-def _padded(node: Node, operand: int, axis: int) -> int:
-    if node.attribute("low")[axis] or node.attribute("high")[axis]:
-        raise _MixedError
-    return axis
-
-
 def _product_result(node: Node, operand: int, axis: int) -> int:
     value, result = node.operands[operand], node.result
     from_end = value.rank - axis
@@ -298,17 +256,6 @@ def _product_operand(node: Node, operand: int, axis: int) -> int | None:
     return source
 
 
-_ALIGNED = _Rule(_aligned_result, _aligned_operand)
+_MAPPED = _Rule(_mapped_result, _mapped_operand)
 _REDUCED = _Rule(_reduced_result, _reduced_operand)
-_RULES: dict[str, _Rule] = {
-    "reshape": _Rule(_reshape_result, _reshape_operand),
-    "transpose": _Rule(
-        lambda node, _, axis: _perm(node).index(axis), lambda node, _, axis: _perm(node)[axis]
-    ),
-    "narrow": _Rule(_same_but("axis"), _same_but("axis")),
-    "concat": _Rule(_same_but("axis"), _same_but("axis")),
-    "reverse": _Rule(_same_but("axes"), _same_but("axes")),
-    "slice": _Rule(_whole, _whole),
-    "pad": _Rule(_padded, _padded),
-    "matmul": _Rule(_product_result, _product_operand),
-}
+_RULES: dict[str, _Rule] = {"matmul": _Rule(_product_result, _product_operand)}

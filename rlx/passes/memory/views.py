@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Node, Value
+from rlx.ir.index_maps import address, identity, index_map
 from rlx.ir.op import Trait
-from rlx.ir.shape import Extent, Shape, product
 
 
 def view_of(node: Node) -> int | None:
@@ -19,10 +19,7 @@ def view_of(node: Node) -> int | None:
         return 0
     if node.op is ops.cast:
         return 0 if node.operands[0].dtype is node.result.dtype else None
-    start = _start(node)
-    if start is None or not _is_consecutive(node.operands[0].shape, node.result.shape):
-        return None
-    return _offset(node.operands[0], start)
+    return _box_offset(node) if node.op in (ops.narrow, ops.slice) else None
 
 
 def root_of(value: Value) -> tuple[Value, int]:
@@ -34,27 +31,13 @@ def root_of(value: Value) -> tuple[Value, int]:
     return value, offset
 
 
-def _start(node: Node) -> tuple[Extent, ...] | None:
-    """Return where along each axis a `narrow` or dense `slice` starts."""
-    if node.op is ops.narrow:
-        axis = node.attribute("axis") % node.operands[0].rank
-        start: list[Extent] = [0] * node.operands[0].rank
-        start[axis] = node.attribute("start")
-        return tuple(start)
-    if node.op is ops.slice and all(step == 1 for step in node.attribute("step")):
-        begin: tuple[Extent, ...] = node.attribute("start")
-        return begin
-    return None
-
-
-def _is_consecutive(whole: Shape, part: Shape) -> bool:
-    """True if only the outermost axis that is longer than 1 in the part is cut."""
-    axis = next((i for i, extent in enumerate(part) if extent != 1), len(part))
-    return whole[axis + 1 :] == part[axis + 1 :]
-
-
-def _offset(operand: Value, start: tuple[Extent, ...]) -> int | None:
-    elements: Extent = 0
-    for axis, at in enumerate(start):
-        elements = elements + at * product(operand.shape[axis + 1 :])
-    return elements * operand.dtype.size if isinstance(elements, int) else None
+def _box_offset(node: Node) -> int | None:
+    """Return where a box of operand 0 starts, if its elements are consecutive there."""
+    found = index_map(node)
+    assert found is not None, "a box has an affine map"
+    operand, result = node.operands[0], node.result
+    read = address(found.pieces[0].position, operand.shape, result.rank)
+    dense = address(identity(result.shape), result.shape, result.rank)
+    if read.coefficients != dense.coefficients or not isinstance(read.constant, int):
+        return None
+    return read.constant * operand.dtype.size
