@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.codegen.c.sources import SOURCES, is_source
+from rlx.codegen.c.sources import is_source
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
@@ -124,8 +124,9 @@ def _compiled(symbol: str, target: Target) -> int:
             f"op {symbol} is written in C, and there is no C compiler here",
             remedy="install one, or give the op a kernel in the loop language",
         )
-    text = f"#include <stdbool.h>\n#include <stdint.h>\n#include <math.h>\n{SOURCES[symbol]}"
-    library = CBackend().load_text(text, target)
+    from rlx.codegen.c.emit import emit_source  # prints C, which few programs need
+
+    library = CBackend().load_text(emit_source(symbol), target)
     _LOADED[symbol] = library
     return library.address(symbol)
 

@@ -19,11 +19,13 @@ from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.functions import FunctionTable
 from rlx.codegen.c.names import function_name
 from rlx.codegen.c.prelude import Prelude
-from rlx.codegen.c.prototypes import external_prototypes
+from rlx.codegen.c.prototypes import external_prototypes, external_symbols
 from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, display_names
+from rlx.codegen.c.sources import SOURCES, is_source
 from rlx.codegen.c.spelling import pointer, scalar_type
 from rlx.codegen.c.statements import StatementEmitter
 from rlx.codegen.c.uses import index_variables, live_statements, used_names
+from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
 from rlx.codegen.loops.visit import all_expressions, walk
@@ -42,6 +44,8 @@ class UnitView:
     helpers: tuple[str, ...]
     functions: tuple[str, ...]
     kernels: tuple[str, ...]
+    has_doubles: bool = False
+    """True if vectors of eight doubles must be kept from compilers that move them wrongly."""
 
 
 def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> str:
@@ -54,9 +58,16 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
     return environment().get_template("module.c.j2").render(unit=view)
 
 
+def emit_source(symbol: str) -> str:
+    """Return the C file of a function that a user brought, by itself."""
+    return environment().get_template("source.c.j2").render(text=SOURCES[symbol].strip())
+
+
 def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
     """Return the parts of `module`'s translation unit, for a template to lay out."""
-    emitter = ModuleEmitter()
+    defined = (*module.kernels, *module.entries)
+    has_doubles = touches_doubles(defined) or any(map(is_source, external_symbols(defined)))
+    emitter = ModuleEmitter(marks_wide=has_doubles)
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
     return UnitView(
@@ -64,11 +75,12 @@ def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
         statuses=tuple(emitter.prelude.statuses),
         places=tuple(emitter.prelude.places),
         types=tuple(emitter.prelude.types),
-        externals=tuple(external_prototypes((*module.kernels, *module.entries), symbols)),
+        externals=tuple(external_prototypes(defined, symbols)),
         entries=tuple(entry_signature(entry) for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
         kernels=tuple(kernels),
+        has_doubles=has_doubles,
     )
 
 
@@ -91,9 +103,13 @@ def environment() -> Environment:
 
 
 class ModuleEmitter:
-    """Emits kernels that share one prelude and one table of math functions."""
+    """Emits kernels that share one prelude and one table of math functions.
 
-    def __init__(self) -> None:
+    `marks_wide` tells kernels that may use the widest vectors from those that may not.
+    """
+
+    def __init__(self, *, marks_wide: bool = False) -> None:
+        self._marks_wide = marks_wide
         self.prelude = Prelude()
         self.functions = FunctionTable(self.prelude)
 
@@ -112,6 +128,8 @@ class ModuleEmitter:
             emitter.line("return 0;")
         doc = [line for text in kernel.doc for line in comment(text)]
         head = _signature(kernel, names, is_entry=is_entry, tail=") {")
+        if self._marks_wide and not is_entry and keeps_wide_vectors(kernel):
+            doc.append("WIDE_VECTORS")
         return "\n".join([*doc, head, *emitter.lines, "}"])
 
     def _open(

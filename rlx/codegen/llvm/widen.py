@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.codegen.llvm.affine import stride
+from rlx.codegen.loops.affine import stride
 from rlx.codegen.loops.nodes import (
     Assign,
     Binary,

@@ -1,0 +1,160 @@
+"""GCC's wrong permutation of eight doubles: which loops meet it, and that none of ours does."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.numpy as rnp
+from rlx.codegen.c.emit import emit_module
+from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import index
+from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim
+from rlx.target import detect_target
+from tests.aot.building import Loaded
+from tests.codegen.c.native import COMPILERS, compile_strictly
+
+ROWS = 40
+CROSSING = (
+    (0, 1, 4, 5, 4, 5, 6, 7), (0, 0, 6, 2, 5, 4, 7, 6), (1, 0, 3, 7, 4, 4, 6, 6),
+    (0, 1, 5, 3, 4, 5, 7, 7), (1, 1, 2, 4, 5, 5, 7, 6), (0, 1, 2, 3, 4, 5, 6, 7),
+)  # fmt: skip
+"""Lanes that a vector takes: all stay in their 128 bits but for the third or fourth."""
+needs_compiler = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+needs_avx512 = pytest.mark.skipif(
+    not detect_target().has("avx512f"), reason="vectors of eight doubles take AVX-512"
+)
+
+
+def permuting(name: str, lanes: Sequence[int], rows: int) -> Kernel:
+    """Return a kernel that writes rows of eight, each a permutation of what it reads."""
+    k = KernelBuilder(name)
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    with k.loop("p", rows) as p:
+        for place, lane in enumerate(lanes):
+            k.store(y, p * 8 + place, k.load(x, p * 8 + lane))
+    return k.build()
+
+
+def copying(prim: Prim, length: int, stride: int = 1) -> Kernel:
+    k = KernelBuilder("copy")
+    x, y = k.argument("x", prim), k.argument("y", prim, writable=True)
+    with k.loop("i", length, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i * stride))
+    return k.build()
+
+
+def entry_of(kernel: Kernel, name: str) -> Kernel:
+    k = KernelBuilder(name)
+    x = k.argument("x", Prim.F64, may_alias=True)
+    y = k.argument("y", Prim.F64, writable=True, may_alias=True)
+    k.invoke(kernel, [k.address(x), k.address(y, writable=True)])
+    return k.build()
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("rows", [1, ROWS])
+def test_doubles_arrive_where_the_kernel_sends_them(
+    compiler: str, rows: int, tmp_path: Path
+) -> None:
+    kernels = [permuting(f"move_{n}", lanes, rows) for n, lanes in enumerate(CROSSING)]
+    entries = [entry_of(kernel, f"run_{n}") for n, kernel in enumerate(kernels)]
+    text = emit_module(Module("moves", (), tuple(kernels), tuple(entries)))
+    flags = ["-O3"]
+    if detect_target().has("avx512f"):
+        flags.append("-mprefer-vector-width=512")
+    library = ctypes.CDLL(str(compile_strictly(compiler, text, tmp_path, flags)))
+    x = np.arange(8.0 * rows)
+    for number, lanes in enumerate(CROSSING):
+        y = np.zeros_like(x)
+        library[f"run_{number}"](ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data))
+        np.testing.assert_array_equal(y, x.reshape(rows, 8)[:, list(lanes)].reshape(-1))
+
+
+def rolled(x: Any, y: Any) -> Any:
+    return rnp.roll(x * y, 2, 1)
+
+
+def operands() -> tuple[NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((2, 5)), rng.standard_normal((2, 5))
+
+
+@needs_compiler
+def test_a_rolled_product_of_doubles_is_exact_in_c() -> None:
+    x, y = operands()
+    result = rlx.jit(rolled, backend="c")(x, y)
+    np.testing.assert_array_equal(np.asarray(result), np.roll(x * y, 2, 1))
+
+
+@needs_avx512
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("machine", ["native", "x86-64-v4"])
+@pytest.mark.parametrize("width", ["256", "512"])
+def test_exported_c_is_exact_with_the_callers_compiler_and_flags(
+    compiler: str, machine: str, width: str, tmp_path: Path
+) -> None:
+    x, y = operands()
+    artifact = rlx.aot(
+        rlx.jit(rolled), tmp_path, name="roll", example_inputs=(x, y), target=machine,
+        emit_only=True,
+    )  # fmt: skip
+    library = tmp_path / "roll.so"
+    command = [compiler, "-O3", f"-march={machine}", f"-mprefer-vector-width={width}", "-fPIC"]
+    command += ["-shared", str(artifact.source), "-o", str(library), "-lm"]
+    subprocess.run(command, check=True)
+    declaration = "int roll_call(void *, const double *, const double *, double *);"
+    native = Loaded(artifact, declaration, library=library)
+    result = np.zeros((2, 5))
+    assert native.call("init", native.arena, native.block.size) == 0
+    assert native.call("setup", native.arena) == 0
+    pointers = [native.pointer(array, "double *") for array in (x, y, result)]
+    assert native.call("call", native.arena, *pointers) == 0
+    np.testing.assert_array_equal(result, np.roll(x * y, 2, 1))
+
+
+def test_long_loops_over_successive_doubles_keep_the_width() -> None:
+    assert keeps_wide_vectors(copying(Prim.F64, 1000))
+    assert not keeps_wide_vectors(copying(Prim.F64, 10))
+    assert not keeps_wide_vectors(copying(Prim.F64, 1000, stride=2))
+    assert not keeps_wide_vectors(permuting("move", CROSSING[0], 1000))
+
+
+def test_an_offset_that_a_loop_changes_is_not_taken_for_a_constant() -> None:
+    k = KernelBuilder("gather")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    offset = k.mutable("offset", index(0))
+    with k.loop("i", 1000) as i:
+        k.store(y, i, k.load(x, offset))
+        offset.set(offset + 3)
+    assert not keeps_wide_vectors(k.build())
+
+
+def test_only_files_with_doubles_are_told_of_them() -> None:
+    floats, doubles = copying(Prim.F32, 1000), copying(Prim.F64, 1000)
+    assert not touches_doubles([floats])
+    assert touches_doubles([floats, doubles])
+    assert "WIDE_VECTORS" not in emit_module(Module("m", (), (floats,), ()))
+    assert "\nWIDE_VECTORS\nstatic void copy(" in emit_module(Module("m", (), (doubles,), ()))
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no GCC")
+@needs_avx512
+def test_a_long_copy_of_doubles_is_compiled_to_the_widest_vectors(tmp_path: Path) -> None:
+    kernel = copying(Prim.F64, 1000)
+    source = tmp_path / "copy.c"
+    source.write_text(emit_module(Module("m", (), (kernel,), (entry_of(kernel, "run"),))))
+    command = ["gcc", "-O3", "-march=native", "-fno-tree-loop-distribute-patterns", "-S", "-o", "-"]
+    done = subprocess.run([*command, str(source)], check=True, capture_output=True, text=True)
+    assert "zmm" in done.stdout
