@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import rlx
 import rlx.numpy as rnp
+from rlx.codegen.aot.emit import PORTABLE_FLAGS
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.loops.builder import KernelBuilder
@@ -111,9 +112,9 @@ def test_exported_c_is_exact_with_the_callers_compiler_and_flags(
         emit_only=True,
     )  # fmt: skip
     library = tmp_path / "roll.so"
-    command = [compiler, "-O3", f"-march={machine}", f"-mprefer-vector-width={width}", "-fPIC"]
-    command += ["-shared", str(artifact.source), "-o", str(library), "-lm"]
-    subprocess.run(command, check=True)
+    flags = [*PORTABLE_FLAGS, f"-march={machine}", f"-mprefer-vector-width={width}"]
+    command = [compiler, *flags, "-fPIC", "-shared", str(artifact.source), "-o", str(library)]
+    subprocess.run([*command, "-lm"], check=True)
     declaration = "int roll_call(void *, const double *, const double *, double *);"
     native = Loaded(artifact, declaration, library=library)
     result = np.zeros((2, 5))
