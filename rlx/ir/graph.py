@@ -18,19 +18,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlx.errors import DTypeError, GraphError, RlxError, ShapeError, Source
+from rlx.errors import (
+    DTypeError,
+    GraphError,
+    RlxError,
+    ShapeError,
+    Source,
+    UnsupportedError,
+)
 from rlx.ir.builders import Builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
 from rlx.ir.lowering import Lowering, check_lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
-from rlx.ir.types import TensorType
+from rlx.ir.types import LARGEST_VALUE, TensorType
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _DECLARED_LEAVES = ("input", "param")
@@ -216,7 +224,7 @@ class Graph(Builders):
             attrs = make_attrs(definition, {"name": name, "type": type})
             return self.append(definition, (), attrs, name=name, source=source)[0]
         except RlxError as error:
-            raise error.located(op_name, source) from None
+            raise error if error.source else error.located(op_name, source) from None
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -310,6 +318,9 @@ class Graph(Builders):
             lowering=lowering,
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
+        for result in results:
+            if result.type.is_static:  # others are looked at when their symbols have bounds
+                require_addressable(result)
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
         self.nodes.append(node)
         if declares:
@@ -486,6 +497,11 @@ def _types_of_copy(
     return tuple(result.type for result in node.results)
 
 
+def is_ours(frame: FrameType) -> bool:
+    """True for a frame of this package, False for one of the user's."""
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
 def calling_source() -> Source | None:
     """Return the innermost frame outside rlx: the user's line."""
     frame = sys._getframe(1)
@@ -496,6 +512,17 @@ def calling_source() -> Source | None:
             return None
         frame = frame.f_back
     return None
+
+
+def require_addressable(value: Value) -> None:
+    """Raise UnsupportedError for a value that takes more than `LARGEST_VALUE` bytes."""
+    if value.type.bytes > LARGEST_VALUE:
+        raise UnsupportedError(
+            f"{value.op.name}: {value.label} of type {value.type} takes {value.type.bytes} bytes; "
+            f"a value takes at most {LARGEST_VALUE}",
+            source=value.node.source,
+            remedy="compute it in blocks of fewer elements",
+        )
 
 
 def _one(results: Value | tuple[Value, ...]) -> Value:

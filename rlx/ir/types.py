@@ -8,6 +8,9 @@ from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, format_shape, product, upper
 
+LARGEST_VALUE = 1 << 47
+"""Bytes that a value may take: as much as a process can address."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

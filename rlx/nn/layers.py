@@ -8,13 +8,15 @@ import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.numpy.axes import count_from
 from rlx.tracing.apply import convert, emit, function, inexact, promoted
 
 
 @function
 def one_hot(labels: Any, num_classes: int, dtype: Any = "f64") -> Any:
     """1 at each label's class along a new last axis; zeros for a label out of range."""
-    hits = rnp.equal(rnp.expand_dims(labels, -1), rnp.arange(num_classes))
+    classes = rnp.arange(count_from(num_classes, "num_classes"))
+    hits = rnp.equal(rnp.expand_dims(labels, -1), classes)
     return rnp.astype(hits, dtype)
 
 

@@ -1,11 +1,15 @@
-"""Axes and extents as users give them."""
+"""Axes, shapes and counts as users give them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import ShapeError
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Dim, Shape, normalize_axis
+from rlx.tracing.apply import static_int
 from rlx.tracing.trace import shape_of
 
 
@@ -27,3 +31,42 @@ def static_shape(x: Any) -> tuple[int, ...]:
         if not isinstance(extent, int):
             raise ShapeError(f"extent {extent} is symbolic; this function needs a number")
     return tuple(extent for extent in shape if isinstance(extent, int))
+
+
+def shape_from(shape: Any) -> Shape:
+    """Return a shape given as an integer or a sequence of them; no extent is negative."""
+    extents = extents_from(shape)
+    if any(isinstance(extent, int) and extent < 0 for extent in extents):
+        raise ShapeError(
+            f"shape {shape} has a negative extent",
+            remedy="give extents of 0 or more; only reshape takes -1",
+        )
+    return extents
+
+
+def extents_from(shape: Any) -> Shape:
+    """Return a shape given as an integer or a sequence of them, -1 as it is."""
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    extents = shape if isinstance(shape, Sequence) else (shape,)
+    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
+
+
+def count_from(x: Any, what: str, *, least: int = 0) -> int:
+    """Return a number of things, which is known and not less than `least`."""
+    count = static_int(x, what)
+    if count < least:
+        raise ShapeError(f"{what} is {count}; it must be {least} or more")
+    return count
+
+
+def require_listable(count: int, what: str) -> None:
+    """Raise ShapeError for a number of elements that is too large to write out one by one."""
+    if count > _MOST_LISTED:
+        raise ShapeError(
+            f"{what} has {count} elements, which are more than {_MOST_LISTED}",
+            remedy="compute it in blocks, or in the graph from rlx.numpy.arange(n)",
+        )
+
+
+_MOST_LISTED = 1 << 32

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.shape import Dim, Extent, Shape
+from rlx.ir.from_python import array_from
+from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
+from rlx.numpy.axes import count_from, require_listable, shape_from
 from rlx.numpy.shaping import broadcast_to, concatenate, stack
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.trace import TracedArray, element_type, shape_of
@@ -26,17 +28,16 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     return named.get(dtype) or as_dtype(dtype)
 
 
-def shape_from(shape: Any) -> Shape:
-    """Return a shape given as an integer or a sequence of them."""
-    extents = shape if isinstance(shape, Sequence) else (shape,)
-    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
-
-
 @function
 def array(x: Any, dtype: Any = None) -> Any:
     """An array of numbers, arrays, or nested lists of them."""
     if isinstance(x, (list, tuple)):
         x = _from_list(x)
+    if x is None or isinstance(x, str):
+        raise InputError(
+            f"{x!r} is no array and no number",
+            remedy="pass numbers, arrays or nested lists of them; rlx.numpy.nan stands for nothing",
+        )
     return as_tracer(x) if dtype is None else convert(x, dtype_of(dtype, DType.F32))
 
 
@@ -45,7 +46,7 @@ asarray = array
 
 def _from_list(items: Any) -> Any:
     if not _contains_traced(items):
-        found = np.asarray(items)
+        found = array_from(items)
         return found if found.size else found.astype(np.float64)
     return stack([_from_list(i) if isinstance(i, (list, tuple)) else i for i in items])
 
@@ -111,6 +112,9 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     if bounds[0] == 0 and step == 1 and all(isinstance(bound, int) for bound in bounds):
         target = dtype_of(dtype, DType.I64)
         return _iota(max(bounds[1], 0), target)
+    if step == 0:
+        raise ShapeError("arange: the step is 0; it must move")
+    require_listable(math.ceil((bounds[1] - bounds[0]) / step), "arange")
     found = np.arange(bounds[0], bounds[1], step)
     return as_tracer(found) if dtype is None else convert(found, dtype_of(dtype, DType.F64))
 
@@ -123,9 +127,8 @@ def _iota(count: Extent, dtype: DType) -> Any:
 @function
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`."""
-    num = static_int(num, "num")
-    if num < 0:
-        raise ShapeError(f"num is {num}; it must not be negative")
+    num = count_from(num, "num")
+    require_listable(num, "linspace")
     intervals = num - 1 if endpoint else num
     weights = np.arange(num) / max(intervals, 1)
     start, stop = (elementwise.multiply(each, 1.0) for each in (start, stop))
@@ -145,6 +148,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @function
 def eye(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on diagonal number `k`, zeros elsewhere."""
+    rows, columns = _rows_and_columns(rows, columns)
     found = np.eye(rows, columns, k, dtype=dtype_of(dtype, DType.F64).numpy)
     return as_tracer(found)
 
@@ -157,8 +161,16 @@ def identity(n: int, dtype: Any = None) -> Any:
 @function
 def tri(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on and below diagonal number `k`."""
-    found = np.tri(rows, columns, k)
+    found = np.tri(*_rows_and_columns(rows, columns), k)
     return convert(found, dtype_of(dtype, DType.F64))
+
+
+def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
+    """Return the extents of a matrix; it has as many columns as rows by default."""
+    height = count_from(rows, "the number of rows")
+    width = height if columns is None else count_from(columns, "the number of columns")
+    require_listable(height * width, f"a matrix of {height} rows and {width} columns")
+    return height, width
 
 
 @function

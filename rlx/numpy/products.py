@@ -88,7 +88,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Any:
     """Cross product of vectors with three elements."""
     x, y = promoted([x, y])
     if x.shape[axis] != 3 or y.shape[axis] != 3:
-        raise ShapeError(f"cross: extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} are 3")
+        raise ShapeError(f"extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} are 3")
     first = elementwise.multiply(x, roll(y, -1, axis))
     second = elementwise.multiply(roll(x, -1, axis), y)
     return roll(elementwise.subtract(first, second), -1, axis)

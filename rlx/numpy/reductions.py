@@ -12,9 +12,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.numpy import elementwise
-from rlx.numpy.axes import axes_of, static_shape
+from rlx.numpy.axes import axes_of, count_from, static_shape
 from rlx.numpy.creation import dtype_of
-from rlx.numpy.shaping import concatenate, expand_dims, ravel, reshape
+from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, inexact, wrap
 from rlx.tracing.trace import as_value, shape_of
 
@@ -198,7 +198,9 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
     """Differences of neighbors, `n` times."""
     x = as_tracer(x)
     position = normalize_axis(axis, x.ndim)
-    for _ in range(n):
+    for _ in range(count_from(n, "n")):
+        if x.shape[position] == 0:
+            return x
         length = x.shape[position] - 1
         later = emit(ops.narrow, x, axis=position, start=1, length=length)
         x = elementwise.subtract(later, emit(ops.narrow, x, axis=position, start=0, length=length))
@@ -250,11 +252,14 @@ def _topk(x: Any, k: int) -> tuple[Any, Any]:
 def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The middle element in order, the mean of two for an even count."""
     (x,) = inexact(x)
-    if axis is None:
-        flat = median(ravel(x), 0)
-        return expand_dims(flat, tuple(range(x.ndim))) if keepdims else flat
-    position = normalize_axis(axis, x.ndim)
+    axes = axes_of(axis, x.ndim)
+    if len(axes) != 1:
+        middle = median(_merged(x, axes), -1)
+        return expand_dims(middle, axes) if keepdims else middle
+    (position,) = axes
     extent = static_shape(x)[position]
+    if extent == 0:
+        return mean(x, position, keepdims=keepdims)  # NaN
     ordered = sort(x, position)
     start = (extent - 1) // 2
     middle = emit(ops.narrow, ordered, axis=position, start=start, length=2 - extent % 2)
@@ -263,6 +268,12 @@ def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     result = mean(concatenate([middle], position), position, keepdims=True)
     result = elementwise.where(elementwise.isnan(tail), np.nan, result)
     return result if keepdims else _fold(ops.reduce_sum, result, position, keepdims=False)
+
+
+def _merged(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return `x` with `axes` as one, the last."""
+    x = moveaxis(x, axes, tuple(range(-len(axes), 0)))
+    return reshape(x, (*x.shape[: x.ndim - len(axes)], product(x.shape[x.ndim - len(axes) :])))
 
 
 def _fold(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:

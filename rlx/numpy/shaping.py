@@ -10,8 +10,8 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
-from rlx.ir.shape import Dim, Shape, broadcast_shapes, normalize_axis, product
-from rlx.numpy.axes import axes_of, static_shape
+from rlx.ir.shape import broadcast_shapes, normalize_axis, product
+from rlx.numpy.axes import axes_of, count_from, extents_from, shape_from, static_shape
 from rlx.tracing.apply import as_tracer, emit, function, promoted, static_int
 from rlx.tracing.trace import shape_of
 
@@ -20,7 +20,7 @@ from rlx.tracing.trace import shape_of
 def reshape(x: Any, shape: Any) -> Any:
     """The same elements, in row-major order, under another shape; one extent may be -1."""
     x = as_tracer(x)
-    wanted = _shape(shape)
+    wanted = extents_from(shape)
     return x if wanted == x.shape else emit(ops.reshape, x, weak=x.weak, shape=wanted)
 
 
@@ -61,7 +61,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     x = as_tracer(x)
     sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
     if len(sources) != len(targets):
-        raise ShapeError(f"moveaxis: {source} and {destination} must name as many axes")
+        raise ShapeError(f"{source} and {destination} must name as many axes")
     rest = [axis for axis in range(x.ndim) if axis not in sources]
     placed = dict(zip(targets, sources, strict=True))
     remaining = iter(rest)
@@ -113,7 +113,7 @@ def atleast_2d(x: Any) -> Any:
 @function
 def broadcast_to(x: Any, shape: Any) -> Any:
     x = as_tracer(x)
-    wanted = _shape(shape)
+    wanted = shape_from(shape)
     return x if wanted == x.shape else emit(ops.expand, x, weak=x.weak, shape=wanted)
 
 
@@ -158,7 +158,7 @@ def _depth(arrays: Any) -> int:
     depths = {_depth(item) for item in arrays}
     if len(depths) != 1:
         found = f"lists of depths {sorted(depths)}" if depths else "an empty list"
-        raise ShapeError(f"block: {found}; all lists must be equally deep, and none empty")
+        raise ShapeError(f"{found}; all lists must be equally deep, and none empty")
     return 1 + depths.pop()
 
 
@@ -167,7 +167,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis."""
     shapes = [shape_of(x) for x in arrays]
     if len(set(shapes)) > 1:
-        raise ShapeError(f"stack: the arrays have shapes {shapes}; they must agree")
+        raise ShapeError(f"the arrays have shapes {shapes}; they must agree")
     return concatenate([expand_dims(x, axis) for x in arrays], axis)
 
 
@@ -206,7 +206,8 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into equal sections, or at the given indices."""
     x = as_tracer(x)
     extent = static_shape(x)[normalize_axis(axis, x.ndim)]
-    if isinstance(indices_or_sections, int) and extent % indices_or_sections:
+    sections = _section_count(indices_or_sections)
+    if sections is not None and extent % sections:
         raise ShapeError(
             f"extent {extent} of axis {axis} is not divisible by {indices_or_sections}",
             remedy="use array_split for sections of unequal size",
@@ -214,10 +215,18 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return array_split(x, indices_or_sections, axis)
 
 
+def _section_count(indices_or_sections: Any) -> int | None:
+    """Return into how many sections to split; None where indices are given."""
+    if np.ndim(indices_or_sections):
+        return None
+    return count_from(indices_or_sections, "the number of sections", least=1)
+
+
 def _bounds(indices_or_sections: Any, extent: int) -> list[int]:
-    if isinstance(indices_or_sections, int):
-        each, more = divmod(extent, indices_or_sections)
-        sizes = [each + 1] * more + [each] * (indices_or_sections - more)
+    sections = _section_count(indices_or_sections)
+    if sections is not None:
+        each, more = divmod(extent, sections)
+        sizes = [each + 1] * more + [each] * (sections - more)
         return [0, *np.cumsum(sizes).tolist()]
     inner = [slice(0, int(index)).indices(extent)[1] for index in indices_or_sections]
     return [0, *inner, extent]
@@ -228,6 +237,7 @@ def tile(x: Any, reps: Any) -> Any:
     """Repeat the whole array along each axis."""
     x = as_tracer(x)
     counts = (reps,) if isinstance(reps, int) else tuple(reps)
+    counts = tuple(count_from(count, "a number of repeats") for count in counts)
     rank = max(len(counts), x.ndim)
     counts = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -246,7 +256,12 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     if axis is None:
         x, axis = ravel(x), 0
     extent = static_shape(x)[normalize_axis(axis, x.ndim)]
-    counts = static_int(repeats, "repeats") if np.ndim(repeats) == 0 else np.asarray(repeats)
+    counts = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
+    if len(counts) not in (1, extent):
+        raise ShapeError(
+            f"{len(counts)} numbers of repeats for an axis of extent {extent}",
+            remedy="give one number for all elements, or one for each",
+        )
     return take(x, np.repeat(np.arange(extent), counts), axis)
 
 
@@ -323,11 +338,6 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         if before or after:
             x = take(x, np.pad(places, (before, after), mode=mode), axis)  # type: ignore[call-overload]
     return x
-
-
-def _shape(shape: Any) -> Shape:
-    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
 
 
 @function

@@ -66,9 +66,12 @@ static bool fits(const Port *port, PyObject *value) {
          PyArray_ISCARRAY_RO(array);
 }
 
+/* True for what `donated_copy` returned, unless there are views of it: they share its base. */
 static bool may_overwrite(const Call *call, PyArrayObject *array) {
   PyObject *base = PyArray_BASE(array);
-  return base != NULL && Py_TYPE(base) == call->donated_memory && PyArray_ISWRITEABLE(array);
+  if (base == NULL || !PyArray_CheckExact(base) || Py_REFCNT(base) != 1) return false;
+  PyObject *memory = PyArray_BASE((PyArrayObject *)base);
+  return memory != NULL && Py_TYPE(memory) == call->donated_memory && PyArray_ISWRITEABLE(array);
 }
 
 /* True if `array` has bytes in common with an array that this call overwrites. */

@@ -113,19 +113,31 @@ class DonatedMemory(ndarray[tuple[int], np.dtype[np.uint8]]):
 
 
 def donated_copy(array: Array) -> Array:
-    """Return a copy of `array` that may be overwritten when it is donated."""
+    """Return a copy of `array` that may be overwritten when it is donated.
+
+    Its base is an array of bytes over a `DonatedMemory`. NumPy gives every view of the copy that
+    same base, so that the base's reference count tells whether there are views.
+    """
     kind = ArrayKind(array.shape, array.dtype)
     memory = DonatedMemory(kind.memory_size, np.uint8)
-    copy = ndarray(kind.shape, kind.dtype, memory, -address_of(memory) % _ALIGNMENT)
+    base = ndarray(memory.shape, np.uint8, memory)
+    copy = ndarray(kind.shape, kind.dtype, base, -address_of(memory) % _ALIGNMENT)
     copy[...] = array
     return copy
 
 
 def may_overwrite(array: Array) -> bool:
-    """True for what `donated_copy` returned, not for views of it."""
+    """True for what `donated_copy` returned and nobody holds a view of; not for views of it."""
     flags = array.flags
-    ours = type(array.base) is DonatedMemory and type(array) is ndarray
-    return ours and flags.c_contiguous and flags.writeable
+    base = array.base
+    ours = type(array) is ndarray and type(base) is ndarray and type(base.base) is DonatedMemory
+    del base
+    alone = ours and _references_to_base(array) == _ONE_HOLDER
+    return alone and flags.c_contiguous and flags.writeable
+
+
+def _references_to_base(array: Array) -> int:
+    return sys.getrefcount(array.base)
 
 
 def overlaps(array: Array, others: Sequence[Array]) -> bool:
@@ -139,3 +151,7 @@ def address_of(array: Array) -> int:
     """Return where the first element lies."""
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+_ONE_HOLDER = _references_to_base(donated_copy(np.zeros(1)))
+"""What is counted for a base that one array alone refers to; versions of Python differ."""

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError
+from rlx.errors import InputError, RlxError
+from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Extent, Symbol, evaluate
 from rlx.ir.types import TensorType
@@ -123,9 +124,9 @@ def checked(argument: Argument, value: Any, *, what: str = "input") -> Array:
     """Return `value` as an array of the argument's dtype and rank; its extents where static.
 
     Arrays are taken as they are, whatever their strides; a dtype is never converted silently.
-    Python numbers and lists become arrays of the argument's dtype.
+    Python numbers and lists become arrays of the argument's dtype, if that can hold them.
     """
-    array = value if isinstance(value, np.ndarray) else _from_python(argument, value, what)
+    array = value if type(value) is np.ndarray else _as_array(argument, value, what)
     wanted = argument.type
     if array.dtype != wanted.dtype.numpy:
         raise InputError(
@@ -164,13 +165,21 @@ def _argument(leaf: Value) -> Argument:
     return Argument(str(leaf.node.name), leaf.type)
 
 
-def _from_python(argument: Argument, value: Any, what: str) -> Array:
+def _as_array(argument: Argument, value: Any, what: str) -> Array:
     try:
-        return np.asarray(value, dtype=argument.type.dtype.numpy)
-    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(value, np.generic) or not isinstance(value, _PYTHON):
+            return array_from(value)
+        return converted(value, argument.type.dtype)
+    except RlxError as error:
         raise InputError(
-            f"{what} {argument.name!r} of type {type(value).__name__} is no array: {error}"
-        ) from error
+            f"{what} {argument.name!r} of type {type(value).__name__} is no array of type "
+            f"{argument.type}: {error.message}",
+            remedy=error.remedy,
+        ) from None
+
+
+_PYTHON = (int, float, complex, list, tuple, range)
+"""What becomes an array of the dtype that is asked for; all else must have that dtype."""
 
 
 def _bind_extent(

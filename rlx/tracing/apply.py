@@ -7,14 +7,16 @@ traced by itself and run by the reference interpreter. Inside, `emit` appends an
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any, ParamSpec
 
 import numpy as np
 
-from rlx.errors import DTypeError, RlxError, ShapeError
+from rlx.errors import DTypeError, RlxError, ShapeError, Source
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.graph import Graph, Value, calling_source, is_ours
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.tracing import tracer
@@ -44,11 +46,21 @@ def function(body: Callable[P, Any]) -> Callable[P, Any]:
                 return body(*args, **kwargs)
             return _run(body, args, kwargs)
         except RlxError as error:
-            if error.source is not None:
-                raise
+            if error.source is not None or _is_inside(call.__code__):
+                raise  # the function that the user called gives it its name and line
             raise error.located(body.__name__, calling_source()) from None
 
     return call
+
+
+def _is_inside(code: CodeType) -> bool:
+    """True if the caller was called by `code`, with none of the user's frames in between."""
+    frame = sys._getframe(1).f_back
+    while frame is not None and is_ours(frame):
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _run(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -142,17 +154,18 @@ def inexact(*arrays: Any) -> list[tracer.Tracer]:
     return [wrap(as_value(x, type.dtype), weak=type.weak) for x in arrays]
 
 
-def static_int(x: Any, what: str) -> int:
-    """Return `x` as a Python integer: what a shape or an axis is made of."""
+def static_int(x: Any, what: str, source: Source | None = None) -> int:
+    """Return `x` as a Python integer: what a shape or an axis is made of.
+
+    Whoever is no `function` tells the `source` of the call.
+    """
     if isinstance(x, TracedArray):
         raise ShapeError(
             f"{what} is a traced array; shapes and axes are known when the function is traced",
-            source=calling_source(),
+            source=source,
             remedy="pass it as a static argument (static_argnums)",
         )
     try:
         return int(x.__index__())
-    except AttributeError:
-        raise DTypeError(
-            f"{what} is {x!r}; it must be an integer", source=calling_source()
-        ) from None
+    except (AttributeError, TypeError):
+        raise DTypeError(f"{what} is {x!r}; it must be an integer", source=source) from None

@@ -17,6 +17,7 @@ import numpy as np
 
 from rlx.errors import DTypeError, InputError, RlxError
 from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.from_python import require_unmasked
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
@@ -115,6 +116,7 @@ def element_type(x: Any) -> ElementType:
     if isinstance(x, TracedArray):
         return ElementType(x.value.dtype, x.weak)
     if isinstance(x, (np.ndarray, np.generic)):
+        require_unmasked(x)
         return ElementType(_supported(x.dtype))
     if isinstance(x, bool):
         return ElementType(DType.BOOL)

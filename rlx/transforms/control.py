@@ -121,7 +121,7 @@ def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
 def _checkpoints(given: int | Literal["sqrt"] | None, steps: int) -> int | None:
     if given == "sqrt":
         return math.isqrt(max(steps, 1) - 1) + 1
-    return given if given is None else static_int(given, "checkpoints")
+    return given if given is None else static_int(given, "checkpoints", calling_source())
 
 
 def while_loop(
@@ -231,7 +231,7 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
     def run(xs: Any) -> Any:
         if batch_size is None:
             return _scan(step, None, xs, None, False, None)[1]
-        return _map_batches(f, xs, static_int(batch_size, "batch_size"))
+        return _map_batches(f, xs, static_int(batch_size, "batch_size", calling_source()))
 
     return at_once("map", run, xs)
 
@@ -271,7 +271,11 @@ def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
 
 def _steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:
     """Return the number of steps that `length` and the leading extents of `xs` agree on."""
-    found = {} if length is None else {"length": static_int(length, "the length of a scan")}
+    found = (
+        {}
+        if length is None
+        else {"length": static_int(length, "the length of a scan", calling_source())}
+    )
     for name, x in zip(names, rows, strict=True):
         shape = shape_of(x)
         if not shape:

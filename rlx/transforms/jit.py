@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
-from rlx.tracing.arguments import argument_name, parameter_names
+from rlx.tracing.arguments import argument_name, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
@@ -236,7 +236,7 @@ class JittedFunction:
         """Return the compiled entry for a call, and the leaves to run it on."""
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
-        arrays = [x if isinstance(x, ndarray) else self._as_array(x, tree) for x in leaves]
+        arrays = [x if x.__class__ is ndarray else self._as_array(x, tree) for x in leaves]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
         kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
         signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
@@ -296,7 +296,7 @@ class JittedFunction:
 
     def _donated_inputs(self, program: Program, moving: Any, count: int) -> list[Value]:
         """Return the inputs that belong to donated arguments."""
-        donated = [position % count for position in self._donated] if count else []
+        donated = positions(self._donated, count, "donate_argnums")
         found: list[Value] = []
         inputs = iter(program.inputs)
         places = [i for i in range(count) if i not in self._static]

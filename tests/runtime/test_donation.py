@@ -9,6 +9,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
+from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.native import function_at, pointer_to
@@ -188,3 +189,53 @@ def test_a_result_that_is_read_only_is_copied() -> None:
     a.setflags(write=False)
     assert (step(a) == 2).all()
     assert (a == 1).all()
+
+
+def donating(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    step = rlx.jit(lambda a: a + 1.0, donate_argnums=0)
+    return step, step(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_result_of_which_a_view_is_held_is_copied(shape: tuple[int, ...]) -> None:
+    step, a = donating(shape)
+    views = [a[1:], a.T, a.reshape(-1)[::2][1:]]
+    for _ in range(3):  # the long way and the short one
+        b = step(a)
+        assert b is not a
+        assert all((view == 1).all() for view in views)
+        assert (b == 2).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_result_whose_views_are_gone_is_overwritten_again(shape: tuple[int, ...]) -> None:
+    step, a = donating(shape)
+    for _ in range(4):
+        part = a[1:]
+        assert (part == part).all()
+        del part
+        assert step(a) is a
+    assert (a == 5).all()
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_an_input_declared_behind_the_output_that_replaces_it(backend: str) -> None:
+    g = Graph("late")
+    total = g.input("x", (4,)) + 1.0
+    z = g.input("z", (4,))
+    g.set_outputs([total], donated={z: total})
+    (result,) = rlx.compile(g, backend=backend)(np.ones(4, np.float32), np.zeros(4, np.float32))
+    assert (result == 2).all()
+
+
+@pytest.mark.parametrize("number", [2, 7, -3])
+def test_a_donated_argument_that_is_not_there_is_refused(number: int) -> None:
+    step = rlx.jit(lambda a, b: (a + 1.0, b + 1.0), donate_argnums=number)
+    with pytest.raises(InputError, match=f"donate_argnums names argument {number}"):
+        step(np.ones(4), np.ones(4))
+
+
+def test_donated_arguments_count_from_the_end_too() -> None:
+    step = rlx.jit(lambda a, b: a + b, donate_argnums=-1)
+    b = step(np.ones(4), np.ones(4))
+    assert step(np.ones(4), b) is b

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Extent, normalize_axis
+from rlx.ir.shape import Extent, Shape, format_shape, normalize_axis
 from rlx.ir.types import TensorType
 
 
@@ -61,6 +61,14 @@ def require_shape(type: TensorType, expected: tuple[Extent, ...], operand: str) 
     if type.shape != expected:
         wanted = type.with_shape(expected).describe_shape()
         raise ShapeError(f"{operand} has shape {type.describe_shape()}; it must be {wanted}")
+
+
+def require_extents(shape: Shape) -> None:
+    """Demand that no extent is negative."""
+    if any(isinstance(extent, int) and extent < 0 for extent in shape):
+        raise ShapeError(
+            f"shape {format_shape(shape)} has a negative extent; extents are 0 or more"
+        )
 
 
 def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:

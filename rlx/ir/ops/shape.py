@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.requirements import at_most, normalize_axes, require_dtype, require_same_dtype
+from rlx.ir.ops.requirements import (
+    at_most,
+    normalize_axes,
+    require_dtype,
+    require_extents,
+    require_same_dtype,
+)
 from rlx.ir.shape import Extent, Shape, divide, format_shape, normalize_axis, product
 from rlx.ir.types import TensorType
 
@@ -23,8 +29,7 @@ def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     if -1 in shape:
         rest = divide(x.elements, product(extent for extent in shape if extent != -1))
         resolved = tuple(rest if extent == -1 else extent for extent in shape)
-    if any(isinstance(extent, int) and extent < 0 for extent in resolved):
-        raise ShapeError(f"shape {format_shape(shape)} has a negative extent")
+    require_extents(resolved)
     if product(resolved) != x.elements:
         raise ShapeError(
             f"shape {x.describe_shape()} has {x.elements} elements and "
@@ -50,7 +55,13 @@ def expand(x: TensorType, *, shape: Shape) -> TensorType:
         raise ShapeError(
             f"shape {x.describe_shape()} has a higher rank than the target {format_shape(shape)}"
         )
+    if -1 in shape[:missing]:
+        raise ShapeError(
+            f"shape {format_shape(shape)} has -1 where {x.describe_shape()} has no axis; "
+            "-1 keeps the extent of an axis"
+        )
     resolved = tuple(own if e == -1 else e for own, e in zip(padded, shape, strict=True))
+    require_extents(resolved)
     if any(own not in (1, e) for own, e in zip(padded, resolved, strict=True)):
         raise ShapeError(
             f"shape {x.describe_shape()} does not broadcast to {format_shape(shape)}; "
@@ -129,6 +140,7 @@ def slice(
 def iota(*, type: TensorType, axis: int = 0) -> TensorType:
     """Fill a tensor of `type` with each element's index along `axis`."""
     require_dtype(type, "float int", "type")
+    require_extents(type.shape)
     normalize_axis(axis, type.rank)
     return type
 

@@ -84,7 +84,8 @@ class _Analysis:
         donations = DonationCheck(self.graph)
         for name, position in self.graph.donations.items():
             donations.require(self.graph.leaf(name), self.graph.outputs[position])
-        for node in self.order:
+        # Leaves first: one may be replaced by an output that stands before it.
+        for node in sorted(self.order, key=lambda node: not is_leaf(node)):
             if view_of(node) is None:
                 self._place_results(node)
         return Liveness(

@@ -12,8 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from rlx.errors import UnsupportedError
-from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.graph import Graph, Node, Value, require_addressable
 from rlx.ir.op import Trait
 from rlx.passes.memory.bodies import OUTSIDE, outside_values
 from rlx.passes.memory.liveness import Liveness, Range, find_body_liveness, find_liveness
@@ -27,9 +26,6 @@ ALIGNMENT = 64
 
 HEADER_BYTES = 64
 """Status record at the start of the arena."""
-
-LARGEST_VALUE = 1 << 47
-"""Bytes: as much as a process can address."""
 
 ScratchBytes = Callable[[Node], int]
 
@@ -45,24 +41,14 @@ def plan_memory(
 
     `scratch_bytes` tells what a node's kernel needs besides operands and results. Raise
     GraphError for a donation that needs a copy (see the pass `copy-outputs`), UnsupportedError
-    for a value beyond `LARGEST_VALUE`.
+    for a value that no process can address.
     """
-    _require_addressable(graph)
+    for value in (result for node in graph.nodes for result in node.results):
+        require_addressable(value)
     layout = _lay_out(graph, find_liveness(graph), scratch_bytes, alignment)
     header = align_up(header_bytes, alignment)
     live = header + layout.resident_bytes + layout.live_bytes
     return _at(layout, header, header + layout.resident_bytes, replace_live=live)
-
-
-def _require_addressable(graph: Graph) -> None:
-    for node in graph.nodes:
-        for value in node.results:
-            if value.type.bytes > LARGEST_VALUE:
-                raise UnsupportedError(
-                    f"{node.op.name}: {value.label} of type {value.type} takes "
-                    f"{value.type.bytes} bytes; a value takes at most {LARGEST_VALUE}",
-                    source=node.source,
-                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,9 @@ def dynamic_update_slice_transpose(
 @jvp(ops.topk)
 def topk_jvp(at: Pushforward, x: Value, *, k: int) -> Derivatives:
     """Take the tangents at the chosen positions of the flattened rows."""
-    _, chosen = at.results
+    values, chosen = at.results
+    if x.shape[-1] == 0:
+        return zeros(at.graph, values.type)
     places = TensorType(DType.I64, (x.type.elements,))
     rows = reshape_to(at.graph.iota(type=places), x.shape)
     starts = ops.narrow(rows, axis=-1, start=0, length=1)
