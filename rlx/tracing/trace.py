@@ -8,6 +8,7 @@ is inlined. An array of a trace that has ended has leaked.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,9 +64,10 @@ class Trace:
 
 def captured_name(traced: TracedArray, number: int, others: Iterable[Value]) -> str:
     """Return what an inner graph calls an array of an outer one: as the outer, if it can."""
-    name = traced.value.node.name
     taken = {other.node.name for other in others}
-    return f"captured_{number}" if name is None or name in taken else name
+    numbered = (f"captured_{i}" for i in itertools.count(number))
+    names = (traced.value.node.name, *itertools.islice(numbered, len(taken) + 1))
+    return next(name for name in names if name is not None and name not in taken)
 
 
 class _Open(threading.local):

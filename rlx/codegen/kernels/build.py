@@ -26,6 +26,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
+from rlx.passes.rewrites.decompose import expand_pointwise
 
 
 def build_kernel(
@@ -139,13 +140,13 @@ def thunk_body(thunk: Thunk) -> Graph:
     """Return the graph that `thunk` computes, its composite elementwise ops spelled out."""
     if thunk.kind == "fused":
         graph: Graph = thunk.attrs.as_dict()["body"]
-        return expand_composites(graph)
+        return expand_pointwise(graph)
     definition = OPS.get(thunk.kind)
     if definition is None:
         raise InternalError(f"thunk kind {thunk.kind!r} names no op")
     operands = [ref.type for ref in thunk.operands]
     body = single_node_body(definition, operands, thunk.attrs, thunk.lowering)
-    return expand_composites(body)
+    return expand_pointwise(body)
 
 
 def single_node_body(
@@ -170,22 +171,6 @@ def single_node_body(
     return graph
 
 
-def expand_composites(graph: Graph) -> Graph:
-    """Replace pointwise formulas (`gelu`, ...) by their formulas."""
-    if not any(_is_formula(node) for node in graph.nodes):
-        return graph
-    expanded = Graph(graph.name)
-    value_map: dict[Value, Value] = {}
-    for node in graph.nodes:
-        if _is_formula(node) and node.op.decompose is not None:
-            operands = [value_map[operand] for operand in node.operands]
-            value_map[node.result] = node.op.decompose(*operands, **node.attrs.as_dict())
-        else:
-            expanded.copy_node(node, value_map)
-    expanded.set_outputs([value_map[output] for output in graph.outputs])
-    return expand_composites(expanded)
-
-
 def find_anchor(graph: Graph) -> Node | None:
     """Return the one node of a body that is not pointwise, if there is one."""
     nodes = [node for node in graph.nodes if not node.op.has(Trait.LEAF)]
@@ -196,10 +181,6 @@ def find_anchor(graph: Graph) -> Node | None:
         names = ", ".join(node.op.name for node in anchors)
         raise InternalError(f"a fused body has more than one anchor: {names}")
     return anchors[0] if anchors else None
-
-
-def _is_formula(node: Node) -> bool:
-    return node.op.has(Trait.ELEMENTWISE) and node.op.decompose is not None
 
 
 def _declare_arguments(

@@ -15,6 +15,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.passes.loops.loop_steps import name_of
 from rlx.passes.loops.scalarize import shape_in_registers
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
+from rlx.passes.rewrites.decompose import expand_pointwise
 
 Moves = dict[int, Value]
 """Position of an input of a body -> a transpose of which it becomes the operand."""
@@ -53,7 +54,8 @@ def absorb_transposes(graph: Graph) -> Rewritten:
 
 
 def _is_small(node: Node) -> bool:
-    return shape_in_registers(node.attribute("body"), node.attribute("num_carries")) is not None
+    body = expand_pointwise(node.attribute("body"))
+    return shape_in_registers(body, node.attribute("num_carries")) is not None
 
 
 def _stored_moves(node: Node) -> dict[Value, Value]:

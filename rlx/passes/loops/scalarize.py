@@ -11,12 +11,17 @@ from rlx.ir.op import Trait
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
 from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
 
 LARGEST_VALUE = 64
 """Elements of one instance of a value: beyond, registers and first-level cache lose."""
 
 MOST_OPERATIONS = 1200
 """Scalar operations of one step of one instance: beyond, compile time and code size suffer."""
+
+MOST_STRIDED = 128
+"""Elements of one instance that a step may read and store apart from those of its neighbors:
+what vectors gather and scatter one by one, beyond, takes compilers long and machines longer."""
 
 WRITTEN_OUT = frozenset(
     {
@@ -41,10 +46,10 @@ def scalarize_loops(graph: Graph) -> Rewritten:
 
 @rewrite(ops.scan)
 def _small_scan(node: Node) -> tuple[Value, ...] | None:
-    body: Graph = node.attribute("body")
+    body = expand_pointwise(node.attribute("body"))
     if not node.results or shape_in_registers(body, node.attribute("num_carries")) is None:
         return None
-    attributes = node.attrs.as_dict()
+    attributes = node.attrs.as_dict() | {"body": body}
     del attributes["checkpoints"]
     results: tuple[Value, ...] = ops.scan_in_registers(*node.operands, **attributes)
     return results
@@ -52,10 +57,11 @@ def _small_scan(node: Node) -> tuple[Value, ...] | None:
 
 @rewrite(ops.while_loop)
 def _small_while(node: Node) -> tuple[Value, ...] | None:
-    graphs = (node.attribute("condition"), node.attribute("body"))
-    if while_tables(*graphs, num_consts=node.attribute("num_consts")) is None:
+    graphs = {name: expand_pointwise(node.attribute(name)) for name in ("condition", "body")}
+    if while_tables(**graphs, num_consts=node.attribute("num_consts")) is None:
         return None
-    results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **node.attrs.as_dict())
+    attributes = node.attrs.as_dict() | graphs
+    results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **attributes)
     return results
 
 
@@ -88,7 +94,10 @@ def _tables(graphs: Sequence[Graph], replaced: Sequence[int]) -> tuple[Tables, .
 
 
 def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> bool:
-    """True if one instance of the body is small and made of ops that can be written out."""
+    """True if one instance of the body is small and made of ops that can be written out.
+
+    Formulas cannot (`expand_pointwise`).
+    """
     values = [value for value in _values(body) if not tables.holds(value)]
     if not all(_is_plain(value, tables) for value in values):
         return False
@@ -97,7 +106,9 @@ def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> boo
     if any(math.prod(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
         return False
     computing = {value.node: None for value in values if value.op is not ops.input}
-    return _operations(computing, lanes) <= MOST_OPERATIONS
+    return (
+        _operations(computing, lanes) <= MOST_OPERATIONS and _strided(body, lanes) <= MOST_STRIDED
+    )
 
 
 def _values(graph: Graph) -> list[Value]:
@@ -113,11 +124,19 @@ def _is_plain(value: Value, tables: Tables) -> bool:
         definition is ops.pad
         and min((*value.node.attribute("low"), *value.node.attribute("high")), default=0) < 0
     )
+    known &= not is_pointwise_formula(value.node)
     return known and value.type.is_static and not _is_composed(value) and not cut
 
 
 def _is_composed(value: Value) -> bool:
     return value.dtype.is_low_precision or value.dtype.is_complex
+
+
+def _strided(body: Graph, lanes: Lanes) -> int:
+    """Return how many elements of one instance lie in memory away from those of its neighbors."""
+    outside = [value for value in (*body.inputs, *body.outputs) if value in lanes.axes]
+    apart = [v for v in outside if math.prod(v.type.static_shape[lanes.axes[v] + 1 :]) > 1]
+    return sum(math.prod(lanes.local_shape(value)) for value in apart)
 
 
 def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:

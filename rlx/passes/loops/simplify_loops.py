@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph
+from rlx.passes.loops.empty_loops import drop_empty_loops
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
 from rlx.passes.loops.loop_cse import loop_cse
 from rlx.passes.loops.loop_dead_code import loop_dead_code
@@ -12,6 +13,7 @@ from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.simplify import simplify
 
 _PASSES = (
+    drop_empty_loops,
     loop_cse,  # first: what is dead in one loop may be live in its twin
     loop_invariant_code_motion,
     loop_dead_code,

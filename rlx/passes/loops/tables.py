@@ -129,8 +129,8 @@ class _Search:
         position = self.versions.get(output)
         if position is None:
             return True
-        is_last = self.last[position] is output
-        return is_last and (position == place or self._is_small(output))
+        stays = position == place and place < self.num_carries
+        return self.last[position] is output and (stays or self._is_small(output))
 
     def _is_small(self, value: Value) -> bool:
         return _elements(value) <= self.largest

@@ -38,3 +38,19 @@ def expand_formula(node: Node) -> Replacement:
         return None
     built: Replacement = node.op.decompose(*node.operands, **node.attrs.as_dict())
     return built
+
+
+def is_pointwise_formula(node: Node) -> bool:
+    """True for an elementwise op that is a formula over others, as `gelu` is."""
+    return node.op.has(Trait.ELEMENTWISE) and node.op.decompose is not None
+
+
+def expand_pointwise(graph: Graph) -> Graph:
+    """Return `graph` with the formulas of elementwise ops in their place.
+
+    Such ops keep their names up to code generation, so that kernels are named after them.
+    """
+    if not any(is_pointwise_formula(node) for node in graph.nodes):
+        return graph
+    formulas = [d for d in OPS.values() if d.has(Trait.ELEMENTWISE) and d.decompose is not None]
+    return apply_rewrites(graph, [rewrite(*formulas)(expand_formula)]).graph

@@ -1,0 +1,38 @@
+"""Loops that make no trips are the first values of their carries."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+
+
+@graph_pass
+def drop_empty_loops(graph: Graph) -> Rewritten:
+    """Replace loops of no steps by their first carries, and by stacks of no rows.
+
+    %c, %y = scan %c0 {length = 0}      ->      %y: f32[0, 4] = expand 0; return %c0, %y
+    """
+    return apply_rewrites(graph, [_empty_scan, _empty_while])
+
+
+@rewrite(ops.scan)
+def _empty_scan(node: Node) -> tuple[Value, ...] | None:
+    if node.attribute("length") > 0:
+        return None
+    count = int(node.attribute("num_carries"))
+    return (*node.operands[:count], *map(_no_rows, node.results[count:]))
+
+
+def _no_rows(stacked: Value) -> Value:
+    nothing = stacked.graph.constant(0, stacked.dtype)
+    rows: Value = ops.expand(nothing, shape=stacked.shape)
+    return rows
+
+
+@rewrite(ops.while_loop)
+def _empty_while(node: Node) -> tuple[Value, ...] | None:
+    if node.attribute("max_trips") != 0:
+        return None
+    trips = node.results[-1]
+    return (*node.operands[: len(node.results) - 1], trips.graph.constant(0, trips.dtype))
