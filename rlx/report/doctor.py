@@ -105,7 +105,7 @@ def _try_compiler(target: Target) -> str:
 
 
 def _llvm() -> Finding:
-    return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", "pip install llvmlite")
+    return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", "pip install 'rlx[llvm]'")
 
 
 def _blas(target: Target) -> Finding:

