@@ -1,12 +1,12 @@
 # From a fresh clone: `make demo` runs a real model, `make examples` draws pictures, `make test`
-# runs every check.
+# runs every check, `make docs` builds the documentation.
 # Each target makes its own virtual environment in .venv first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo examples test quick lint bench clean
+.PHONY: demo docs examples test quick lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -24,10 +24,13 @@ quick: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check rlx tests examples bench tools
-	$(BIN)/ruff format --check rlx tests examples bench tools
+	$(BIN)/ruff check rlx tests examples bench tools docs
+	$(BIN)/ruff format --check rlx tests examples bench tools docs
 	$(BIN)/mypy
 	$(BIN)/codespell rlx tests examples bench tools docs README.md CHANGELOG.md
+
+docs: $(VENV)/.test
+	$(BIN)/python -m sphinx -W -q -b html docs build/docs
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench --write
@@ -40,7 +43,7 @@ $(VENV)/.%: pyproject.toml Makefile
 
 EXTRAS_demo := demo,llvm
 EXTRAS_examples := demo,examples,llvm
-EXTRAS_test := cross,demo,dev,examples,llvm,test
+EXTRAS_test := cross,demo,dev,docs,examples,llvm,test
 EXTRAS_bench := demo,llvm,peers,test
 
 # Packages that carry a model and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are
