@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import rlx  # noqa: E402
+import rlx
 
 project = "rlx"
 author = "the rlx developers"

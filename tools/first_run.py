@@ -52,9 +52,8 @@ def main() -> int:
         ("pip install, MB", core_size, CORE_MEGABYTES),
     )
     for name, value, limit in measured:
-        print(
-            f"{name:<20} {value:6.0f} of at most {limit:.0f}{'' if value <= limit else '  TOO MUCH'}"
-        )
+        verdict = "" if value <= limit else "  TOO MUCH"
+        print(f"{name:<20} {value:6.0f} of at most {limit:.0f}{verdict}")
     return int(any(value > limit for _, value, limit in measured))
 
 

@@ -105,7 +105,8 @@ def _try_compiler(target: Target) -> str:
 
 
 def _llvm() -> Finding:
-    return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", "pip install 'rlx[llvm]'")
+    remedy = "pip install 'rlx[llvm]'"
+    return _attempt("LLVM", lambda: f"{llvm_version()}, through llvmlite", remedy)
 
 
 def _blas(target: Target) -> Finding:

@@ -1,4 +1,4 @@
-"""The documentation builds as one site without a warning, and its reference names all that is public."""
+"""The documentation builds as one site without a warning; its reference names what is public."""
 
 from __future__ import annotations
 
