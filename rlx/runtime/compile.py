@@ -204,10 +204,10 @@ def add_step(program: Program) -> Program:
 
 
 def claimed_ops() -> set[str]:
-    """Return the names of the ops that have kernels, and need not be decomposed."""
-    from rlx.codegen.kernels.build import has_kernel
+    """Return the names of the ops that have kernels, maybe for a lowering record only."""
+    from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
 
-    return {name for name, definition in OPS.items() if has_kernel(definition)}
+    return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
 
 
 def choose_backend(name: str) -> Backend:

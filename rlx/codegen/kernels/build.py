@@ -105,14 +105,17 @@ def telling_ops(body: Graph) -> list[str]:
 
 
 def has_kernel(definition: OpDef) -> bool:
-    """True if a node of this op, maybe with a lowering record, can become a thunk as it is."""
+    """True if a node of this op can become a thunk without being decomposed."""
     if definition.name in KERNELS or definition.has(Trait.FUSED) or definition.name in STRUCTURED:
-        return True
-    if any(definition.name == kind for kind, _ in LOWERED):
         return True
     return definition.name == "iota" or (
         definition.has(Trait.ELEMENTWISE) or definition.name in _MOVED
     )
+
+
+def has_lowered_kernel(definition: OpDef) -> bool:
+    """True if a node of this op can become a thunk once it has some lowering record."""
+    return any(kind == definition.name for kind, _ in LOWERED)
 
 
 STRUCTURED = ("scan", "while_loop", "switch")
