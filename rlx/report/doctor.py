@@ -7,7 +7,6 @@ import importlib.util
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from rlx.ir.inspect import bytes_text
 from rlx.runtime.blas import core_type_override, find_blas
 from rlx.runtime.cache import cache_directory
 from rlx.runtime.llvm_backend import llvm_version
+from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import Target, detect_target
 
@@ -97,11 +97,11 @@ def _compiler(target: Target) -> Finding:
 
 def _try_compiler(target: Target) -> str:
     toolchain = find_toolchain()
-    with tempfile.TemporaryDirectory() as directory:
-        source = Path(directory) / "probe.c"
-        source.write_text("double probe(double x) { return x; }\n")
-        toolchain.compile_library(source, Path(directory) / "probe.so", toolchain.flags(target))
-    return f"{toolchain.version} (`{' '.join(toolchain.command)}`)"
+    proof = prove(toolchain, toolchain.flags(target))
+    found = f"{toolchain.version} (`{' '.join(toolchain.command)}`), {proof.words}"
+    if not proof.fault:
+        return found
+    return f"{found} with {' '.join(proof.more)}, for without them it fails at: {proof.fault}"
 
 
 def _llvm() -> Finding:

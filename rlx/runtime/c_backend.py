@@ -12,6 +12,7 @@ from rlx.codegen.machine_code import MachineCode
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.native import SharedLibrary
+from rlx.runtime.probe import proven_flags
 from rlx.runtime.toolchain import Toolchain, find_toolchain
 from rlx.target import Target
 
@@ -69,7 +70,8 @@ class CBackend:
 
     def version(self, target: Target) -> str:
         toolchain = self.toolchain or find_toolchain()
-        return repr((toolchain.command, toolchain.version, toolchain.flags(target), _ABI_VERSION))
+        flags = proven_flags(toolchain, target)
+        return repr((toolchain.command, toolchain.version, flags, _ABI_VERSION))
 
     def _load(
         self,
@@ -81,7 +83,7 @@ class CBackend:
     ) -> CModule:
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
-        flags = (*toolchain.flags(target), *more_flags)
+        flags = (*proven_flags(toolchain, target), *more_flags)
         # The compiler takes `native` from this CPU: a cache shared by machines must tell them.
         machine = (target.architecture, target.cpu, *sorted(target.features))
         key = content_key(

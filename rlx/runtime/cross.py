@@ -21,8 +21,9 @@ from pathlib import Path
 from rlx.codegen.aot.emit import PORTABLE_FLAGS
 from rlx.codegen.aot.linking import is_path, link_words
 from rlx.errors import ToolchainError
-from rlx.runtime.toolchain import find_toolchain, has_toolchain, run_tool
-from rlx.target import Target, named_target
+from rlx.runtime.probe import prove
+from rlx.runtime.toolchain import Toolchain, describe, find_toolchain, has_toolchain, run_tool
+from rlx.target import Target, detect_target, named_target
 
 _ARCHITECTURES = {
     "x86_64": "x86-64",
@@ -152,7 +153,8 @@ def _here(level: str) -> Compiler:
     archiver = next((name for name in ("ar", "llvm-ar") if shutil.which(name)), None)
     if archiver is None:
         raise ToolchainError("no archiver found: neither ar nor llvm-ar is on the path")
-    return Compiler(find_toolchain().command, (archiver,), _level_flags(level))
+    toolchain = find_toolchain()
+    return Compiler(toolchain.command, (archiver,), _proven(toolchain, level))
 
 
 def _named(command: tuple[str, ...], level: str) -> Compiler:
@@ -163,7 +165,29 @@ def _named(command: tuple[str, ...], level: str) -> Compiler:
         )
     beside = command[0].removesuffix("gcc") + "ar"
     archiver = beside if command[0].endswith("gcc") and shutil.which(beside) else "ar"
-    return Compiler(command, (archiver,), _level_flags(level))
+    if not _is_for_here(command):
+        return Compiler(command, (archiver,), _level_flags(level))
+    return Compiler(command, (archiver,), _proven(describe(command), level))
+
+
+def _is_for_here(command: tuple[str, ...]) -> bool:
+    """True if a compiler says that it compiles for this kind of machine."""
+    try:
+        return run_tool([*command, "-dumpmachine"]).startswith(f"{platform.machine()}-")
+    except ToolchainError:
+        return False
+
+
+def _proven(toolchain: Toolchain, level: str) -> tuple[str, ...]:
+    """Return the level's flags, and safer ones if this machine shows that the compiler needs them.
+
+    What runs nowhere here cannot be tried.
+    """
+    flags = _level_flags(level)
+    if not named_target(level).features <= detect_target().features:
+        return flags
+    usual = ("-std=c11", *PORTABLE_FLAGS)
+    return (*flags, *prove(toolchain, (*usual, *flags)).more)
 
 
 def _level_flags(level: str) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ import numpy as np
 
 from rlx.errors import ToolchainError
 from rlx.runtime.cache import Cache, cache_directory, content_key
+from rlx.runtime.probe import prove
 from rlx.runtime.signature import Array
 from rlx.runtime.toolchain import find_toolchain
+from rlx.target import detect_target
 
 _SOURCE = Path(__file__).with_name("gateway.c")
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
@@ -86,8 +88,9 @@ def _making(process: int) -> _Making:
 def _library() -> Path:
     """Return the compiled module; ToolchainError where it cannot be made."""
     toolchain = find_toolchain()
+    proof = prove(toolchain, toolchain.flags(detect_target()))
     include = sysconfig.get_path("include")
-    flags = (*_FLAGS, f"-I{include}", f"-I{np.get_include()}")
+    flags = (*_FLAGS, *proof.more, f"-I{include}", f"-I{np.get_include()}")
     machine = (platform.machine(), str(sysconfig.get_config_var("SOABI")), np.__version__)
     text = _SOURCE.read_text()
     key = content_key(text, *toolchain.command, toolchain.version, *flags, *machine)

@@ -92,7 +92,7 @@ def _toolchain(rlx_cc: str | None, cc: str | None, path: str | None) -> Toolchai
             return _named(variable, tuple(shlex.split(value)))
     for name in _CANDIDATES:
         if shutil.which(name):
-            return _described((name,))
+            return describe((name,))
     raise ToolchainError(
         f"no C compiler found: none of {', '.join(_CANDIDATES)} is on the path",
         remedy="install gcc or clang, set RLX_CC, or use backend='llvm'",
@@ -105,9 +105,10 @@ def _named(variable: str, command: tuple[str, ...]) -> Toolchain:
             f"{variable} names the C compiler {command[0]!r}, which is not on the path",
             remedy=f"correct or unset {variable}",
         )
-    return _described(command)
+    return describe(command)
 
 
-def _described(command: tuple[str, ...]) -> Toolchain:
+def describe(command: tuple[str, ...]) -> Toolchain:
+    """Return the compiler that `command` runs, or raise ToolchainError."""
     text = run_tool([*command, "--version"])
     return Toolchain(command, text.partition("\n")[0].strip())
