@@ -23,9 +23,8 @@ barrier lets them pass once a status is there, and they skip the segments that f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from rlx.codegen.bound import BoundCalls, declare_moved, declare_moves, read_moves
 from rlx.codegen.checks import parts_of, take_apart
@@ -43,13 +42,11 @@ from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Module, Pr
 from rlx.codegen.regions import Region
 from rlx.codegen.schedule import (
     AnyThunk,
-    BranchThunk,
-    BufferRef,
-    LoopThunk,
     Phase,
     Schedule,
     Thunk,
 )
+from rlx.codegen.segments import Barrier, Step, plan_segments
 from rlx.codegen.sync import ARRIVED, DONE, EXTENTS, JOB, LINE, MAX_EXTENTS, PASSED, SEAT, WORKERS
 from rlx.errors import InternalError
 
@@ -156,52 +153,6 @@ def _barrier(schedule: Schedule) -> Kernel:
 # The run of one thread
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    start: int
-    stop: int
-    writes: bool
-    solo: bool
-
-    def conflicts(self, other: _Access) -> bool:
-        if (self.solo and other.solo) or not (self.writes or other.writes):
-            return False
-        return self.start < other.stop and other.start < self.stop
-
-
-class _Barrier:
-    """Marks the place of a barrier among thunks."""
-
-
-_BARRIER = _Barrier()
-_Step: TypeAlias = AnyThunk | _Barrier
-
-
-def plan_segments(
-    thunks: Sequence[AnyThunk], is_solo: Callable[[AnyThunk], bool], fails: Callable[[Thunk], bool]
-) -> list[list[_Step]]:
-    """Return the run as segments, with barriers before thunks that depend on other threads.
-
-    A segment ends with the first barrier that follows a thunk which can fail: what comes after
-    runs only if there was no fault.
-    """
-    segments: list[list[_Step]] = [[]]
-    since_barrier: list[_Access] = []
-    failing = False
-    for thunk in thunks:
-        accesses = _accesses(thunk, solo=is_solo(thunk))
-        if any(new.conflicts(old) for new in accesses for old in since_barrier):
-            segments[-1].append(_BARRIER)
-            since_barrier = []
-            if failing:
-                segments.append([])
-                failing = False
-        segments[-1].append(thunk)
-        since_barrier += accesses
-        failing = failing or any(fails(inner) for inner in _flatten(thunk))
-    return segments
-
-
 def _share(
     schedule: Schedule,
     kernels: Kernels,
@@ -242,7 +193,7 @@ class _ShareBuilder:
     def _fails(self, thunk: Thunk) -> bool:
         return can_fail(self.calls.kernel(thunk))
 
-    def _segment(self, steps: Sequence[_Step], barrier: Kernel) -> None:
+    def _segment(self, steps: Sequence[Step], barrier: Kernel) -> None:
         """Emit steps in order; neighbors that run alone share one `if`."""
         for alone, group in itertools.groupby(steps, key=self._runs_alone):
             if alone:
@@ -253,11 +204,11 @@ class _ShareBuilder:
                 for step in group:
                     self._step(step, barrier)
 
-    def _runs_alone(self, step: _Step) -> bool:
-        return not isinstance(step, _Barrier) and self._is_solo(step)
+    def _runs_alone(self, step: Step) -> bool:
+        return not isinstance(step, Barrier) and self._is_solo(step)
 
-    def _step(self, step: _Step, barrier: Kernel) -> None:
-        if isinstance(step, _Barrier):
+    def _step(self, step: Step, barrier: Kernel) -> None:
+        if isinstance(step, Barrier):
             header = self.k.address(self.calls.arena, 0, prim=Prim.I64)
             sync = self.k.address(self.sync, writable=True)
             self.k.invoke(barrier, [header, sync], [self.threads])
@@ -278,42 +229,6 @@ def share_of(calls: ThunkCalls, thunk: Thunk, part: E, parts: E) -> tuple[E, E]:
     first = start + trips * part // parts * loop.step
     last = start + trips * (part + 1) // parts * loop.step
     return first, last if loop.step == 1 else minimum(last, stop)
-
-
-def _flatten(thunk: AnyThunk) -> Iterator[Thunk]:
-    match thunk:
-        case Thunk():
-            yield thunk
-        case LoopThunk(body=body, condition=condition):
-            for inner in (*condition, *body):
-                yield from _flatten(inner)
-        case BranchThunk(branches=branches):
-            for branch in branches:
-                for inner in branch:
-                    yield from _flatten(inner)
-
-
-def _accesses(thunk: AnyThunk, *, solo: bool) -> list[_Access]:
-    """Return the byte ranges that a thunk reads and writes, at its largest extents."""
-    reads: list[BufferRef] = []
-    writes: list[BufferRef] = []
-    for inner in _flatten(thunk):
-        reads += inner.operands
-        writes += inner.results
-        writes += [] if inner.scratch is None else [inner.scratch]
-    match thunk:
-        case LoopThunk(predicate=predicate, trips=trips):
-            reads += [] if predicate is None else [predicate]
-            writes += [] if trips is None else [trips]
-        case BranchThunk(selector=selector):
-            reads.append(selector)
-        case Thunk():
-            pass
-    return [
-        _Access(ref.offset, ref.stop, is_write, solo)
-        for refs, is_write in ((reads, False), (writes, True))
-        for ref in refs
-    ]
 
 
 # Entries

@@ -22,7 +22,7 @@ from rlx.codegen.schedule import (
     Schedule,
     Thunk,
 )
-from rlx.codegen.threaded import plan_segments
+from rlx.codegen.segments import plan_segments
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
 from rlx.ir.types import TensorType

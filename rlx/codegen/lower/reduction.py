@@ -6,6 +6,7 @@ of threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rlx.codegen.kernels.build import find_anchor, single_node_body
@@ -45,7 +46,7 @@ def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
     anchor = find_anchor(body)
     if anchor is None or anchor.op.name not in FOLDS or whole.scratch is None:
         return [whole]
-    if not _is_flat(anchor):
+    if not _is_flat(body, anchor):
         return [replace(whole, scratch=None)]
     partial = BufferRef(whole.scratch.offset, TensorType(anchor.result.dtype, (PARTS,)))
     return [
@@ -62,29 +63,22 @@ def _body(node: Node) -> Graph:
     return single_node_body(node.op, operands, node.attrs, node.lowering)
 
 
-def _is_flat(anchor: Node) -> bool:
+def _is_flat(body: Graph, anchor: Node) -> bool:
     """True if everything before the anchor has its operand's shape, or is one element."""
+    shape = anchor.operands[0].shape
     return all(
-        value.op.has(Trait.LEAF) or value.op.has(Trait.ELEMENTWISE)
-        for value in _before(anchor)
-        if value.type.elements != 1
-    ) and all(
-        value.type.elements == 1 or value.shape == anchor.operands[0].shape
-        for value in _before(anchor)
+        node.result.type.elements == 1
+        or (
+            (node.op.has(Trait.LEAF) or node.op.has(Trait.ELEMENTWISE))
+            and node.result.shape == shape
+        )
+        for node in _before(body, anchor)
     )
 
 
-def _before(anchor: Node) -> list[Value]:
-    """Return every value that the anchor depends on, in topological order."""
-    found: dict[Value, None] = {}
-
-    def visit(value: Value) -> None:
-        for operand in value.node.operands:
-            visit(operand)
-        found.setdefault(value)
-
-    visit(anchor.operands[0])
-    return list(found)
+def _before(body: Graph, anchor: Node) -> list[Node]:
+    """Return the nodes that the anchor depends on, in topological order."""
+    return _needed(body, [anchor.operands[0]], beyond=anchor)
 
 
 def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
@@ -93,13 +87,14 @@ def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
     value_map: dict[Value, Value] = {}
     operands: list[BufferRef] = []
     refs = dict(zip(body.inputs, whole.operands, strict=True))
-    for value in _before(anchor):
-        if value.op.name == "input":
+    for node in _before(body, anchor):
+        if node.op.name == "input":
+            value = node.result
             shape = _rows(value.type)
-            value_map[value] = rows.input(str(value.node.name), shape, value.dtype)
+            value_map[value] = rows.input(str(node.name), shape, value.dtype)
             operands.append(replace(refs[value], type=value.type.with_shape(shape)))
         else:
-            rows.copy_node(value.node, value_map)
+            rows.copy_node(node, value_map)
     source = value_map[anchor.operands[0]]
     rows.set_outputs([OPS[anchor.op.name](source, axes=(1,), keepdims=False)])
     return _fused_thunk(whole, rows, tuple(operands), (partial,))
@@ -138,17 +133,16 @@ def _renumbered(
 
 def _after(body: Graph, anchor: Node) -> list[Node]:
     """Return the nodes that the outputs need besides the anchor, in topological order."""
-    needed: set[Node] = set()
+    return _needed(body, body.outputs, beyond=anchor)
 
-    def visit(value: Value) -> None:
-        if value.node is anchor or value.node in needed:
-            return
-        needed.add(value.node)
-        for operand in value.node.operands:
-            visit(operand)
 
-    for output in body.outputs:
-        visit(output)
+def _needed(body: Graph, values: Sequence[Value], *, beyond: Node) -> list[Node]:
+    """Return the nodes that `values` depend on, as far as `beyond`, in topological order."""
+    needed = {value.node for value in values} - {beyond}
+    for node in reversed(body.nodes):
+        if node in needed:
+            needed.update(operand.node for operand in node.operands)
+            needed.discard(beyond)
     return [node for node in body.nodes if node in needed]
 
 

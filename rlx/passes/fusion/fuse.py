@@ -129,7 +129,8 @@ class _Claims:
         """Take in values that only the epilogue reads."""
 
         def wanted(producer: Node) -> bool:
-            before_anchor = self.groups.ancestors[anchor] >> producer.index & 1
+            # What only the group reads is before the anchor only if that reads it.
+            before_anchor = anchor in self.groups.readers[producer]
             return not before_anchor and self.groups.is_private(producer, group)
 
         self._claim_backwards(group, node, anchor.result.shape, wanted)

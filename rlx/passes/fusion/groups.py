@@ -1,17 +1,23 @@
 """Convex groups: a partition of a graph's nodes whose every part can become one node.
 
 A set of nodes is convex if no path leaves it and comes back; only then does contracting it
-leave the graph acyclic. Dependencies between groups are kept transitively closed as bit
-masks over node indices, so that asking is one `and` and merging touches only what changes.
+leave the graph acyclic. The groups are kept in a topological order. Whether two may merge, and
+how the order changes if they do, is found by looking at what lies between them, from both ends
+in turn, until one end sees nothing more (after Pearce and Kelly's dynamic topological sort).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.passes.fusion.policy import free_source, is_free
+
+_MOST_EDGES = 1024
+"""Edges looked at from either end. Groups that are further apart stay apart: so fusion is linear
+in nodes, and what is lost are regions between distant parts of a large graph."""
 
 
 class Groups:
@@ -19,54 +25,37 @@ class Groups:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.readers = _readers(graph)
+        self.readers: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
         """For each node, the nodes that read it, directly or through free nodes."""
         self.escaping = {free_source(output).node for output in graph.outputs}
         """Nodes that a graph output is, or is a free function of."""
         self.group_of: dict[Node, Group] = {}
-        self.groups: list[Group] = []
-        self.ancestors: dict[Node, int] = {}
-        """For each node the nodes that it depends on, as bits; merging does not change it."""
+        self._sources: dict[Node, list[Node]] = {}
         for node in graph.nodes:
             if is_grouped(node):
                 self._add(node)
-        self._close_below()
 
     def _add(self, node: Node) -> None:
-        group = Group(node)
-        for operand in node.operands:
-            source = self.group_of.get(free_source(operand).node)
-            if source is not None:
-                group.above |= source.above | source.bits
-        self.group_of[node] = group
-        self.groups.append(group)
-        self.ancestors[node] = group.above
-
-    def _close_below(self) -> None:
-        for group in reversed(self.groups):
-            for reader in self.readers[group.members[0]]:
-                below = self.group_of[reader]
-                group.below |= below.below | below.bits
+        sources = list(dict.fromkeys(free_source(operand).node for operand in node.operands))
+        for source in sources:
+            self.readers[source].append(node)
+        self._sources[node] = [source for source in sources if source in self.group_of]
+        self.group_of[node] = Group(node)
 
     def can_merge(self, a: Group, b: Group) -> bool:
-        """True if the union of `a` and `b` is convex."""
-        return not (a.below & b.above or b.below & a.above)
+        """True if the union of `a` and `b` is convex and the two are not too far apart."""
+        return self._between(a, b) is not None
 
     def merge(self, a: Group, b: Group) -> Group:
         """Merge `b` into `a`, which is returned; `can_merge` must hold."""
-        bits = a.bits | b.bits
-        above = (a.above | b.above) & ~bits
-        below = (a.below | b.below) & ~bits
-        for group in self._at((a.below ^ b.below) & ~bits):
-            group.above |= above | bits
-        for group in self._at((a.above ^ b.above) & ~bits):
-            group.below |= below | bits
+        between = self._between(a, b)
+        assert between is not None, "only groups whose union is convex are merged"
         for node in b.members:
             self.group_of[node] = a
         a.members = sorted([*a.members, *b.members], key=lambda node: node.index)
         a.anchor = a.anchor or b.anchor
-        a.bits, a.above, a.below = bits, above, below
         b.members = []
+        between.place(a)
         return a
 
     def is_private(self, node: Node, group: Group) -> bool:
@@ -75,38 +64,77 @@ class Groups:
             return False
         return all(self.group_of[reader] is group for reader in self.readers[node])
 
-    def _at(self, mask: int) -> Iterator[Group]:
-        while mask:
-            lowest = mask & -mask
-            group = self.group_of[self.graph.nodes[lowest.bit_length() - 1]]
-            yield group
-            mask &= ~(lowest | group.bits)
+    def _between(self, a: Group, b: Group) -> _Between | None:
+        """Return what has to move if `a` and `b` merge, or None if they had better not."""
+        first, second = (a, b) if a.rank < b.rank else (b, a)
+        before = _Between(first.rank, is_before=True)
+        after = _Between(second.rank, is_before=False)
+        walks = (
+            (before, self._walk(second, first, self._sources, before.groups)),
+            (after, self._walk(first, second, self.readers, after.groups)),
+        )
+        for _ in range(_MOST_EDGES):
+            for between, walk in walks:
+                leads_back = next(walk, None)
+                if leads_back is None:
+                    return between
+                if leads_back:
+                    return None
+        return None
+
+    def _walk(
+        self, start: Group, goal: Group, edges: Mapping[Node, Sequence[Node]], found: list[Group]
+    ) -> Iterator[bool]:
+        """Collect the groups that edges lead to from `start` on the way to `goal`.
+
+        Yields for each edge whether it leads to `goal` from another group than `start`.
+        """
+        low, high = sorted((start.rank, goal.rank))
+        seen, pending = {start}, [start]
+        while pending:
+            group = pending.pop()
+            for node in group.members:
+                for other in map(self.group_of.__getitem__, edges[node]):
+                    yield other is goal and group is not start
+                    if other not in seen and low < other.rank < high:
+                        seen.add(other)
+                        found.append(other)
+                        pending.append(other)
 
 
 class Group:
     """A convex set of nodes, in topological order, with at most one anchor."""
 
-    __slots__ = ("above", "anchor", "below", "bits", "members")
+    __slots__ = ("anchor", "members", "rank")
 
     def __init__(self, node: Node) -> None:
         self.members: list[Node] = [node]
         self.anchor: Node | None = None
-        self.bits = 1 << node.index
-        self.above = 0
-        """Nodes that the group depends on, itself left out; closed under groups."""
-        self.below = 0
-        """Nodes that depend on the group."""
+        self.rank: tuple[int, ...] = (node.index,)
+        """The place in the topological order of groups; what moves to a place extends its rank,
+        which nobody has from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """The groups that move to the place of one of two groups which merge there."""
+
+    rank: tuple[int, ...]
+    is_before: bool
+    """True for what the second needs: it moves before the merged group, else behind it."""
+    groups: list[Group] = field(default_factory=list)
+
+    def place(self, merged: Group) -> None:
+        """Order the groups around the merged one, where one of its parts was."""
+        if not self.groups:
+            merged.rank = self.rank
+            return
+        moved = sorted(self.groups, key=lambda group: group.rank)
+        ordered = [*moved, merged] if self.is_before else [merged, *moved]
+        for number, group in enumerate(ordered):
+            group.rank = (*self.rank, number)
 
 
 def is_grouped(node: Node) -> bool:
     """True for nodes that are neither leaves nor free."""
     return not node.op.has(Trait.LEAF) and not is_free(node)
-
-
-def _readers(graph: Graph) -> dict[Node, list[Node]]:
-    found: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
-    for node in graph.nodes:
-        if is_grouped(node):
-            for source in dict.fromkeys(free_source(operand).node for operand in node.operands):
-                found[source].append(node)
-    return found
