@@ -7,6 +7,8 @@ also inherits the builtin that a Python user would catch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -95,3 +97,31 @@ class FormatError(RlxError, ValueError):
 
 class InternalError(RlxError, RuntimeError):
     """A fault of rlx itself; names the pass. Please report it."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n  {_HOW_TO_REPORT}"
+
+
+_HOW_TO_REPORT = (
+    "this is a fault of rlx, not of your program: please report it with the lines that show it "
+    "and the output of `rlx doctor`"
+)
+
+
+@contextmanager
+def blamed(context: str, source: Source | None) -> Iterator[None]:
+    """Place faults of rlx itself that surface in the block: `context` says what it does.
+
+    What is no error of ours, nor of the environment, becomes an InternalError.
+    """
+    try:
+        yield
+    except InternalError as error:
+        if error.source is not None or source is None:
+            raise
+        raise error.located(context, source) from error
+    except (RlxError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        message = f"{context}: {type(error).__name__}: {error}"
+        raise InternalError(message, source=source) from error

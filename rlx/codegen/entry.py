@@ -14,13 +14,18 @@ that returns a `Status`, 0 if all is well. The arena is 64-byte aligned and star
 
     i64[0]  status of the first fault, 0 if none      i64[2]  its position (element or slice)
     i64[1]  its origin: the number of the graph node  i64[3]  1 once `setup` has run
+    i64[6]  what was found there, as an index         i64[7]  its limit; 0 where none is stored
+
+An origin counts all nodes of the program, those of loops and branches too (`ir.numbering`). Words
+4 and 5 belong to exported libraries.
 
 How emitters print failing kernels (the whole convention; both emitters follow it):
 
 - A kernel fails if it contains a `Fail`, or an `Invoke` of a kernel that fails. Its native
   function then returns int. Unless it is an entry, it takes one more, last argument
   `int64_t *fault`, the header; an entry uses its first buffer, the arena.
-- `Fail(status, position)` stores `fault[2] = position` and returns `status`.
+- `Fail(status, position, details)` stores `fault[2] = position`, the details (if there are any)
+  at `DETAIL_WORDS`, and returns `status`.
 - `Invoke` of a failing kernel passes `fault` on; if the status is not 0 it stores
   `fault[0] = status; fault[1] = origin` (only where `origin >= 0`) and returns the status.
 - A kernel with a parallel loop takes `int64_t begin, int64_t end` after its scalars (and before
@@ -65,6 +70,7 @@ from rlx.codegen.schedule import (
     Phase,
     Schedule,
     Thunk,
+    number_of,
 )
 from rlx.errors import InternalError
 from rlx.ir.graph import Node
@@ -210,8 +216,8 @@ class ThunkCalls:
         addresses = [
             self._address(ref, buffer) for ref, buffer in zip(refs, kernel.buffers, strict=True)
         ]
-        origin = thunk.node.index if can_fail(kernel) else -1
-        self.k.comment(describe(thunk.node))
+        origin = number_of(thunk) if can_fail(kernel) else -1
+        self.k.comment(describe(thunk.node, thunk.number))
         self.k.invoke(kernel, addresses, self.scalars(thunk), bounds=bounds, origin=origin)
 
     def kernel(self, thunk: Thunk) -> Kernel:
@@ -239,7 +245,7 @@ class ThunkCalls:
     # Control flow
 
     def _loop(self, thunk: LoopThunk) -> None:
-        self.k.comment(describe(thunk.node))
+        self.k.comment(describe(thunk.node, thunk.number))
         if thunk.predicate is not None:
             self._while(thunk, thunk.predicate)
             return
@@ -266,7 +272,7 @@ class ThunkCalls:
             self.emit(thunk)
 
     def _branch(self, thunk: BranchThunk) -> None:
-        self.k.comment(describe(thunk.node))
+        self.k.comment(describe(thunk.node, thunk.number))
         selector = self.k.let("selector", self._read_integer(thunk.selector))
         self._branches(selector, thunk.branches, 0)
 
@@ -298,13 +304,14 @@ class ThunkCalls:
             self.k.store(block, at + byte, (value >> (8 * byte)).cast(Prim.U8))
 
 
-def describe(node: Node) -> str:
+def describe(node: Node, number: int | None = None) -> str:
     """Return one line about a node: its number, op, name and source line."""
+    own = node.index if number is None else number
     name = "" if node.name is None else f" {node.name!r}"
     place = ""
     if node.source is not None:
         place = f", {PurePath(node.source.file).name}:{node.source.line}"
-    return f"%{node.index} {_computes(node)}{name}{place}"
+    return f"%{own} {_computes(node)}{name}{place}"
 
 
 def _computes(node: Node) -> str:

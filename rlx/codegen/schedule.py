@@ -76,6 +76,8 @@ class Thunk:
     scratch: BufferRef | None = None
     aliased: tuple[tuple[int, int], ...] = ()
     lowering: Lowering | None = None
+    number: int | None = field(default=None, compare=False)
+    """The node's among all of the program (`ir.numbering`); its index where nobody gave one."""
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -121,6 +123,7 @@ class LoopThunk:
     condition: tuple[AnyThunk, ...] = ()
     predicate: BufferRef | None = None
     trips: BufferRef | None = None
+    number: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +137,15 @@ class BranchThunk:
     phase: Phase
     selector: BufferRef
     branches: tuple[tuple[AnyThunk, ...], ...]
+    number: int | None = field(default=None, compare=False)
 
 
 AnyThunk: TypeAlias = Thunk | LoopThunk | BranchThunk
+
+
+def number_of(thunk: AnyThunk) -> int:
+    """Return the number of the thunk's node among all nodes of the program."""
+    return thunk.node.index if thunk.number is None else thunk.number
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,14 @@ from rlx.ir.printer import format_lowering
 INDENT = "  "
 
 
-def format_schedule(schedule: Schedule, kernels: Mapping[tuple[Any, ...], Kernel]) -> str:
+def format_schedule(
+    schedule: Schedule, kernels: Mapping[tuple[Any, ...], Kernel] | None = None
+) -> str:
     """Return the calls of both phases: kernel, operands -> results with offsets, node.
 
-    `kernels` gives each call its kernel's name.
+    `kernels` gives each call its kernel's name; without, its kind stands there.
     """
+    kernels = kernels or {}
     lines = [f"schedule {schedule.name}, arena {schedule.arena_bytes} bytes"]
     for phase in Phase:
         thunks = schedule.phase(phase)
@@ -40,11 +43,12 @@ def _lines(
         case Thunk():
             yield f"{indent}{_call(thunk, kernels)}"
         case LoopThunk():
-            yield f"{indent}{_trips(thunk)}    # {describe(thunk.node)}"
+            yield f"{indent}{_trips(thunk)}    # {describe(thunk.node, thunk.number)}"
             for inner in (*thunk.condition, *thunk.body):
                 yield from _lines(inner, kernels, indent + INDENT)
         case BranchThunk():
-            yield f"{indent}branch on {_ref(thunk.selector)}    # {describe(thunk.node)}"
+            about = describe(thunk.node, thunk.number)
+            yield f"{indent}branch on {_ref(thunk.selector)}    # {about}"
             for number, branch in enumerate(thunk.branches):
                 yield f"{indent}case {number}:"
                 for inner in branch:
@@ -61,10 +65,11 @@ def _trips(thunk: LoopThunk) -> str:
 
 
 def _call(thunk: Thunk, kernels: Mapping[tuple[Any, ...], Kernel]) -> str:
-    name = kernels[thunk.kernel_key].name
+    kernel = kernels.get(thunk.kernel_key)
+    name = thunk.kind if kernel is None else kernel.name
     operands = ", ".join(map(_ref, thunk.operands))
     results = ", ".join(map(_ref, thunk.results))
-    notes = [describe(thunk.node), *map(format_lowering, _lowerings(thunk))]
+    notes = [describe(thunk.node, thunk.number), *map(format_lowering, _lowerings(thunk))]
     if thunk.aliased:
         notes.append("in place")
     if thunk.scratch is not None:
@@ -81,3 +86,6 @@ def _lowerings(thunk: Thunk) -> list[Lowering]:
 
 def _ref(ref: BufferRef) -> str:
     return f"{ref.type} @{ref.offset}"
+
+
+Schedule.__str__ = format_schedule  # type: ignore[method-assign, assignment]  # what `print` shows

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from rlx.codegen.schedule import AnyThunk, BranchThunk, BufferRef, LoopThunk, Phase, Schedule, Thunk
+from rlx.codegen.schedule import (
+    AnyThunk,
+    BranchThunk,
+    BufferRef,
+    LoopThunk,
+    Phase,
+    Schedule,
+    Thunk,
+    number_of,
+)
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 
@@ -33,7 +42,7 @@ def schedule_faults(schedule: Schedule) -> list[str]:
 
 
 def _faults(thunk: AnyThunk, arena_bytes: int, phase: Phase) -> Iterator[str]:
-    name = f"%{thunk.node.index} {thunk.node.op.name}"
+    name = f"%{number_of(thunk)} {thunk.node.op.name}"
     if thunk.phase is not phase:
         yield f"{name}: runs in {thunk.phase.value} inside {phase.value}"
     match thunk:

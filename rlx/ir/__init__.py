@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 from rlx.ir import ops as ops
+from rlx.ir import printer as printer

@@ -66,6 +66,11 @@ class Node:
         (result,) = self.results
         return result
 
+    @property
+    def title(self) -> str:
+        """The op, behind what the user wrote for it where that is known: for messages."""
+        return self.op.name if self.scope is None else f"{self.scope}: {self.op.name}"
+
     def attribute(self, name: str) -> Any:
         return self.attrs.as_dict()[name]
 

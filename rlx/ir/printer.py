@@ -210,3 +210,10 @@ def _symbols_of_value(value: Any) -> Iterator[Symbol]:
         for field in dataclasses.fields(value):
             for part in parts(getattr(value, field.name)):
                 yield from _symbols_of_value(part)
+
+
+def _short(graph: Graph) -> str:
+    return format_graph(graph, full=False)
+
+
+Graph.__str__ = _short  # type: ignore[method-assign, assignment]  # what `print` shows

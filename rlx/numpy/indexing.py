@@ -275,7 +275,7 @@ def _gathered_together(x: Any, axes: tuple[int, ...], indices: list[Any]) -> Any
 def flat_index(indices: list[Any], extents: list[int]) -> Any:
     """Combine one index array per axis into one over the flattened axes.
 
-    Traced indices out of range become -1, so that the pick fails as it should.
+    Traced indices out of range become the least integer, so that the pick fails as it should.
     """
     if not any(isinstance(index, TracedArray) for index in indices):
         return np.ravel_multi_index(np.broadcast_arrays(*indices), extents)
@@ -287,7 +287,7 @@ def flat_index(indices: list[Any], extents: list[int]) -> Any:
             elementwise.greater_equal(index, 0), elementwise.less(index, extent)
         )
         valid = elementwise.logical_and(valid, inside)
-    return elementwise.where(valid, combined, -1)
+    return elementwise.where(valid, combined, np.iinfo(np.int64).min)
 
 
 def as_index(index: Any) -> Any:

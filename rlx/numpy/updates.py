@@ -6,10 +6,11 @@ are written in turn, by a loop that changes the array where it lies: an index ma
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -30,11 +31,27 @@ from rlx.numpy.shaping import broadcast_to, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.trace import TracedArray
 
+P = ParamSpec("P")
 Change = Callable[[Any, Any], Any]
 """An element and the value for it -> the new element."""
 
 
+def _in_scope(name: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Let the nodes of a function bear the name of what the user wrote."""
+
+    def named(body: Callable[P, Any]) -> Callable[P, Any]:
+        @functools.wraps(body)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with graph().scope(name):
+                return body(*args, **kwargs)
+
+        return call
+
+    return named
+
+
 @function
+@_in_scope("x.at[index].set")
 def index_set(x: Any, index: Any, values: Any) -> Any:
     """`x` with `values` at `index`; of repeated indices the last one stays."""
     x = as_tracer(x)
@@ -51,6 +68,7 @@ def index_set(x: Any, index: Any, values: Any) -> Any:
 
 
 @function
+@_in_scope("x.at[index].add")
 def index_add(x: Any, index: Any, values: Any) -> Any:
     """`x` with `values` added at `index`; repeated indices add up."""
     x = as_tracer(x)
@@ -69,6 +87,7 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
 
 
 @function
+@_in_scope("x.at[index]")
 def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
     """`x` with `change(element, value)` at `index`; one after the other where an index repeats."""
     x = as_tracer(x)

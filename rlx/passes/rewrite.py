@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rlx.errors import InternalError
+from rlx.errors import InternalError, blamed
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs, OpDef, Trait
@@ -279,7 +279,8 @@ class _Rewriter:
             return ()
         for rule in self._rules(node.op):
             start = len(self.target.nodes)
-            with self.target.attributed(origin.source):
+            context = f"rewriting {node.title}"
+            with blamed(context, origin.source), self.target.attributed(origin.source):
                 replacement = rule(node)
             if replacement is not None:
                 return self._replace(node, replacement, self.target.nodes[start:], origin)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rlx.codegen.regions import Region
-from rlx.errors import GraphError, UnsupportedError
-from rlx.ir.graph import Graph
+from rlx.errors import GraphError, UnsupportedError, blamed
+from rlx.ir.graph import Graph, calling_source
 from rlx.ir.op import OPS
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
@@ -172,7 +172,8 @@ def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None
     from rlx.passes.pipeline import pipeline
     from rlx.runtime.dump import dump_program
 
-    program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
+    with blamed(f"compiling {graph.name!r}", calling_source()):
+        program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
     dump_program(program)
     return program
 

@@ -293,11 +293,12 @@ class Executable:
 
     def _fault(self, status: int) -> RlxError:
         """Turn the header's record into an exception, and clear it."""
-        from rlx.runtime.faults import describe_fault
+        from rlx.ir.numbering import program_nodes
+        from rlx.runtime.faults import FAULT_WORDS, Record, describe_fault
 
-        _, origin, position = (int(word) for word in self.arena.header[:3])
-        self.arena.header[:3] = 0
-        return describe_fault(self.signature.name, status, self.plan.graph.nodes, origin, position)
+        record = Record.take(self.arena.header)
+        self.arena.header[[*FAULT_WORDS]] = 0
+        return describe_fault(self.signature.name, status, program_nodes(self.plan.graph), record)
 
     # Making
 

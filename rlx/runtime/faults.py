@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from rlx.codegen.loops.nodes import Status
+from rlx.codegen.loops.nodes import DETAIL_WORDS, Status
 from rlx.errors import (
     IndexOutOfRangeError,
     InputError,
@@ -12,29 +13,95 @@ from rlx.errors import (
     RlxError,
     SingularMatrixError,
 )
+from rlx.ir import ops
 from rlx.ir.graph import Node
+from rlx.ir.op import Trait
+from rlx.runtime.signature import Array
 
-_FAULTS: Mapping[Status, tuple[type[RlxError], str]] = {
-    Status.INDEX_OUT_OF_RANGE: (IndexOutOfRangeError, "index out of range"),
-    Status.SINGULAR_MATRIX: (SingularMatrixError, "singular matrix"),
-    Status.INVALID_DISTRIBUTION: (InputError, "logits without a distribution"),
-    Status.EXTENT_OUT_OF_RANGE: (InputError, "extent out of range"),
+COMBINED = -(1 << 63)
+"""What stands for several indices, one per axis, of which one is out of range."""
+
+FAULT_WORDS = (0, 1, 2, *DETAIL_WORDS)
+"""The words of the arena's header that hold a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one status is reported."""
+
+    error: type[RlxError]
+    words: str
+    remedy: str
+
+
+_KINDS: Mapping[Status, Kind] = {
+    Status.INDEX_OUT_OF_RANGE: Kind(
+        IndexOutOfRangeError,
+        "index out of range",
+        "keep indices within the extent, for example with rlx.numpy.clip",
+    ),
+    Status.SINGULAR_MATRIX: Kind(
+        SingularMatrixError,
+        "singular matrix",
+        "add a small multiple of the identity, or leave such matrices out",
+    ),
+    Status.INVALID_DISTRIBUTION: Kind(
+        InputError,
+        "logits without a distribution",
+        "rows of logits need a number above -inf, and none that is NaN or +inf",
+    ),
+    Status.EXTENT_OUT_OF_RANGE: Kind(
+        InputError, "extent out of range", "give arrays within the bounds of their Dim"
+    ),
 }
 
 
-def describe_fault(
-    name: str, status: int, nodes: Sequence[Node], origin: int, position: int
-) -> RlxError:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a fault leaves in the arena's header."""
+
+    origin: int
+    """The number of the node among all of the program; see `ir.numbering`."""
+    position: int
+    found: int
+    limit: int
+
+    @staticmethod
+    def take(header: Array) -> Record:
+        """Read the record."""
+        found, limit = (int(header[word]) for word in DETAIL_WORDS)
+        return Record(int(header[1]), int(header[2]), found, limit)
+
+
+def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record) -> RlxError:
     """Return the exception for a status that program `name` returned, with the node at fault."""
-    if Status(status) not in _FAULTS:
-        return InternalError(f"{name} returned status {Status(status).name}")
-    kind, words = _FAULTS[Status(status)]
-    node = nodes[origin] if origin < len(nodes) else None
+    node = _blamed(nodes[record.origin]) if 0 <= record.origin < len(nodes) else None
     source = None if node is None else node.source
-    return kind(f"{_title(node)}: {words} at position {position}", source=source)
+    kind = _KINDS.get(Status(status))
+    if kind is None:
+        return InternalError(f"{name} returned status {Status(status).name}", source=source)
+    words = f"{kind.words} at position {record.position}"
+    if kind.error is IndexOutOfRangeError and record.limit:
+        words += f": {_index(record)} for an axis of extent {record.limit}"
+    return kind.error(f"{_title(node)}: {words}", source=source, remedy=kind.remedy)
+
+
+def _index(record: Record) -> str:
+    """Return the index at fault; rlx.numpy has added the extent to a negative one."""
+    if record.found >= 0:
+        return str(record.found)
+    if record.found == COMBINED:
+        return "one of several indices that pick together"
+    return f"{record.found} ({record.found - record.limit} as a negative index from the end)"
+
+
+def _blamed(node: Node) -> Node:
+    """Return the node of a fused one that its kernel is built around: what can fail."""
+    anchor = ops.anchor_of(node.attribute("body")) if node.op.has(Trait.FUSED) else None
+    return node if anchor is None else replace(anchor, name=node.name, scope=node.scope)
 
 
 def _title(node: Node | None) -> str:
     if node is None:
         return "a kernel"
-    return node.op.name if node.name is None else f"{node.op.name} {node.name!r}"
+    return node.title if node.name is None else f"{node.title} {node.name!r}"

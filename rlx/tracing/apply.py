@@ -46,7 +46,7 @@ def function(body: Callable[P, Any]) -> Callable[P, Any]:
                 return body(*args, **kwargs)
             return _run(body, args, kwargs)
         except RlxError as error:
-            if error.source is not None or _is_inside(call.__code__):
+            if error.source is not None or _is_inside(sys._getframe().f_code):
                 raise  # the function that the user called gives it its name and line
             raise error.located(body.__name__, calling_source()) from None
 

@@ -46,6 +46,7 @@ from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower import Program
 from rlx.codegen.lower.graph import all_thunks
+from rlx.codegen.schedule import number_of
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
@@ -294,7 +295,7 @@ def _faults(program: Program) -> Iterator[tuple[int, str]]:
     """Yield the number and description of every node whose kernel can fail."""
     seen: set[int] = set()
     for thunk in all_thunks(program.schedule.thunks):
-        node = thunk.node
-        if can_fail(program.kernels[thunk.kernel_key]) and node.index not in seen:
-            seen.add(node.index)
-            yield node.index, describe(node).replace("\\", "/").replace('"', "'")
+        number = number_of(thunk)
+        if can_fail(program.kernels[thunk.kernel_key]) and number not in seen:
+            seen.add(number)
+            yield number, describe(thunk.node, number).replace("\\", "/").replace('"', "'")

@@ -110,6 +110,9 @@ def _file_tensor(facts: Mapping[str, Any]) -> Tensor:
 
 def _thunks(program: Program, phase: Phase) -> Sequence[dict[str, str]]:
     return [
-        {"kernel": program.kernels[thunk.kernel_key].name, "node": describe(thunk.node)}
+        {
+            "kernel": program.kernels[thunk.kernel_key].name,
+            "node": describe(thunk.node, thunk.number),
+        }
         for thunk in all_thunks(program.schedule.phase(phase))
     ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen.loops.nodes import Kernel
-from rlx.codegen.schedule import Schedule, Thunk
+from rlx.codegen.schedule import Schedule, Thunk, number_of
 from rlx.errors import Source
 
 _DEFINITION = re.compile(r"(?:static )?(?:void|int) (\w+)\(")
@@ -38,7 +38,7 @@ class LineSources:
         for thunk in schedule.thunks:
             source = thunk.node.source
             if source is not None:
-                by_call[thunk.node.index] = source
+                by_call[number_of(thunk)] = source
                 if isinstance(thunk, Thunk):
                     by_kernel.setdefault(kernels[thunk.kernel_key].name, source)
         return LineSources(by_kernel, by_call)

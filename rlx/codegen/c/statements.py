@@ -11,6 +11,7 @@ from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, has_plain_bound, sto
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.loops.nodes import (
+    DETAIL_WORDS,
     Address,
     Assign,
     Atomic,
@@ -213,9 +214,10 @@ class StatementEmitter:
 
     def _fail(self, statement: Fail) -> None:
         self.prelude.records_faults = True
-        self.line(
-            f"{self.expressions.name(FAULT)}[2] = {self.expressions.text(statement.position)};"
-        )
+        fault = self.expressions.name(FAULT)
+        self.line(f"{fault}[2] = {self.expressions.text(statement.position)};")
+        for word, detail in zip(DETAIL_WORDS, statement.details, strict=False):
+            self.line(f"{fault}[{word}] = {self.expressions.text(detail)};")
         self.line(f"return STATUS_{statement.status.name};")
 
     def _external(self, statement: External) -> None:

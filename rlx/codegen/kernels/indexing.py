@@ -32,7 +32,7 @@ def checked_index(scope: Scope, indices: GroupedReader, at: E, size: E, name: st
     if not given.type.prim.is_float:
         chosen = given.cast(Prim.I64)
         with k.if_((chosen < 0) | (chosen >= size)):
-            k.fail(Status.INDEX_OUT_OF_RANGE, at)
+            k.fail(Status.INDEX_OUT_OF_RANGE, at, chosen, size)
         return chosen
     # Truncation takes everything above -1 to 0 or more; a NaN fails both comparisons.
     wide = given.cast(Prim.F64)

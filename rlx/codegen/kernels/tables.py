@@ -246,7 +246,7 @@ def _checked_index(cells: Cells, index: Cell, extent: int, number: int) -> Cell:
     def check(given: E) -> E:
         whole = _named(cells, "index", given.cast(Prim.I64))
         with k.if_((whole < 0) | (whole >= extent)):
-            k.fail(Status.INDEX_OUT_OF_RANGE, number)
+            k.fail(Status.INDEX_OUT_OF_RANGE, number, whole, extent)
         return whole
 
     if (index, extent) not in cells.checked:

@@ -11,6 +11,7 @@ from rlx.codegen.llvm.simd import widen_loop
 from rlx.codegen.llvm.spelling import memory_name, prim_name, type_name
 from rlx.codegen.llvm.writer import FunctionWriter
 from rlx.codegen.loops.nodes import (
+    DETAIL_WORDS,
     Address,
     Assign,
     Atomic,
@@ -164,6 +165,8 @@ class StatementEmitter(ExpressionEmitter):
 
     def fail(self, node: Fail) -> None:
         self._record(2, self.expression(node.position))
+        for word, detail in zip(DETAIL_WORDS, node.details, strict=False):
+            self._record(word, self.expression(detail))
         self.writer.write(f"ret i32 {int(node.status)}")
         self.writer.start(self.writer.unique("after.failure"))
 

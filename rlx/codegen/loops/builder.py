@@ -173,8 +173,9 @@ class KernelBuilder:
             yield
         self.emit(If(last.condition, last.then, tuple(body)))
 
-    def fail(self, status: Status, position: Operand) -> None:
-        self.emit(Fail(status, index(position).node))
+    def fail(self, status: Status, position: Operand, *details: Operand) -> None:
+        """Leave the kernel; `details` are what was found at `position` and its limit."""
+        self.emit(Fail(status, index(position).node, tuple(index(each).node for each in details)))
 
     # Calls
 

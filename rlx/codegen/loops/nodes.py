@@ -446,12 +446,19 @@ class Status(enum.IntEnum):
     INVALID_DISTRIBUTION = 7
 
 
+DETAIL_WORDS = (6, 7)
+"""Where in the arena's header the details of a `Fail` are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Leave the kernel with a status; `position` (i64) says which element or slice."""
+    """Leave the kernel with a status; `position` (i64) says which element or slice.
+
+    `details` (i64) are none, or what was found there and the limit that it breaks."""
 
     status: Status
     position: Expr
+    details: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,9 @@ def _head(statement: Stmt) -> list[str]:
         case If():
             return [f"if {format_expression(statement.condition)}:"]
         case Fail():
-            return [f"fail {statement.status.name} at {format_expression(statement.position)}"]
+            text = f"fail {statement.status.name} at {format_expression(statement.position)}"
+            details = ", ".join(map(format_expression, statement.details))
+            return [f"{text} with {details}" if details else text]
         case External() | Invoke() | Atomic():
             return [_call(statement)]
         case Prefetch():

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from rlx.codegen.loops.nodes import (
+    DETAIL_WORDS,
     Address,
     Assign,
     Atomic,
@@ -284,6 +285,12 @@ class _Verifier:
                 self.block(statement.orelse)
             case Fail():
                 self.typed("the position", statement.position, INDEX)
+                for detail in statement.details:
+                    self.typed("a detail", detail, INDEX)
+                count = len(statement.details)
+                self.require(
+                    count in (0, len(DETAIL_WORDS)), f"a fail has {count} details; 0 or 2 are kept"
+                )
             case External():
                 self.addresses(arg for arg in statement.args if isinstance(arg, Address))
                 if statement.result is not None:

@@ -107,7 +107,7 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
         case While() | If():
             return (statement.condition,)
         case Fail():
-            return (statement.position,)
+            return (statement.position, *statement.details)
         case Prefetch():
             return (statement.index,)
         case External():
@@ -210,7 +210,8 @@ def rewrite_statement(statement: Stmt, rewrite: Rewrite) -> Stmt:
             orelse = rewrite_block(statement.orelse, rewrite)
             return If(at(statement.condition), then, orelse)
         case Fail():
-            return replace(statement, position=at(statement.position))
+            details = tuple(at(each) for each in statement.details)
+            return replace(statement, position=at(statement.position), details=details)
         case External():
             args = tuple(moved(x) if isinstance(x, Address) else at(x) for x in statement.args)
             return replace(statement, args=args)

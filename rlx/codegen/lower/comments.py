@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from rlx.codegen.kernels.build import plain_name, telling_ops
-from rlx.codegen.schedule import Thunk
+from rlx.codegen.schedule import Thunk, number_of
 from rlx.errors import Source
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
@@ -63,17 +63,21 @@ def _scan_names(node: Node, named: dict[int, str]) -> dict[int, str]:
     return names
 
 
-def tensor_name(value: Value) -> str:
-    """Return what a reader of the code calls a tensor: the user's name, or op and number."""
+def tensor_name(value: Value, number: int | None = None) -> str:
+    """Return what a reader of the code calls a tensor: the user's name, or op and number.
+
+    `number` is the node's among all of the program, its index by default.
+    """
     node = value.node
+    own = node.index if number is None else number
     if node.name is not None:
         name = node.name
     elif node.op.name == "pack_panels":
         name = f"{tensor_name(node.operands[0])}_packed"
     elif node.op.name == "fused":
-        name = f"{'_'.join(telling_ops(node.attribute('body')))}_{node.index}"
+        name = f"{'_'.join(telling_ops(node.attribute('body')))}_{own}"
     else:
-        name = f"{plain_name(node.op.name)}_{node.index}"
+        name = f"{plain_name(node.op.name)}_{own}"
     return name if len(node.results) == 1 else f"{name}_{value.index}"
 
 
@@ -85,7 +89,8 @@ def _last_word(value: Value) -> str:
 
 
 def _label(thunk: Thunk) -> str:
-    return thunk.node.results[0].label
+    suffix = ".0" if len(thunk.node.results) > 1 else ""
+    return f"%{number_of(thunk)}{suffix}"
 
 
 def _formula(node: Node) -> str:

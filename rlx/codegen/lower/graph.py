@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlx.codegen import schedule_printer as schedule_printer  # gives schedules their text
 from rlx.codegen.c.names import c_identifier
 from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
@@ -16,7 +17,9 @@ from rlx.codegen.lower.node import lower_node
 from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
+from rlx.errors import blamed
 from rlx.ir.graph import Graph
+from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
@@ -56,11 +59,11 @@ def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
 
     The schedule has the name of the graph, spelled so that it may begin symbols.
     """
-    hoisted = setup_nodes(graph)
+    hoisted, numbers = setup_nodes(graph), number_nodes(graph)
     thunks: list[AnyThunk] = []
     for node in execution_order(graph):
         phase = Phase.SETUP if node in hoisted else Phase.RUN
-        thunks.extend(lower_node(node, Placement(plan, phase)))
+        thunks.extend(lower_node(node, Placement(plan, phase, numbers=numbers)))
     return Schedule(c_identifier(graph.name), tuple(thunks), plan.arena_bytes)
 
 
@@ -72,8 +75,10 @@ def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:
     taken: dict[str, int] = {}
     kernels = {}
     for key, thunks in users.items():
-        name = _unique(kernel_name(thunks[0]), taken)
-        kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks), argument_names(thunks))
+        node = thunks[0].node
+        with blamed(f"building the kernel of {node.title}", node.source):
+            name = _unique(kernel_name(thunks[0]), taken)
+            kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks), argument_names(thunks))
     return kernels
 
 

@@ -45,6 +45,7 @@ def scan_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         steps=length,
         depth=place.depth,
         reverse=node.attribute("reverse"),
+        number=place.numbers.get(node),
     )
     return [*_first_carries(node, place, carries), loop]
 
@@ -64,6 +65,7 @@ def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         condition=_thunks(checked),
         predicate=checked.ref(condition.graph.outputs[0]),
         trips=place.ref(node.results[-1]),
+        number=place.numbers.get(node),
     )
     return [*_first_carries(node, place, carries), loop]
 
@@ -76,14 +78,16 @@ def switch_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         whole = [place.ref(value) for value in places(node, plan.graph)]
         branches.append(_thunks(_inside(place, node, plan, whole, loops=0)))
     selector = place.ref(node.operands[0])
-    return [BranchThunk(node, place.phase, selector, tuple(branches))]
+    number = place.numbers.get(node)
+    return [BranchThunk(node, place.phase, selector, tuple(branches), number)]
 
 
 def _inside(
     place: Placement, node: Node, plan: MemoryPlan, refs: Sequence[BufferRef], *, loops: int
 ) -> Placement:
     """Return the placement of a body whose outside values lie at `refs`."""
-    return Placement(plan, place.phase, place.depth + loops, _located(node, plan, refs))
+    located = _located(node, plan, refs)
+    return Placement(plan, place.phase, place.depth + loops, located, place.numbers)
 
 
 def _located(node: Node, plan: MemoryPlan, refs: Sequence[BufferRef]) -> Mapping[int, BufferRef]:
@@ -128,4 +132,5 @@ def _copy(node: Node, place: Placement, source: Value, target: Value) -> Thunk:
         results=(place.ref(target),),
         phase=place.phase,
         node=node,
+        number=place.numbers.get(node),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rlx.codegen.lower.registry import Placement, lowering
 from rlx.codegen.schedule import AnyThunk
+from rlx.errors import blamed
 from rlx.ir.graph import Node
 from rlx.passes.memory.views import view_of
 
@@ -15,7 +16,8 @@ def lower_node(node: Node, place: Placement) -> Sequence[AnyThunk]:
     if not computes(node):
         return ()
     rule = lowering.get(node.op)
-    return rule(node, place) if rule else [place.thunk(node)]
+    with blamed(f"lowering {node.title}", node.source):
+        return rule(node, place) if rule else [place.thunk(node)]
 
 
 def computes(node: Node) -> bool:

@@ -156,6 +156,7 @@ def _fused_thunk(
         results=results,
         phase=whole.phase,
         node=whole.node,
+        number=whole.number,
     )
 
 

@@ -33,13 +33,19 @@ class Placement:
     """The number of loops around."""
     outside: Mapping[int, BufferRef] = field(default_factory=dict)
     """In a body: where the memory really lies that the plan puts outside of it."""
+    numbers: Mapping[Node, int] = field(default_factory=dict)
+    """Of all nodes of the program, those of bodies too."""
 
     def ref(self, value: Value) -> BufferRef:
         offset = self.plan.slots[value].offset
         if offset < OUTSIDE:
-            return BufferRef(offset, value.type, label=tensor_name(self._source(value)))
+            return BufferRef(offset, value.type, label=self._label(value))
         start = max(known for known in self.outside if known <= offset)
         return self.outside[start].shifted(offset - start, value.type)
+
+    def _label(self, value: Value) -> str:
+        source = self._source(value)
+        return tensor_name(source, self.numbers.get(source.node))
 
     def _source(self, value: Value) -> Value:
         """Return the value that `value` is a view of, if it starts at the same byte."""
@@ -64,6 +70,7 @@ class Placement:
             scratch=None if scratch is None else scratch_ref(scratch.offset, scratch.size),
             aliased=self.plan.in_place.get(node, ()),
             lowering=node.lowering,
+            number=self.numbers.get(node),
         )
 
 

@@ -59,7 +59,7 @@ def _apply(node: Node, arrays: Sequence[Array], binding: Mapping[str, int]) -> t
         return apply_op(node.op, arrays, _bound_attrs(node.attrs, binding))
     except RlxError as error:
         if error.source is None:
-            raise error.located(node.op.name, node.source) from None
+            raise error.located(node.title, node.source) from None
         raise
 
 
@@ -92,7 +92,7 @@ def at_extents(graph: Graph, binding: Mapping[str, int]) -> Graph:
             attrs = _bound_attrs(node.attrs, binding)
             results = copy.append(node.op, operands, attrs, name=node.name, source=node.source)
         except RlxError as error:
-            raise error.located(node.op.name, node.source) from None
+            raise error.located(node.title, node.source) from None
         image.update(zip(node.results, results, strict=True))
     copy.set_outputs(image[output] for output in graph.outputs)
     return copy

@@ -82,3 +82,6 @@ def _describe(plan: MemoryPlan, value: Value) -> str:
         in_place = any(result == value.index for _, result in plan.in_place.get(value.node, ()))
         text += f" ({'in place of' if in_place else 'view of'} {slot.root.label})"
     return text + (" resident" if slot.resident else "")
+
+
+MemoryPlan.__str__ = format_plan  # type: ignore[method-assign, assignment]  # what `print` shows

@@ -194,7 +194,7 @@ def test_all_faults_are_reported_with_a_mark_under_the_statement() -> None:
         pass
     with pytest.raises(InternalError) as caught:
         verify_kernel(k.build())
-    assert str(caught.value).endswith(
+    assert caught.value.message.endswith(
         "kernel two_faults(x: f32[])\n"
         "  x[0] = 1.0\n"
         "  ^^^^^^^^^^ x is not writable\n"
