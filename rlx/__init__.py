@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rlx import numpy as numpy
     from rlx import optim as optim
     from rlx import passes as passes
+    from rlx.errors import BusyError as BusyError
     from rlx.errors import RlxError as RlxError
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
     from rlx.runtime.compile import compile as compile
+    from rlx.runtime.executable import Executable as Executable
+    from rlx.runtime.session import Session as Session
     from rlx.tracing.pytree import register_dataclass as register_dataclass
     from rlx.tracing.pytree import register_pytree_node as register_pytree_node
     from rlx.tracing.pytree import tree_flatten as tree_flatten
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from rlx.transforms.jit import jit as jit
 
 _HOMES = {
-    "rlx.errors": ["RlxError"],
+    "rlx.errors": ["BusyError", "RlxError"],
     "rlx.transforms.associative": ["associative_scan"],
     "rlx.transforms.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
@@ -69,6 +72,8 @@ _HOMES = {
     "rlx.ir.types": ["TensorType"],
     "rlx.runtime.aot": ["Artifact", "aot"],
     "rlx.runtime.compile": ["compile"],
+    "rlx.runtime.executable": ["Executable"],
+    "rlx.runtime.session": ["Session"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = ("nn", "numpy", "optim", "passes")

@@ -87,6 +87,10 @@ class SingularMatrixError(InputError, ArithmeticError):
     """A linear solve met an exactly singular matrix."""
 
 
+class BusyError(RlxError, TimeoutError):
+    """All arenas of a session are in use."""
+
+
 class NonFiniteError(RlxError, FloatingPointError):
     """A kernel made a NaN or an infinity from finite numbers, in a run that looks for them."""
 

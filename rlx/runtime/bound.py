@@ -22,6 +22,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import InputPort, OutputPort
 from rlx.runtime.native import Pointer, pointer_into
+from rlx.runtime.output_buffers import check_extents, filled
 from rlx.runtime.result_memory import (
     ArrayKind,
     Result,
@@ -67,7 +68,9 @@ class BoundExecutable(Executable):
 
     # Execution
 
-    def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
+    def _execute(
+        self, values: Sequence[Any], out: Sequence[Array | None] = ()
+    ) -> tuple[Array, ...]:
         arguments = self.signature.inputs
         arrays = [checked(a, value) for a, value in zip(arguments, values, strict=True)]
         with self._lock:
@@ -76,19 +79,43 @@ class BoundExecutable(Executable):
                 self._setup()
             layout = self._fixed
             assert layout is not None, "bound graphs have static extents"
+            check_extents(self.signature, out, layout.output_views)
+            placed = self._place_buffers(out, arrays)
             replaced = self._take_donated(arrays)
-            self._take_inputs(arrays, list(replaced.values()))
-            for number, result in self._results.values():
-                self._move(number, result.take())
+            self._take_inputs(arrays, [*replaced.values(), *placed.values()])
+            for output, (number, result) in self._results.items():
+                self._move(
+                    number, address_of(placed[output]) if output in placed else result.take()
+                )
             status = layout.enter()
             if status != 0:
                 raise self._fault(status)
-            shown = {output: result.show() for output, (_, result) in self._results.items()}
+            shown = {
+                output: placed[output] if output in placed else result.show()
+                for output, (_, result) in self._results.items()
+            }
             shown |= replaced
+            if out:
+                made = enumerate(layout.output_views)
+                return filled(out, [shown.get(output, view) for output, view in made])
             return tuple(
                 shown[output] if output in shown else copy()
                 for output, copy in enumerate(layout.outputs)
             )
+
+    def _place_buffers(
+        self, out: Sequence[Array | None], arrays: Sequence[Array]
+    ) -> dict[int, Array]:
+        """Return the caller's buffers that large results can be written to where they lie."""
+        placed: dict[int, Array] = {}
+        for output, (_, result) in self._results.items():
+            buffer = out[output] if out else None
+            if buffer is None or not isinstance(result, ResultMemory):
+                continue
+            dense = buffer.flags.c_contiguous and buffer.flags.aligned
+            if dense and not overlaps(buffer, [*arrays, *_others(out, buffer)]):
+                placed[output] = buffer
+        return placed
 
     def _take_donated(self, arrays: Sequence[Array]) -> dict[int, Array]:
         """Return the arrays to overwrite, by the output that replaces them."""
@@ -179,6 +206,10 @@ class BoundExecutable(Executable):
 
     def _tables(self) -> tuple[Pointer, ...]:
         return (pointer_into(self._moves),)
+
+
+def _others(out: Sequence[Array | None], buffer: Array) -> list[Array]:
+    return [other for other in out if other is not None and other is not buffer]
 
 
 def _output(region: Region) -> int:

@@ -29,6 +29,7 @@ from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
 from rlx.runtime.native import Pointer, function_at, pointer_to
+from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, worker_pool
@@ -117,9 +118,14 @@ class Executable:
                 return self._execute(inputs)
         return self._execute(self.signature.arrange(inputs, named))
 
-    def run(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
-        """Run on inputs by name."""
-        return self._execute(self.signature.arrange((), feeds))
+    def run(
+        self, feeds: Mapping[str, Any], *, out: Sequence[Array | None] | None = None
+    ) -> tuple[Array, ...]:
+        """Run on inputs by name; an output goes to its array in `out`, where there is one."""
+        values = self.signature.arrange((), feeds)
+        if out is None:
+            return self._execute(values)
+        return self._execute(values, checked_buffers(self.signature, out))
 
     def try_arrays(self, values: Sequence[Any]) -> tuple[Array, ...] | None:
         """Run on arrays of just the right dtypes and shapes; `None`, and no run, if one differs.
@@ -154,6 +160,12 @@ class Executable:
             return {
                 name: self._read_param(name) for name in self._params if name not in self._unset
             }
+
+    @property
+    def donated_params(self) -> tuple[str, ...]:
+        """Names of the params that every run replaces."""
+        names = {argument.name for argument in self.signature.params}
+        return tuple(name for name in self._graph.donations if name in names)
 
     def clone(self) -> Executable:
         """Return another executable of the same code and params, with its own arena."""
@@ -222,7 +234,9 @@ class Executable:
 
     # Execution
 
-    def _execute(self, values: Sequence[Any]) -> tuple[Array, ...]:
+    def _execute(
+        self, values: Sequence[Any], out: Sequence[Array | None] = ()
+    ) -> tuple[Array, ...]:
         """Copy in, run, copy out: the long way, where arguments are converted and refused."""
         with self._lock:
             self._count_call()
@@ -236,9 +250,12 @@ class Executable:
                     write(..., value)
                 else:
                     write(..., checked(argument, value))
+            check_extents(self.signature, out, layout.output_views)
             status = layout.enter()
             if status != 0:
                 raise self._fault(status)
+            if out:
+                return filled(out, layout.output_views)
             outputs = layout.outputs
             return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
 

@@ -1,0 +1,149 @@
+"""A session: one compiled graph for many threads, each run in an arena of its own.
+
+session = rlx.Session(rlx.compile(graph, params=params, threads=1), arenas=4)
+(y,) = session.run({"x": x})                 # from any thread
+future = session.submit({"x": x})            # overlaps with other runs
+session.run({"x": x}, out=[buffer])          # the result goes to the caller's array
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from rlx.errors import BusyError, InputError, UnsupportedError
+from rlx.runtime.executable import Executable
+from rlx.runtime.signature import Array, checked
+
+Outputs = tuple[Array, ...]
+
+
+class Session:
+    """Runs one compiled graph from several threads, in a pool of arenas.
+
+    `arenas` is how many runs overlap at most (default: the cores of this process); an arena and
+    its copy of the params are made when first needed. Compile with `threads=1` where requests
+    come in parallel: then every core works on a request of its own.
+    """
+
+    def __init__(self, executable: Executable, *, arenas: int | None = None) -> None:
+        if not isinstance(executable, Executable):
+            raise InputError(
+                f"rlx.Session takes a compiled graph and was given a {type(executable).__name__}",
+                remedy="pass what rlx.compile returns for backend 'c', 'llvm' or 'auto'",
+            )
+        if executable.donated_params:
+            names = ", ".join(map(repr, executable.donated_params))
+            raise UnsupportedError(
+                f"{executable.signature.name}: runs replace the params {names}, so that runs in "
+                "several arenas would part ways",
+                remedy="call the executable itself, or make that state an input and an output",
+            )
+        count = (os.cpu_count() or 1) if arenas is None else arenas
+        if count < 1:
+            raise InputError(f"a session of {count} arenas cannot run", remedy="use 1 or more")
+        self.signature = executable.signature
+        self.arenas = count
+        self._first = executable
+        self._free: queue.LifoQueue[_Place] = queue.LifoQueue()
+        for _ in range(count - 1):
+            self._free.put(_Place(None))
+        self._free.put(_Place(executable))  # last in, first out: what exists is used first
+        self._params: dict[str, Array] = {}
+        self._params_set = 0
+        self._lock = threading.Lock()
+        self._workers = ThreadPoolExecutor(count, thread_name_prefix="rlx-session")
+        self._closed = False
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        out: Sequence[Array | None] | None = None,
+        timeout: float | None = None,
+    ) -> Outputs:
+        """Run on inputs by name, in the first arena that is free.
+
+        Waits at most `timeout` seconds for one (default: as long as it takes), then raises
+        `BusyError`. An output goes to its array in `out`, where there is one.
+        """
+        with self._lease(timeout) as executable:
+            return executable.run(feeds, out=out)
+
+    def submit(
+        self, feeds: Mapping[str, Any], *, out: Sequence[Array | None] | None = None
+    ) -> Future[Outputs]:
+        """Start a run and return its future; the arrays must stay as they are until it is done."""
+        self._check_open()
+        return self._workers.submit(self.run, feeds, out=out)
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Set params for all runs that begin from now on; runs under way keep the old ones."""
+        arrays = {
+            name: checked(self.signature.param(name), value, what="param").copy()
+            for name, value in params.items()
+        }
+        with self._lock:
+            self._params = {**self._params, **arrays}
+            self._params_set += 1
+
+    def close(self) -> None:
+        """Wait for the runs that were submitted; later ones are refused."""
+        self._closed = True
+        self._workers.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _lease(self, timeout: float | None) -> Iterator[Executable]:
+        self._check_open()
+        try:
+            place = self._free.get(timeout=timeout)
+        except queue.Empty:
+            raise BusyError(
+                f"{self.signature.name}: all {self.arenas} arenas were busy for {timeout} s",
+                remedy="wait longer, use more arenas, or turn the request away",
+            ) from None
+        try:
+            yield self._ready(place)
+        finally:
+            self._free.put(place)
+
+    def _ready(self, place: _Place) -> Executable:
+        """Return the executable of a leased place, with the params that were set last."""
+        if place.executable is None:
+            place.executable = self._first.clone()
+        with self._lock:
+            params, latest = self._params, self._params_set
+        if place.params_set != latest:
+            for name, value in params.items():
+                place.executable.set_param(name, value)
+            place.params_set = latest
+        return place.executable
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(f"{self.signature.name}: the session is closed")
+
+
+class _Place:
+    """One arena of the pool; leased to one run at a time."""
+
+    def __init__(self, executable: Executable | None) -> None:
+        self.executable = executable
+        self.params_set = 0
