@@ -9,6 +9,7 @@ anything.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -43,6 +44,7 @@ _LEVELS = {
 _HOME = {"x86-64": "x86_64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64"}
 _BARE = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu"}
 _ZIG_MODULE = "ziglang"
+_NO_UNLOADING = "-Wl,-z,nodelete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,26 @@ class Compiler:
         library, archive = directory / f"lib{name}.so", directory / f"lib{name}.a"
         command = [*self.command, "-std=c11", *PORTABLE_FLAGS, *self.flags, *extra, "-fPIC"]
         run_tool([*command, "-c", str(source), "-o", str(object_file)])
-        linked = _linked(libraries)
-        run_tool(
-            [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file),
-             "-o", str(library), *linked]
-        )  # fmt: skip
+        linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
+        linking += ["-o", str(library), *_linked(libraries)]
+        _link(linking, stays="-fopenmp" in extra)
         archive.unlink(missing_ok=True)
         run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
         object_file.unlink()
         return library, archive
+
+
+def _link(command: list[str], *, stays: bool) -> None:
+    """Link a shared library; one that `stays` is not unloaded, where the linker can say so.
+
+    A library that brings OpenMP's must: closing it would take the code from under the threads
+    that OpenMP keeps waiting.
+    """
+    if stays:
+        with contextlib.suppress(ToolchainError):  # not every object format knows of it
+            run_tool([*command, _NO_UNLOADING])
+            return
+    run_tool(command)
 
 
 def _linked(libraries: tuple[str, ...]) -> list[str]:

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlx.ir.graph import Graph
 from rlx.runtime.aot import aot
-from tests.aot.building import Loaded, needs_compiler, run
+from tests.aot.building import Loaded, needs_compiler, require, run
 from tests.aot.programs import large_rows, params_of
 
 pytestmark = needs_compiler
 PROGRAM = (Path(__file__).parent / "threads.c").read_text()
+RELOAD = (Path(__file__).parent / "reload.c").read_text()
 
 
 @pytest.mark.parametrize("threads", ["callback", "openmp"])
@@ -59,3 +61,27 @@ def test_sixty_four_threads_are_clean_under_thread_sanitizer(tmp_path: Path) -> 
     flags = ("-O1", "-g", "-fsanitize=thread")
     run("gcc", *flags, "threads.c", "large.c", "-pthread", "-lm", cwd=tmp_path)
     assert run("setarch", "-R", "./a.out", cwd=tmp_path) == "equal\n"
+
+
+def shared_tanh() -> Graph:
+    """A program that is quickly compiled, with one kernel for several threads."""
+    g = Graph("large")
+    g.set_outputs([g.tanh(g.input("x", (256, 256)))])
+    return g
+
+
+def test_an_openmp_library_is_loaded_run_and_closed_a_hundred_times(tmp_path: Path) -> None:
+    artifact = aot(shared_tanh(), tmp_path, threads="openmp")
+    assert "parallel_for(context, " in artifact.source.read_text()
+    (tmp_path / "reload.c").write_text(RELOAD)
+    run("cc", "-O1", "reload.c", "-ldl", cwd=tmp_path)
+    assert artifact.library is not None
+    assert run("./a.out", artifact.library, cwd=tmp_path) == "100 times\n"
+
+
+def test_cmake_links_openmp_so_that_it_stays(tmp_path: Path) -> None:
+    aot(shared_tanh(), tmp_path, threads="openmp", emit_only=True)
+    assert "-Wl,-z,nodelete" in (tmp_path / "CMakeLists.txt").read_text()
+    run(require("cmake"), "-S", tmp_path, "-B", tmp_path / "build", "-DBUILD_SHARED_LIBS=ON")
+    run("cmake", "--build", tmp_path / "build", "--target", "large")
+    assert "NODELETE" in run(require("readelf"), "-d", tmp_path / "build" / "liblarge.so")

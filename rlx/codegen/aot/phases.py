@@ -18,6 +18,7 @@ from rlx.codegen.loops.nodes import Buffer, Kernel, Prim
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule import AnyThunk, Phase, Thunk
 from rlx.codegen.threaded import share_of
+from rlx.ir.shape import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,12 @@ def setup_steps(program: Program, layout: Layout) -> tuple[Step, ...]:
     if not thunks:
         return ()
     doc = "What depends on params and constants only."
-    return (_PhaseMaker(program, layout).stretch("setup_phase", thunks, doc),)
+    return (_PhaseMaker(program, layout, ()).stretch("setup_phase", thunks, doc),)
 
 
 def run_steps(program: Program, layout: Layout, *, is_threaded: bool) -> tuple[Step, ...]:
     """Return the hot path."""
-    maker = _PhaseMaker(program, layout)
+    maker = _PhaseMaker(program, layout, program.graph.symbols)
     thunks = program.schedule.phase(Phase.RUN)
     if not is_threaded:
         return (maker.stretch("run_phase", thunks, "The hot path."),)
@@ -56,11 +57,14 @@ class _PlacedCalls(ThunkCalls):
     """Calls whose buffers lie where the layout of the artifact says."""
 
     def __init__(
-        self, k: KernelBuilder, program: Program, layout: Layout, blocks: Mapping[Space, Buffer]
+        self,
+        k: KernelBuilder,
+        maker: _PhaseMaker,
+        blocks: Mapping[Space, Buffer],
     ) -> None:
-        extents = {symbol.name: k.scalar(symbol.name) for symbol in program.graph.symbols}
-        super().__init__(k, blocks[Space.ARENA], extents, program.kernels)
-        self._layout = layout
+        extents = {symbol.name: k.scalar(symbol.name) for symbol in maker.symbols}
+        super().__init__(k, blocks[Space.ARENA], extents, maker.program.kernels)
+        self._layout = maker.layout
         self._blocks = blocks
 
     def place(self, offset: int) -> tuple[Buffer, int]:
@@ -70,8 +74,11 @@ class _PlacedCalls(ThunkCalls):
 
 @dataclass(frozen=True, slots=True)
 class _PhaseMaker:
+    """Makes kernels that take the extents of `symbols`; what is set up depends on none."""
+
     program: Program
     layout: Layout
+    symbols: Sequence[Symbol]
 
     def is_shared(self, thunk: AnyThunk) -> bool:
         if not isinstance(thunk, Thunk):
@@ -101,4 +108,4 @@ class _PhaseMaker:
         for space in (Space.WEIGHTS, Space.CONSTANTS):
             if self.layout.reads(space):
                 blocks[space] = k.argument(space.value, Prim.U8, may_alias=True)
-        return _PlacedCalls(k, self.program, self.layout, blocks)
+        return _PlacedCalls(k, self, blocks)
