@@ -56,6 +56,7 @@ class Trait(enum.Enum):
     REDUCTION = "folds axes away"
     MOVEMENT = "moves elements and computes nothing"
     VIEW = "the result is the operand's memory under another type"
+    EXACT = "rounds nothing: what it gives has the precision of its operands"
     IN_PLACE = "a result may overwrite an operand of the same byte size"
     LEAF = "has no operands and gets its value from outside or from an attribute"
     IMPURE = "two equal nodes need not have equal values"

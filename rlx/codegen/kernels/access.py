@@ -35,7 +35,9 @@ from rlx.codegen.kernels.values import (
 )
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.math.storage import rounded
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.codegen.loops.scalar import cast
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
@@ -391,7 +393,9 @@ class Evaluation:
         self._uses: Counter[Located] = Counter()
 
     def give(self, value: Value, element: Scalar) -> None:
-        """Supply the anchor's result."""
+        """Supply the anchor's result, which is rounded before anything is computed from it."""
+        if isinstance(element, E):
+            element = rounded(element, value.dtype)
         self._given[value] = self._named(value, element) if self._is_shared(value) else element
 
     def count(self, targets: tuple[Target, ...]) -> None:
@@ -468,7 +472,7 @@ class Evaluation:
         at = self._access._locate(position[axis], self._indices)
         if self._lanes > 1 and self._advances(position[axis]):
             at = at.ramp(self._lanes)
-        return at.cast(compute_prim(value.dtype))
+        return cast(at, to=value.dtype)
 
     def _count(self, value: Value, position: Position) -> None:
         self._uses[value, position] += 1

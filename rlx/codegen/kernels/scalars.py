@@ -10,13 +10,19 @@ from collections.abc import Sequence
 from rlx.codegen.kernels.values import Complex, Scalar
 from rlx.codegen.loops.complex_scalar import complex_function, from_real
 from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.math.storage import rounded
 from rlx.codegen.loops.nodes import Binary, Call, Cast, Compare, Const, Expr, Select, Unary, Var
-from rlx.codegen.loops.scalar import scalar_function
+from rlx.codegen.loops.scalar import is_library_function, scalar_function
 from rlx.ir.graph import Node
+from rlx.ir.op import Trait
 
 
 def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
-    """Return the element that `node` computes from elements of its operands."""
+    """Return the element that `node` computes from elements of its operands.
+
+    It has the precision of its dtype, whatever the type it is computed in: a value is the same
+    whether it is stored or read by the rest of its kernel.
+    """
     name, attributes = node.op.name, node.attrs.as_dict()
     if name == "cast" and node.result.dtype is node.operands[0].dtype:
         return operands[0]
@@ -26,7 +32,12 @@ def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
         pairs = [_parts(x) if isinstance(x, Complex) else x for x in operands]
         result = complex_function(name)(*pairs, **attributes)
         return Complex(*result) if isinstance(result, tuple) else result
-    return scalar_function(name)(*operands, **attributes)
+    result = scalar_function(name)(*operands, **attributes)
+    if node.op.has(Trait.EXACT):
+        return result
+    dtype = node.result.dtype
+    is_arithmetic = not is_library_function(name) and node.operands[0].dtype is dtype
+    return rounded(result, dtype, is_arithmetic=is_arithmetic)
 
 
 def uses_once(result: Scalar, operand: Scalar) -> bool:

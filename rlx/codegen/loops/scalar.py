@@ -22,7 +22,7 @@ from rlx.codegen.loops.math.arithmetic import (
     least,
     modulo,
 )
-from rlx.codegen.loops.math.storage import f64_to_f32_odd, from_storage, to_storage
+from rlx.codegen.loops.math.storage import f64_to_f32_odd, rounded
 from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, UnaryOp, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
@@ -159,12 +159,26 @@ def cast(x: E, *, to: DType, rounding: str = "trunc") -> E:
     if to is DType.BOOL:
         return truth(x)
     if to.is_low_precision:
-        single = call(f64_to_f32_odd, x) if x.type.prim is Prim.F64 else x.cast(Prim.F32)
-        return from_storage(to_storage(single, to), to)
+        return rounded(_to_single(x), to)
     target = storage(to)
     if x.type.prim.is_float and target.is_int:
         return _saturate(x, target, rounding)
     return x.cast(target)
+
+
+def _to_single(x: E) -> E:
+    """Convert to f32 so that rounding to 16 bits afterwards is the only rounding that counts."""
+    prim = x.type.prim
+    if prim.is_int and prim.size == 8:
+        # Some 52 bits suffice if the last one says whether anything was lost.
+        sticky = (x & const(-2048, prim)) | select(
+            (x & 2047).ne(0), const(2048, prim), const(0, prim)
+        )
+        small = (x < 2**53) & (x > -(2**53))
+        x = select(small, x, sticky)
+    if prim is Prim.F64 or (prim.is_int and prim.size >= 4):
+        return call(f64_to_f32_odd, x.cast(Prim.F64))
+    return x.cast(Prim.F32)
 
 
 def _saturate(x: E, target: Prim, rounding: str) -> E:

@@ -49,13 +49,13 @@ def compare(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
 
 
 # Sign and rounding
-neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR)
-abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL)
-sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL)
-round = unary("round", "Nearest integer, halves to even; integers unchanged.", _REAL)
-floor = unary("floor", "Largest integer not above `x`; integers unchanged.", _REAL)
-ceil = unary("ceil", "Smallest integer not below `x`; integers unchanged.", _REAL)
-trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL)
+neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR, Trait.EXACT)
+abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL, Trait.EXACT)
+sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL, Trait.EXACT)
+round = unary("round", "Nearest integer, halves to even; integers unchanged.", _REAL, Trait.EXACT)
+floor = unary("floor", "Largest integer not above `x`; integers unchanged.", _REAL, Trait.EXACT)
+ceil = unary("ceil", "Smallest integer not below `x`; integers unchanged.", _REAL, Trait.EXACT)
+trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL, Trait.EXACT)
 
 # Powers, exponentials and logarithms
 square = unary("square", "`x * x`; integers wrap.", _NUMERIC)
@@ -85,7 +85,7 @@ atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "flo
 erf = unary("erf", "Error function.", "float")
 
 # Activations with a scalar function of their own
-relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL)
+relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, Trait.EXACT)
 sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float")
 
 # Predicates
@@ -112,12 +112,14 @@ maximum = binary(
     "The larger; NaN if either is NaN, `or` for bools.",
     "float int bool",
     Trait.COMMUTATIVE,
+    Trait.EXACT,
 )
 minimum = binary(
     "minimum",
     "The smaller; NaN if either is NaN, `and` for bools.",
     "float int bool",
     Trait.COMMUTATIVE,
+    Trait.EXACT,
 )
 logical_and = binary("logical_and", "Conjunction of bools.", "bool", Trait.COMMUTATIVE)
 logical_or = binary("logical_or", "Disjunction of bools.", "bool", Trait.COMMUTATIVE)
@@ -146,7 +148,7 @@ gt = compare("gt", "`a > b`.", "float int bool")
 ge = compare("ge", "`a >= b`.", "float int bool")
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.PROMOTES)
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.PROMOTES, Trait.EXACT)
 def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
     require_dtype(condition, "bool float int", "condition")
@@ -170,7 +172,7 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     return x.with_dtype(to)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.VIEW)
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.VIEW, Trait.EXACT)
 def stop_gradient(x: TensorType) -> TensorType:
     """The identity, through which no derivative passes."""
     return x

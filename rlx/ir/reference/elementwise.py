@@ -75,7 +75,7 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.acosh: np.arccosh,
     ops.atanh: np.arctanh,
     ops.erf: lambda x: np.asarray(_erf(x.astype(np.float64))).astype(x.dtype),
-    ops.relu: lambda x: np.maximum(x, x.dtype.type(0)),
+    ops.relu: lambda x: np.where(x < 0, x.dtype.type(0), x),  # -0.0 stays
     ops.sigmoid: _sigmoid,
     ops.logical_not: np.logical_not,
     ops.is_nan: np.isnan,
