@@ -17,7 +17,7 @@ from tests.records import records
 
 TESTED_WITH_THEIR_PASS = frozenset(
     {
-        *("pack_panels", "matmul_packed", "matmul_tiled", "matmul_transposed"),
+        *("pack_panels", "matmul_transposed"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",
         *("selective_scan", "gated_delta_net"),

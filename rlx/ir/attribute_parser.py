@@ -14,6 +14,7 @@ from rlx.errors import RlxError
 from rlx.ir.attributes import classes_in
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
+from rlx.ir.layout import LAYOUTS
 from rlx.ir.lexer import Token, TokenStream
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import QUIET_NAN, number_from_bits
@@ -93,7 +94,9 @@ class AttributeParser:
 
     def _dtype_or_type(self) -> DType | TensorType:
         dtype = DType(self.stream.take().text)
-        return TensorType(dtype, self._extents()) if self.stream.at("[") else dtype
+        if not self.stream.at("["):
+            return dtype
+        return self._with_layout(TensorType(dtype, self._extents()))
 
     def _instance(self, kind: type[Any]) -> Any:
         if not issubclass(kind, enum.Enum):
@@ -143,11 +146,25 @@ class AttributeParser:
     # Types and extents
 
     def tensor_type(self) -> TensorType:
-        """Parse `f32[n, 3]`."""
+        """Parse `f32[n, 3]`, maybe with a layout."""
         token = self.stream.expect_kind("word", "a dtype")
         if token.text not in DType._value2member_map_:
             self.stream.fail(f"unknown dtype {token.text}", token.offset)
-        return TensorType(DType(token.text), self._extents())
+        return self._with_layout(TensorType(DType(token.text), self._extents()))
+
+    def _with_layout(self, type: TensorType) -> TensorType:
+        if not self.stream.skip("{"):
+            return type
+        token = self.stream.expect_kind("word", "a layout")
+        if token.text not in LAYOUTS:
+            self.stream.fail(f"unknown layout {token.text}", token.offset)
+        lying = type.with_layout(self.record(LAYOUTS[token.text]))
+        self.stream.expect("}")
+        try:
+            lying.bytes  # noqa: B018 (raises where the shape does not lie so)
+        except (RlxError, TypeError) as error:
+            raise self.stream.error(f"{token.text}: {error}", token.offset) from error
+        return lying
 
     def _extents(self) -> tuple[Extent, ...]:
         self.stream.expect("[")

@@ -707,44 +707,14 @@ class Builders:
         """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated."""
         return self._one(OPS["matmul"], (a, b))
 
-    def matmul_packed(
-        self,
-        a: Operand,
-        packed: Operand,
-        *,
-        columns: int,
-        rows: int,
-        lanes: int,
-        transposed: bool = False,
-    ) -> Value:
-        """`a [..., M, K]` times the `[..., K, columns]` matrix that `pack_panels` packed."""
-        return self._one(
-            OPS["matmul_packed"],
-            (a, packed),
-            columns=columns,
-            rows=rows,
-            lanes=lanes,
-            transposed=transposed,
-        )
-
-    def matmul_tiled(
-        self, a: Operand, b: Operand, *, rows: int, panel: int, lanes: int, transposed: bool = False
-    ) -> Value:
-        """`a [..., M, K]` times `b [..., K, N]`, in tiles of `rows` times `panel` columns."""
-        return self._one(
-            OPS["matmul_tiled"], (a, b), rows=rows, panel=panel, lanes=lanes, transposed=transposed
-        )
-
     def matmul_transposed(self, a: Operand, b: Operand, *, left: bool, right: bool) -> Value:
         """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if
         `right`."""
         return self._one(OPS["matmul_transposed"], (a, b), left=left, right=right)
 
-    def pack_panels(
-        self, b: Operand, *, panel: int, transposed: bool = False, lanes: int = 1
-    ) -> Value:
-        """Cut `b [..., K, N]` into column panels `[..., ceil(N / panel), K, panel]`."""
-        return self._one(OPS["pack_panels"], (b,), panel=panel, transposed=transposed, lanes=lanes)
+    def pack_panels(self, b: Operand, *, width: int, transposed: bool = False) -> Value:
+        """`b`, or its transpose, with its columns in panels of `width`, each of them dense."""
+        return self._one(OPS["pack_panels"], (b,), width=width, transposed=transposed)
 
     def slogdet(self, a: Operand) -> tuple[Value, Value]:
         """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""

@@ -209,6 +209,11 @@ class Graph(Builders):
         """Declare an array given at every call."""
         return self._leaf("input", name, shape, dtype)
 
+    def input_of(self, name: str, type: TensorType) -> Value:
+        """Declare the input of a body, of exactly this type: its layout, too."""
+        attrs = make_attrs(OPS["input"], {"name": name, "type": type})
+        return self.append(OPS["input"], (), attrs, name=name)[0]
+
     def param(self, name: str, shape: Sequence[Extent], dtype: DType | str = DType.F32) -> Value:
         """Declare an array set once (`params=`, `set_param`) and kept between calls."""
         return self._leaf("param", name, shape, dtype)

@@ -45,6 +45,7 @@ RECORDS: dict[str, type[Lowering]] = {}
 Kind = TypeVar("Kind", bound=type[Lowering])
 Check: TypeAlias = Callable[..., None]
 _CHECKS: dict[tuple[str, type[Lowering]], Check] = {}
+_LAYOUTS: dict[tuple[str, type[Lowering]], tuple[int, ...]] = {}
 
 
 def record_name(kind: type[Lowering]) -> str:
@@ -61,11 +62,14 @@ def record(kind: Kind) -> Kind:
     return kind
 
 
-def lowered_by(definition: OpDef, kind: type[Lowering]) -> Callable[[Check], Check]:
+def lowered_by(
+    definition: OpDef, kind: type[Lowering], *, layouts: tuple[int, ...] = ()
+) -> Callable[[Check], Check]:
     """Declare that nodes of an op may have records of `kind`.
 
     The decorated function raises an RlxError for a record that does not fit: it takes the record
-    and the operands' types, and the attributes as keywords.
+    and the operands' types, and the attributes as keywords. `layouts` lists the operands that may
+    lie otherwise than row by row.
     """
 
     def register(check: Check) -> Check:
@@ -73,6 +77,7 @@ def lowered_by(definition: OpDef, kind: type[Lowering]) -> Callable[[Check], Che
         if key in _CHECKS:
             raise InternalError(f"{definition.name} is declared lowered by {kind.__name__} twice")
         _CHECKS[key] = check
+        _LAYOUTS[key] = layouts
         return check
 
     return register
@@ -91,6 +96,13 @@ def check_lowering(
     for name, value in fields_of(lowering).items():
         conform(name, _hints(lowering.name)[name], value)
     check(lowering, *operands, **attrs.as_dict())
+
+
+def reads_layout(definition: OpDef, lowering: Lowering | None, position: int) -> bool:
+    """True if a node may read an operand that lies otherwise than row by row."""
+    if lowering is None:
+        return definition.holds_bodies
+    return definition.holds_bodies or position in _LAYOUTS[definition.name, type(lowering)]
 
 
 def fields_of(lowering: Lowering) -> Mapping[str, Any]:
@@ -119,6 +131,14 @@ class Tile(Lowering):
                 f"a tile of {self.rows} rows and {self.columns} columns in vectors of "
                 f"{self.lanes} has no elements"
             )
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Turned(Lowering):
+    """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
+
+    lanes: int
 
 
 @record

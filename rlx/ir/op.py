@@ -60,6 +60,7 @@ class Trait(enum.Enum):
     IN_PLACE = "a result may overwrite an operand of the same byte size"
     LEAF = "has no operands and gets its value from outside or from an attribute"
     IMPURE = "two equal nodes need not have equal values"
+    LAYOUT = "changes where elements lie, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
 
     __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code

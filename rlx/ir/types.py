@@ -1,4 +1,4 @@
-"""The type of a tensor: its dtype and shape."""
+"""The type of a tensor: its dtype, its shape, and where its elements lie."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
+from rlx.ir.layout import Panels
 from rlx.ir.shape import Extent, Shape, format_shape, product, upper
 
 LARGEST_VALUE = 1 << 47
@@ -14,10 +15,14 @@ LARGEST_VALUE = 1 << 47
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A dense row-major tensor of `dtype` and `shape`; printed `f32[8, n, 128]`."""
+    """A dense tensor of `dtype` and `shape`, row-major unless it has a layout.
+
+    Printed `f32[8, n, 128]`, or `f32[8, n, 128]{panels(width = 32)}`.
+    """
 
     dtype: DType
     shape: Shape
+    layout: Panels | None = None
 
     @property
     def rank(self) -> int:
@@ -31,7 +36,17 @@ class TensorType:
     @property
     def bytes(self) -> int:
         """Bytes at the largest extents: what the planner reserves."""
-        return upper(self.elements) * self.dtype.size
+        return upper(product(self.stored_shape)) * self.dtype.size
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The row-major shape of what lies in memory."""
+        return self.shape if self.layout is None else self.layout.stored_shape(self.shape)
+
+    @property
+    def plain(self) -> TensorType:
+        """The type of the same tensor without a layout."""
+        return self if self.layout is None else self.with_layout(None)
 
     @property
     def is_static(self) -> bool:
@@ -50,9 +65,13 @@ class TensorType:
     def with_dtype(self, dtype: DType) -> TensorType:
         return replace(self, dtype=dtype)
 
+    def with_layout(self, layout: Panels | None) -> TensorType:
+        return replace(self, layout=layout)
+
     def describe_shape(self) -> str:
         """Return the shape as `(8, n, 128)`, for messages."""
         return format_shape(self.shape)
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(str(extent) for extent in self.shape)}]"
+        text = f"{self.dtype}[{', '.join(str(extent) for extent in self.shape)}]"
+        return text if self.layout is None else f"{text}{{{self.layout}}}"

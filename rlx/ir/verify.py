@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.graph import Graph, Node, Value, check_arity
-from rlx.ir.lowering import check_lowering
+from rlx.ir.lowering import check_lowering, reads_layout
 from rlx.ir.op import INFERENCE_FAULTS, OPS
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
@@ -112,6 +112,7 @@ def _type_faults(node: Node) -> Iterator[str]:
         inferred = node.op.infer_types(operands, node.attrs)
         if node.lowering is not None:
             check_lowering(node.lowering, node.op, operands, node.attrs)
+        yield from _layout_faults(node)
     except RlxError as error:
         yield error.message
     except INFERENCE_FAULTS as error:
@@ -122,6 +123,16 @@ def _type_faults(node: Node) -> Iterator[str]:
             yield f"declared {_listed(declared)}, inferred {_listed(inferred)}"
 
 
+def _layout_faults(node: Node) -> Iterator[str]:
+    for position, operand in enumerate(node.operands):
+        lies = operand.type.layout
+        if lies is not None and not reads_layout(node.op, node.lowering, position):
+            yield (
+                f"operand {position} ({operand.label}) lies in {lies}, which {node.op.name} "
+                "does not read as it is lowered"
+            )
+
+
 def _listed(types: tuple[object, ...]) -> str:
     return ", ".join(map(str, types)) or "no results"
 
@@ -130,6 +141,9 @@ def _output_faults(graph: Graph, leaves: dict[str, Node]) -> Iterator[Fault]:
     for position, output in enumerate(graph.outputs):
         for fault in _value_faults(graph, output):
             yield Fault(graph, None, f"output {position} ({output.label}) {fault}")
+        if output.type.layout is not None:
+            lies = f"output {position} ({output.label}) lies in {output.type.layout}"
+            yield Fault(graph, None, lies)
     replaced: dict[int, str] = {}
     for name, position in graph.donations.items():
         message = _donation_fault(graph, leaves.get(name), position)

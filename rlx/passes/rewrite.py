@@ -84,7 +84,8 @@ def rewrite(*definitions: OpDef) -> Callable[[Rule], LocalRewrite]:
     """Mark a rule for nodes of `definitions` (every node if none are given).
 
     The rule sees a node whose operands are already in normal form. It returns a replacement
-    for each result, of equal type, built on the node's own graph, or None for "no change".
+    for each result, of equal type but for its layout, built on the node's own graph, or None
+    for "no change".
     """
     return lambda rule: LocalRewrite(definitions, rule)
 
@@ -354,8 +355,8 @@ def _anonymous(origin: Node, node: Node, results: set[Value]) -> Node:
 
 
 def _check_types(node: Node, values: tuple[Value, ...]) -> None:
-    expected = tuple(result.type for result in node.results)
-    given = tuple(value.type for value in values)
+    expected = tuple(result.type.plain for result in node.results)
+    given = tuple(value.type.plain for value in values)
     if expected != given:
         raise InternalError(
             f"a rewrite replaced {node.op.name} of type {', '.join(map(str, expected))} "

@@ -64,7 +64,12 @@ class CheckedExecutable(Executable):
         return 0
 
     def _read(self, ref: BufferRef, binding: dict[str, int]) -> Array:
-        return self.arena.view(ref.offset, ref.type.dtype, concrete(ref.type.shape, binding))
+        stored = concrete(ref.type.stored_shape, binding)
+        array = self.arena.view(ref.offset, ref.type.dtype, stored)
+        layout = ref.type.layout
+        return (
+            array if layout is None else layout.elements(array, concrete(ref.type.shape, binding))
+        )
 
     def _operands(self, node: Node) -> tuple[BufferRef, ...]:
         return tuple(map(self._ref, node.operands))

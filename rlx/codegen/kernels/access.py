@@ -175,7 +175,10 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A result of the anchor, and everything the body computes from it."""
+    """A result of the anchor, and everything the body computes from it.
+
+    A result that lies otherwise than row by row is written as it is stored.
+    """
 
     body: Body
     value: Value
@@ -187,7 +190,7 @@ class Writer:
 
     @property
     def shape(self) -> Shape:
-        return self.value.shape
+        return self.value.type.stored_shape
 
     @property
     def dtype(self) -> DType:
@@ -232,7 +235,7 @@ def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
     """
     while value.op.name == "reshape" and value.shape != shape:
         value = value.node.operands[0]
-    if value.shape != shape:
+    if value.type.stored_shape != shape:
         raise InternalError(
             f"fused output {value.label} has shape {value.type.describe_shape()}; "
             f"the kernel iterates over {shape}"
@@ -452,6 +455,8 @@ class Evaluation:
         return element(node, [self._named(operand, each) for operand, each in pairs])
 
     def _load(self, buffer: Buffer, value: Value, position: Position) -> Scalar:
+        if value.type.layout is not None:
+            raise InternalError(f"{value.label} lies in {value.type.layout}: its kernel reads it")
         where = address(position, value.shape, self._rank)
         at = self._access._locate(where, self._indices)
         k = self._access.body.k

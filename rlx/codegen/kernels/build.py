@@ -82,7 +82,7 @@ def kernel_name(thunk: Thunk) -> str:
 
 def plain_name(kind: str) -> str:
     """Return an op's name without the variant that this machine's kernels chose."""
-    for variant in ("_packed", "_transposed", "_tiled", "_in_registers"):
+    for variant in ("_in_registers",):
         kind = kind.removesuffix(variant)
     return kind
 
@@ -167,7 +167,7 @@ def single_node_body(
     elif definition.variadic:
         names[-1:] = [f"{names[-1]}_{i}" for i in range(len(operands) - len(names) + 1)]
     inputs = [
-        graph.input(name, type.shape, type.dtype)
+        graph.input_of(ops.operand_name(name, type), type)
         for name, type in zip(names, operands, strict=False)
     ]
     graph.set_outputs(graph.append(definition, inputs, attrs, lowering=lowering))

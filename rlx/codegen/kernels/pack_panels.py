@@ -1,4 +1,4 @@
-"""Cutting a matrix into the column panels that `linalg_packed` reads.
+"""Cutting a matrix into the column panels that `product_tiles` reads.
 
 A block of rows at a time is spread over all panels, so that few pages are open at once. A
 transposed matrix is turned in registers: squares of as many rows and columns as a vector has
@@ -17,6 +17,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
 from rlx.errors import InternalError
+from rlx.ir.lowering import Turned
 from rlx.ir.shape import product, upper
 
 _BLOCK_ROWS = 32
@@ -24,8 +25,19 @@ _BLOCK_ROWS = 32
 
 
 @kernel("pack_panels")
-def pack_panels(
-    scope: Scope, b: Reader, packed: Writer, *, panel: int, transposed: bool, lanes: int
+def pack_panels(scope: Scope, b: Reader, packed: Writer, *, width: int, transposed: bool) -> None:
+    _pack(scope, b, packed, width, transposed=transposed, lanes=1)
+
+
+@kernel("pack_panels", lowering=Turned)
+def pack_panels_in_squares(
+    scope: Scope, b: Reader, packed: Writer, *, lowering: Turned, width: int, transposed: bool
+) -> None:
+    _pack(scope, b, packed, width, transposed=transposed, lanes=lowering.lanes)
+
+
+def _pack(
+    scope: Scope, b: Reader, packed: Writer, panel: int, *, transposed: bool, lanes: int
 ) -> None:
     k = scope.k
     rank = len(b.shape) - 2

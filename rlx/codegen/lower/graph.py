@@ -17,7 +17,7 @@ from rlx.codegen.lower.node import lower_node
 from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
-from rlx.errors import blamed
+from rlx.errors import GraphError, blamed
 from rlx.ir.graph import Graph
 from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
@@ -39,6 +39,13 @@ class Program:
 
 def lower_graph(graph: Graph) -> Program:
     """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view."""
+    for leaf in (*graph.inputs, *graph.params):
+        if leaf.type.layout is not None:
+            raise GraphError(
+                f"{leaf.node.name!r} has type {leaf.type}; inputs and params lie row by row",
+                source=leaf.node.source,
+                remedy="pack it in the graph",
+            )
     return program_of(graph, plan_memory(graph, scratch_bytes=scratch_bytes))
 
 

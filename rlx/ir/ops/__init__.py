@@ -12,9 +12,9 @@ from rlx.ir.ops.custom import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
+from rlx.ir.ops.layout import *
 from rlx.ir.ops.leaf import *
 from rlx.ir.ops.linalg import *
-from rlx.ir.ops.linalg_packed import *
 from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *

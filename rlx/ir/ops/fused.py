@@ -28,7 +28,7 @@ more often than the unfused graph does. The meaning is that of the nodes one by 
 may keep f16 and bf16 intermediates in f32 until they are stored. An input may share the memory
 of a result only as the memory planner says (`aliased` of the thunk): an input of the result's
 shape in a body without anchor, or one that only the epilogue reads where the anchor is
-`matmul_packed` or a `reduce_*`. Their kernels therefore read such an input at an index
+a `matmul` or a `reduce_*`. Their kernels therefore read such an input at an index
 before they store the result there, and store each element once, when it is final.
 """
 
@@ -56,6 +56,11 @@ def fused(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
             f"body {body.name!r}, which takes {_listed(expected)}"
         )
     return tuple(output.type for output in body.outputs)
+
+
+def operand_name(name: str, type: TensorType) -> str:
+    """Return what a body calls an operand: the op's name for it, and that it is packed."""
+    return name if type.layout is None else f"packed_{name}"
 
 
 def anchor_of(body: Graph) -> Node | None:

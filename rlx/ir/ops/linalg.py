@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Tile, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
@@ -30,6 +32,58 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return TensorType(dtype, (*batch, a.shape[-2], b.shape[-1]))
+
+
+@lowered_by(matmul, Tile, layouts=(1,))
+def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `tile.rows` rows by one panel of columns, packed or as they lie in `b`."""
+    tile.require_positive()
+    require_dtype(a, "f32 f64")
+    columns = b.shape[-1]
+    packed = isinstance(columns, int) and b.layout == Panels(tile.columns)
+    whole = b.layout is None and isinstance(columns, int) and columns % tile.columns == 0
+    if not (packed or whole) or tile.columns % tile.lanes:
+        raise ShapeError(
+            f"a tile of {tile.rows} rows and {tile.columns} columns in vectors of {tile.lanes} "
+            f"does not fit b of type {b}"
+        )
+
+
+def _transposing(a: Value, b: Value, *, left: bool, right: bool) -> Value:
+    """Transpose, then multiply."""
+    result: Value = matmul(swapped(a) if left else a, swapped(b) if right else b)
+    return result
+
+
+@op(_FAMILY, decompose=_transposing)
+def matmul_transposed(a: TensorType, b: TensorType, *, left: bool, right: bool) -> TensorType:
+    """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if `right`."""
+    result: TensorType = matmul.infer(
+        swapped_type(a) if left else a, swapped_type(b) if right else b
+    )
+    return result
+
+
+@lowered_by(matmul_transposed, Tile, layouts=(1,))
+def _matmul_transposed_in_tiles(
+    tile: Tile, a: TensorType, b: TensorType, *, left: bool, right: bool
+) -> None:
+    if right:
+        raise ShapeError("tiles read b as it is: pack its transpose, with pack_panels")
+    _matmul_in_tiles(tile, swapped_type(a) if left else a, b)
+
+
+def swapped(x: Value) -> Value:
+    """Transpose the last two axes."""
+    order = tuple(range(x.rank))
+    result: Value = transpose(x, perm=(*order[:-2], order[-1], order[-2]))
+    return result
+
+
+def swapped_type(x: TensorType) -> TensorType:
+    """Return the type of `x` with its last two axes transposed."""
+    require_rank(x, 2, "x")
+    return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
 def dot_general_formula(

@@ -58,7 +58,8 @@ _ROLES = {
 
 def _operand_name(node: Node, position: int) -> str:
     names = node.op.operands
-    return names[min(position, len(names) - 1)]
+    name = names[min(position, len(names) - 1)]
+    return ops.operand_name(name, node.operands[position].type)
 
 
 class _Body:
@@ -118,7 +119,7 @@ class _Body:
             return
         name = role if role not in self._taken else f"{role}_{self._taken[role] + 1}"
         self._taken[role] = self._taken.get(role, 0) + 1
-        self.value_map[value] = self.graph.input(name, value.shape, value.dtype)
+        self.value_map[value] = self.graph.input_of(name, value.type)
         self.operands.append(value)
 
     def _reach(self, value: Value) -> None:

@@ -12,7 +12,7 @@ from rlx.passes.rewrites.common_subexpressions import is_impure
 
 _REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
 _ROW_WISE = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
-_PRODUCTS = frozenset({"matmul", "matmul_transposed", "matmul_packed", "matmul_tiled"})
+_PRODUCTS = frozenset({"matmul", "matmul_transposed"})
 
 _CHEAP = frozenset(
     {

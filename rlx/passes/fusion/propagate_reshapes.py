@@ -17,10 +17,10 @@ _ANCHORS = FusionPolicy().epilogue_anchors
 def propagate_reshapes(graph: Graph) -> Rewritten:
     """Compute elementwise ops at the lower rank of what they read through a reshape.
 
-    A packed product merges the leading axes of its rows; bias, activation and residual then
-    see it through a reshape that would keep them out of its epilogue.
+    A product whose leading axes are merged is seen by bias, activation and residual through a
+    reshape that would keep them out of its epilogue.
 
-        %2: f32[32, 4] = matmul_packed %0, %1
+        %2: f32[32, 4] = matmul %0, %1
         %3: f32[2, 16, 4] = reshape %2          ->  %3: f32[32, 4] = add %2, %bias
         %4: f32[2, 16, 4] = add %3, %bias           %4: f32[2, 16, 4] = reshape %3
     """

@@ -1,11 +1,11 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
-`matmul(a, b)` becomes `matmul_packed(a, pack_panels(b))` where that pays, `matmul_tiled(a, b)`
-where `b` changes and meets too few rows to pay for packing, else stays as it is, with
-transposes of either operand absorbed:
+`matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
+to pay for packing. Where neither pays it stays as it is. Transposes of either operand are
+absorbed (`matmul_transposed`):
 
-    %2 = matmul %x, %w          %2 = pack_panels %w {panel = 32}
-                          ->    %3 = matmul_packed %x, %2 {columns = 384, rows = 12, lanes = 16}
+    %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
+                                %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
 
 The packing of a weight depends on params only and is hoisted into `setup`; that of an
 activation costs one pass over it and pays off from a few rows on. Requires nothing; run it
@@ -14,11 +14,11 @@ before fusion, so that what follows a product fuses with the packed form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Tile, Turned
+from rlx.ir.op import make_attrs
 from rlx.ir.shape import Extent, product, upper
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -45,19 +45,12 @@ _MIN_ELEMENTS = 4 * 1024
 """Elements of an activation from which on tiles of few rows beat the plain loops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Rows and columns of a register tile, and the lanes of its vectors."""
-
-    rows: int
-    panel: int
-    lanes: int
-
-
 def pack_operands(target: Target) -> GraphPass:
     """Return the pass for `target`."""
 
     def rule(node: Node) -> Value | None:
+        if node.lowering is not None:
+            return None
         packed = packed_product(node, target)
         return product_as_it_lies(node) if packed is None else packed
 
@@ -89,20 +82,27 @@ def packed_product(node: Node, target: Target) -> Value | None:
     lanes, registers = target.lanes(a.dtype.size), target.vector_registers
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
         tile = choose_tile(upper(height), columns, lanes, registers, whole=True)
-        if tile.panel >= 2 * lanes:
-            in_place: Value = ops.matmul_tiled(
-                a, b, rows=tile.rows, panel=tile.panel, lanes=lanes, transposed=a_transposed
-            )
-            return in_place
+        if tile.columns >= 2 * lanes:
+            return product_in_tiles(a, b, tile, transposed=a_transposed)
     if not pays(node, height, inner, columns):
         return None
     tile = choose_tile(upper(height), columns, lanes, registers)
-    turned = tile.lanes if b_transposed else 1
-    packed = ops.pack_panels(b, panel=tile.panel, transposed=b_transposed, lanes=turned)
-    result: Value = ops.matmul_packed(
-        a, packed, columns=columns, rows=tile.rows, lanes=tile.lanes, transposed=a_transposed
-    )
-    return result
+    packed = in_panels(b, tile, transposed=b_transposed)
+    return product_in_tiles(a, packed, tile, transposed=a_transposed)
+
+
+def product_in_tiles(a: Value, b: Value, tile: Tile, *, transposed: bool) -> Value:
+    """Return `a @ b` in tiles; `transposed` says that `a` is given so."""
+    definition = ops.matmul_transposed if transposed else ops.matmul
+    attrs = make_attrs(definition, {"left": True, "right": False} if transposed else {})
+    return a.graph.append(definition, (a, b), attrs, lowering=tile)[0]
+
+
+def in_panels(b: Value, tile: Tile, *, transposed: bool) -> Value:
+    """Return `b`, or its transpose, in panels as wide as the tile."""
+    attrs = make_attrs(ops.pack_panels, {"width": tile.columns, "transposed": transposed})
+    turned = Turned(tile.lanes) if transposed and tile.lanes > 1 else None
+    return b.graph.append(ops.pack_panels, (b,), attrs, lowering=turned)[0]
 
 
 def product_as_it_lies(node: Node) -> Value | None:

@@ -116,7 +116,7 @@ def _without(body: Graph, moving: set[Node], crossing: list[Value], at: int) -> 
     names = {value.node.name for value in body.inputs}
     for value in crossing:
         name = _free_name(f"{value.op.name}", names)
-        entered = target.input(name, value.shape, value.dtype)
+        entered = target.input_of(name, value.type)
         if value.graph is body:
             value_map[value] = entered
     for value in body.inputs[at:]:

@@ -223,7 +223,7 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
 
 _STORED_ONCE = frozenset(
     {
-        *("matmul", "matmul_transposed", "matmul_packed", "matmul_tiled"),
+        *("matmul", "matmul_transposed"),
         *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
     }
 )

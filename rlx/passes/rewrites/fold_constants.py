@@ -43,7 +43,8 @@ def fold_constants(graph: Graph) -> Rewritten:
 def _node_of_constants(node: Node) -> Replacement:
     if not node.operands or not all(o.op.name == "constant" for o in node.operands):
         return None
-    foldable = not is_impure(node) and not node.op.has(Trait.FUSED) and not bodies_of(node.attrs)
+    lowered = node.op.has(Trait.FUSED) or node.op.has(Trait.LAYOUT)
+    foldable = not is_impure(node) and not lowered and not bodies_of(node.attrs)
     if not foldable or not _is_small(node):
         return None
     return _evaluate(node)

@@ -1,23 +1,19 @@
-"""Fused ops back to what they were made of, for transforms and for backends without them."""
+"""What was made for kernels back to what it means, for transforms and other backends."""
 
 from __future__ import annotations
 
-from rlx.ir.graph import Graph, Node
-from rlx.ir.op import Trait
-from rlx.passes.rewrite import Replacement, Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.ir.graph import Graph
+from rlx.ir.op import OPS, Trait
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_formula
 
 
 @graph_pass
 def unfuse(graph: Graph) -> Rewritten:
-    """Replace every op made by fusion by its body or formula.
+    """Replace every op made by fusion by its body, and tensors in layouts by plain ones.
 
     %1: f32[4] = fused %0 {body = exp, neg}     ->      %1: f32[4] = exp %0
                                                         %2: f32[4] = neg %1
     """
-    return apply_rewrites(graph, [_fused_op])
-
-
-@rewrite()
-def _fused_op(node: Node) -> Replacement:
-    return expand_formula(node) if node.op.has(Trait.FUSED) else None
+    made = (d for d in OPS.values() if d.has(Trait.FUSED) or d.has(Trait.LAYOUT))
+    return apply_rewrites(graph, [rewrite(*made)(expand_formula)])

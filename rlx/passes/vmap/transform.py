@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Extent, Shape, format_shape
+from rlx.passes.rewrites.unfuse import unfuse
 from rlx.passes.vmap.carried import Carried, batch_to, batch_to_front, expand_to, reshape_to
 from rlx.passes.vmap.errors import AxisError, DonationError, UnknownInputError
 from rlx.passes.vmap.sweep import Image, carry, live
@@ -34,6 +35,7 @@ def vmap(
     """
     axes = _input_axes(graph, in_axes)
     extent = _size(size, axes)
+    graph = unfuse(graph)
     target, value_map = Graph(f"{graph.name}_vmap"), Image()
     for node in live(graph):
         if node.name in axes and node.op.name == "input":

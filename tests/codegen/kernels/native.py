@@ -60,7 +60,9 @@ def thunk_of(node: Node, in_place: bool = False) -> tuple[Thunk, int]:
     scratch = BufferRef(reserve(size), TensorType(DType.U8, (size,))) if size else None
     aliased = ((0, 0),) if in_place else ()
     attrs = node.attrs
-    thunk = Thunk(node.op.name, attrs, operands, results, Phase.RUN, node, scratch, aliased)
+    thunk = Thunk(
+        node.op.name, attrs, operands, results, Phase.RUN, node, scratch, aliased, node.lowering
+    )
     return thunk, place
 
 
@@ -109,7 +111,7 @@ def run_case(
         used[scratch.offset : scratch.offset + scratch.type.bytes] = True
     assert (arena[~used] == GUARD).all(), f"{case.name} writes outside its buffers"
     for ref in case.thunk.results:
-        shape = tuple(evaluate(extent, binding) for extent in ref.type.shape)
+        shape = tuple(evaluate(extent, binding) for extent in ref.type.stored_shape)
         size = int(np.prod(shape, dtype=np.int64)) * ref.type.dtype.size
         raw = arena[ref.offset : ref.offset + size].copy()
         results.append(raw.view(ref.type.dtype.numpy).reshape(shape))

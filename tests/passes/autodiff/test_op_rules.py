@@ -99,8 +99,8 @@ LINALG = cases(
         ),
         ((2, 3, 2), (2, 2, 3)),
     ),
-    ("pack_panels", curved(ops.pack_panels, panel=4), ((3, 6),)),
-    ("pack_panels transposed", curved(ops.pack_panels, panel=2, transposed=True), ((3, 2),)),
+    ("pack_panels", curved(ops.pack_panels, width=4), ((3, 6),)),
+    ("pack_panels transposed", curved(ops.pack_panels, width=2, transposed=True), ((3, 2),)),
 )
 INDEXING = cases(
     "indexing",

@@ -13,10 +13,11 @@ from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Tile
-from rlx.ir.op import OPS, OpDef, Trait, op
+from rlx.ir.op import OPS, OpDef, Trait, make_attrs, op
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
+from rlx.ir.verify import verify
 from rlx.passes.rewrite import with_lowering
 from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.vmap import ImpureOpError, UnboundSizeError, sweep, vmap
@@ -133,8 +134,10 @@ def test_packed_product_is_a_loop(
 ) -> None:
     graph = Graph("packed")
     a, b = graph.input("a", a_shape, "f64"), graph.input("b", b_shape, "f64")
-    packed = ops.pack_panels(b, panel=4)
-    graph.set_outputs([ops.matmul_packed(a, packed, columns=8, rows=2, lanes=4)])
+    packed, attrs = ops.pack_panels(b, width=4), make_attrs(ops.matmul, {})
+    tile = Tile(rows=2, columns=4, lanes=4)
+    graph.set_outputs(graph.append(ops.matmul, (a, packed), attrs, lowering=tile))
+    verify(graph)
     plain = dict(zip("ab", tensors(5, (SIZE, *a_shape), (SIZE, *b_shape)), strict=True))
     feeds = {name: array if name in batched else array[0] for name, array in plain.items()}
     assert_is_loop(graph, feeds, dict.fromkeys(batched, 0), SIZE)

@@ -7,14 +7,11 @@ from typing import TypeAlias
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.passes.vmap.carried import Batching, batch_to_front
-from rlx.passes.vmap.registry import Batched, batch, broadcasting, leading
+from rlx.passes.vmap.registry import Batched, batch, broadcasting
 
 Axes: TypeAlias = tuple[int, ...]
 
 broadcasting(ops.matmul, 2, 2)
-broadcasting(ops.matmul_packed, 2, 3)
-broadcasting(ops.matmul_tiled, 2, 2)
-leading(ops.pack_panels)
 
 
 @batch(ops.dot_general)

@@ -30,6 +30,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
+from rlx.ir.lowering import Tile
 from rlx.ir.shape import Extent, Shape, product, upper
 
 _AHEAD = 8
@@ -44,43 +45,22 @@ _SMALL_PANEL = 16 * 1024
 _LINE = 64
 
 
-@kernel("matmul_packed")
-def matmul_packed(
-    scope: Scope,
-    a: Reader,
-    packed: Reader,
-    out: Writer,
-    *,
-    columns: int,
-    rows: int,
-    lanes: int,
-    transposed: bool,
-) -> None:
-    tile = _TileShape(rows, _static(packed.shape[-1]), lanes)
-    panels = _Panels.of(packed, columns, tile.width, batched=len(packed.shape) > 3, packed=True)
-    _product(scope, a, panels, out, tile, transposed=transposed)
+@kernel("matmul", lowering=Tile)
+def matmul_in_tiles(scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile) -> None:
+    _product(scope, a, _Panels.of(b, lowering.columns), out, lowering, transposed=False)
 
 
-@kernel("matmul_tiled")
-def matmul_tiled(
-    scope: Scope,
-    a: Reader,
-    b: Reader,
-    out: Writer,
-    *,
-    rows: int,
-    panel: int,
-    lanes: int,
-    transposed: bool,
+@kernel("matmul_transposed", lowering=Tile)
+def matmul_transposed_in_tiles(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile, left: bool, right: bool
 ) -> None:
-    tile = _TileShape(rows, panel, lanes)
-    columns = _static(b.shape[-1])
-    panels = _Panels.of(b, columns, panel, batched=len(b.shape) > 2, packed=False)
-    _product(scope, a, panels, out, tile, transposed=transposed)
+    if right:
+        raise InternalError("matmul_transposed: tiles read b as it is")
+    _product(scope, a, _Panels.of(b, lowering.columns), out, lowering, transposed=left)
 
 
 def _product(
-    scope: Scope, a: Reader, panels: _Panels, out: Writer, tile: _TileShape, *, transposed: bool
+    scope: Scope, a: Reader, panels: _Panels, out: Writer, tile: Tile, *, transposed: bool
 ) -> None:
     """Cut the product into items, and compute each."""
     k, batched = scope.k, panels.batched
@@ -94,7 +74,7 @@ def _product(
         upper(inner),
         panels.count,
         tile.rows,
-        tile.width,
+        tile.columns,
         panels.memory.prim.size,
         transposed,
     )
@@ -138,28 +118,18 @@ class _Panels:
     packed: bool
 
     @classmethod
-    def of(
-        cls, operand: Reader, columns: int, width: int, *, batched: bool, packed: bool
-    ) -> _Panels:
-        if operand.memory is None:
-            raise InternalError("the second operand of a tiled product must lie in memory")
+    def of(cls, b: Reader, width: int) -> _Panels:
+        columns, packed = b.shape[-1], b.type.layout is not None
+        if b.memory is None or not isinstance(columns, int):
+            raise InternalError("b of a tiled product must lie in memory, with static columns")
         stride = width if packed else columns
-        return cls(operand.memory, columns, -(-columns // width), stride, batched, packed)
+        return cls(b.memory, columns, -(-columns // width), stride, len(b.shape) > 2, packed)
 
     def start(self, matrix: E, panel: E, inner: E, width: int) -> E:
         """Return where a panel of one of the matrices starts."""
         if self.packed:
             return (matrix * self.count + panel) * (inner * width)
         return matrix * (inner * self.columns) + panel * width
-
-
-@dataclass(frozen=True, slots=True)
-class _TileShape:
-    """Rows and columns of a register tile, and the lanes of its vectors."""
-
-    rows: int
-    width: int
-    lanes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +157,7 @@ class _Item:
     matrix: E
     """Which matrix of a batch the panels are of."""
     target: GroupedWriter
-    shape: _TileShape
+    shape: Tile
     split: Split
     transposed: bool
     height: Extent
@@ -248,19 +218,19 @@ class _Item:
         k = self.k
         element = self._element(strip, index(0), self.inner)
         with self._each(panels) as panel:
-            tile = k.local("tile", self.prim, strip.rows * self.shape.width)
+            tile = k.local("tile", self.prim, strip.rows * self.shape.columns)
             with self._rows(strip.rows) as i, self._vectors() as at:
-                k.store(tile, i * self.shape.width + at, self._zero)
+                k.store(tile, i * self.shape.columns + at, self._zero)
             self._accumulate(strip, element, panel, (index(0), self.inner), tile)
             # Out of registers, so that what follows is a small loop.
-            done = k.local("done", self.prim, strip.rows * self.shape.width)
+            done = k.local("done", self.prim, strip.rows * self.shape.columns)
             self._move(strip.rows, tile, index(0), done, index(0))
             self._finish(strip, panel, done, index(0))
 
     def _in_blocks(self, rows: Range, panels: Range) -> None:
         """Compute the tiles of all strips over one block of K after the other."""
         k, split = self.k, self.split
-        size = self.shape.rows * self.shape.width
+        size = self.shape.rows * self.shape.columns
         k.comment("Sums of this item's tiles wait here between blocks of the inner extent.")
         waiting = k.local("waiting", self.prim, split.block * split.group * size)
         with k.loop("i", split.block * split.group * size, step=self.shape.lanes) as i:
@@ -277,7 +247,7 @@ class _Item:
                 element = self._element(strip, start, stop)
                 with self._each(panels) as panel:
                     at = place(strip, panel)
-                    tile = k.local("tile", self.prim, strip.rows * self.shape.width)
+                    tile = k.local("tile", self.prim, strip.rows * self.shape.columns)
                     self._move(strip.rows, waiting, at, tile, index(0))
                     self._accumulate(strip, element, panel, (start, stop), tile)
                     self._move(strip.rows, tile, index(0), waiting, at)
@@ -317,7 +287,7 @@ class _Item:
         self, strip: _Strip, element: Element, panel: E, steps: Range, tile: Buffer
     ) -> None:
         """Add to a tile in registers what some steps along K give."""
-        k, width, memory = self.k, self.shape.width, self.panels.memory
+        k, width, memory = self.k, self.shape.columns, self.panels.memory
         base = k.let("panel_start", self.panels.start(self.matrix, panel, self.inner, width))
         with k.loop("p", steps[1], start=steps[0]) as p:
             ahead = _AHEAD if self.panels.packed else _AHEAD_IN_PLACE
@@ -331,7 +301,7 @@ class _Item:
 
     def _ask_for(self, at: E) -> None:
         """Fetch a row of a panel that streams through the cache."""
-        width, size = self.shape.width, self.prim.size
+        width, size = self.shape.columns, self.prim.size
         if not self.panels.packed or self.split.depth * width * size > _SMALL_PANEL:
             step = max(1, _LINE // size)
             with self.k.loop("j", width, step=step, kind=LoopKind.UNROLL) as j:
@@ -339,7 +309,7 @@ class _Item:
 
     def _finish(self, strip: _Strip, panel: E, sums: Buffer, at: E) -> None:
         """Compute what follows the product, and store."""
-        k, width, lanes = self.k, self.shape.width, self.shape.lanes
+        k, width, lanes = self.k, self.shape.columns, self.shape.lanes
         first = k.let("first_column", panel * width)
         count = k.let("columns", minimum(self.panels.columns - first, width))
         stop = index(strip.rows)
@@ -356,7 +326,7 @@ class _Item:
                     self.target.write(strip.row + i, first + j, value=value)
 
     def _move(self, rows: int, source: Buffer, at: E, target: Buffer, to: E) -> None:
-        k, width = self.k, self.shape.width
+        k, width = self.k, self.shape.columns
         with self._rows(rows) as i, self._vectors() as j:
             value = k.load(source, at + i * width + j, self.shape.lanes)
             k.store(target, to + i * width + j, value)
@@ -372,7 +342,7 @@ class _Item:
         return self.k.loop("i", rows, kind=LoopKind.UNROLL)
 
     def _vectors(self) -> AbstractContextManager[E]:
-        return self.k.loop("j", self.shape.width, step=self.shape.lanes, kind=LoopKind.UNROLL)
+        return self.k.loop("j", self.shape.columns, step=self.shape.lanes, kind=LoopKind.UNROLL)
 
 
 def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
@@ -385,9 +355,3 @@ def _row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
     rank = len(shape) - 1
     return ((), tuple(range(rank)), (rank,))
-
-
-def _static(extent: Extent) -> int:
-    if not isinstance(extent, int):
-        raise InternalError(f"packed products need static panels, not {extent}")
-    return extent
