@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rlx.transforms.batch import vmap as vmap
     from rlx.transforms.branches import cond as cond
     from rlx.transforms.branches import switch as switch
+    from rlx.transforms.buckets import Buckets as Buckets
     from rlx.transforms.control import fori_loop as fori_loop
     from rlx.transforms.control import map as map
     from rlx.transforms.control import scan as scan
@@ -56,6 +57,7 @@ _HOMES = {
     "rlx.transforms.associative": ["associative_scan"],
     "rlx.transforms.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
+    "rlx.transforms.buckets": ["Buckets"],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
     "rlx.transforms.custom_jvp": ["custom_jvp"],
     "rlx.transforms.custom_vjp": ["custom_vjp"],

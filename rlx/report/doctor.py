@@ -140,8 +140,11 @@ def _cache() -> Finding:
         return Finding(
             "cache", False, f"{directory} cannot be written", "name another in RLX_CACHE_DIR"
         )
-    sizes = [path.stat().st_size for path in directory.glob("??/*") if path.is_file()]
-    return Finding("cache", True, f"{directory}: {len(sizes)} files, {bytes_text(sum(sizes))}")
+    files = [path for path in directory.glob("??/*") if path.is_file()]
+    size = bytes_text(sum(path.stat().st_size for path in files))
+    programs = sum(path.suffix == ".rlxi" for path in files)
+    text = f"{directory}: {programs} compiled programs, {len(files)} files, {size}"
+    return Finding("cache", True, text)
 
 
 def _is_writable(directory: Path) -> bool:

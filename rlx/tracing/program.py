@@ -7,7 +7,7 @@ the reference interpreter where none is open. Every transformation goes from one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,11 @@ def specification(name: str, leaf: Any) -> Specification:
     require_array(name, leaf)
     type = element_type(leaf)
     return Specification(name, TensorType(type.dtype, shape_of(leaf)), type.weak)
+
+
+def at_shape(given: Specification, shape: Shape) -> Specification:
+    """Return `given` with another shape."""
+    return replace(given, type=replace(given.type, shape=shape))
 
 
 def require_array(name: str, leaf: Any) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -19,17 +21,20 @@ from numpy import ndarray
 
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.shape import Shape
 from rlx.tracing.arguments import argument_name, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
-from rlx.tracing.program import Program, require_array, specify, trace, unique_names
+from rlx.tracing.program import Program, at_shape, require_array, specify, trace, unique_names
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
+from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shape
 
 Key = tuple[Any, ...]
 _STATE = _state
 _RECENT = 4
+_ENTRIES_KEPT = 256
 _WEAK = (int, float, complex)
 
 
@@ -40,6 +45,7 @@ def jit(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Iterable[str] = ...,
     donate_argnums: int | Sequence[int] = ...,
+    buckets: Mapping[str, Axes] | None = ...,
     backend: str = ...,
     threads: int | None = ...,
 ) -> JittedFunction: ...
@@ -51,6 +57,7 @@ def jit(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Iterable[str] = ...,
     donate_argnums: int | Sequence[int] = ...,
+    buckets: Mapping[str, Axes] | None = ...,
     backend: str = ...,
     threads: int | None = ...,
 ) -> Callable[[Callable[..., Any]], JittedFunction]: ...
@@ -62,6 +69,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
     donate_argnums: int | Sequence[int] = (),
+    buckets: Mapping[str, Axes] | None = None,
     backend: str = "auto",
     threads: int | None = None,
 ) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
@@ -69,12 +77,14 @@ def jit(
 
     Static arguments are hashable Python values that the function may branch on. Arguments in
     `donate_argnums` are replaced in place by results of their type: a training step's params.
-    `backend` and `threads` are those of `rlx.compile`.
+    `buckets` maps names of arguments to axes to `rlx.Buckets`: sizes that share a program.
+    `backend` and `threads` are those of `rlx.compile`. The 256 programs used last are kept;
+    `cache_info()` counts them.
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            donate_argnums=donate_argnums, backend=backend, threads=threads,
+            donate_argnums=donate_argnums, buckets=buckets, backend=backend, threads=threads,
         )  # fmt: skip
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
@@ -86,9 +96,19 @@ def jit(
         static=_static_positions(fun, static_argnums, names),
         static_names=frozenset(names),
         donated=(donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums),
+        buckets=checked_buckets(buckets),
         backend=backend,
         threads=threads,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """The programs of one jitted function: compiled so far, kept, and kept at most."""
+
+    compiled: int
+    kept: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +171,7 @@ class JittedFunction:
         static: frozenset[int],
         static_names: frozenset[str],
         donated: tuple[int, ...],
+        buckets: dict[str, Axes],
         backend: str,
         threads: int | None,
     ) -> None:
@@ -159,9 +180,11 @@ class JittedFunction:
         self._static = static
         self._static_names = static_names
         self._donated = donated
+        self._buckets = buckets
         self._backend = backend
         self._threads = threads
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._compiled = 0
         self._recent: list[_ShortWay] = []
         """To the last entries that have one."""
 
@@ -225,6 +248,10 @@ class JittedFunction:
         text: str = self.executable(*args, **kwargs).llvm_ir
         return text
 
+    def cache_info(self) -> CacheInfo:
+        """Return how many programs were compiled, how many are kept, and how many may be."""
+        return CacheInfo(self._compiled, len(self._entries), _ENTRIES_KEPT)
+
     def clear_cache(self) -> None:
         """Forget everything that was compiled."""
         self._entries.clear()
@@ -239,11 +266,18 @@ class JittedFunction:
         arrays = [x if x.__class__ is ndarray else self._as_array(x, tree) for x in leaves]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
         kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
-        signature = [(x.dtype, x.shape, kind) for x, kind in zip(arrays, kinds, strict=True)]
-        key = (tree, fixed, tuple(signature))
+        shapes: list[Any] = [x.shape for x in arrays]
+        if self._buckets:
+            shapes = self._bucketed(tree, shapes)
+        parts = zip(arrays, shapes, kinds, strict=True)
+        key = (tree, fixed, tuple((x.dtype, shape, kind) for x, shape, kind in parts))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._compile(args, kwargs)
+            self._compiled += 1
+            if len(self._entries) > _ENTRIES_KEPT:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
         return entry, arrays
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
@@ -255,6 +289,9 @@ class JittedFunction:
         moving, _ = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         inputs = specify(self._names(tree), leaves)
+        if self._buckets:
+            shapes = self._bucketed(tree, [given.type.shape for given in inputs])
+            inputs = [at_shape(given, shape) for given, shape in zip(inputs, shapes, strict=True)]
 
         def call(arrays: list[Any]) -> Any:
             given, named = tree_unflatten(tree, arrays)
@@ -288,6 +325,25 @@ class JittedFunction:
         for place, child in zip(places, positional.children, strict=False):
             names += leaf_names(child, argument_name(self._fun, place))
         return names + leaf_names(named, "")
+
+    def _bucketed(self, tree: TreeDef, shapes: Sequence[Shape]) -> list[Shape]:
+        """Return the shapes of the leaves of (args, kwargs), symbolic where there are buckets."""
+        positional, named = tree.children
+        places = (i for i in itertools.count() if i not in self._static)
+        owners = [(argument_name(self._fun, i), t) for i, t in zip(places, positional.children)]  # noqa: B905  endless
+        owners += zip(named.extra, named.children, strict=True)  # type: ignore[call-overload]  # its keys
+        names = [name for name, child in owners for _ in range(child.leaf_count)]
+        unknown = self._buckets.keys() - names
+        if unknown:
+            raise InputError(
+                f"buckets name {', '.join(map(repr, sorted(unknown)))}; the arguments are "
+                f"{', '.join(map(repr, dict.fromkeys(names))) or 'none'}",
+                source=calling_source(),
+            )
+        return [
+            symbolic_shape(shape, self._buckets.get(name, {}), name)
+            for name, shape in zip(names, shapes, strict=True)
+        ]
 
     def _as_array(self, leaf: Any, tree: TreeDef) -> Any:
         require_array(f"of {getattr(self._fun, '__name__', 'function')}", leaf)
