@@ -7,10 +7,10 @@ a running maximum and sum.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.attention_operands import Attention, Heads
+from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
@@ -119,19 +119,17 @@ class _Rows:
     def _accumulate(self, first: E, count: E) -> None:
         """Add this block's weights times its values, in registers."""
         k, work, heads, depth = self.k, self.work, self.heads, self.work.depth
-        part = k.local("part", self.prim, self.rows * depth)
-        with self._each_row() as i, self._vectors() as d:
-            k.store(part, i * depth + d, k.load(self.sums, i * depth + d, self.lanes))
-        with k.loop("j", count) as j, self._each_row() as i:
-            weight = k.let("weight", k.load(self.scores, i * self.panel + j))
-            with self._vectors() as d:
-                value = work.read_vector(
+        part = RegisterTile.of(k, "part", self.rows, depth, self.lanes, self.prim, column="d")
+        part.load(lambda i, d: k.load(self.sums, i * depth + d, self.lanes))
+        with k.loop("j", count) as j:
+            part.accumulate(
+                lambda i: k.load(self.scores, i * self.panel + j),
+                lambda d: work.read_vector(
                     work.values, heads.batch, heads.kv, first + j, d, lanes=self.lanes
-                )
-                total = fma(weight, value, k.load(part, i * depth + d, self.lanes))
-                k.store(part, i * depth + d, total)
-        with self._each_row() as i, self._vectors() as d:
-            k.store(self.sums, i * depth + d, k.load(part, i * depth + d, self.lanes))
+                ),
+                name="weight",
+            )
+        part.store(lambda i, d, sums: k.store(self.sums, i * depth + d, sums))
 
     def _finish(self) -> None:
         k, work = self.k, self.work
@@ -140,9 +138,3 @@ class _Rows:
             with k.loop("d", work.depth, kind=LoopKind.SIMD) as d:
                 value = k.load(self.sums, i * work.depth + d) * inverse
                 work.write(self.heads, self.row + i, d, value)
-
-    def _each_row(self) -> AbstractContextManager[E]:
-        return self.k.loop("i", self.rows, kind=LoopKind.UNROLL)
-
-    def _vectors(self) -> AbstractContextManager[E]:
-        return self.k.loop("d", self.work.depth, step=self.lanes, kind=LoopKind.UNROLL)

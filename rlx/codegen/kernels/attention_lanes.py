@@ -18,10 +18,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.attention_operands import Attention, Heads
+from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
+from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 
 _BLOCK = 64
@@ -129,17 +130,15 @@ class _Tile:
         """Multiply a register tile of keys with the queries. The last key may be repeated."""
         k, work, heads, rows = self.k, self.work, self.heads, self.rows
         with k.loop("key", stop, start=first, step=self.panel) as key:
-            tile = self._register_tile()
-            with k.loop("d", work.depth) as d, self._lines() as j:
-                at = self._key(key + j)
-                x = k.let("x", work.read(work.keys, heads.batch, heads.kv, at, d))
-                with self._vectors() as i:
-                    query = k.load(self.queries, d * rows + i, self.lanes)
-                    total = fma(x, query, k.load(tile, j * rows + i, self.lanes))
-                    k.store(tile, j * rows + i, total)
+            tile = self._register_tile("tile")
+            tile.zero()
+            with k.loop("d", work.depth) as d:
+                tile.accumulate(
+                    lambda j: work.read(work.keys, heads.batch, heads.kv, self._key(key + j), d),
+                    lambda i: k.load(self.queries, d * rows + i, self.lanes),
+                )
             start = k.let("start", (key - first) * rows)
-            with self._lines() as j, self._vectors() as i:
-                k.store(self.scores, start + (j * rows + i), k.load(tile, j * rows + i, self.lanes))
+            tile.store(lambda j, i, sums: k.store(self.scores, start + (j * rows + i), sums))
 
     def _mask(self, first: E, stop: E, top: Buffer) -> None:
         """Apply softcap and mask, and find each row's maximum."""
@@ -194,18 +193,19 @@ class _Tile:
         """Add this block's values times their weights to the corrected sums, in registers."""
         k, work, heads, rows = self.k, self.work, self.heads, self.rows
         with k.loop("d", work.depth, step=self.panel) as d:
-            part = k.local("part", self.prim, self.panel * rows)
-            with self._lines() as j, self._vectors() as i:
-                before = k.load(self.sums, (d + j) * rows + i, self.lanes)
-                k.store(part, j * rows + i, before * k.load(correction, i, self.lanes))
-            with k.loop("key", stop, start=first) as key, self._lines() as j:
-                x = k.let("x", work.read(work.values, heads.batch, heads.kv, key, d + j))
-                with self._vectors() as i:
-                    weight = k.load(self.scores, (key - first) * rows + i, self.lanes)
-                    total = fma(x, weight, k.load(part, j * rows + i, self.lanes))
-                    k.store(part, j * rows + i, total)
-            with self._lines() as j, self._vectors() as i:
-                k.store(self.sums, (d + j) * rows + i, k.load(part, j * rows + i, self.lanes))
+            part = self._register_tile("part")
+            part.load(
+                lambda j, i: (
+                    k.load(self.sums, (d + j) * rows + i, self.lanes)
+                    * k.load(correction, i, self.lanes)
+                )
+            )
+            with k.loop("key", stop, start=first) as key:
+                part.accumulate(
+                    lambda j: work.read(work.values, heads.batch, heads.kv, key, d + j),
+                    lambda i: k.load(self.scores, (key - first) * rows + i, self.lanes),
+                )
+            part.store(lambda j, i, sums: k.store(self.sums, (d + j) * rows + i, sums))
 
     def _finish(self) -> None:
         """Divide by the sums of weights, turn lanes into rows, and store those that exist."""
@@ -249,17 +249,14 @@ class _Tile:
         prim = Prim.I32 if self.prim.size == 4 else Prim.I64
         return (self.row + i).cast(prim).ramp(self.lanes)
 
-    def _register_tile(self) -> Buffer:
-        tile = self.k.local("tile", self.prim, self.panel * self.rows)
-        with self._lines() as j, self._vectors() as i:
-            self.k.store(tile, j * self.rows + i, self._splat(0.0))
-        return tile
+    def _register_tile(self, name: str) -> RegisterTile:
+        """Keys, or elements of the head, by queries."""
+        return RegisterTile.of(
+            self.k, name, self.panel, self.rows, self.lanes, self.prim, row="j", column="i"
+        )
 
     def _splat(self, number: float) -> E:
         return const(number, self.prim, self.lanes)
-
-    def _lines(self) -> AbstractContextManager[E]:
-        return self.k.loop("j", self.panel, kind=LoopKind.UNROLL)
 
     def _vectors(self) -> AbstractContextManager[E]:
         return self.k.loop("i", self.rows, step=self.lanes, kind=LoopKind.UNROLL)

@@ -25,9 +25,10 @@ from typing import TypeAlias
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.product_split import Split, split_product
+from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, index, minimum
+from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.lowering import Tile
@@ -218,13 +219,12 @@ class _Item:
         k = self.k
         element = self._element(strip, index(0), self.inner)
         with self._each(panels) as panel:
-            tile = k.local("tile", self.prim, strip.rows * self.shape.columns)
-            with self._rows(strip.rows) as i, self._vectors() as at:
-                k.store(tile, i * self.shape.columns + at, self._zero)
-            self._accumulate(strip, element, panel, (index(0), self.inner), tile)
+            tile = self._tile(strip)
+            tile.zero()
+            self._accumulate(element, panel, (index(0), self.inner), tile)
             # Out of registers, so that what follows is a small loop.
             done = k.local("done", self.prim, strip.rows * self.shape.columns)
-            self._move(strip.rows, tile, index(0), done, index(0))
+            self._put(tile, done, index(0))
             self._finish(strip, panel, done, index(0))
 
     def _in_blocks(self, rows: Range, panels: Range) -> None:
@@ -247,10 +247,10 @@ class _Item:
                 element = self._element(strip, start, stop)
                 with self._each(panels) as panel:
                     at = place(strip, panel)
-                    tile = k.local("tile", self.prim, strip.rows * self.shape.columns)
-                    self._move(strip.rows, waiting, at, tile, index(0))
-                    self._accumulate(strip, element, panel, (start, stop), tile)
-                    self._move(strip.rows, tile, index(0), waiting, at)
+                    tile = self._tile(strip)
+                    self._take(tile, waiting, at)
+                    self._accumulate(element, panel, (start, stop), tile)
+                    self._put(tile, waiting, at)
 
             self._strips(rows, add)
 
@@ -283,21 +283,17 @@ class _Item:
             k.store(copy, i * stride + p, in_place(i, start + p))
         return lambda i, p: k.load(copy, i * stride + (p - start))
 
-    def _accumulate(
-        self, strip: _Strip, element: Element, panel: E, steps: Range, tile: Buffer
-    ) -> None:
-        """Add to a tile in registers what some steps along K give."""
+    def _accumulate(self, element: Element, panel: E, steps: Range, tile: RegisterTile) -> None:
+        """Add to a tile what some steps along K give."""
         k, width, memory = self.k, self.shape.columns, self.panels.memory
         base = k.let("panel_start", self.panels.start(self.matrix, panel, self.inner, width))
         with k.loop("p", steps[1], start=steps[0]) as p:
             ahead = _AHEAD if self.panels.packed else _AHEAD_IN_PLACE
             self._ask_for(base + (p + ahead) * self.panels.stride)
-            with self._rows(strip.rows) as i:
-                x = k.let("x", element(i, p))
-                with self._vectors() as j:
-                    b = k.load(memory, base + p * self.panels.stride + j, self.shape.lanes)
-                    total = fma(x, b, k.load(tile, i * width + j, self.shape.lanes))
-                    k.store(tile, i * width + j, total)
+            row = base + p * self.panels.stride
+            tile.accumulate(
+                lambda i: element(i, p), lambda j: k.load(memory, row + j, self.shape.lanes)
+            )
 
     def _ask_for(self, at: E) -> None:
         """Fetch a row of a panel that streams through the cache."""
@@ -325,11 +321,19 @@ class _Item:
                     value = k.load(sums, at + i * width + j)
                     self.target.write(strip.row + i, first + j, value=value)
 
-    def _move(self, rows: int, source: Buffer, at: E, target: Buffer, to: E) -> None:
-        k, width = self.k, self.shape.columns
-        with self._rows(rows) as i, self._vectors() as j:
-            value = k.load(source, at + i * width + j, self.shape.lanes)
-            k.store(target, to + i * width + j, value)
+    def _tile(self, strip: _Strip) -> RegisterTile:
+        columns, lanes = self.shape.columns, self.shape.lanes
+        return RegisterTile.of(self.k, "tile", strip.rows, columns, lanes, self.prim)
+
+    def _take(self, tile: RegisterTile, sums: Buffer, at: E) -> None:
+        """Read a tile from where its sums wait."""
+        lanes, width = self.shape.lanes, self.shape.columns
+        tile.load(lambda i, j: self.k.load(sums, at + i * width + j, lanes))
+
+    def _put(self, tile: RegisterTile, sums: Buffer, at: E) -> None:
+        """Write a tile to where its sums wait."""
+        width = self.shape.columns
+        tile.store(lambda i, j, value: self.k.store(sums, at + i * width + j, value))
 
     @property
     def _zero(self) -> E:
@@ -337,12 +341,6 @@ class _Item:
 
     def _each(self, panels: Range) -> AbstractContextManager[E]:
         return self.k.loop("panel", panels[1], start=panels[0])
-
-    def _rows(self, rows: int) -> AbstractContextManager[E]:
-        return self.k.loop("i", rows, kind=LoopKind.UNROLL)
-
-    def _vectors(self) -> AbstractContextManager[E]:
-        return self.k.loop("j", self.shape.columns, step=self.shape.lanes, kind=LoopKind.UNROLL)
 
 
 def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:

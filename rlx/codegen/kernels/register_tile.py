@@ -1,0 +1,109 @@
+"""The register tile: sums of outer products, kept in registers over the steps of a contraction.
+
+    tile = RegisterTile.of(k, "tile", rows, columns, lanes, Prim.F32)
+    tile.zero()
+    with k.loop("p", inner) as p:
+        tile.accumulate(lambda i: a(i, p), lambda j: b(p, j))
+    tile.store(lambda i, j, sums: k.store(y, i * columns + j, sums, lanes))
+
+A step multiplies one scalar per row with a few vectors across the columns, which all rows share: a
+tile of 12 x 32 floats does 24 vector multiply-adds for 2 vector loads. Elements of any type
+are widened to the type of the sums; sums of floats are fused multiply-adds, of integers wrap.
+
+The kernel says where rows and columns come from and go to. Rows and vectors are unrolled, so
+that back ends keep the tile in registers; it must fit there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, fma
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+
+RowElement: TypeAlias = Callable[[E], E]
+"""Row -> the scalar that meets all columns in this step."""
+
+Vector: TypeAlias = Callable[[E], E]
+"""Column -> the `lanes` elements from there on that meet all rows in this step."""
+
+ReadVector: TypeAlias = Callable[[E, E], E]
+"""Row and column -> the `lanes` sums from there on."""
+
+WriteVector: TypeAlias = Callable[[E, E, E], None]
+"""Takes row, column and the `lanes` sums from there on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """`rows` by `columns` sums in vectors of `lanes`, which divide the columns."""
+
+    k: KernelBuilder
+    memory: Buffer
+    rows: int
+    columns: int
+    lanes: int
+    row: str = "i"
+    """What the loop over rows is called."""
+    column: str = "j"
+
+    @classmethod
+    def of(
+        cls,
+        k: KernelBuilder,
+        name: str,
+        rows: int,
+        columns: int,
+        lanes: int,
+        prim: Prim,
+        *,
+        row: str = "i",
+        column: str = "j",
+    ) -> RegisterTile:
+        """Declare a tile of sums of `prim`."""
+        return cls(k, k.local(name, prim, rows * columns), rows, columns, lanes, row, column)
+
+    def zero(self) -> None:
+        """Set all sums to 0."""
+        zero = const(0, self.memory.prim, self.lanes)
+        self.load(lambda _i, _j: zero)
+
+    def load(self, read: ReadVector) -> None:
+        """Set the sums to what `read` gives."""
+        with self._each_row() as i, self._each_vector() as j:
+            self._set(i, j, read(i, j))
+
+    def accumulate(self, left: RowElement, right: Vector, *, name: str = "x") -> None:
+        """Add the products of `left`, named once per row, and `right`: one step."""
+        with self._each_row() as i:
+            x = self.k.let(name, left(i))
+            with self._each_vector() as j:
+                self._set(i, j, multiply_add(x, right(j), self._sums(i, j)))
+
+    def store(self, write: WriteVector) -> None:
+        """Hand the sums to `write`."""
+        with self._each_row() as i, self._each_vector() as j:
+            write(i, j, self._sums(i, j))
+
+    def _sums(self, i: E, j: E) -> E:
+        return self.k.load(self.memory, i * self.columns + j, self.lanes)
+
+    def _set(self, i: E, j: E, value: E) -> None:
+        self.k.store(self.memory, i * self.columns + j, value)
+
+    def _each_row(self) -> AbstractContextManager[E]:
+        return self.k.loop(self.row, self.rows, kind=LoopKind.UNROLL)
+
+    def _each_vector(self) -> AbstractContextManager[E]:
+        return self.k.loop(self.column, self.columns, step=self.lanes, kind=LoopKind.UNROLL)
+
+
+def multiply_add(x: E, y: E, total: E) -> E:
+    """Return `x * y + total` in the type of `total`: rounded once for floats."""
+    prim = total.type.prim
+    wide_x, wide_y = x.cast(prim), y.cast(prim)
+    return fma(wide_x, wide_y, total) if prim.is_float else wide_x * wide_y + total
