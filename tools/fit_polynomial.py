@@ -118,6 +118,20 @@ def log_erfc(t: Real) -> Real:
     return mp.log(mp.erfc(t + ERF_CENTER))
 
 
+def erfc_scaled(low_center: float) -> Callable[[Real], Real]:
+    """`(1 + 2 z) exp(z**2) erfc(z)` by t = (z - c) / (z + c), which maps [0, inf) to [-1, 1)."""
+
+    def scaled(t: Real) -> Real:
+        z = low_center * (1 + t) / (1 - t)
+        return (1 + 2 * z) * mp.exp(z * z) * mp.erfc(z)
+
+    return scaled
+
+
+def between(center: float, z: float) -> float:
+    return (z - center) / (z + center)
+
+
 ERF_CENTER = mp.mpf(1)
 LN2 = mp.log(2)
 SQRT2 = mp.sqrt(2)
@@ -190,6 +204,22 @@ FITS = [
         mp.mpf(6) - ERF_CENTER,
         {"f64": 20},
         lambda t: mp.erfc(t + ERF_CENTER),
+    ),
+    Fit(
+        "ERFC_SCALED",
+        erfc_scaled(2.0),
+        -1.0,
+        between(2.0, 10.2),
+        {"f32": 11},
+        lambda t: 1 / erfc_scaled(2.0)(t),
+    ),
+    Fit(
+        "ERFC_SCALED",
+        erfc_scaled(3.75),
+        -1.0,
+        between(3.75, 27.5),
+        {"f64": 24},
+        lambda t: 1 / erfc_scaled(3.75)(t),
     ),
     Fit("SIN", odd(mp.sin), 0, PI4**2, {"f32": 3, "f64": 6}),
     Fit(

@@ -372,6 +372,10 @@ class Builders:
         """Error function."""
         return self._one(OPS["erf"], (x,))
 
+    def erfc(self, x: Operand) -> Value:
+        """`1 - erf(x)`, exact in the tail."""
+        return self._one(OPS["erfc"], (x,))
+
     def exp(self, x: Operand) -> Value:
         """e to the power of `x`."""
         return self._one(OPS["exp"], (x,))
@@ -393,7 +397,7 @@ class Builders:
         return self._one(OPS["ge"], (a, b))
 
     def gelu(self, x: Operand) -> Value:
-        """`x` times the normal distribution function of `x`, by `erf`."""
+        """`x` times the normal distribution function of `x`; -0 at -inf."""
         return self._one(OPS["gelu"], (x,))
 
     def gelu_approx(self, x: Operand) -> Value:
@@ -477,7 +481,7 @@ class Builders:
         return self._one(OPS["minimum"], (a, b))
 
     def mish(self, x: Operand) -> Value:
-        """`x * tanh(softplus(x))`."""
+        """`x * tanh(softplus(x))`; -0 at -inf."""
         return self._one(OPS["mish"], (x,))
 
     def mod(self, a: Operand, b: Operand) -> Value:
@@ -542,7 +546,7 @@ class Builders:
         return self._one(OPS["sign"], (x,))
 
     def silu(self, x: Operand) -> Value:
-        """`x * sigmoid(x)`."""
+        """`x * sigmoid(x)`; -0 at -inf."""
         return self._one(OPS["silu"], (x,))
 
     def sin(self, x: Operand) -> Value:

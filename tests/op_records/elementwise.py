@@ -40,6 +40,7 @@ _SMOOTH: dict[OpDef, Maker] = {
     ops.acosh: uniform(1.2, 4.0),
     ops.atanh: uniform(-0.9, 0.9),
     ops.erf: normal,
+    ops.erfc: normal,
     ops.sigmoid: normal,
     ops.reciprocal: away_from_zero,
     ops.sqrt: positive,

@@ -195,8 +195,8 @@ def _saturate(x: E, target: Prim, rounding: str) -> E:
 
 
 _MATH = (
-    "exp exp2 expm1 log log1p log2 sigmoid erf sinh cosh tanh asinh acosh atanh"
-    " sin cos tan asin acos atan atan2"
+    "exp exp2 expm1 log log1p log2 sigmoid erf erfc gelu gelu_approx silu mish"
+    " sinh cosh tanh asinh acosh atanh sin cos tan asin acos atan atan2"
 )
 _LIBRARY = frozenset((*_MATH.split(), "pow"))
 _TABLE: dict[str, ScalarFunction] = {

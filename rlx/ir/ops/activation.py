@@ -1,12 +1,10 @@
-"""Activations that are formulas over elementwise ops.
+"""Activations: formulas over elementwise ops, and functions of their own where that is more exact.
 
-They gain nothing from a scalar function of their own: the fuser makes one kernel of each.
-Float dtypes only.
+The fuser makes one kernel of a formula. Float dtypes only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from rlx.ir.composite import composite
@@ -14,14 +12,12 @@ from rlx.ir.graph import Value
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.ops.elementwise import (
     abs,
-    erf,
     exp,
     expm1,
     log1p,
     maximum,
     minimum,
-    sigmoid,
-    tanh,
+    unary,
     where,
 )
 from rlx.ir.ops.precision import in_single_precision
@@ -34,31 +30,20 @@ def activation(formula: Callable[..., Value]) -> OpDef:
     return declare(in_single_precision(formula))
 
 
-_INVERSE_SQRT_2 = math.sqrt(0.5)
-_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 # Klambauer et al., Self-Normalizing Neural Networks (2017), equation 14.
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@activation
-def gelu(x: Value) -> Value:
-    """`x` times the normal distribution function of `x`, by `erf`."""
-    require_dtype(x.type, "float")
-    return 0.5 * x * (1.0 + erf(x * _INVERSE_SQRT_2))
-
-
-@activation
-def gelu_approx(x: Value) -> Value:
-    """The tanh approximation of `gelu`: `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`."""
-    require_dtype(x.type, "float")
-    return 0.5 * x * (1.0 + tanh(_SQRT_2_OVER_PI * (x + 0.044715 * (x * x * x))))
-
-
-@activation
-def silu(x: Value) -> Value:
-    """`x * sigmoid(x)`."""
-    return x * sigmoid(x)
+# With a scalar function of their own, as formulas lose the negative tail
+gelu = unary("gelu", "`x` times the normal distribution function of `x`; -0 at -inf.", "float")
+gelu_approx = unary(
+    "gelu_approx",
+    "The tanh approximation of `gelu`: `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.",
+    "float",
+)
+silu = unary("silu", "`x * sigmoid(x)`; -0 at -inf.", "float")
+mish = unary("mish", "`x * tanh(softplus(x))`; -0 at -inf.", "float")
 
 
 @activation
@@ -106,9 +91,3 @@ def hard_sigmoid(x: Value) -> Value:
 def hard_swish(x: Value) -> Value:
     """`x * hard_sigmoid(x)`."""
     return x * hard_sigmoid(x)
-
-
-@activation
-def mish(x: Value) -> Value:
-    """`x * tanh(softplus(x))`."""
-    return x * tanh(softplus(x))

@@ -83,6 +83,7 @@ asinh = unary("asinh", "Inverse hyperbolic sine.", "float")
 acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float")
 atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float")
 erf = unary("erf", "Error function.", "float")
+erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float")
 
 # Activations with a scalar function of their own
 relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, Trait.EXACT)

@@ -12,6 +12,7 @@ from rlx.ir.op import OpDef
 from rlx.ir.reference.cast import cast
 from rlx.ir.reference.registry import Array, reference
 
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -23,6 +24,42 @@ def _of_floats(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 def _sigmoid(x: Array) -> Array:
     decayed = np.exp(-np.abs(x))
     return np.where(x < 0, decayed, np.ones_like(x)) / (1 + decayed)
+
+
+_PI = np.longdouble("3.14159265358979323846264338327950288")
+
+
+def _wide(x: Array) -> Array:
+    """Return `x` with as many bits and as long a range as this machine has."""
+    return x.astype(np.longdouble)
+
+
+def _silu(x: Array) -> Array:
+    bounded = np.maximum(_wide(x), -1e4)  # where infinity times zero would be NaN
+    return bounded / (1 + np.exp(-bounded))
+
+
+def _mish(x: Array) -> Array:
+    bounded = np.maximum(_wide(x), -5e3)
+    grown = np.exp(np.minimum(bounded, 1e3))
+    weight = grown * (grown + 2)
+    return bounded * (weight / (weight + 2))
+
+
+def _gelu_approx(x: Array) -> Array:
+    bounded = np.maximum(_wide(x), -30.0)
+    slope, cubic = 2 * np.sqrt(2 / _PI), np.longdouble("0.044715")
+    return bounded / (1 + np.exp(-slope * bounded * (1 + cubic * bounded * bounded)))
+
+
+def _gelu(x: Array) -> Array:
+    """The rounding of the argument is made good by the slope: erfc has no longer form."""
+    bounded = np.maximum(_wide(x), -40.0)
+    exact = -bounded / np.sqrt(np.longdouble(2))
+    near = exact.astype(np.float64)
+    slope = -2 / np.sqrt(np.pi) * np.exp(-near * near)
+    tail = np.asarray(_erfc(near)).astype(np.longdouble) + slope * (exact - near)
+    return bounded * tail / 2
 
 
 def _sqrt(x: Array) -> Array:
@@ -75,6 +112,11 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.acosh: np.arccosh,
     ops.atanh: np.arctanh,
     ops.erf: lambda x: np.asarray(_erf(x.astype(np.float64))).astype(x.dtype),
+    ops.erfc: lambda x: np.asarray(_erfc(x.astype(np.float64))).astype(x.dtype),
+    ops.gelu: lambda x: _gelu(x).astype(x.dtype),
+    ops.gelu_approx: lambda x: _gelu_approx(x).astype(x.dtype),
+    ops.silu: lambda x: _silu(x).astype(x.dtype),
+    ops.mish: lambda x: _mish(x).astype(x.dtype),
     ops.relu: lambda x: np.where(x < 0, x.dtype.type(0), x),  # -0.0 stays
     ops.sigmoid: _sigmoid,
     ops.logical_not: np.logical_not,

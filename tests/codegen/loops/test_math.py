@@ -17,6 +17,28 @@ from rlx.codegen.loops.verify import verify_function
 special = pytest.importorskip("scipy.special")
 
 Array = NDArray[Any]
+CUBIC = np.longdouble("0.044715")
+PI = np.longdouble("3.14159265358979323846264338327950288")
+
+
+def from_below(x: Array, least: float) -> Array:
+    """Return x from where the exponential of it is surely zero: infinity times zero is NaN."""
+    return np.maximum(x, least)
+
+
+def normal_distribution(x: Array) -> Array:
+    distribution: Array = special.erfc(-from_below(x, -50) * np.sqrt(0.5)) / 2
+    return distribution
+
+
+def gated(x: Array, slope: Array) -> Array:
+    """`x` times the sigmoid of `slope * x`, in a form whose tail is exact."""
+    exponent = np.clip((slope * x).astype(x.dtype), -2e3, 2e3)
+    bounded = np.maximum(x, -2e3)
+    tail = bounded * np.exp(exponent) / (1 + np.exp(exponent))
+    return np.where(x < 0, tail, bounded / (1 + np.exp(-exponent)))
+
+
 REFERENCE: dict[str, Callable[..., Array]] = {
     "exp": np.exp,
     "exp_weight": lambda x: np.where(x < (-87 if x.dtype == np.float64 else -708), 0, np.exp(x)),
@@ -32,6 +54,11 @@ REFERENCE: dict[str, Callable[..., Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": special.erf,
+    "erfc": special.erfc,
+    "gelu": lambda x: np.longdouble(1) * from_below(x, -50) * normal_distribution(x),
+    "gelu_approx": lambda x: gated(x, np.sqrt(x.dtype.type(8) / PI) * (1 + CUBIC * x * x)),
+    "silu": lambda x: gated(x, x.dtype.type(1)),
+    "mish": lambda x: from_below(x, -2e3) * np.tanh(np.log1p(np.exp(from_below(x, -2e3)))),
     "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
     "sin": np.sin,
     "cos": np.cos,
@@ -114,8 +141,16 @@ LONG = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant + 8
 needs_long_double = pytest.mark.skipif(not LONG, reason="long double is no wider than double")
 
 
+BY_MPMATH: dict[str, Callable[..., Any]] = {
+    "erf": lambda mpmath, x: mpmath.erf(x),
+    "erfc": lambda mpmath, x: mpmath.erfc(x),
+    "gelu": lambda mpmath, x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+}
+"""What NumPy has in f64 only."""
+
+
 @needs_long_double
-@pytest.mark.parametrize("name", [name for name in ONE_ARGUMENT if name != "erf"])
+@pytest.mark.parametrize("name", [name for name in ONE_ARGUMENT if name not in BY_MPMATH])
 def test_f64_error_is_below_its_bound_against_long_double(name: str) -> None:
     x = in_domain(name, f64_arguments(5000))
     with np.errstate(all="ignore"):
@@ -124,18 +159,20 @@ def test_f64_error_is_below_its_bound_against_long_double(name: str) -> None:
     assert_within_bound(name, Prim.F64, actual, exact, x)
 
 
-def test_f64_erf_error_is_below_its_bound_against_arbitrary_precision() -> None:
+@pytest.mark.parametrize("name", BY_MPMATH)
+def test_f64_error_is_below_its_bound_against_arbitrary_precision(name: str) -> None:
     mpmath = pytest.importorskip("mpmath")
-    x = np.concatenate([np.linspace(-6.5, 6.5, 1999), [1e-300, 5e-324, 1e-9]])
+    least = {"gelu": -38.5}.get(name, -6.5)
+    x = np.concatenate([np.linspace(least, 6.5, 1999), [1e-300, 5e-324, 1e-9], [26.1, 8.0]])
     with mpmath.workdps(40):
-        exact = [mpmath.erf(mpmath.mpf(float(value))) for value in x]
-        actual = evaluate_function(build_function("erf", Prim.F64), x)
+        exact = [BY_MPMATH[name](mpmath, mpmath.mpf(float(value))) for value in x]
+        actual = evaluate_function(build_function(name, Prim.F64), x)
         ulps = [
             abs(mpmath.mpf(float(a)) - e) / mpmath.ldexp(1, max(mpmath.frexp(e)[1] - 53, -1074))
             for a, e in zip(actual, exact, strict=True)
             if e
         ]
-    assert max(ulps) <= MATH_FUNCTIONS["erf"].bounds[Prim.F64]
+    assert max(ulps) <= MATH_FUNCTIONS[name].bounds[Prim.F64]
 
 
 def pow_arguments(count: int, dtype: Any) -> tuple[Array, Array]:

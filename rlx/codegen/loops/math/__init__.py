@@ -6,6 +6,7 @@ bounds in ulp. They lean on `Fma`: a target without the instruction pays a libra
 """
 
 from rlx.codegen.loops.math import (
+    activation,
     error_function,
     exponential,
     inverse_trigonometry,
@@ -19,6 +20,7 @@ from rlx.codegen.loops.visit import functions_of
 __all__ = [
     "MATH_FUNCTIONS",
     "MathFunction",
+    "activation",
     "build_function",
     "error_function",
     "exponential",

@@ -32,13 +32,18 @@ def scale_gradually(m: FunctionBuilder, p: E, shifted: E, unit: float = 1.0) -> 
 
 
 def exponential(m: FunctionBuilder, x: E, unit: float = 1.0) -> E:
-    """`unit * e**x` for clamped x: x = n ln 2 + r with |r| <= ln(2) / 2."""
+    """`unit * e**x` for clamped x."""
+    p, shifted = exponential_parts(m, x)
+    return scale_gradually(m, p, shifted, unit)
+
+
+def exponential_parts(m: FunctionBuilder, x: E) -> tuple[E, E]:
+    """e**x as `p * 2**n`, n in the low bits of `shifted`: x = n ln 2 + r with |r| <= ln(2) / 2."""
     shifted = m.let("shifted", fma(x, 1 / math.log(2), m.format.magic))
     n = m.let("n", shifted - m.format.magic)
     high, low = m.split(*LN2)
     r = m.let("r", fma(n, -low, fma(n, -high, x)))
-    p = m.polynomial(r, coefficients.EXPM1, 1.0, 1.0)
-    return scale_gradually(m, p, shifted, unit)
+    return m.polynomial(r, coefficients.EXPM1, 1.0, 1.0), shifted
 
 
 @math_function(f32=2.0, f64=1.5)

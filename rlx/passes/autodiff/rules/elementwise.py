@@ -77,6 +77,7 @@ derivative(ops.asinh, lambda y, x: ops.rsqrt(x * x + 1.0))
 derivative(ops.acosh, lambda y, x: ops.rsqrt((x - 1.0) * (x + 1.0)))
 differential(ops.atanh, lambda v, y, x: v / ((1.0 - x) * (1.0 + x)))
 derivative(ops.erf, lambda y, x: _TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
+derivative(ops.erfc, lambda y, x: -_TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
 
 # Activations. Those that are formulas get a partial of their own where it is shorter.
 differential(ops.relu, _relu_map)
@@ -92,20 +93,26 @@ def _silu_partial(y: Value, x: Value) -> Value:
 
 def _gelu_partial(y: Value, x: Value) -> Value:
     density = (0.5 * _SQRT_2_OVER_PI) * ops.exp(-0.5 * (x * x))
-    distribution = 0.5 * (1.0 + ops.erf(math.sqrt(0.5) * x))
+    distribution = 0.5 * ops.erfc(-math.sqrt(0.5) * x)
     return distribution + x * density
 
 
 def _gelu_approx_partial(y: Value, x: Value) -> Value:
     cube = 0.044715 * (x * x)
-    t = ops.tanh(_SQRT_2_OVER_PI * x * (1.0 + cube))
-    slope = _SQRT_2_OVER_PI * (1.0 + 3.0 * cube)
-    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
+    gate = ops.sigmoid((2.0 * _SQRT_2_OVER_PI) * x * (1.0 + cube))
+    slope = (2.0 * _SQRT_2_OVER_PI) * (1.0 + 3.0 * cube)
+    return gate * (1.0 + x * (1.0 - gate) * slope)
+
+
+def _mish_partial(y: Value, x: Value) -> Value:
+    t = ops.tanh(ops.softplus(x))
+    return t + x * (1.0 - t * t) * ops.sigmoid(x)
 
 
 derivative(ops.silu, _silu_partial)
 derivative(ops.gelu, _gelu_partial)
 derivative(ops.gelu_approx, _gelu_approx_partial)
+derivative(ops.mish, _mish_partial)
 
 
 # Arithmetic
