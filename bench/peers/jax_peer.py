@@ -163,6 +163,8 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "softmax": jax.nn.softmax,
     "layer_norm": _layer_norm,
     "attention": _attention,
+    "sort": lambda x: jnp.sort(x, axis=-1),
+    "argsort": lambda x: jnp.argsort(x, axis=-1),
     "gather": lambda table, rows, *, axis: jnp.take(table, rows, axis=axis),
     "reduce_sum": lambda x, *, axes, keepdims: jnp.sum(x, axes, keepdims=keepdims),
     "reduce_mean": lambda x, *, axes, keepdims: jnp.mean(x, axes, keepdims=keepdims),

@@ -106,6 +106,8 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "softmax": lambda x, *, axis: torch.softmax(x, axis),
     "layer_norm": _layer_norm,
     "attention": _attention,
+    "sort": lambda x: torch.sort(x, dim=-1, stable=True).values,
+    "argsort": lambda x: torch.argsort(x, dim=-1, stable=True),
     "gather": lambda table, rows, *, axis: torch.index_select(table, axis, rows),
     "reduce_sum": lambda x, *, axes, keepdims: torch.sum(x, axes, keepdim=keepdims),
     "reduce_mean": lambda x, *, axes, keepdims: torch.mean(x, axes, keepdim=keepdims),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
-from bench.workload import Workload
+from bench.workload import TENSOR_LIBRARIES, Workload
 from rlx.ir.graph import Graph
 
 _MILLION = 1 << 20
@@ -42,6 +43,23 @@ def gather() -> Graph:
     table = g.param("table", (30522, 384))
     g.set_outputs([g.gather(table, g.input("rows", (4096,), "i32"), axis=0)])
     return g
+
+
+def sorting(op: str, *shape: int) -> Graph:
+    g = Graph(op)
+    g.set_outputs([getattr(g, op)(g.input("x", shape))])
+    return g
+
+
+def median() -> Graph:
+    g = Graph("median")
+    middle = g.narrow(g.sort(g.input("x", (100_000,))), axis=0, start=49_999, length=2)
+    g.set_outputs([g.reduce_mean(middle, axes=(0,))])
+    return g
+
+
+def _sorting(name: str, build: Callable[[], Graph]) -> Workload:
+    return Workload(name, build, peers=TENSOR_LIBRARIES, aim="< 1x")
 
 
 def _reduction(axis: int, where: str) -> Workload:
@@ -97,4 +115,8 @@ DATA = (
         ranges=(("rows", 30522),),
         aim="< 1x",
     ),
+    _sorting("sort", functools.partial(sorting, "sort", _MILLION)),
+    _sorting("sort_rows", functools.partial(sorting, "sort", 1000, 1000)),
+    _sorting("argsort", functools.partial(sorting, "argsort", 100_000)),
+    _sorting("median", median),
 )

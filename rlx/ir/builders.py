@@ -640,6 +640,10 @@ class Builders:
         )
         return results
 
+    def argsort(self, x: Operand) -> Value:
+        """Indices (i64) that sort each last-axis row as `sort` does."""
+        return self._one(OPS["argsort"], (x,))
+
     def dynamic_slice(self, x: Operand, starts: Operand, *, sizes: Sequence[int | Dim]) -> Value:
         """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per
         axis."""
@@ -662,6 +666,11 @@ class Builders:
     def scatter_add(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
         """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending."""
         return self._one(OPS["scatter_add"], (updates, indices), size=size)
+
+    def sort(self, x: Operand) -> Value:
+        """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they
+        come."""
+        return self._one(OPS["sort"], (x,))
 
     def topk(self, x: Operand, *, k: int) -> tuple[Value, Value]:
         """The `k` largest elements of each last-axis row, descending, and their i64 indices."""

@@ -15,8 +15,8 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape
-from rlx.tracing.apply import as_tracer, convert, emit, function, graph, inexact, wrap
-from rlx.tracing.trace import as_value, shape_of
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.trace import shape_of
 
 
 @function
@@ -210,42 +210,26 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
 @function
 def sort(x: Any, axis: int | None = -1) -> Any:
     """Ascending order, NaN last."""
-    return _sorted(x, axis)[0]
+    return _along_rows(ops.sort, x, axis)
 
 
 @function
 def argsort(x: Any, axis: int | None = -1) -> Any:
     """The indices that sort; equal elements keep their order."""
-    return _sorted(x, axis)[1]
+    return _along_rows(ops.argsort, x, axis)
 
 
-def _sorted(x: Any, axis: int | None) -> tuple[Any, Any]:
-    """Ascending and stable, by the largest elements of the row read backward.
-
-    `topk` gives equal elements in ascending order of index: reversing before and after makes
-    that order hold for the ascending result.
-    """
+def _along_rows(definition: OpDef, x: Any, axis: int | None) -> Any:
+    """Emit an op on last-axis rows with `axis` there."""
     x = as_tracer(x)
     if axis is None:
         x, axis = ravel(x), 0
     position = normalize_axis(axis, x.ndim)
+    if position == x.ndim - 1:
+        return emit(definition, x)
     perm = (*(a for a in range(x.ndim) if a != position), position)
-    rows = emit(ops.transpose, x, perm=perm) if position != x.ndim - 1 else x
-    last = (x.ndim - 1,)
-    extent = static_shape(rows)[-1]
-    backward = emit(ops.reverse, rows, axes=last)
-    values, indices = _topk(backward, extent)
-    indices = elementwise.subtract(extent - 1, indices)
-    restored = [emit(ops.reverse, each, axes=last) for each in (values, indices)]
-    if position != x.ndim - 1:
-        inverse = tuple(perm.index(a) for a in range(x.ndim))
-        restored = [emit(ops.transpose, each, perm=inverse) for each in restored]
-    return restored[0], restored[1]
-
-
-def _topk(x: Any, k: int) -> tuple[Any, Any]:
-    values, indices = graph().topk(as_value(x), k=k)
-    return wrap(values), wrap(indices)
+    rows = emit(definition, emit(ops.transpose, x, perm=perm))
+    return emit(ops.transpose, rows, perm=tuple(perm.index(a) for a in range(x.ndim)))
 
 
 @function

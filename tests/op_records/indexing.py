@@ -80,6 +80,23 @@ _TOPKS = [
         ("edges", (1, 24), edges, 24, False),
         ("vector", (33,), normal, 1, False),
         ("empty-batch", (0, 5), normal, 2, False),
+        ("many-ties", (3, 90), ties, 60, False),
+        ("many-edges", (2, 72), edges, 72, False),
+    ]
+]
+
+_SORTS = [
+    over_all_dtypes(op, name, Operand(shape, make), smooth=smooth, growth=0.0)
+    for op in (ops.sort, ops.argsort)
+    for name, shape, make, smooth in [
+        ("rows", (7, 17), separate, True),
+        ("long-rows", (3, 100), separate, True),
+        ("ties", (3, 90), ties, False),
+        ("edges", (2, 24), edges, False),
+        ("long-edges", (1, 72), edges, False),
+        ("one", (4, 1), normal, True),
+        ("empty", (0, 5), normal, False),
+        ("empty-rows", (2, 0), normal, False),
     ]
 ]
 
@@ -105,5 +122,6 @@ RECORDS: list[OpRecord] = [
     *(record for name, case in _GATHERS.items() for record in _gathers(name, *case)),
     *_SCATTERS,
     *_TOPKS,
+    *_SORTS,
     *_DYNAMIC,
 ]

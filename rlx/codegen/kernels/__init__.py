@@ -21,6 +21,7 @@ from rlx.codegen.kernels import (
     softmax,
     solve,
     solve_lapack,
+    sort,
 )
 from rlx.codegen.kernels.build import (
     build_kernel,
@@ -51,4 +52,5 @@ __all__ = [
     "softmax",
     "solve",
     "solve_lapack",
+    "sort",
 ]

@@ -12,6 +12,7 @@ from rlx.codegen.kernels.registry import (
     KERNELS,
     LOWERED,
     SCRATCH,
+    SCRATCH_ELEMENTS,
     Scope,
     has_builder,
     invoke_builder,
@@ -210,11 +211,12 @@ def _declare_arguments(
 
 
 def _declare_scratch(k: KernelBuilder, graph: Graph) -> Buffer:
-    """Scratch holds elements of the anchor's compute type."""
+    """Scratch holds what the anchor's kind asks for, else elements of its compute type."""
     anchor = find_anchor(graph)
     if anchor is None:
         raise InternalError(f"kernel {k.name} has scratch and no anchor that wants it")
-    return k.argument("scratch", compute_prim(anchor.operands[0].dtype), writable=True)
+    elements = SCRATCH_ELEMENTS.get(anchor.op.name, compute_prim)
+    return k.argument("scratch", elements(anchor.operands[0].dtype), writable=True)
 
 
 def _build_anchored(scope: Scope, anchor: Node) -> None:

@@ -16,6 +16,7 @@ from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
+from rlx.codegen.kernels.sort import sorts_whole_rows, topk_by_sorting
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, literal, load, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
@@ -263,8 +264,12 @@ def _copy_scalar(scope: Scope, x: Reader, y: Writer) -> None:
 def topk(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
     """Keep each row's best elements sorted in the results while the row streams past.
 
-    An element moves up past those that it outranks, so that equal ones keep their order.
+    An element moves up past those that it outranks, so that equal ones keep their order. Where
+    many are wanted, rows are sorted instead.
     """
+    if sorts_whole_rows(k):
+        topk_by_sorting(scope, x, values, indices, k=k)
+        return
     rank = len(x.shape)
     groups: Groups = (tuple(range(rank - 1)), (rank - 1,))
     source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)

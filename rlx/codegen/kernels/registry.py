@@ -23,8 +23,9 @@ from typing import Any, TypeAlias
 from rlx.codegen.kernels.access import Body, Reader, Writer
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.nodes import Buffer
+from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.errors import InternalError
+from rlx.ir.dtype import DType
 from rlx.ir.lowering import Lowering
 
 Builder: TypeAlias = Callable[..., None]
@@ -85,16 +86,26 @@ SCRATCH: dict[tuple[str, type[Lowering] | None], ScratchRule] = {}
 **attributes)`."""
 
 
+SCRATCH_ELEMENTS: dict[str, Callable[[DType], Prim]] = {}
+"""Thunk kind -> what its scratch holds, by the dtype of its first operand; by default that is
+the operand's compute type."""
+
+
 def scratch(
-    kind: str, *, lowering: type[Lowering] | None = None
+    kind: str,
+    *,
+    lowering: type[Lowering] | None = None,
+    elements: Callable[[DType], Prim] | None = None,
 ) -> Callable[[ScratchRule], ScratchRule]:
     """Register how many bytes of scratch the kernel of a kind needs.
 
-    The kernel sees them as elements of its first result's compute type.
+    The kernel sees them as `elements`, by default of its first operand's compute type.
     """
 
     def register(rule: ScratchRule) -> ScratchRule:
         SCRATCH[kind, lowering] = rule
+        if elements is not None:
+            SCRATCH_ELEMENTS[kind] = elements
         return rule
 
     return register

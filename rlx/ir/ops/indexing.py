@@ -87,6 +87,22 @@ def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
 
 
 @op(_FAMILY)
+def sort(x: TensorType) -> TensorType:
+    """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they come."""
+    require_dtype(x, "float int bool")
+    require_rank(x, 1)
+    return x
+
+
+@op(_FAMILY)
+def argsort(x: TensorType) -> TensorType:
+    """Indices (i64) that sort each last-axis row as `sort` does."""
+    require_dtype(x, "float int bool")
+    require_rank(x, 1)
+    return x.with_dtype(DType.I64)
+
+
+@op(_FAMILY)
 def dynamic_slice(x: TensorType, starts: TensorType, *, sizes: Shape) -> TensorType:
     """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis.
 

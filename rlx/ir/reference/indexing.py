@@ -47,12 +47,23 @@ def scatter_add(updates: Array, indices: Array, *, size: int) -> Array:
     return result
 
 
+@reference.exact(ops.sort)
+def sort(x: Array) -> Array:
+    return np.take_along_axis(x, argsort(x), axis=-1)
+
+
+@reference.exact(ops.argsort)
+def argsort(x: Array) -> Array:
+    """Stable; 16-bit floats are compared as f32, since NumPy's own order of bf16 has no NaN."""
+    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    return np.argsort(keys, axis=-1, kind="stable").astype(np.int64)
+
+
 @reference.exact(ops.topk)
 def topk(x: Array, *, k: int) -> tuple[Array, Array]:
     """Sort backwards twice: a stable ascending sort of the reversed row, read from its end."""
     last = x.shape[-1] - 1
-    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind != "i" else x
-    ascending = np.argsort(keys[..., ::-1], axis=-1, kind="stable")
+    ascending = argsort(x[..., ::-1])
     indices = (last - ascending[..., ::-1])[..., :k].astype(np.int64)
     return np.take_along_axis(x, indices, axis=-1), indices
 

@@ -11,7 +11,7 @@ from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import reshape_to, zeros
-from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear
+from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, zero
 
 
 def gather_transpose(at: Pullback, table: Value, indices: Value, *, axis: int) -> Derivatives:
@@ -52,14 +52,23 @@ def dynamic_update_slice_transpose(
 
 @jvp(ops.topk)
 def topk_jvp(at: Pushforward, x: Value, *, k: int) -> Derivatives:
+    return _tangents_at(at, x, at.results[1])
+
+
+@jvp(ops.sort)
+def sort_jvp(at: Pushforward, x: Value) -> Derivatives:
+    return _tangents_at(at, x, ops.argsort(x))
+
+
+def _tangents_at(at: Pushforward, x: Value, chosen: Value) -> Value:
     """Take the tangents at the chosen positions of the flattened rows."""
-    values, chosen = at.results
     if x.shape[-1] == 0:
-        return zeros(at.graph, values.type)
+        return zeros(at.graph, at.results[0].type)
     places = TensorType(DType.I64, (x.type.elements,))
     rows = reshape_to(at.graph.iota(type=places), x.shape)
     starts = ops.narrow(rows, axis=-1, start=0, length=1)
-    return ops.gather(reshape_to(at.tangent, (x.type.elements,)), chosen + starts)
+    taken: Value = ops.gather(reshape_to(at.tangent, (x.type.elements,)), chosen + starts)
+    return taken
 
 
 linear(ops.gather, gather_transpose, fixed=(1,))
@@ -67,3 +76,4 @@ linear(ops.gather_backward, gather_backward_transpose, fixed=(1,))
 linear(ops.scatter_add, scatter_add_transpose, fixed=(1,))
 linear(ops.dynamic_slice, dynamic_slice_transpose, fixed=(1,))
 linear(ops.dynamic_update_slice, dynamic_update_slice_transpose, fixed=(2,))
+zero(ops.argsort, because="the result is an index")

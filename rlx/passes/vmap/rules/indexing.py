@@ -16,6 +16,8 @@ from rlx.passes.vmap.carried import Batching, Carried, batch_to_front, extent_va
 from rlx.passes.vmap.registry import Batched, batch, leading, shifted
 
 leading(ops.topk)
+leading(ops.sort)
+leading(ops.argsort)
 
 
 @batch(ops.gather)

@@ -1,0 +1,119 @@
+"""Sorting: the same permutation as NumPy's stable sort, by insertion and by digits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+from rlx import numpy as rnp
+from rlx.codegen.kernels.sort import SHORT_ROW
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+from rlx.runtime.toolchain import has_toolchain
+
+BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
+DTYPES = [dtype for dtype in DType if not dtype.is_complex]
+SHAPES = [(5, 7), (3, SHORT_ROW + 1), (2, 9000), (80, 500)]
+
+
+def _samples(dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    random = np.random.default_rng(3)
+    if dtype is DType.BOOL:
+        return random.integers(0, 2, shape).astype(bool)
+    if dtype.is_int:
+        limits = np.iinfo(dtype.numpy)
+        x = random.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
+        x[..., :4] = [limits.max, limits.min, 0, limits.min]
+        return x
+    y = random.standard_normal(shape).astype(np.float32)
+    y[..., ::3] = random.choice([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf], y[..., ::3].shape)
+    return y.astype(dtype.numpy)
+
+
+def _same(given: NDArray[Any], wanted: NDArray[Any]) -> None:
+    assert given.dtype == wanted.dtype
+    if wanted.dtype.kind in "iub":
+        np.testing.assert_array_equal(given, wanted)
+        return
+    given, wanted = given.astype(np.float64), wanted.astype(np.float64)
+    np.testing.assert_array_equal(given, wanted)
+    zero = wanted == 0
+    np.testing.assert_array_equal(np.signbit(given)[zero], np.signbit(wanted)[zero])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_sorts_stably_with_nan_last_and_equal_zeros(dtype: DType, backend: str) -> None:
+    graph = Graph("sorted")
+    inputs = [graph.input(f"x{i}", shape, dtype) for i, shape in enumerate(SHAPES)]
+    graph.set_outputs([op(x) for x in inputs for op in (ops.sort, ops.argsort)])
+    feeds = {f"x{i}": _samples(dtype, shape) for i, shape in enumerate(SHAPES)}
+    expected = evaluate(graph, feeds)
+    for threads in (1, 2):
+        run = rlx.compile(graph, backend=backend, threads=threads)
+        for given, wanted in zip(run.run(feeds), expected, strict=True):
+            _same(given, wanted)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.U8, DType.I64], ids=str)
+def test_many_of_the_largest_come_in_order_with_their_first_indices(dtype: DType) -> None:
+    graph = Graph("largest")
+    graph.set_outputs(ops.topk(graph.input("x", (3, 500), dtype), k=SHORT_ROW + 5))
+    feeds = {"x": _samples(dtype, (3, 500))}
+    for given, wanted in zip(
+        rlx.compile(graph, backend="llvm").run(feeds), evaluate(graph, feeds), strict=True
+    ):
+        _same(given, wanted)
+
+
+def test_rows_of_symbolic_length_sort() -> None:
+    n = rlx.Dim("n", max=100)
+    graph = Graph("symbolic")
+    x = graph.input("x", (3, n))
+    graph.set_outputs([ops.sort(x), ops.argsort(x)])
+    run = rlx.compile(graph, backend="llvm")
+    for length in (0, 1, 63, 100):
+        feeds = {
+            "x": _samples(DType.F32, (3, length)) if length > 3 else np.ones((3, length), "f4")
+        }
+        for given, wanted in zip(run.run(feeds), evaluate(graph, feeds), strict=True):
+            _same(given, wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_any_axis_sorts_as_numpy_sorts(axis: int | None) -> None:
+    x = np.random.default_rng(0).standard_normal((6, 5, 4)).astype(np.float32)
+    np.testing.assert_array_equal(rlx.jit(lambda v: rnp.sort(v, axis))(x), np.sort(x, axis))
+    found = rlx.jit(lambda v: rnp.argsort(v, axis))(x)
+    np.testing.assert_array_equal(found, np.argsort(x, axis, kind="stable"))
+
+
+def test_the_gradient_goes_where_the_elements_went() -> None:
+    x = np.array([3.0, 1.0, 2.0, 1.0], np.float32)
+    weights = np.array([1.0, 10.0, 100.0, 1000.0], np.float32)
+    gradient = rlx.grad(lambda v: (rnp.sort(v) * weights).sum())(x)
+    np.testing.assert_array_equal(gradient, [1000.0, 1.0, 100.0, 10.0])
+
+
+@pytest.mark.parametrize("function", [rnp.sort, rnp.argsort, rnp.median])
+def test_a_hundred_thousand_elements_take_no_quadratic_time(function: Callable[[Any], Any]) -> None:
+    x = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+    run = rlx.jit(function)
+    run(x)
+    ours, theirs = [], []
+    for _ in range(5):
+        started = time.perf_counter()
+        run(x)
+        between = time.perf_counter()
+        np.argsort(x, kind="stable")
+        ours.append(between - started)
+        theirs.append(time.perf_counter() - between)
+    assert min(ours) < 10 * min(theirs)  # insertion took a thousand times as long
