@@ -66,7 +66,7 @@ def test_a_scan_without_steps_returns_its_first_carries() -> None:
 
 @pytest.mark.parametrize("size", [3, 40, 100])
 def test_large_and_small_bodies_agree(size: int) -> None:
-    """Size 3 runs in registers, 100 as a loop around kernels."""
+    """Size 3 runs in registers, 40 as a nest on local buffers, 100 as a loop around kernels."""
     everywhere(recurrent(size), recurrent_feeds(size), rtol=1e-10)
 
 
@@ -80,14 +80,17 @@ def test_carries_that_change_places_do_so_at_once() -> None:
     assert (a.tolist(), b.tolist()) == ([3, 4], [1, 2])
 
 
-def test_large_carries_that_change_places_do_so_at_once() -> None:
-    types: Types = {"a": ((200,), "f64"), "b": ((200,), "f64")}
+@pytest.mark.parametrize("size", [200, 20_000])
+def test_large_carries_that_change_places_do_so_at_once(size: int) -> None:
+    """Size 200 is a nest on local buffers, 20,000 a loop around kernels."""
+    types: Types = {"a": ((size,), "f64"), "b": ((size,), "f64")}
     body = graph_of("swap", types, lambda a, b: [b, ops.reverse(a, axes=(0,))])
     graph = graph_of(
         "swaps", types, lambda a, b: ops.scan(a, b, body=body, length=3, num_carries=2)
     )
-    feeds = {"a": np.arange(200.0), "b": -np.arange(200.0)}
-    assert any(isinstance(thunk, LoopThunk) for thunk in lowered(graph).schedule.thunks)
+    feeds = {"a": np.arange(float(size)), "b": -np.arange(float(size))}
+    thunks = lowered(graph).schedule.thunks
+    assert any(isinstance(thunk, LoopThunk) for thunk in thunks) == (size > 200)
     everywhere(graph, feeds)
 
 

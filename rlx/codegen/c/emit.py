@@ -24,10 +24,11 @@ from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, display_names
 from rlx.codegen.c.sources import SOURCES, is_source
 from rlx.codegen.c.spelling import pointer, scalar_type
 from rlx.codegen.c.statements import StatementEmitter
-from rlx.codegen.c.uses import index_variables, live_statements, used_names
+from rlx.codegen.c.uses import index_variables, used_names
 from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Invoke, Kernel, Load, Module, Status, Store
+from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.visit import all_expressions, walk
 
 
@@ -115,13 +116,13 @@ class ModuleEmitter:
 
     def kernel(self, kernel: Kernel, *, is_entry: bool = False) -> str:
         """Return the definition of `kernel`; an entry is exported and always returns a status."""
-        live = live_statements(kernel)
-        used = used_names(kernel, live)
-        names = display_names(kernel, live, is_entry=is_entry)
+        kernel = dead_code(kernel)
+        used = used_names(kernel)
+        names = display_names(kernel, is_entry=is_entry)
         expressions = ExpressionEmitter(
             self.prelude, names, index_variables(kernel), self.functions.request
         )
-        emitter = StatementEmitter(expressions, live, used)
+        emitter = StatementEmitter(expressions, used)
         self._open(emitter, kernel, used, is_entry=is_entry)
         emitter.block(kernel.body)
         if is_entry or can_fail(kernel):
@@ -152,13 +153,13 @@ class ModuleEmitter:
 
 def entry_signature(entry: Kernel) -> str:
     """Return the prototype of an entry."""
-    names = display_names(entry, live_statements(entry), is_entry=True)
+    names = display_names(dead_code(entry), is_entry=True)
     return _signature(entry, names, is_entry=True, tail=");")
 
 
 def kernel_prototype(kernel: Kernel) -> str:
     """Return the prototype of a kernel that is defined elsewhere."""
-    names = display_names(kernel, live_statements(kernel), is_entry=False)
+    names = display_names(dead_code(kernel), is_entry=False)
     linkage = _linkage(kernel, is_entry=False)
     return _signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage)
 

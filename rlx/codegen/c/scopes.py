@@ -45,9 +45,9 @@ def has_plain_bound(loop: For) -> bool:
     return loop.kind is LoopKind.PARALLEL or isinstance(loop.stop, (Const, Var))
 
 
-def display_names(kernel: Kernel, live: set[int], *, is_entry: bool = False) -> dict[str, str]:
-    """Return the C name of each name that the `live` statements of a kernel bind."""
-    scopes = _Scopes(live)
+def display_names(kernel: Kernel, *, is_entry: bool = False) -> dict[str, str]:
+    """Return the C name of each name that a kernel binds."""
+    scopes = _Scopes()
     visible = _called(kernel)
     for name in [b.name for b in kernel.buffers] + [s.name for s in kernel.scalars]:
         scopes.bind(name, name, visible)
@@ -62,9 +62,8 @@ def display_names(kernel: Kernel, live: set[int], *, is_entry: bool = False) -> 
 
 
 class _Scopes:
-    def __init__(self, live: set[int]) -> None:
+    def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        self._live = live
 
     def bind(self, name: str, wanted: str, visible: set[str]) -> None:
         shown, count = variable_name(wanted), 1
@@ -77,8 +76,7 @@ class _Scopes:
     def block(self, block: Block, visible: set[str]) -> None:
         visible = set(visible)
         for statement in block:
-            if id(statement) in self._live:
-                self._statement(statement, visible)
+            self._statement(statement, visible)
 
     def _statement(self, statement: Stmt, visible: set[str]) -> None:
         match statement:

@@ -55,23 +55,18 @@ _DYNAMIC_UNROLL = 4
 
 
 class StatementEmitter:
-    """Emits the body of one kernel, line by line.
+    """Emits the body of one kernel, line by line; `used` holds the names that something reads."""
 
-    `live` holds the ids of the statements worth printing, `used` the names that something reads.
-    """
-
-    def __init__(self, expressions: ExpressionEmitter, live: set[int], used: set[str]) -> None:
+    def __init__(self, expressions: ExpressionEmitter, used: set[str]) -> None:
         self.expressions = expressions
         self.prelude = expressions.prelude
         self.lines: list[str] = []
-        self._live = live
         self._used = used
         self._depth = 1
 
     def block(self, block: Block) -> None:
         for statement in block:
-            if id(statement) in self._live:
-                self.statement(statement)
+            self.statement(statement)
 
     def line(self, text: str) -> None:
         whole = text.startswith(("#", "//"))

@@ -29,30 +29,10 @@ from rlx.codegen.loops.visit import addresses, expressions, walk, walk_expressio
 _INDEX_OPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.MAX)
 
 
-def live_statements(kernel: Kernel) -> set[int]:
-    """Return the ids of the `Let`s and `Declare`s whose variable something reads."""
-    everything = list(walk(kernel.body))
-    dead: set[int] = set()
-    while True:
-        read = {
-            e.name
-            for s in everything
-            if id(s) not in dead
-            for e in _evaluated(s)
-            if isinstance(e, Var)
-        }
-        found = {id(s) for s in everything if isinstance(s, Let) and s.var.name not in read}
-        if found <= dead:
-            return {id(s) for s in everything} - dead
-        dead |= found
-
-
-def used_names(kernel: Kernel, live: set[int]) -> set[str]:
-    """Return the variables read and buffers touched by the live statements."""
+def used_names(kernel: Kernel) -> set[str]:
+    """Return the variables read and buffers touched."""
     names: set[str] = set()
     for statement in walk(kernel.body):
-        if id(statement) not in live:
-            continue
         match statement:
             case Store(buffer=buffer) | Atomic(buffer=buffer) | Prefetch(buffer=buffer):
                 names.add(buffer.name)

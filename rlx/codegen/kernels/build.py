@@ -20,6 +20,8 @@ from rlx.codegen.kernels.registry import (
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
+from rlx.codegen.loops.passes.dead_code import dead_code
+from rlx.codegen.loops.passes.pipeline import run_passes
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
 from rlx.ir import ops
@@ -56,7 +58,7 @@ def build_kernel(
     else:
         _build_anchored(scope, body.anchor)
     _check_stored(body)
-    return k.build(doc)
+    return run_passes(k.build(doc), (*scope.passes, dead_code))
 
 
 def computes_nothing(thunk: Thunk) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
+from rlx.codegen.kernels.nest_scan import ScanNest
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.small_loops import SmallLoops, fits_small_loops
@@ -25,6 +26,7 @@ from rlx.codegen.kernels.written_out import Array, WrittenOut, cells_of, name_at
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
+from rlx.codegen.loops.passes.pipeline import NEST_PASSES
 from rlx.ir.graph import Graph, Value
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes
 from rlx.passes.loops.scalarize import shape_in_registers, while_tables
@@ -46,8 +48,13 @@ def scan_in_registers(
     reverse: bool = False,
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
 ) -> None:
-    lanes, tables = shape_in_registers(body, num_carries) or (NO_LANES, NO_TABLES)
     given, results = _memory(scope, arguments)
+    shape = shape_in_registers(body, num_carries)
+    if shape is None:
+        scope.passes.extend(NEST_PASSES)
+        ScanNest(scope.k, body, given, results, length, num_carries, num_consts, reverse).build()
+        return
+    lanes, tables = shape
     if lanes.extent == 1 and fits_small_loops(body, num_carries):
         SmallLoops(scope.k, body, given, results, length, num_carries, num_consts, reverse).build()
         return

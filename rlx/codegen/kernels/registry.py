@@ -17,13 +17,14 @@ and calls the builder of the thunk's kind, or of the anchor of a fused body.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rlx.codegen.kernels.access import Body, Reader, Writer
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.lowering import Lowering
@@ -41,6 +42,8 @@ class Scope:
     body: Body
     scratch: Buffer | None = None
     """Arena memory for this kernel's use, in the compute type of its anchor's operand 0."""
+    passes: list[KernelPass] = field(default_factory=list)
+    """What the kernel goes through when it is built."""
 
 
 KERNELS: dict[str, Builder] = {}

@@ -186,6 +186,28 @@ def rewrite_block(block: Block, rewrite: Rewrite) -> Block:
 
 def rewrite_statement(statement: Stmt, rewrite: Rewrite) -> Stmt:
     """Rewrite every expression of a statement, nested blocks included."""
+    inner = tuple(rewrite_block(block, rewrite) for block in blocks(statement))
+    return with_blocks(rewrite_own(statement, rewrite), inner)
+
+
+def with_blocks(statement: Stmt, new: tuple[Block, ...]) -> Stmt:
+    """Return a statement over other blocks."""
+    match statement:
+        case For() | While():
+            return replace(statement, body=new[0])
+        case If():
+            return replace(statement, then=new[0], orelse=new[1])
+        case _:
+            return statement
+
+
+def map_blocks(statement: Stmt, change: Callable[[Block], Block]) -> Stmt:
+    """Return a statement with `change` applied to each block nested directly in it."""
+    return with_blocks(statement, tuple(change(block) for block in blocks(statement)))
+
+
+def rewrite_own(statement: Stmt, rewrite: Rewrite) -> Stmt:
+    """Rewrite the expressions that a statement holds itself, not those of its blocks."""
 
     def at(expr: Expr) -> Expr:
         return rewrite_expression(expr, rewrite)
@@ -199,16 +221,9 @@ def rewrite_statement(statement: Stmt, rewrite: Rewrite) -> Stmt:
         case Store():
             return replace(statement, index=at(statement.index), value=at(statement.value))
         case For():
-            start, stop = at(statement.start), at(statement.stop)
-            body = rewrite_block(statement.body, rewrite)
-            return replace(statement, start=start, stop=stop, body=body)
-        case While():
-            body = rewrite_block(statement.body, rewrite)
-            return replace(statement, condition=at(statement.condition), body=body)
-        case If():
-            then = rewrite_block(statement.then, rewrite)
-            orelse = rewrite_block(statement.orelse, rewrite)
-            return If(at(statement.condition), then, orelse)
+            return replace(statement, start=at(statement.start), stop=at(statement.stop))
+        case While() | If():
+            return replace(statement, condition=at(statement.condition))
         case Fail():
             details = tuple(at(each) for each in statement.details)
             return replace(statement, position=at(statement.position), details=details)

@@ -48,7 +48,7 @@ class Lanes:
 NO_LANES = Lanes(1, {})
 
 
-class _MixedError(Exception):
+class MixedError(Exception):
     """The instances do not stay apart."""
 
 
@@ -62,7 +62,7 @@ def find_lanes(body: Graph, num_carries: int) -> Lanes | None:
         for pick in (_first_axis, _last_axis):
             try:
                 return _Search(body, num_carries, extent, pick).run()
-            except _MixedError:
+            except MixedError:
                 continue
     return None
 
@@ -101,13 +101,13 @@ class _Search:
             for carry, output in zip(carries, self.body.outputs, strict=False):
                 self._equal(carry, output)
         if any(output in self.partial for output in self.body.outputs[self.num_carries :]):
-            raise _MixedError
+            raise MixedError
         return Lanes(self.extent, self.axes, frozenset(self.partial))
 
     def _equal(self, carry: Value, output: Value) -> None:
         if output in self.partial or carry in self.partial:
             if output not in self.partial:
-                raise _MixedError
+                raise MixedError
             self.partial.add(carry)
         elif carry in self.axes:
             self.demand(output, self.axes[carry])
@@ -117,7 +117,7 @@ class _Search:
     def _forward(self, node: Node) -> None:
         found = [(i, self.axes[o]) for i, o in enumerate(node.operands) if o in self.axes]
         if found and len(node.results) != 1:
-            raise _MixedError
+            raise MixedError
         if any(operand in self.partial for operand in node.operands):
             self._share(node)
             return
@@ -126,7 +126,7 @@ class _Search:
         if _sums_over(node, found):
             self.partial.add(node.result)
             return
-        rule = _rule(node)
+        rule = axis_rule(node)
         for operand, axis in found:
             self._assign(node.result, rule.result_axis(node, operand, axis))
         self._backward(node, self.axes[node.result])
@@ -143,13 +143,13 @@ class _Search:
         moves = node.op.name in ("neg", "reshape", "transpose", "narrow", "expand", "reduce_sum")
         pads = node.op.name == "pad" and node.attribute("value") == 0
         if apart or len(node.results) != 1 or not (sums or scales or moves or pads):
-            raise _MixedError
+            raise MixedError
         self.partial.add(node.result)
 
     def _backward(self, node: Node, axis: int) -> None:
         """Demand the axis of the operands that have it."""
         for i, operand in enumerate(node.operands):
-            source = _rule(node).operand_axis(node, i, axis)
+            source = axis_rule(node).operand_axis(node, i, axis)
             if source is not None and operand.shape[source] == self.extent:
                 self.demand(operand, source)
 
@@ -164,13 +164,13 @@ class _Search:
 
     def _assign(self, value: Value, axis: int) -> None:
         if value.op.name in ("constant", "iota") or self.axes.setdefault(value, axis) != axis:
-            raise _MixedError
+            raise MixedError
         if value.shape[axis] != self.extent:
-            raise _MixedError
+            raise MixedError
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class AxisRule:
     """Where the lanes of an operand come out, and where those of the result come from.
 
     `operand_axis` is None where the operand has no such axis: it broadcasts.
@@ -180,15 +180,15 @@ class _Rule:
     operand_axis: Callable[[Node, int, int], int | None]
 
 
-def _rule(node: Node) -> _Rule:
+def axis_rule(node: Node) -> AxisRule:
     if len(node.results) != 1:
-        raise _MixedError
+        raise MixedError
     if node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.MOVEMENT):
         return _MAPPED
     if node.op.has(Trait.REDUCTION):
         return _REDUCED
     if node.op.name not in _RULES:
-        raise _MixedError
+        raise MixedError
     return _RULES[node.op.name]
 
 
@@ -205,14 +205,14 @@ def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
 def _mapped_result(node: Node, operand: int, axis: int) -> int:
     found = axis_of_result(node, operand, axis)
     if found is None:
-        raise _MixedError
+        raise MixedError
     return found
 
 
 def _mapped_operand(node: Node, operand: int, axis: int) -> int | None:
     found = axis_of_operand(node, operand, axis)
     if found is None and reads_along(node, operand, axis):
-        raise _MixedError
+        raise MixedError
     return found
 
 
@@ -224,7 +224,7 @@ def _reduced_axes(node: Node) -> list[int]:
 def _reduced_result(node: Node, operand: int, axis: int) -> int:
     folded = _reduced_axes(node)
     if axis in folded:
-        raise _MixedError
+        raise MixedError
     return axis if node.attribute("keepdims") else axis - sum(a < axis for a in folded)
 
 
@@ -241,9 +241,9 @@ def _product_result(node: Node, operand: int, axis: int) -> int:
     from_end = value.rank - axis
     inner = 1 if operand == 0 else 2
     if min(o.rank for o in node.operands) < 2 or from_end == inner:
-        raise _MixedError
+        raise MixedError
     if from_end <= 2 and node.operands[1 - operand] is value:
-        raise _MixedError
+        raise MixedError
     return result.rank - from_end
 
 
@@ -256,6 +256,6 @@ def _product_operand(node: Node, operand: int, axis: int) -> int | None:
     return source
 
 
-_MAPPED = _Rule(_mapped_result, _mapped_operand)
-_REDUCED = _Rule(_reduced_result, _reduced_operand)
-_RULES: dict[str, _Rule] = {"matmul": _Rule(_product_result, _product_operand)}
+_MAPPED = AxisRule(_mapped_result, _mapped_operand)
+_REDUCED = AxisRule(_reduced_result, _reduced_operand)
+_RULES: dict[str, AxisRule] = {"matmul": AxisRule(_product_result, _product_operand)}

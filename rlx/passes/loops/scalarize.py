@@ -9,6 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
+from rlx.passes.loops.nests import COMPUTED, fits_nest, is_composed
 from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
@@ -22,15 +23,6 @@ MOST_OPERATIONS = 1200
 MOST_STRIDED = 128
 """Elements of one instance that a step may read and store apart from those of its neighbors:
 what vectors gather and scatter one by one, beyond, takes compilers long and machines longer."""
-
-WRITTEN_OUT = frozenset(
-    {
-        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
-        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
-        *("matmul", "barrier", "pad", "iota"),
-    }
-)
-"""Ops, besides elementwise ones, that kernels can write out element by element."""
 
 
 @graph_pass
@@ -47,7 +39,10 @@ def scalarize_loops(graph: Graph) -> Rewritten:
 @rewrite(ops.scan)
 def _small_scan(node: Node) -> tuple[Value, ...] | None:
     body = expand_pointwise(node.attribute("body"))
-    if not node.results or shape_in_registers(body, node.attribute("num_carries")) is None:
+    if not node.results or not node.attribute("num_carries"):
+        return None
+    small = shape_in_registers(body, node.attribute("num_carries")) is not None
+    if not small and not fits_nest(body):
         return None
     attributes = node.attrs.as_dict() | {"body": body}
     del attributes["checkpoints"]
@@ -101,7 +96,7 @@ def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> boo
     values = [value for value in _values(body) if not tables.holds(value)]
     if not all(_is_plain(value, tables) for value in values):
         return False
-    if any(_is_composed(value) for value in _values(body)):
+    if any(is_composed(value) for value in _values(body)):
         return False
     if any(math.prod(lanes.local_shape(value)) > LARGEST_VALUE for value in values):
         return False
@@ -117,7 +112,7 @@ def _values(graph: Graph) -> list[Value]:
 
 def _is_plain(value: Value, tables: Tables) -> bool:
     definition = value.op
-    written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
+    written = definition.has(Trait.ELEMENTWISE) or definition.name in COMPUTED
     written |= definition.name in READS and tables.holds(value.node.operands[0])
     known = definition is ops.input or written
     cut = (
@@ -125,11 +120,7 @@ def _is_plain(value: Value, tables: Tables) -> bool:
         and min((*value.node.attribute("low"), *value.node.attribute("high")), default=0) < 0
     )
     known &= not is_pointwise_formula(value.node)
-    return known and value.type.is_static and not _is_composed(value) and not cut
-
-
-def _is_composed(value: Value) -> bool:
-    return value.dtype.is_low_precision or value.dtype.is_complex
+    return known and value.type.is_static and not is_composed(value) and not cut
 
 
 def _strided(body: Graph, lanes: Lanes) -> int:

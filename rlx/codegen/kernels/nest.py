@@ -1,0 +1,224 @@
+"""Loop nests: a loop whose body's values lie in local buffers, as one kernel.
+
+Every op of the body becomes loops of its own here, over buffers whose layout suits vectors: short
+axes outermost, the vector axis innermost. The passes over the loop language make one nest of
+them: short loops unrolled, loops over equal ranges fused, buffers replaced by scalars.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rlx.codegen.kernels.nest_elements import (
+    Array,
+    Contraction,
+    Elements,
+    Index,
+    Shape,
+)
+from rlx.codegen.kernels.values import compute_prim, literal, real
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.math.arithmetic import greatest, least
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.loops.nests import is_long_fold, values_to_keep
+from rlx.passes.loops.vector_axes import is_long, vector_axes
+
+_AXES = "ijklmnopq"
+
+
+@dataclass(slots=True)
+class Nest:
+    """The loop nest of a body under construction."""
+
+    k: KernelBuilder
+    body: Graph
+    elements: Elements = field(default_factory=Elements)
+    axes: dict[Value, int] = field(default_factory=dict)
+    kept: set[Value] = field(default_factory=set)
+    """Values that are computed once, into arrays."""
+
+    def __post_init__(self) -> None:
+        self.axes = vector_axes(self.body)
+        self.kept = values_to_keep(self.body)
+
+    # Arrays
+
+    def local(self, value: Value, name: str) -> Array:
+        """Declare a local buffer for a value: short axes outermost, the vector axis innermost."""
+        shape = value.type.static_shape
+        buffer = self.k.local(name, compute_prim(value.dtype), max(math.prod(shape), 1))
+        strides, stride = [0] * len(shape), 1
+        for axis in reversed(self._layout(value)):
+            strides[axis], stride = stride, stride * shape[axis]
+        return Array(self.k, value, buffer, tuple(strides))
+
+    def _layout(self, value: Value) -> list[int]:
+        shape, vector = value.type.static_shape, self.axes.get(value)
+        short = [axis for axis, extent in enumerate(shape) if not is_long(extent)]
+        long = [axis for axis in range(len(shape)) if axis not in short and axis != vector]
+        return [*short, *long, *([] if vector is None else [vector])]
+
+    def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
+        """Return a value as it lies in an argument of the kernel."""
+        strides = np.cumprod([1, *value.type.static_shape[:0:-1]])[::-1]
+        return Array(self.k, value, buffer, tuple(map(int, strides[: value.rank])), start)
+
+    def suits_vectors(self, array: Array) -> bool:
+        """True if an argument may be read where it lies."""
+        axis = self.axes.get(array.value)
+        return axis is None or array.strides[axis] == 1
+
+    # Loops
+
+    @contextmanager
+    def over(
+        self, shape: Shape, vector: int | None, folded: Shape = (), *, kind: LoopKind | None = None
+    ) -> Iterator[tuple[Index, Index]]:
+        """Open the loops over a result's elements, and inside them those over what is folded."""
+        at: list[E | int] = [0] * len(shape)
+        inner: list[E | int] = [0] * len(folded)
+        with ExitStack() as nest:
+
+            def enter(name: str, extent: int, kind: LoopKind) -> E | int:
+                return nest.enter_context(self.k.loop(name, extent, kind=kind))
+
+            long = [a for a, extent in enumerate(shape) if is_long(extent) and a != vector]
+            for axis in long:
+                at[axis] = enter(_AXES[axis], shape[axis], LoopKind.SERIAL)
+            for number, extent in enumerate(folded):
+                if is_long(extent):
+                    inner[number] = enter("r", extent, LoopKind.SERIAL)
+            if vector is not None:
+                at[vector] = enter(_AXES[vector], shape[vector], kind or LoopKind.SIMD)
+            for axis, extent in enumerate(shape):
+                if not is_long(extent):
+                    at[axis] = enter(_AXES[axis], extent, LoopKind.UNROLL)
+            for number, extent in enumerate(folded):
+                if not is_long(extent):
+                    inner[number] = enter("r", extent, LoopKind.UNROLL)
+            yield tuple(_literals(at)), tuple(_literals(inner))
+
+    # Values
+
+    def emit(self, nodes: Sequence[Node]) -> None:
+        """Compute the values that are kept, in order."""
+        for node in nodes:
+            if node.results and node.results[0] in self.kept:
+                array = self.local(node.result, node.op.name)
+                self.compute(node.result, array)
+                self.elements.arrays[node.result] = array
+
+    def compute(self, value: Value, target: Array) -> None:
+        """Store all elements of `value`."""
+        node = value.node
+        if value in self.elements.arrays:
+            self.copy(self.elements.arrays[value], target)
+        elif node.op.name == "pad":
+            self._pad(node, target)
+        elif node.op.name == "concat":
+            self._concat(node, target)
+        elif node.op.name == "constant" and math.prod(value.type.static_shape) > 1:
+            for index in np.ndindex(value.type.static_shape):
+                target.store(index, self.elements.at(value, index))
+        elif is_long_fold(node):
+            self._contract(Contraction(node), target)
+        else:
+            with self.over(value.type.static_shape, self.axes.get(value)) as (at, _):
+                target.store(at, self.elements.at(value, at))
+
+    def copy(self, source: Array, target: Array) -> None:
+        with self.over(source.value.type.static_shape, self.axes.get(source.value)) as (at, _):
+            target.store(at, source.load(at))
+
+    def _pad(self, node: Node, target: Array) -> None:
+        (x,) = node.operands
+        value = real(literal(node.attribute("value"), node.result.dtype))
+        with self.over(node.result.type.static_shape, self.axes.get(node.result)) as (at, _):
+            target.store(at, value)
+        self._block(x, target, node.attribute("low"))
+
+    def _concat(self, node: Node, target: Array) -> None:
+        axis, low = node.attribute("axis") % node.result.rank, 0
+        for part in node.operands:
+            self._block(part, target, [low if a == axis else 0 for a in range(part.rank)])
+            low += part.type.static_shape[axis]
+
+    def _block(self, value: Value, target: Array, low: Sequence[int]) -> None:
+        """Store all elements of `value` behind position `low` of the target."""
+        axis = self.axes.get(target.value)
+        shape = value.type.static_shape
+        own = axis if axis is not None and is_long(shape[axis]) else self.axes.get(value)
+        with self.over(shape, own) as (at, _):
+            moved = tuple(i + first for i, first in zip(at, low, strict=True))
+            target.store(moved, self.elements.at(value, at))
+
+    def _contract(self, fold: Contraction, target: Array) -> None:
+        value = fold.node.result
+        vector, shape = self.axes.get(value), value.type.static_shape
+        if vector is None and fold.operation in ("add", "mul"):
+            self._contract_lanes(fold, target)
+            return
+        start = real(literal(_neutral(fold), value.dtype))
+        with self.over(shape, vector) as (at, _):
+            target.store(at, start)
+        with self.over(shape, vector, fold.extents) as (at, inner):
+            term = fold.term(self.elements, at, inner)
+            target.store(at, fold.combine(target.load(at), term))
+        if fold.node.op.name == "reduce_mean":
+            with self.over(shape, vector) as (at, _):
+                target.store(at, fold.finish(target.load(at)))
+
+    def _contract_lanes(self, fold: Contraction, target: Array) -> None:
+        """Fold along vectors: no axis of the result is long."""
+        op = BinaryOp.MUL if fold.operation == "mul" else BinaryOp.ADD
+        with self.over(target.value.type.static_shape, None) as (at, _):
+            total = self.k.mutable("total", real(literal(_neutral(fold), target.value.dtype)))
+            with self._folded(fold, total, op) as inner:
+                total.set(fold.combine(total, fold.term(self.elements, at, inner)))
+            target.store(at, fold.finish(total))
+
+    @contextmanager
+    def _folded(self, fold: Contraction, total: Mutable, op: BinaryOp) -> Iterator[Index]:
+        extents = fold.extents
+        demanded = self.axes.get(fold.node.operands[0])
+        long = [n for n, extent in enumerate(extents) if is_long(extent)]
+        lanes = next((n for n in long if fold.axes[n] == demanded), long[-1])
+        inner: list[E | int] = [0] * len(extents)
+        with ExitStack() as nest:
+            for number in (n for n in long if n != lanes):
+                inner[number] = nest.enter_context(self.k.loop("r", extents[number]))
+            loop = self.k.loop("r", extents[lanes], kind=LoopKind.SIMD, accumulators=[(total, op)])
+            inner[lanes] = nest.enter_context(loop)
+            for number, extent in enumerate(extents):
+                if number not in long:
+                    loop = self.k.loop("r", extent, kind=LoopKind.UNROLL)
+                    inner[number] = nest.enter_context(loop)
+            yield tuple(_literals(inner))
+
+
+def _literals(index: Sequence[E | int]) -> Iterator[E | int]:
+    """Yield coordinates, those that are literals as numbers."""
+    for at in index:
+        value = getattr(at.node, "value", None) if isinstance(at, E) else at
+        yield value if isinstance(value, int) else at
+
+
+def _neutral(fold: Contraction) -> float | int:
+    """Return what a fold starts from."""
+    prim = compute_prim(fold.node.result.dtype)
+    match fold.operation:
+        case "mul":
+            return 1
+        case "maximum":
+            return -math.inf if prim.is_float else least(prim)
+        case "minimum":
+            return math.inf if prim.is_float else greatest(prim)
+        case _:
+            return 0

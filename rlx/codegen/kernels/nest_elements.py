@@ -1,0 +1,262 @@
+"""Elements of a loop body's values: where they lie, and how they follow from others.
+
+A value either has an array, in the kernel's local buffers or in its arguments, or its elements
+are computed where they are read. Movement ops move indices and cost nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rlx.codegen.kernels.scalars import element
+from rlx.codegen.kernels.values import literal, load, real, store
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.codegen.loops.scalar import scalar_function
+from rlx.errors import InternalError
+from rlx.ir.graph import Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import normalize_axis
+from rlx.passes.loops.nests import folded_axes, folded_extents
+
+Index: TypeAlias = tuple[E | int, ...]
+"""Of an element, one coordinate per axis: literals where loops are spelled out."""
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A value in memory."""
+
+    k: KernelBuilder
+    value: Value
+    buffer: Buffer
+    strides: tuple[int, ...]
+    start: E | int = 0
+
+    def at(self, index: Index) -> E:
+        """Return where an element lies in the buffer."""
+        fixed, total = 0, self.start
+        for coordinate, stride in zip(index, self.strides, strict=True):
+            if isinstance(coordinate, int):
+                fixed += coordinate * stride
+            else:
+                total = total + coordinate * stride
+        place = total + fixed
+        return place if isinstance(place, E) else const(place, Prim.I64)
+
+    def load(self, index: Index) -> E:
+        return real(load(self.k, self.buffer, self.value.dtype, self.at(index)))
+
+    def store(self, index: Index, value: E) -> None:
+        store(self.k, self.buffer, self.value.dtype, self.at(index), value)
+
+
+@dataclass(slots=True)
+class Elements:
+    """The elements of a body's values at any index."""
+
+    arrays: dict[Value, Array] = field(default_factory=dict)
+
+    def at(self, value: Value, index: Index) -> E:
+        """Return an element: from its array, or computed."""
+        array = self.arrays.get(value)
+        if array is not None:
+            return array.load(index)
+        node = value.node
+        rule = _RULES.get(node.op.name)
+        if rule is not None:
+            return rule(self, node, index)
+        if not node.op.has(Trait.ELEMENTWISE):
+            raise InternalError(f"{node.op.name} of a loop nest has no array")
+        return real(element(node, [self.at(o, broadcast_index(o, index)) for o in node.operands]))
+
+
+Rule: TypeAlias = Callable[[Elements, Node, Index], E]
+_RULES: dict[str, Rule] = {}
+"""Op name -> how an element follows from others; elementwise ops need no rule."""
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _RULES.update((name, rule) for name in names)
+        return rule
+
+    return register
+
+
+def broadcast_index(operand: Value, index: Index) -> Index:
+    """Return the index of an operand that broadcasts to a result's index."""
+    shape = operand.type.static_shape
+    last = index[len(index) - len(shape) :]
+    return tuple(0 if extent == 1 else i for extent, i in zip(shape, last, strict=True))
+
+
+@_rule("constant")
+def _constant(_: Elements, node: Node, index: Index) -> E:
+    array = node.attribute("value").array
+    fixed = tuple(i for i in index if isinstance(i, int))
+    if array.size != 1 and len(fixed) != array.ndim:
+        raise InternalError("a constant of a loop nest is read at a moving index")
+    number = array.reshape(-1)[0] if array.size == 1 else array[fixed]
+    return real(literal(number.item(), node.result.dtype))
+
+
+@_rule("iota")
+def _iota(_: Elements, node: Node, index: Index) -> E:
+    at = index[normalize_axis(node.attribute("axis"), len(index))]
+    if isinstance(at, int):
+        return real(literal(at, node.result.dtype))
+    return at.cast(real(literal(0, node.result.dtype)).type.prim)
+
+
+@_rule("barrier")
+def _same(elements: Elements, node: Node, index: Index) -> E:
+    return elements.at(node.operands[0], index)
+
+
+@_rule("expand")
+def _expand(elements: Elements, node: Node, index: Index) -> E:
+    return elements.at(node.operands[0], broadcast_index(node.operands[0], index))
+
+
+@_rule("transpose")
+def _transpose(elements: Elements, node: Node, index: Index) -> E:
+    perm = [normalize_axis(axis, len(index)) for axis in node.attribute("perm")]
+    return elements.at(node.operands[0], tuple(index[perm.index(i)] for i in range(len(index))))
+
+
+@_rule("narrow")
+def _narrow(elements: Elements, node: Node, index: Index) -> E:
+    axis = normalize_axis(node.attribute("axis"), len(index))
+    moved = (*index[:axis], index[axis] + node.attribute("start"), *index[axis + 1 :])
+    return elements.at(node.operands[0], moved)
+
+
+@_rule("slice")
+def _slice(elements: Elements, node: Node, index: Index) -> E:
+    spans = zip(index, node.attribute("start"), node.attribute("step"), strict=True)
+    return elements.at(node.operands[0], tuple(i * step + start for i, start, step in spans))
+
+
+@_rule("reverse")
+def _reverse(elements: Elements, node: Node, index: Index) -> E:
+    shape = node.result.type.static_shape
+    flipped = {normalize_axis(axis, len(index)) for axis in node.attribute("axes")}
+    at = tuple(shape[a] - 1 - i if a in flipped else i for a, i in enumerate(index))
+    return elements.at(node.operands[0], at)
+
+
+@_rule("reshape")
+def _reshape(elements: Elements, node: Node, index: Index) -> E:
+    source = node.operands[0]
+    return elements.at(source, reshaped(index, node.result.type.static_shape, source))
+
+
+@_rule("matmul", "reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min")
+def _fold(elements: Elements, node: Node, index: Index) -> E:
+    """Fold a few terms in one expression."""
+    fold = Contraction(node)
+    terms = [fold.term(elements, index, at) for at in itertools.product(*map(range, fold.extents))]
+    total = terms[0]
+    for term in terms[1:]:
+        total = fold.combine(total, term)
+    return fold.finish(total)
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A reduction or matrix product: what is folded into an element, along which axes."""
+
+    node: Node
+
+    @property
+    def extents(self) -> Shape:
+        """The extents that are folded."""
+        return folded_extents(self.node)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of operand 0 that are folded, in order."""
+        return folded_axes(self.node)
+
+    @property
+    def operation(self) -> str:
+        """The elementwise op that combines two terms."""
+        folds = {"reduce_prod": "mul", "reduce_max": "maximum", "reduce_min": "minimum"}
+        return folds.get(self.node.op.name, "add")
+
+    def combine(self, total: E, term: E) -> E:
+        return scalar_function(self.operation)(total, term)
+
+    def term(self, elements: Elements, index: Index, at: Index) -> E:
+        """Return what is folded at `at` into the element at `index`."""
+        if self.node.op.name == "matmul":
+            a, b = self.node.operands
+            left = broadcast_index(a, (*index[:-1], at[0]))
+            right = broadcast_index(b, (*index[:-2], at[0], index[-1]))
+            return scalar_function("mul")(elements.at(a, left), elements.at(b, right))
+        axes = dict(zip(self.axes, at, strict=True))
+        if self.node.attribute("keepdims"):
+            place = tuple(axes.get(axis, i) for axis, i in enumerate(index))
+        else:
+            kept = iter(index)
+            rank = self.node.operands[0].rank
+            place = tuple(axes[a] if a in axes else next(kept) for a in range(rank))
+        return elements.at(self.node.operands[0], place)
+
+    def finish(self, total: E) -> E:
+        if self.node.op.name != "reduce_mean":
+            return total
+        count = real(literal(float(math.prod(self.extents)), self.node.result.dtype))
+        return scalar_function("div")(total, count)
+
+
+def reshaped(index: Index, shape: Shape, source: Value) -> Index:
+    """Return the index in `source` of the element at `index` of its reshape to `shape`.
+
+    Axes are matched in groups of equal size, so that most keep their index.
+    """
+    result: list[E | int] = []
+    position, target = 0, source.type.static_shape
+    at = 0
+    while at < len(target):
+        stop, size = at + 1, target[at]
+        first, other = position, 1
+        while other != size:
+            if other < size:
+                other *= shape[position]
+                position += 1
+            else:
+                size *= target[stop]
+                stop += 1
+        while size > 1 and position < len(shape) and shape[position] == 1:
+            position += 1
+        flat = _joined(index[first:position], shape[first:position])
+        result += _split(flat, target[at:stop])
+        at = stop
+    return tuple(result)
+
+
+def _joined(index: Index, shape: Shape) -> E | int:
+    flat: E | int = 0
+    for coordinate, extent in zip(index, shape, strict=True):
+        if extent != 1:
+            flat = coordinate if isinstance(flat, int) and flat == 0 else flat * extent + coordinate
+    return flat
+
+
+def _split(flat: E | int, shape: Shape) -> list[E | int]:
+    """Return the coordinates of a flat index."""
+    result: list[E | int] = []
+    for extent in reversed(shape[1:]):
+        result.append(0 if extent == 1 else flat % extent)
+        flat = flat // extent if extent != 1 else flat
+    if math.prod(shape) == 1:
+        return [0] * len(shape)
+    return [0 if shape[0] == 1 else flat, *reversed(result)]

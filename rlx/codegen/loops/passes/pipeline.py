@@ -1,0 +1,41 @@
+"""Running passes over a kernel, each result verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from rlx.codegen.loops.nodes import Kernel
+from rlx.codegen.loops.passes.common_subexpressions import common_subexpressions
+from rlx.codegen.loops.passes.dead_code import dead_code
+from rlx.codegen.loops.passes.fuse_loops import fuse_loops
+from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
+from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
+from rlx.codegen.loops.passes.single_uses import inline_stored_values
+from rlx.codegen.loops.passes.unroll import unroll_short_loops
+from rlx.codegen.loops.verify import verify_kernel
+
+KernelPass: TypeAlias = Callable[[Kernel], Kernel]
+
+
+def run_passes(kernel: Kernel, passes: Sequence[KernelPass]) -> Kernel:
+    """Return `kernel` after all `passes`; one that breaks a rule of the grammar is our fault."""
+    for kernel_pass in passes:
+        done = kernel_pass(kernel)
+        if done is not kernel:
+            verify_kernel(done)
+        kernel = done
+    return kernel
+
+
+NEST_PASSES: tuple[KernelPass, ...] = (
+    unroll_short_loops,
+    fuse_loops,  # after unrolling, which makes loops adjacent
+    promote_buffers,  # after unrolling, which makes indices literals
+    forward_stores,  # after fusion, which brings loads behind their stores
+    common_subexpressions,
+    dead_code,  # buffers that nothing loads any more
+    inline_stored_values,
+    invariant_code_motion,
+)
+"""What makes one nest of the loops of single ops on local buffers."""

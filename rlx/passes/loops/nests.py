@@ -1,0 +1,143 @@
+"""Loop nests: which loops become one kernel on local buffers, and which values get buffers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.shape import normalize_axis
+from rlx.passes.loops.vector_axes import is_long
+
+LARGEST_NEST = 64 * 1024
+"""Bytes of a body's buffers: they stay in the caches, and fit on any stack."""
+
+MOST_PRODUCTS = 1 << 14
+"""Multiply-adds of one product: beyond, it is worth packed operands."""
+
+MOST_TILED_PRODUCTS = 1 << 10
+"""The same where both operands are matrices: the kernels with register tiles are faster."""
+
+MOST_NODES = 256
+"""Nodes of a body: beyond, compilers take long for one function."""
+
+LARGEST_CONSTANT = 64
+"""Elements of a constant that is spelled out."""
+
+LONGEST = 12
+"""Operations in one expression; longer ones get a place in between."""
+
+FEW_TERMS = 4
+"""Terms of a sum that is one expression."""
+
+COMPUTED = frozenset(
+    {
+        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
+        *("matmul", "barrier", "pad", "iota"),
+    }
+)
+"""Ops, besides elementwise ones, that loops in kernels can compute."""
+
+
+def fits_nest(body: Graph) -> bool:
+    """True if the values of a body fit the caches, and a loop nest can compute its ops."""
+    if len(body.nodes) > MOST_NODES or not all(_is_computed(node) for node in body.nodes):
+        return False
+    buffers = {*values_to_keep(body), *body.inputs, *body.outputs}
+    return sum(value.type.bytes for value in buffers) <= LARGEST_NEST
+
+
+def _is_computed(node: Node) -> bool:
+    if len(node.results) != 1 or not node.result.type.is_static or is_composed(node.result):
+        return False
+    if 0 in node.result.shape or any(0 in operand.shape for operand in node.operands):
+        return False
+    if node.op is ops.matmul:
+        return min(o.rank for o in node.operands) >= 2 and _is_small_product(node)
+    if node.op is ops.constant:
+        return math.prod(node.result.type.static_shape) <= LARGEST_CONSTANT
+    if node.op is ops.pad and min((*node.attribute("low"), *node.attribute("high")), default=0) < 0:
+        return False
+    return node.op is ops.input or node.op.has(Trait.ELEMENTWISE) or node.op.name in COMPUTED
+
+
+def _is_small_product(node: Node) -> bool:
+    shape = (*node.result.type.static_shape, *folded_extents(node))
+    tiled = all(is_long(extent) for extent in shape[-3:])
+    return math.prod(shape) <= (MOST_TILED_PRODUCTS if tiled else MOST_PRODUCTS)
+
+
+def is_composed(value: Value) -> bool:
+    """True for elements that are not of one machine type."""
+    return value.dtype.is_low_precision or value.dtype.is_complex
+
+
+def values_to_keep(body: Graph) -> set[Value]:
+    """Return the values that get buffers: what is read more than once, and what takes loops."""
+    reads = _reads(body)
+    lengths: dict[Value, int] = {}
+    kept: set[Value] = set()
+    for node in body.nodes:
+        if node.op is ops.input:
+            continue
+        length = _length(node, lengths)
+        shared = length > 0 and reads[node.result] > 1
+        if _takes_loops(node) or length > LONGEST or shared:
+            kept.add(node.result)
+            length = 0
+        lengths[node.result] = length
+    return kept
+
+
+def _length(node: Node, lengths: dict[Value, int]) -> int:
+    """Return the operations of the expression of one element."""
+    length = sum(lengths.get(operand, 0) for operand in node.operands)
+    if is_fold(node):
+        return (length + 2) * math.prod(folded_extents(node))
+    return length + node.op.has(Trait.ELEMENTWISE)
+
+
+def _takes_loops(node: Node) -> bool:
+    if node.op is ops.constant:
+        return math.prod(node.result.type.static_shape) > 1
+    return node.op in (ops.pad, ops.concat) or is_long_fold(node)
+
+
+def _reads(body: Graph) -> Counter[Value]:
+    """Count the reads of each value; an element that is read repeatedly counts twice."""
+    reads: Counter[Value] = Counter(body.outputs)
+    for node in reversed(body.nodes):
+        times = math.prod(node.result.type.static_shape)
+        if is_fold(node):
+            times *= math.prod(folded_extents(node))
+        moves = not node.op.has(Trait.ELEMENTWISE) and not is_fold(node)
+        for operand in node.operands:
+            again = times > math.prod(operand.type.static_shape)
+            reads[operand] += max(2 if again else 1, reads[node.result] if moves else 1)
+    return reads
+
+
+def is_fold(node: Node) -> bool:
+    """True for a reduction or matrix product."""
+    return node.op is ops.matmul or node.op.has(Trait.REDUCTION)
+
+
+def is_long_fold(node: Node) -> bool:
+    return is_fold(node) and math.prod(folded_extents(node)) > FEW_TERMS
+
+
+def folded_axes(node: Node) -> tuple[int, ...]:
+    """Return the axes of operand 0 that a reduction or product folds, in order."""
+    rank = node.operands[0].rank
+    if node.op is ops.matmul:
+        return (rank - 1,)
+    return tuple(sorted({normalize_axis(axis, rank) for axis in node.attribute("axes")}))
+
+
+def folded_extents(node: Node) -> tuple[int, ...]:
+    """Return the extents of these axes."""
+    shape = node.operands[0].type.static_shape
+    return tuple(shape[axis] for axis in folded_axes(node))
