@@ -27,7 +27,9 @@ from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.ir.graph import Graph, Node, Value
-from rlx.passes.loops.nests import is_long_fold, values_to_keep
+from rlx.ir.index_maps import index_map
+from rlx.ir.shape import upper
+from rlx.passes.loops.nests import is_in_pieces, is_long_fold, values_to_keep
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 
 _AXES = "ijklmnopq"
@@ -120,10 +122,8 @@ class Nest:
         node = value.node
         if value in self.elements.arrays:
             self.copy(self.elements.arrays[value], target)
-        elif node.op.name == "pad":
-            self._pad(node, target)
-        elif node.op.name == "concat":
-            self._concat(node, target)
+        elif is_in_pieces(node):
+            self._pieces(node, target)
         elif node.op.name == "constant" and math.prod(value.type.static_shape) > 1:
             for index in np.ndindex(value.type.static_shape):
                 target.store(index, self.elements.at(value, index))
@@ -137,27 +137,27 @@ class Nest:
         with self.over(source.value.type.static_shape, self.axes.get(source.value)) as (at, _):
             target.store(at, source.load(at))
 
-    def _pad(self, node: Node, target: Array) -> None:
-        (x,) = node.operands
-        value = real(literal(node.attribute("value"), node.result.dtype))
-        with self.over(node.result.type.static_shape, self.axes.get(node.result)) as (at, _):
-            target.store(at, value)
-        self._block(x, target, node.attribute("low"))
+    def _pieces(self, node: Node, target: Array) -> None:
+        """Store what each piece of an index map reads, over what lies outside of all."""
+        found = index_map(node)
+        assert found is not None, "`is_in_pieces` says so"
+        if found.fill is not None:
+            value = real(literal(found.fill, node.result.dtype))
+            with self.over(node.result.type.static_shape, self.axes.get(node.result)) as (at, _):
+                target.store(at, value)
+        for piece in found.pieces:
+            first = [upper(interval.start) for interval in piece.box]
+            shape = tuple(upper(interval.stop) - upper(interval.start) for interval in piece.box)
+            with self.over(shape, self._vector_axis(node.result, shape)) as (at, _):
+                moved = tuple(i + start for i, start in zip(at, first, strict=True))
+                target.store(moved, self.elements.piece(node, piece, moved))
 
-    def _concat(self, node: Node, target: Array) -> None:
-        axis, low = node.attribute("axis") % node.result.rank, 0
-        for part in node.operands:
-            self._block(part, target, [low if a == axis else 0 for a in range(part.rank)])
-            low += part.type.static_shape[axis]
-
-    def _block(self, value: Value, target: Array, low: Sequence[int]) -> None:
-        """Store all elements of `value` behind position `low` of the target."""
-        axis = self.axes.get(target.value)
-        shape = value.type.static_shape
-        own = axis if axis is not None and is_long(shape[axis]) else self.axes.get(value)
-        with self.over(shape, own) as (at, _):
-            moved = tuple(i + first for i, first in zip(at, low, strict=True))
-            target.store(moved, self.elements.at(value, at))
+    def _vector_axis(self, value: Value, shape: Shape) -> int | None:
+        """Return the vector axis of a part of `value`."""
+        axis = self.axes.get(value)
+        if axis is not None and is_long(shape[axis]):
+            return axis
+        return next((a for a in reversed(range(len(shape))) if is_long(shape[a])), None)
 
     def _contract(self, fold: Contraction, target: Array) -> None:
         value = fold.node.result

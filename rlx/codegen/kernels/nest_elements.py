@@ -20,8 +20,10 @@ from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import scalar_function
 from rlx.errors import InternalError
 from rlx.ir.graph import Node, Value
+from rlx.ir.index_maps import Index as Affine
+from rlx.ir.index_maps import Piece, index_map
 from rlx.ir.op import Trait
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import normalize_axis, upper
 from rlx.passes.loops.nests import folded_axes, folded_extents
 
 Index: TypeAlias = tuple[E | int, ...]
@@ -72,14 +74,31 @@ class Elements:
         rule = _RULES.get(node.op.name)
         if rule is not None:
             return rule(self, node, index)
-        if not node.op.has(Trait.ELEMENTWISE):
+        found = index_map(node)
+        if found is None or found.fill is not None:
             raise InternalError(f"{node.op.name} of a loop nest has no array")
-        return real(element(node, [self.at(o, broadcast_index(o, index)) for o in node.operands]))
+        parts = [self.piece(node, piece, index) for piece in found.pieces]
+        return parts[0] if node.op.has(Trait.MOVEMENT) else real(element(node, parts))
+
+    def piece(self, node: Node, piece: Piece, index: Index) -> E:
+        """Return the operand's element that a piece of an index map reads at `index`."""
+        at = tuple(_coordinate(each, index) for each in piece.position)
+        return self.at(node.operands[piece.operand], at)
+
+
+def _coordinate(affine: Affine, index: Index) -> E | int:
+    total: E | int = 0
+    for coefficient, at in zip(affine.coefficients, index, strict=True):
+        if coefficient == 1 and not isinstance(total, E) and total == 0:
+            total = at
+        elif coefficient != 0:
+            total = total + at * upper(coefficient)
+    return total + upper(affine.constant)
 
 
 Rule: TypeAlias = Callable[[Elements, Node, Index], E]
 _RULES: dict[str, Rule] = {}
-"""Op name -> how an element follows from others; elementwise ops need no rule."""
+"""Op name -> how an element follows from others, where no index map says it."""
 
 
 def _rule(*names: str) -> Callable[[Rule], Rule]:
@@ -120,40 +139,9 @@ def _same(elements: Elements, node: Node, index: Index) -> E:
     return elements.at(node.operands[0], index)
 
 
-@_rule("expand")
-def _expand(elements: Elements, node: Node, index: Index) -> E:
-    return elements.at(node.operands[0], broadcast_index(node.operands[0], index))
-
-
-@_rule("transpose")
-def _transpose(elements: Elements, node: Node, index: Index) -> E:
-    perm = [normalize_axis(axis, len(index)) for axis in node.attribute("perm")]
-    return elements.at(node.operands[0], tuple(index[perm.index(i)] for i in range(len(index))))
-
-
-@_rule("narrow")
-def _narrow(elements: Elements, node: Node, index: Index) -> E:
-    axis = normalize_axis(node.attribute("axis"), len(index))
-    moved = (*index[:axis], index[axis] + node.attribute("start"), *index[axis + 1 :])
-    return elements.at(node.operands[0], moved)
-
-
-@_rule("slice")
-def _slice(elements: Elements, node: Node, index: Index) -> E:
-    spans = zip(index, node.attribute("start"), node.attribute("step"), strict=True)
-    return elements.at(node.operands[0], tuple(i * step + start for i, start, step in spans))
-
-
-@_rule("reverse")
-def _reverse(elements: Elements, node: Node, index: Index) -> E:
-    shape = node.result.type.static_shape
-    flipped = {normalize_axis(axis, len(index)) for axis in node.attribute("axes")}
-    at = tuple(shape[a] - 1 - i if a in flipped else i for a, i in enumerate(index))
-    return elements.at(node.operands[0], at)
-
-
 @_rule("reshape")
 def _reshape(elements: Elements, node: Node, index: Index) -> E:
+    """Take any reshape, also those that split an operand's axis and have no map."""
     source = node.operands[0]
     return elements.at(source, reshaped(index, node.result.type.static_shape, source))
 

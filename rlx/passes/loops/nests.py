@@ -7,9 +7,11 @@ from collections import Counter
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import index_map, moves
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.passes.loops.vector_axes import is_long
+from rlx.passes.rewrites.decompose import is_pointwise_formula
 
 LARGEST_NEST = 64 * 1024
 """Bytes of a body's buffers: they stay in the caches, and fit on any stack."""
@@ -32,14 +34,8 @@ LONGEST = 12
 FEW_TERMS = 4
 """Terms of a sum that is one expression."""
 
-COMPUTED = frozenset(
-    {
-        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
-        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
-        *("matmul", "barrier", "pad", "iota"),
-    }
-)
-"""Ops, besides elementwise ones, that loops in kernels can compute."""
+_OTHERS = (ops.input, ops.constant, ops.iota, ops.barrier, ops.reshape, ops.matmul)
+_FOLDS = (ops.reduce_sum, ops.reduce_mean, ops.reduce_max, ops.reduce_min, ops.reduce_prod)
 
 
 def fits_nest(body: Graph) -> bool:
@@ -59,9 +55,10 @@ def _is_computed(node: Node) -> bool:
         return min(o.rank for o in node.operands) >= 2 and _is_small_product(node)
     if node.op is ops.constant:
         return math.prod(node.result.type.static_shape) <= LARGEST_CONSTANT
-    if node.op is ops.pad and min((*node.attribute("low"), *node.attribute("high")), default=0) < 0:
+    if is_pointwise_formula(node):
         return False
-    return node.op is ops.input or node.op.has(Trait.ELEMENTWISE) or node.op.name in COMPUTED
+    known = node.op in _OTHERS or node.op in _FOLDS
+    return known or node.op.has(Trait.ELEMENTWISE) or moves(node)
 
 
 def _is_small_product(node: Node) -> bool:
@@ -103,7 +100,13 @@ def _length(node: Node, lengths: dict[Value, int]) -> int:
 def _takes_loops(node: Node) -> bool:
     if node.op is ops.constant:
         return math.prod(node.result.type.static_shape) > 1
-    return node.op in (ops.pad, ops.concat) or is_long_fold(node)
+    return is_in_pieces(node) or is_long_fold(node)
+
+
+def is_in_pieces(node: Node) -> bool:
+    """True for what reads several operands, or none, depending on the index: pads and joins."""
+    found = index_map(node) if node.op.has(Trait.MOVEMENT) else None
+    return found is not None and (found.fill is not None or len(found.pieces) != 1)
 
 
 def _reads(body: Graph) -> Counter[Value]:

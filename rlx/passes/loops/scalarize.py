@@ -9,7 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
-from rlx.passes.loops.nests import COMPUTED, fits_nest, is_composed
+from rlx.passes.loops.nests import fits_nest, is_composed
 from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
@@ -23,6 +23,16 @@ MOST_OPERATIONS = 1200
 MOST_STRIDED = 128
 """Elements of one instance that a step may read and store apart from those of its neighbors:
 what vectors gather and scatter one by one, beyond, takes compilers long and machines longer."""
+
+
+WRITTEN_OUT = frozenset(
+    {
+        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
+        *("matmul", "barrier", "pad", "iota"),
+    }
+)
+"""Ops, besides elementwise ones, that kernels can write out element by element."""
 
 
 @graph_pass
@@ -112,7 +122,7 @@ def _values(graph: Graph) -> list[Value]:
 
 def _is_plain(value: Value, tables: Tables) -> bool:
     definition = value.op
-    written = definition.has(Trait.ELEMENTWISE) or definition.name in COMPUTED
+    written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
     written |= definition.name in READS and tables.holds(value.node.operands[0])
     known = definition is ops.input or written
     cut = (
