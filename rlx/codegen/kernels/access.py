@@ -16,17 +16,33 @@ written once, with or without fusion:
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from itertools import pairwise
+from operator import and_
+from typing import Self
 
 from rlx.codegen.kernels.affine import Grid, Groups, collapse, divides, sum_of
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.guards import (
+    Address,
+    Clamp,
+    Guard,
+    Located,
+    address_of,
+    alternatives_at,
+    axes_of,
+    cut_points,
+    operands_at,
+)
 from rlx.codegen.kernels.scalars import element, uses_once
 from rlx.codegen.kernels.values import (
     Scalar,
+    chosen_where,
     compute_prim,
+    filled,
     literal,
     load,
     named,
@@ -34,7 +50,7 @@ from rlx.codegen.kernels.values import (
     store,
 )
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.math.storage import rounded
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import cast
@@ -42,18 +58,23 @@ from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import (
+    Box,
     Index,
+    Interval,
     Position,
     address,
-    broadcast,
     composed,
     identity,
     index_map,
     maps,
+    reach,
 )
 from rlx.ir.op import Trait
-from rlx.ir.shape import Extent, Shape
+from rlx.ir.shape import Extent, Shape, is_at_most, product, upper
 from rlx.ir.types import TensorType
+
+MOST_CUTS = 8
+"""Places at which a loop is split; where guards change more often they stay in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,59 +88,50 @@ class Body:
     extents: Extents
     inputs: Mapping[Value, Buffer]
     outputs: tuple[tuple[Value, Buffer], ...]
+    is_split: bool
+    """True if some element is one operand's or another's, by where it lies."""
     stored: set[int] = field(default_factory=set)
     """Positions of the outputs that some reader or writer has taken on."""
 
-    def evaluated_at(self, value: Value, position: Position, rank: int) -> Iterator[Located]:
-        """Yield every value that reading `value` touches, itself first, once per position."""
-        pending, seen = [(value, position)], set[Located]()
+    def evaluated_at(self, roots: Iterable[Located], box: Box) -> Iterator[Located]:
+        """Yield every value that reading `roots` touches, once per position."""
+        pending, seen = list(roots), set[Located]()
         while pending:
             located = pending.pop()
             if located in seen:
                 continue
             seen.add(located)
             yield located
-            pending += reversed(self._operands_at(*located, rank))
+            if not self.is_given(located.value):
+                pending += reversed(operands_at(located, box))
 
-    def _operands_at(self, value: Value, position: Position, rank: int) -> list[Located]:
-        if value in self.inputs or value.node is self.anchor:
-            return []
-        return [
-            (operand, operand_position(value.node, number, position, rank))
-            for number, operand in enumerate(value.node.operands)
-        ]
+    def is_given(self, value: Value) -> bool:
+        """True for what reads nothing: inputs, constants, and the anchor's results."""
+        return value.node is self.anchor or not value.node.operands
 
-
-Located: TypeAlias = tuple[Value, Position]
+    def guards_at(self, roots: Iterable[Located], box: Box) -> Iterator[Guard]:
+        """Yield the guards that reading `roots` over `box` leaves open."""
+        if not self.is_split:
+            return
+        for located in self.evaluated_at(roots, box):
+            if not self.is_given(located.value) and located.value.node.op in maps:
+                for alternative in alternatives_at(located, box):
+                    yield from alternative.guards
 
 
 def is_pointwise(node: Node) -> bool:
-    """True for the nodes that a body may hold around its anchor."""
-    return (
-        node.op.has(Trait.ELEMENTWISE) or node.op.name in ("constant", "iota") or _only_moves(node)
-    )
+    """True for the nodes that a body may hold around its anchor.
 
-
-def _only_moves(node: Node) -> bool:
-    """True for what reads one operand elsewhere; a reshape without a map may only come last."""
-    if node.op not in maps:
-        return False
-    found = index_map(node)
-    return found is None or (len(found.pieces) == 1 and found.fill is None)
+    A reshape without a map may only come last.
+    """
+    return node.op.has(Trait.ELEMENTWISE) or node.op in maps or not node.operands
 
 
 def operand_position(node: Node, operand: int, position: Position, rank: int) -> Position:
-    """Return where `node` reads its operand when its result is read at `position`.
-
-    `rank` is the rank of the iteration space.
-    """
-    if node.op.has(Trait.ELEMENTWISE):
-        return broadcast(position, node.operands[operand].shape, rank)
+    """Return where `node`, read at `position` over `rank` iteration axes, reads an operand."""
     found = index_map(node)
     if found is None:
-        raise InternalError(
-            f"{node.op.name} of {node.result.type} is no movement by affine indices"
-        )
+        raise InternalError(f"{node.op.name} has no index map")
     return composed(found.pieces[operand].position, position, rank)
 
 
@@ -155,22 +167,13 @@ class Reader:
 
     def grouped(self, groups: Groups) -> GroupedReader:
         """Gather the axes into groups; each is then read by one flat index."""
-        grid = Grid(self.shape, groups, self.body.extents)
-        return GroupedReader(self.body, grid, (), {}, self.value, identity(self.shape))
+        grid = Grid.over(self.shape, groups, self.body.extents)
+        return GroupedReader(self.body, grid, Located(self.value, identity(self.shape)))
 
     def runs(self, axes: tuple[int, ...]) -> Groups:
         """Split `axes` into the fewest groups that every operand reads without division."""
-        return collapse(self.shape, axes, self._addresses)
-
-    @property
-    def _addresses(self) -> list[Index]:
-        here = identity(self.shape)
-        rank = len(self.shape)
-        found = [address(here, self.shape, rank)]
-        for value, position in self.body.evaluated_at(self.value, here, rank):
-            if value in self.body.inputs:
-                found.append(address(position, value.shape, rank))
-        return found
+        here = address(identity(self.shape), self.shape, len(self.shape))
+        return self.grouped((axes,)).collapsed(axes, here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +208,13 @@ class Writer:
 
     def grouped(self, groups: Groups) -> GroupedWriter:
         """Gather the axes into groups; each is then written by one flat index."""
-        grid = Grid(self.shape, groups, self.body.extents)
+        grid = Grid.over(self.shape, groups, self.body.extents)
         targets = []
         for number, (value, buffer) in enumerate(self.body.outputs):
             if self._stores(value):
                 self.body.stored.add(number)
                 targets.append(target(value, buffer, self.shape))
-        return GroupedWriter(self.body, grid, (), {}, self.value, tuple(targets))
+        return GroupedWriter(self.body, grid, self.value, tuple(targets))
 
     def _stores(self, output: Value) -> bool:
         """True for the outputs that are stored with this result: all, or its own of several."""
@@ -222,10 +225,13 @@ class Writer:
 class Target:
     """An output to store: the value to compute, and its address over the iteration shape."""
 
-    value: Value
-    position: Position
+    source: Located
     buffer: Buffer
     at: Index
+
+    @property
+    def value(self) -> Value:
+        return self.source.value
 
 
 def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
@@ -241,7 +247,7 @@ def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
             f"the kernel iterates over {shape}"
         )
     here = identity(shape)
-    return Target(value, here, buffer, address(here, shape, len(shape)))
+    return Target(Located(value, here), buffer, address(here, shape, len(shape)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +256,29 @@ class Grouped:
 
     body: Body
     grid: Grid
-    bound: tuple[E, ...]
-    partial: Mapping[Index, E]
+
+    bound: tuple[E, ...] = field(default=(), kw_only=True)
+    partial: Mapping[Index, E] = field(default_factory=dict, kw_only=True)
     """Addresses with the bound groups summed up, where that took a division."""
+    decided: Mapping[Guard | Clamp, E] = field(default_factory=dict, kw_only=True)
+    """Guards and clamped indices that do not change in the groups not bound, by name."""
+
+    def roots(self) -> list[Located]:
+        """Return what is read, from which everything else follows."""
+        raise NotImplementedError
+
+    def stored(self) -> list[tuple[str, Index]]:
+        """Return what is written where, by name."""
+        return []
+
+    def at(self, *indices: E) -> Self:
+        """Bind the leading groups; offsets that need a division are computed here."""
+        bound = self
+        for index in indices:
+            partial = bound._bind(index)
+            bound = replace(bound, bound=(*bound.bound, index), partial=partial)
+            bound = replace(bound, decided=bound._decide())
+        return bound
 
     def extent(self, group: int) -> E:
         """Return the iterations of a group, counted from the first one not bound."""
@@ -261,7 +287,54 @@ class Grouped:
     def extent_of(self, group: int) -> Extent:
         return self.grid.extent(len(self.bound) + group)
 
-    def _bind(self, index: E, addresses: Iterator[tuple[str, Index]]) -> dict[Index, E]:
+    def collapsed(self, axes: Sequence[int], *others: Index) -> Groups:
+        """Gather `axes` into the fewest groups that need no division; guarded ones come first."""
+        shape, box = self.grid.shape, self.grid.box
+        indices = [*others, *(index for _, index in self.stored())]
+        for located in self.body.evaluated_at(self.roots(), box):
+            if located.value in self.body.inputs:
+                indices.append(address(located.position, located.value.shape, len(shape)))
+        guards = self.body.guards_at(self.roots(), box)
+        return collapse(shape, axes, indices, axes_of(list(guards), shape))
+
+    def segments(self) -> list[tuple[E, E, Self]]:
+        """Split the last group where guards change; yield (start, stop, what is left to read).
+
+        A segment between symbolic ends may be empty; inside it the ends are in order.
+        """
+        axes = [axis for axis in self.grid.groups[-1] if self.grid.shape[axis] != 1]
+        cuts = self._cuts(axes[0]) if axes else []
+        if not cuts:
+            return [(self.body.extents(0), self.extent(0), self)]
+        scale = product(self.grid.shape[axis] for axis in axes[1:])
+        ends = [0, *cuts, self.grid.shape[axes[0]]]
+        starts = self._ordered(ends, scale)
+        boxes = [self.grid.within(axes[0], Interval(*pair)) for pair in pairwise(ends)]
+        split = [replace(self, grid=grid) for grid in boxes]
+        return list(zip(starts, starts[1:], split, strict=False))
+
+    def _cuts(self, axis: int) -> list[Extent]:
+        """Return where along `axis` the guards change, in order; none where that is too often."""
+        extent = self.grid.shape[axis]
+        guards = self.body.guards_at(self.roots(), self.grid.box)
+        found = {cut for guard in guards for cut in cut_points(guard, axis)}
+        inner = [cut for cut in found if not (is_at_most(cut, 0) or is_at_most(extent, cut))]
+        return sorted(inner, key=upper) if len(inner) <= MOST_CUTS else []
+
+    def _ordered(self, ends: Sequence[Extent], scale: Extent) -> list[E]:
+        """Return `ends` as expressions, each at least the one before and at most the last."""
+        extents, last = self.body.extents, ends[-1]
+        found: list[E] = []
+        for number, end in enumerate(ends):
+            at = extents(end * scale)
+            if not all(is_at_most(before, end) for before in ends[:number]):
+                at = maximum(found[-1], at)
+            if not is_at_most(end, last):
+                at = minimum(at, extents(last * scale))
+            found.append(self.body.k.let("cut", at))
+        return found
+
+    def _bind(self, index: E) -> dict[Index, E]:
         """Name the parts of addresses that need divisions, once for the loops inside.
 
         Operands that lie alike share an address, and the name of the first.
@@ -269,7 +342,7 @@ class Grouped:
         group = len(self.bound)
         partial = dict(self.partial)
         names: dict[Index, str] = {}
-        for name, where in addresses:
+        for name, where in self._addresses():
             names.setdefault(where, name)
         for where, name in names.items():
             offset = self.grid.offset(group, where, index)
@@ -283,8 +356,54 @@ class Grouped:
                 partial[where] = self.body.k.let(f"{name}_offset", total)
         return partial
 
+    def _decide(self) -> Mapping[Guard | Clamp, E]:
+        """Name the guards and clamped indices that the bound groups decide."""
+        if not self.body.is_split:
+            return self.decided
+        free = [axis for group in self.grid.groups[len(self.bound) :] for axis in group]
+        found = dict(self.decided)
+        for guard in self.body.guards_at(self.roots(), self.grid.box):
+            if guard not in found and not guard.index.varies(free):
+                found[guard] = self.body.k.let("inside", self._condition(guard, ()))
+        for name, where in self._reads():
+            for clamp in where.clamps:
+                if clamp not in found and not clamp.index.varies(free):
+                    found[clamp] = self.body.k.let(f"{name}_line", self._clamped(clamp, ()))
+        return found
+
+    def condition(self, guard: Guard, indices: tuple[E, ...]) -> E:
+        known = self.decided.get(guard)
+        return self._condition(guard, indices) if known is None else known
+
+    def _condition(self, guard: Guard, indices: tuple[E, ...]) -> E:
+        at, wanted = self._locate(guard.index, indices), guard.interval
+        found = reach(guard.index, self.grid.box)
+        tests = []
+        if found is None or not is_at_most(wanted.start, found.start):
+            tests.append(at >= self.body.extents(wanted.start))
+        if found is None or not is_at_most(found.stop, wanted.stop):
+            tests.append(at < self.body.extents(wanted.stop))
+        return functools.reduce(and_, tests)
+
+    def locate(self, where: Address, indices: tuple[E, ...]) -> E:
+        """Return the element offset of `where` at the bound indices followed by `indices`."""
+        terms = [self._known_clamp(clamp, indices) for clamp in where.clamps]
+        return sum_of(*terms, self._locate(where.index, indices))
+
+    def _known_clamp(self, clamp: Clamp, indices: tuple[E, ...]) -> E:
+        known = self.decided.get(clamp)
+        return self._clamped(clamp, indices) if known is None else known
+
+    def _clamped(self, clamp: Clamp, indices: tuple[E, ...]) -> E:
+        at = self._locate(clamp.index, indices)
+        found = reach(clamp.index, self.grid.box)
+        if found is None or not is_at_most(found.stop - 1, clamp.last):
+            at = minimum(at, self.body.extents(clamp.last))
+        if found is None or not is_at_most(0, found.start):
+            at = maximum(at, 0)
+        return at * self.body.extents(clamp.stride)
+
     def _locate(self, where: Index, indices: tuple[E, ...]) -> E:
-        """Return the address `where` at the bound indices followed by `indices`."""
         first = len(self.bound)
         if where in self.partial:
             return sum_of(self.partial[where], *self._terms(where, indices, first))
@@ -298,25 +417,39 @@ class Grouped:
         numbered = enumerate(indices, start=first)
         return [self.grid.offset(group, where, index) for group, index in numbered]
 
+    def _reads(self) -> Iterator[tuple[str, Address]]:
+        """Yield where which input is read."""
+        for located in self.body.evaluated_at(self.roots(), self.grid.box):
+            if located.value in self.body.inputs:
+                name = self.body.inputs[located.value].name
+                yield name, address_of(located, self.grid.box)
+
+    def _addresses(self) -> Iterator[tuple[str, Index]]:
+        """Yield every affine index that locates something, by name."""
+        yield from self.stored()
+        for name, where in self._reads():
+            yield name, where.index
+            yield from ((name, clamp.index) for clamp in where.clamps)
+        for guard in self.body.guards_at(self.roots(), self.grid.box):
+            yield "guarded", guard.index
+
 
 @dataclass(frozen=True, slots=True)
 class GroupedReader(Grouped):
     """Reads one value; `read` takes one index per group that is not bound."""
 
-    value: Value
-    position: Position
+    source: Located
 
-    def at(self, *indices: E) -> GroupedReader:
-        """Bind the leading groups; offsets that need a division are computed here."""
-        bound = self
-        for index in indices:
-            partial = bound._bind(index, self._addresses())
-            bound = replace(bound, bound=(*bound.bound, index), partial=partial)
-        return bound
+    @property
+    def value(self) -> Value:
+        return self.source.value
+
+    def roots(self) -> list[Located]:
+        return [self.source]
 
     def read(self, *indices: E) -> Scalar:
         """Return the element at the given indices, computing what comes before it."""
-        return Evaluation(self, indices).value(self.value, self.position)
+        return Evaluation(self, indices).value(self.source)
 
     def read_real(self, *indices: E) -> E:
         """`read` for a value that is not complex."""
@@ -324,14 +457,7 @@ class GroupedReader(Grouped):
 
     def read_vector(self, *indices: E, lanes: int) -> E:
         """Return `lanes` elements, consecutive along the last group."""
-        return real(Evaluation(self, indices, lanes=lanes).value(self.value, self.position))
-
-    def _addresses(self) -> Iterator[tuple[str, Index]]:
-        rank = len(self.grid.shape)
-        for value, position in self.body.evaluated_at(self.value, self.position, rank):
-            if value in self.body.inputs:
-                name = self.body.inputs[value].name
-                yield name, address(position, value.shape, rank)
+        return real(Evaluation(self, indices, lanes=lanes).value(self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,13 +467,11 @@ class GroupedWriter(Grouped):
     value: Value | None
     targets: tuple[Target, ...]
 
-    def at(self, *indices: E) -> GroupedWriter:
-        """Bind the leading groups; offsets that need a division are computed here."""
-        bound = self
-        for index in indices:
-            partial = bound._bind(index, self._addresses())
-            bound = replace(bound, bound=(*bound.bound, index), partial=partial)
-        return bound
+    def roots(self) -> list[Located]:
+        return [each.source for each in self.targets]
+
+    def stored(self) -> list[tuple[str, Index]]:
+        return [(each.buffer.name, each.at) for each in self.targets]
 
     def write(self, *indices: E, value: Scalar) -> None:
         """Store the element at the given indices, in the anchor's compute type."""
@@ -368,19 +492,10 @@ class GroupedWriter(Grouped):
         self._store(Evaluation(self, indices), None)
 
     def _store(self, evaluation: Evaluation, value: Scalar | None) -> None:
-        evaluation.count(self.targets)
+        evaluation.count(self.roots())
         if self.value is not None and value is not None:
             evaluation.give(self.value, value)
         evaluation.store_all(self.targets)
-
-    def _addresses(self) -> Iterator[tuple[str, Index]]:
-        rank = len(self.grid.shape)
-        for each in self.targets:
-            yield each.buffer.name, each.at
-            for value, position in self.body.evaluated_at(each.value, each.position, rank):
-                if value in self.body.inputs:
-                    name = self.body.inputs[value].name
-                    yield name, address(position, value.shape, rank)
 
 
 class Evaluation:
@@ -388,9 +503,10 @@ class Evaluation:
 
     def __init__(self, access: Grouped, indices: tuple[E, ...], lanes: int = 1) -> None:
         self._access = access
+        self._body = access.body
         self._indices = indices
         self._lanes = lanes
-        self._rank = len(access.grid.shape)
+        self._box = access.grid.box
         self._known: dict[Located, Scalar] = {}
         self._given: dict[Value, Scalar] = {}
         self._uses: Counter[Located] = Counter()
@@ -401,68 +517,81 @@ class Evaluation:
             element = rounded(element, value.dtype)
         self._given[value] = self._named(value, element) if self._is_shared(value) else element
 
-    def count(self, targets: tuple[Target, ...]) -> None:
+    def count(self, roots: Iterable[Located]) -> None:
         """Count the uses of every value, so that the shared ones get a name."""
-        for each in targets:
-            self._count(each.value, each.position)
+        for located in roots:
+            self._uses[located] += 1
+        for located in self._body.evaluated_at(roots, self._box):
+            if not self._body.is_given(located.value):
+                self._uses.update(operands_at(located, self._box))
 
-    def value(self, value: Value, position: Position) -> Scalar:
-        """Return `value` read at `position`."""
-        if value in self._given:
-            return self._given[value]
-        located = (value, position)
+    def value(self, located: Located) -> Scalar:
+        """Return the element of a value at a position."""
+        if located.value in self._given:
+            return self._given[located.value]
         if located not in self._known:
             if not self._uses:
-                self._count(value, position)
-            self._known[located] = self._compute(value, position)
+                self.count([located])
+            self._known[located] = self._compute(located)
         return self._known[located]
 
     def store_all(self, targets: tuple[Target, ...]) -> None:
         """Store every target; several are computed first, as one may overwrite an operand."""
-        k = self._access.body.k
-        elements = [self.value(each.value, each.position) for each in targets]
+        k = self._body.k
+        elements = [self.value(each.source) for each in targets]
         if len(targets) > 1:
             pairs = zip(targets, elements, strict=True)
             elements = [self._named(each.value, computed) for each, computed in pairs]
         for each, computed in zip(targets, elements, strict=True):
-            at = self._access._locate(each.at, self._indices)
+            at = self._access.locate(Address(each.at), self._indices)
             store(k, each.buffer, each.value.dtype, at, computed)
 
-    def _compute(self, value: Value, position: Position) -> Scalar:
-        body = self._access.body
-        if value in body.inputs:
-            result = self._load(body.inputs[value], value, position)
+    def _compute(self, located: Located) -> Scalar:
+        value = located.value
+        if value in self._body.inputs:
+            result = self._load(self._body.inputs[value], located)
         elif value.op.name == "constant":
             return literal(value.node.attribute("value").array.flat[0].item(), value.dtype)
         elif value.op.name == "iota":
-            result = self._iota(value, position)
+            result = self._iota(located)
+        elif value.op.has(Trait.ELEMENTWISE):
+            result = self._apply(located)
         else:
-            result = self._apply(value.node, position)
-        shared = self._uses[value, position] > 1
+            result = self._select(located)
+        shared = self._uses[located] > 1
         return self._named(value, result) if shared else result
 
-    def _apply(self, node: Node, position: Position) -> Scalar:
-        operands = []
-        for number, operand in enumerate(node.operands):
-            where = operand_position(node, number, position, self._rank)
-            operands.append(self.value(operand, where))
-        if not node.op.has(Trait.ELEMENTWISE):
-            return operands[0]
+    def _apply(self, located: Located) -> Scalar:
+        node, sources = located.value.node, operands_at(located, self._box)
+        operands = [self.value(source) for source in sources]
         result = element(node, operands)
         if all(uses_once(result, operand) for operand in operands):
             return result
         pairs = zip(node.operands, operands, strict=True)
         return element(node, [self._named(operand, each) for operand, each in pairs])
 
-    def _load(self, buffer: Buffer, value: Value, position: Position) -> Scalar:
-        if value.type.layout is not None:
+    def _select(self, located: Located) -> Scalar:
+        """Return the element of the first alternative whose guards hold, or the fill."""
+        alternatives = alternatives_at(located, self._box)
+        result = filled(located.value)
+        for each in reversed(alternatives):
+            chosen = self.value(each.source)
+            if each.guards and result is not None:
+                guards = (self._access.condition(g, self._indices) for g in each.guards)
+                chosen = chosen_where(functools.reduce(and_, guards), chosen, result)
+            result = chosen
+        return literal(0, located.value.dtype) if result is None else result
+
+    def _load(self, buffer: Buffer, located: Located) -> Scalar:
+        if located.value.type.layout is not None:
+            value = located.value
             raise InternalError(f"{value.label} lies in {value.type.layout}: its kernel reads it")
-        where = address(position, value.shape, self._rank)
-        at = self._access._locate(where, self._indices)
-        k = self._access.body.k
-        if self._lanes == 1 or not self._advances(where):
-            return load(k, buffer, value.dtype, at)
-        return load(k, buffer, value.dtype, at, self._lanes)
+        where = address_of(located, self._box)
+        at = self._access.locate(where, self._indices)
+        k, dtype = self._body.k, located.value.dtype
+        if self._lanes == 1 or not self._advances(where.index):
+            return load(k, buffer, dtype, at)
+        return load(k, buffer, dtype, at, self._lanes)
 
     def _advances(self, where: Index) -> bool:
         """True if a vector along the last group reads consecutive elements, False if one."""
@@ -472,25 +601,17 @@ class Evaluation:
             raise InternalError(f"a vector read is not contiguous: runs {runs}")
         return any(stride != 0 for _, stride in runs)
 
-    def _iota(self, value: Value, position: Position) -> Scalar:
-        axis = value.node.attribute("axis")
-        at = self._access._locate(position[axis], self._indices)
-        if self._lanes > 1 and self._advances(position[axis]):
+    def _iota(self, located: Located) -> Scalar:
+        where = located.position[located.value.node.attribute("axis")]
+        at = self._access.locate(Address(where), self._indices)
+        if self._lanes > 1 and self._advances(where):
             at = at.ramp(self._lanes)
-        return cast(at, to=value.dtype)
-
-    def _count(self, value: Value, position: Position) -> None:
-        self._uses[value, position] += 1
-        body = self._access.body
-        if self._uses[value, position] > 1 or value in body.inputs or value.node is body.anchor:
-            return
-        for number, operand in enumerate(value.node.operands):
-            self._count(operand, operand_position(value.node, number, position, self._rank))
+        return cast(at, to=located.value.dtype)
 
     def _is_shared(self, value: Value) -> bool:
-        return sum(n for (used, _), n in self._uses.items() if used is value) > 1
+        return sum(n for used, n in self._uses.items() if used.value is value) > 1
 
     def _named(self, value: Value, element: Scalar) -> Scalar:
-        buffer = self._access.body.inputs.get(value)
+        buffer = self._body.inputs.get(value)
         name = value.op.name if buffer is None else buffer.name
-        return named(self._access.body.k, f"{name}_value", element)
+        return named(self._body.k, f"{name}_value", element)

@@ -9,14 +9,14 @@ the group's index is taken apart by division and remainder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.nodes import Binary, BinaryOp, Expr
-from rlx.ir.index_maps import Index
+from rlx.codegen.loops.nodes import Binary, BinaryOp, Const, Expr
+from rlx.ir.index_maps import Box, Index, Interval, whole
 from rlx.ir.shape import Extent, Shape, product
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -30,6 +30,17 @@ class Grid:
     shape: Shape
     groups: Groups
     extents: Extents
+    box: Box
+    """What is iterated of `shape`: all, or the part that a split loop goes over."""
+
+    @classmethod
+    def over(cls, shape: Shape, groups: Groups, extents: Extents) -> Grid:
+        """Return the grid of all of `shape`."""
+        return cls(shape, groups, extents, whole(shape))
+
+    def within(self, axis: int, interval: Interval) -> Grid:
+        """Return the part of the grid where `axis` lies in `interval`."""
+        return replace(self, box=(*self.box[:axis], interval, *self.box[axis + 1 :]))
 
     def extent(self, group: int) -> Extent:
         """Return the number of iterations of a group's flat index."""
@@ -62,14 +73,20 @@ class Grid:
         return runs
 
 
-def collapse(shape: Shape, axes: Sequence[int], indices: Iterable[Index]) -> Groups:
-    """Gather `axes` into the fewest groups that are single runs for every one of `indices`."""
+def collapse(
+    shape: Shape, axes: Sequence[int], indices: Iterable[Index], first: Collection[int] = ()
+) -> Groups:
+    """Gather `axes` into the fewest groups that are single runs for every one of `indices`.
+
+    Those in `first` start a group.
+    """
     known = list(indices)
     groups: list[list[int]] = []
     for axis in axes:
         if shape[axis] == 1:
             continue
-        if groups and all(_continues(shape, groups[-1][-1], axis, index) for index in known):
+        joins = groups and axis not in first
+        if joins and all(_continues(shape, groups[-1][-1], axis, index) for index in known):
             groups[-1].append(axis)
         else:
             groups.append([axis])
@@ -87,6 +104,8 @@ def sum_of(first: E, *rest: E) -> E:
 def _plus(total: E, term: Expr) -> E:
     if isinstance(term, Binary) and term.op is BinaryOp.ADD:
         return _plus(_plus(total, term.a), term.b)
+    if isinstance(term, Const) and term.value < 0 and not isinstance(total.node, Const):
+        return total - -int(term.value)
     return total + E(term)
 
 

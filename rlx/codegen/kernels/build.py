@@ -26,6 +26,7 @@ from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import index_map, maps
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
@@ -49,7 +50,7 @@ def build_kernel(
     inputs, outputs = _declare_arguments(k, thunk, graph, arguments or {})
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
-    body = Body(graph, find_anchor(graph), k, extents, inputs, outputs)
+    body = Body(graph, find_anchor(graph), k, extents, inputs, outputs, is_split(graph))
     scope = Scope(k, extents, body, scratch)
     if computes_nothing(thunk):
         return k.build(doc)
@@ -98,7 +99,7 @@ _PLAIN = frozenset(("add", "sub", "mul", "div", "neg", "cast", "where", "eq", "n
 def telling_ops(body: Graph) -> list[str]:
     """Return the ops that a fused kernel is named after: its anchor and its functions."""
     nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
-    computing = [node for node in nodes if node.op.name not in _MOVED] or nodes
+    computing = [node for node in nodes if not node.op.has(Trait.MOVEMENT)] or nodes
     anchor = find_anchor(body)
     names = list(dict.fromkeys(node.op.name for node in computing if node is not anchor))
     functions = [name for name in names if name not in _PLAIN] or names[-1:]
@@ -112,7 +113,7 @@ def has_kernel(definition: OpDef) -> bool:
     if definition.name in KERNELS or definition.has(Trait.FUSED) or definition.name in STRUCTURED:
         return True
     return definition.name == "iota" or (
-        definition.has(Trait.ELEMENTWISE) or definition.name in _MOVED
+        definition.has(Trait.ELEMENTWISE) or definition.has(Trait.MOVEMENT)
     )
 
 
@@ -123,8 +124,6 @@ def has_lowered_kernel(definition: OpDef) -> bool:
 
 STRUCTURED = ("scan", "while_loop", "switch")
 """Ops that become loops and branches of the schedule, around the kernels of their bodies."""
-
-_MOVED = ("expand", "narrow", "slice", "reverse", "reshape")
 
 
 def scratch_bytes(node: Node) -> int:
@@ -187,6 +186,12 @@ def find_anchor(graph: Graph) -> Node | None:
         names = ", ".join(node.op.name for node in anchors)
         raise InternalError(f"a fused body has more than one anchor: {names}")
     return anchors[0] if anchors else None
+
+
+def is_split(graph: Graph) -> bool:
+    """True if some element is one operand's or another's, or a constant, by where it lies."""
+    found = (index_map(node) for node in graph.nodes if node.op in maps)
+    return any(m is not None and (len(m.pieces) > 1 or m.fill is not None) for m in found)
 
 
 def _declare_arguments(

@@ -8,10 +8,10 @@ region of one node.
 from __future__ import annotations
 
 from rlx.codegen.kernels.access import Body, GroupedWriter, target
-from rlx.codegen.kernels.affine import Grid, Groups, collapse
+from rlx.codegen.kernels.affine import Grid, Groups
 from rlx.codegen.kernels.parallel import BLOCK, LOOP_NAMES, blocks, is_large
 from rlx.codegen.kernels.registry import Scope
-from rlx.codegen.loops.expr import minimum
+from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, product, upper
@@ -28,7 +28,7 @@ def region(scope: Scope) -> None:
     body = scope.body
     shape = iteration_shape(body)
     probe = region_writer(body, shape, (tuple(range(len(shape))),))
-    groups = collapse(shape, range(len(shape)), [where for _, where in probe._addresses()])
+    groups = probe.collapsed(range(len(shape)))
     work = product(shape)
     if len(groups) <= 1:
         _flat(scope, region_writer(body, shape, groups or ((),)), work)
@@ -48,18 +48,18 @@ def region_writer(body: Body, shape: Shape, groups: Groups) -> GroupedWriter:
     """Return a writer of all outputs of a body without an anchor."""
     targets = tuple(target(value, buffer, shape) for value, buffer in body.outputs)
     body.stored.update(range(len(targets)))
-    return GroupedWriter(body, Grid(shape, groups, body.extents), (), {}, None, targets)
+    return GroupedWriter(body, Grid.over(shape, groups, body.extents), None, targets)
 
 
 def _flat(scope: Scope, writer: GroupedWriter, work: Extent) -> None:
     if not writer.grid.groups[0]:
         writer.write_region(scope.extents(0))
         return
-    with (
-        blocks(scope.k, writer.extent(0), work) as (start, stop),
-        scope.k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
-    ):
-        writer.write_region(i)
+    if not is_large(work):
+        _line(scope, writer)
+        return
+    with blocks(scope.k, writer.extent(0), work) as bounds:
+        _line(scope, writer, bounds)
 
 
 def _nested(scope: Scope, shape: Shape, groups: Groups, work: Extent) -> None:
@@ -90,18 +90,30 @@ def _long_rows(scope: Scope, writer: GroupedWriter) -> None:
         row = k.let("row", block / count)
         start = k.let("start", block % count * BLOCK)
         stop = k.let("stop", minimum(start + BLOCK, length))
-        line = writer.at(row)
-        with k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i:
-            line.write_region(i)
+        _line(scope, writer.at(row), (start, stop))
 
 
 def _loops(scope: Scope, writer: GroupedWriter, remaining: int, depth: int) -> None:
-    extent = writer.extent_of(0)
     if remaining == 1:
-        short = isinstance(extent, int) and extent <= UNROLLED
-        kind = LoopKind.UNROLL if short else LoopKind.SIMD
-        with scope.k.loop("i", writer.extent(0), kind=kind) as i:
-            writer.write_region(i)
+        _line(scope, writer)
         return
     with scope.k.loop(LOOP_NAMES[depth], writer.extent(0)) as index:
         _loops(scope, writer.at(index), remaining - 1, depth + 1)
+
+
+def _line(scope: Scope, writer: GroupedWriter, bounds: tuple[E, E] | None = None) -> None:
+    """Loop over the last group, or the part in `bounds`; split where guards change."""
+    extent = writer.extent_of(0)
+    short = bounds is None and isinstance(extent, int) and extent <= UNROLLED
+    kind = LoopKind.UNROLL if short else LoopKind.SIMD
+    split = writer.segments()
+    for start, stop, part in split:
+        if bounds is not None:
+            start, stop = _common(scope, (start, stop), bounds) if len(split) > 1 else bounds
+        with scope.k.loop("i", stop, start=start, kind=kind) as i:
+            part.write_region(i)
+
+
+def _common(scope: Scope, segment: tuple[E, E], bounds: tuple[E, E]) -> tuple[E, E]:
+    first = scope.k.let("first", maximum(segment[0], bounds[0]))
+    return first, scope.k.let("last", minimum(segment[1], bounds[1]))

@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, Number, const
+from rlx.codegen.loops.expr import E, Number, const, select
 from rlx.codegen.loops.math.storage import from_storage, to_storage
 from rlx.codegen.loops.nodes import Buffer, Const, Prim, Var, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.index_maps import index_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,21 @@ def literal(number: Number | complex, dtype: DType) -> Scalar:
         return const(bool(number), prim)
     plain = number.real if isinstance(number, complex) else number
     return const(float(plain) if prim.is_float else int(plain), prim)
+
+
+def filled(value: Value) -> Scalar | None:
+    """Return the element of a movement's result outside of all operands, if there is one."""
+    found = index_map(value.node)
+    if found is None or found.fill is None:
+        return None
+    return literal(np.asarray(found.fill).astype(value.dtype.numpy).item(), value.dtype)
+
+
+def chosen_where(condition: E, a: Scalar, b: Scalar) -> Scalar:
+    """Return `a` where `condition` holds, else `b`."""
+    if isinstance(a, Complex) and isinstance(b, Complex):
+        return Complex(select(condition, a.re, b.re), select(condition, a.im, b.im))
+    return select(condition, real(a), real(b))
 
 
 def converted(count: E, prim: Prim) -> E:
