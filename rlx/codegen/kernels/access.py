@@ -399,7 +399,8 @@ class Grouped:
         found = reach(clamp.index, self.grid.box)
         if found is None or not is_at_most(found.stop - 1, clamp.last):
             at = minimum(at, self.body.extents(clamp.last))
-        if found is None or not is_at_most(0, found.start):
+        # An axis without elements at this call has memory for those of the largest one.
+        if found is None or not (is_at_most(0, found.start) and is_at_most(0, clamp.last)):
             at = maximum(at, 0)
         return at * self.body.extents(clamp.stride)
 
