@@ -163,6 +163,9 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "softmax": jax.nn.softmax,
     "layer_norm": _layer_norm,
     "attention": _attention,
+    "narrow": lambda x, *, axis, start, length: jax.lax.slice_in_dim(
+        x, start, start + length, axis=axis
+    ),
     "sort": lambda x: jnp.sort(x, axis=-1),
     "argsort": lambda x: jnp.argsort(x, axis=-1),
     "gather": lambda table, rows, *, axis: jnp.take(table, rows, axis=axis),

@@ -106,6 +106,7 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "softmax": lambda x, *, axis: torch.softmax(x, axis),
     "layer_norm": _layer_norm,
     "attention": _attention,
+    "narrow": lambda x, *, axis, start, length: torch.narrow(x, axis, start, length),
     "sort": lambda x: torch.sort(x, dim=-1, stable=True).values,
     "argsort": lambda x: torch.argsort(x, dim=-1, stable=True),
     "gather": lambda table, rows, *, axis: torch.index_select(table, axis, rows),

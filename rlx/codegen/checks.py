@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlx.codegen.attempts import take_part
 from rlx.codegen.entry import Kernels, can_fail
 from rlx.codegen.loops.nodes import (
     Assign,
@@ -65,6 +66,8 @@ def _reads_only(block: Block) -> bool:
 def take_apart(schedule: Schedule, kernels: Kernels) -> tuple[Schedule, dict[Any, Kernel]]:
     """Return the schedule with two thunks for each of the run phase that comes apart.
 
+    A kernel that fails on numbers alone becomes an attempt and a verdict (`codegen.attempts`).
+
     Also returns all kernels, those of the parts last.
     """
     known = dict(kernels)
@@ -77,7 +80,14 @@ def take_apart(schedule: Schedule, kernels: Kernels) -> tuple[Schedule, dict[Any
 def _apart(thunk: AnyThunk, kernels: dict[Any, Kernel]) -> Sequence[AnyThunk]:
     if not isinstance(thunk, Thunk):
         return (thunk,)
-    parts = parts_of(kernels[thunk.kernel_key])
+    kernel = kernels[thunk.kernel_key]
+    tried = take_part(thunk, kernel)
+    if tried is not None:
+        attempt, attempting, judging = tried
+        kernels[attempting.kernel_key] = attempt.attempt
+        kernels[judging.kernel_key] = attempt.verdict
+        return attempting, judging
+    parts = parts_of(kernel)
     checks = replace(thunk, kind=f"{thunk.kind}_checks", results=(), scratch=None, aliased=())
     if parts is None or checks.symbols != thunk.symbols:
         return (thunk,)

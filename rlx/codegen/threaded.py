@@ -3,8 +3,8 @@
 A run is SPMD: every thread executes the same list of kernels, each over its static share of
 their parallel loops, with a barrier wherever a kernel touches what another thread may have
 written. Which thread computes what does not change any result. Kernels without a parallel loop,
-and kernels that can fail, run on thread 0 alone; of those that come apart (`codegen.checks`)
-only the checks do.
+and kernels that can fail, run on thread 0 alone; of those that come apart (`codegen.checks`,
+`codegen.attempts`) only the checks do.
 
     <name>_launch(arena, [moves,] sync, extents..., threads, seat)   thread 0: start all, join in
     <name>_worker(arena, [moves,] sync, thread, threads, seat, patience)    the others, until idle
@@ -26,6 +26,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rlx.codegen.attempts import take_part
 from rlx.codegen.bound import BoundCalls, declare_moved, declare_moves, read_moves
 from rlx.codegen.checks import parts_of, take_apart
 from rlx.codegen.entry import (
@@ -57,13 +58,14 @@ _SPINS = 2000
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
     """True if any kernel of the run phase is one that several threads would share."""
     return any(
-        isinstance(thunk, Thunk) and _has_shared_loop(kernels[thunk.kernel_key])
+        isinstance(thunk, Thunk) and _has_shared_loop(thunk, kernels[thunk.kernel_key])
         for thunk in schedule.phase(Phase.RUN)
     )
 
 
-def _has_shared_loop(kernel: Kernel) -> bool:
-    return is_shared(kernel) or parts_of(kernel) is not None
+def _has_shared_loop(thunk: Thunk, kernel: Kernel) -> bool:
+    whole = is_shared(kernel) or parts_of(kernel) is not None
+    return whole or take_part(thunk, kernel) is not None
 
 
 def is_shared(kernel: Kernel) -> bool:

@@ -64,9 +64,10 @@ def operand_name(name: str, type: TensorType) -> str:
 
 
 def anchor_of(body: Graph) -> Node | None:
-    """Return the one node of `body` that is not pointwise, or None for an elementwise region."""
+    """Return the one node of `body` that does more than compute elements and move them, if any."""
     for node in body.nodes:
-        if not node.op.has(Trait.LEAF) and not is_pointwise(node):
+        moves = node.op.has(Trait.LEAF) or node.op.has(Trait.MOVEMENT)
+        if not moves and not is_pointwise(node):
             return node
     return None
 

@@ -19,7 +19,7 @@ def contract(groups: Groups, policy: FusionPolicy) -> Rewritten:
     bodies = {
         group: _Body(groups, group, policy)
         for group in dict.fromkeys(groups.group_of.values())
-        if _is_worth_a_body(group, policy)
+        if _is_worth_a_body(groups, group, policy)
     }
     # What reads nothing but scalars has no operand to be a body of.
     bodies = {group: body for group, body in bodies.items() if body.operands}
@@ -28,10 +28,12 @@ def contract(groups: Groups, policy: FusionPolicy) -> Rewritten:
     return _Emission(groups, bodies).run()
 
 
-def _is_worth_a_body(group: Group, policy: FusionPolicy) -> bool:
+def _is_worth_a_body(groups: Groups, group: Group, policy: FusionPolicy) -> bool:
     if len(group.members) > 1:
         return True
     (node,) = group.members
+    if groups.reads_moved(node):
+        return True
     sunk = node.operands if group.anchor is None else node.operands[:1]
     takes = policy.takes_prologue(node) or not _is_anchor(node)
     return takes and any(_grows(operand) for operand in sunk)
@@ -66,6 +68,7 @@ class _Body:
     """The body graph of a group, what it reads and what it yields."""
 
     def __init__(self, groups: Groups, group: Group, policy: FusionPolicy) -> None:
+        self.groups = groups
         self.group = group
         self.graph = Graph(_name(group))
         self.operands: list[Value] = []
@@ -94,8 +97,8 @@ class _Body:
                     self._declare(operand, _operand_name(anchor, position))
         for node in self.group.members:
             for position, operand in enumerate(node.operands):
-                outer = self._outermost(operand)
-                self._declare(outer, self._role(node, position, outer))
+                for outer in self.groups.sources(operand):
+                    self._declare(outer, self._role(node, position, outer))
 
     def _role(self, node: Node, position: int, outer: Value) -> str:
         """Return what `outer` is to `node`: beside an anchor a bias, a scale, an addend."""
@@ -103,11 +106,6 @@ class _Body:
             return _operand_name(node, position)
         is_spread = outer.type.elements != node.results[0].type.elements
         return _ROLES.get((node.op.name, is_spread)) or _operand_name(node, position)
-
-    def _outermost(self, value: Value) -> Value:
-        while value not in self.value_map and value.node.operands and is_free(value.node):
-            value = value.node.operands[0]
-        return value
 
     def _declare(self, value: Value, role: str) -> None:
         inside = value.node in self.group.members
@@ -123,7 +121,7 @@ class _Body:
         self.operands.append(value)
 
     def _reach(self, value: Value) -> None:
-        """Copy the free nodes between `value` and what is known."""
+        """Copy what is recomputed between `value` and what is known."""
         if value in self.value_map:
             return
         for operand in value.node.operands:
@@ -170,12 +168,13 @@ class _Emission:
 
     def _order(self) -> list[Node]:
         """Return one node for each group, and the leaves that no body swallows, sorted."""
-        last = {node: self._last(node) for node in self.groups.graph.nodes if not is_free(node)}
+        nodes = (n for n in self.groups.graph.nodes if not self.groups.recomputed.holds(n))
+        last = {node: self._last(node) for node in nodes}
         units = [node for node in last if last[node] is node]
         needed: dict[Node, set[Node]] = {unit: set() for unit in units}
         for node, unit in last.items():
-            sources = {last[free_source(o).node] for o in node.operands if not _is_scalar(o)}
-            needed[unit] |= sources - {unit}
+            stored = [source for o in node.operands for source in self.groups.sources(o)]
+            needed[unit] |= {last[s.node] for s in stored if s.node in last} - {unit}
         return sorted_by_need(units, needed)
 
     def _last(self, node: Node) -> Node:
@@ -203,12 +202,7 @@ class _Emission:
         copy_node(self.target, node, self.value_map)
 
     def _reach(self, value: Value) -> None:
-        """Emit the free nodes that `value` is made of, unless they are there already."""
+        """Emit what `value` is recomputed from, unless it is there already."""
         if value in self.value_map:
             return
         self._emit(value.node)
-
-
-def _is_scalar(value: Value) -> bool:
-    source = free_source(value)
-    return source.op is ops.constant and is_free(source.node)

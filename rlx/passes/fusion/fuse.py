@@ -24,6 +24,7 @@ from rlx.ir.shape import Shape
 from rlx.passes.fusion.bodies import contract
 from rlx.passes.fusion.groups import Group, Groups
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_fusable
+from rlx.passes.fusion.recompute import find_recomputed
 from rlx.passes.rewrite import (
     GraphPass,
     Rewritten,
@@ -50,7 +51,7 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
     chosen = policy or FusionPolicy()
 
     def fuse_live(graph: Graph) -> Rewritten:
-        groups = Groups(graph)
+        groups = Groups(graph, find_recomputed(graph, chosen))
         _Claims(groups, chosen).run()
         return contract(groups, chosen)
 
@@ -107,14 +108,14 @@ class _Claims:
         heapq.heapify(waiting)
         while waiting:
             node = self.groups.graph.nodes[heapq.heappop(waiting)]
-            if self._may_follow(node) and self._try(group, node, shape):
+            if self._may_follow(node, anchor) and self._try(group, node, shape):
                 self._claim_inner_producers(group, node, anchor)
                 for reader in self.groups.readers[node]:
                     heapq.heappush(waiting, reader.index)
 
-    def _may_follow(self, node: Node) -> bool:
+    def _may_follow(self, node: Node, anchor: Node) -> bool:
         """Leave a value to the reduction that alone reads it, if its operands stay anyway."""
-        if not self._is_unclaimed(node):
+        if not self._is_unclaimed(node) or self._reads_moved(node, anchor):
             return False
         readers = self.groups.readers[node]
         alone = len(readers) == 1 and node not in self.groups.escaping
@@ -125,13 +126,19 @@ class _Claims:
         stored = all(len(self.groups.readers[source]) > 1 for source in sources)
         return not (smaller and stored)
 
+    def _reads_moved(self, node: Node, anchor: Node) -> bool:
+        """True if `node` reads elsewhere, and the kernel of `anchor` takes no such operands."""
+        return not self.policy.takes_movement(anchor) and self.groups.reads_moved(node)
+
     def _claim_inner_producers(self, group: Group, node: Node, anchor: Node) -> None:
         """Take in values that only the epilogue reads."""
 
         def wanted(producer: Node) -> bool:
             # What only the group reads is before the anchor only if that reads it.
             before_anchor = anchor in self.groups.readers[producer]
-            return not before_anchor and self.groups.is_private(producer, group)
+            if before_anchor or self._reads_moved(producer, anchor):
+                return False
+            return self.groups.is_private(producer, group)
 
         self._claim_backwards(group, node, anchor.result.shape, wanted)
 
@@ -144,6 +151,7 @@ class _Claims:
 
         def wanted(producer: Node) -> bool:
             suits = producer not in others and self.policy.suits_prologue(producer, anchor)
+            suits = suits and not self._reads_moved(producer, anchor)
             return suits and (as_result or self.groups.is_private(producer, group))
 
         first = _source(operand)
@@ -212,11 +220,12 @@ class _Claims:
     def _values(self, a: Group, b: Group) -> int:
         """Return at least the number of operands and results of the union."""
         members = {*a.members, *b.members}
-        operands = {free_source(operand) for node in members for operand in node.operands}
+        read = [operand for node in members for operand in node.operands]
+        operands = {source for operand in read for source in self.groups.sources(operand)}
         outside = {value for value in operands if value.node not in members}
         results = [n for n in members if n in self.groups.escaping]
-        read = [n for n in members if any(r not in members for r in self.groups.readers[n])]
-        return len(outside) + len({*results, *read})
+        shared = [n for n in members if any(r not in members for r in self.groups.readers[n])]
+        return len(outside) + len({*results, *shared})
 
 
 def _source(value: Value) -> Node:

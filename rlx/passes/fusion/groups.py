@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rlx.ir.graph import Graph, Node
+from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.passes.fusion.policy import free_source, is_free
+from rlx.passes.fusion.recompute import Recomputed
 
 _MOST_EDGES = 1024
 """Edges looked at from either end. Groups that are further apart stay apart: so fusion is linear
@@ -21,30 +21,54 @@ in nodes, and what is lost are regions between distant parts of a large graph.""
 
 
 class Groups:
-    """The groups of a graph; at first every node that is neither leaf nor free is its own."""
+    """The groups of a graph; at first every node that is neither leaf nor recomputed is its own."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, recomputed: Recomputed) -> None:
         self.graph = graph
+        self.recomputed = recomputed
         self.readers: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
-        """For each node, the nodes that read it, directly or through free nodes."""
-        self.escaping = {free_source(output).node for output in graph.outputs}
-        """Nodes that a graph output is, or is a free function of."""
+        """For each node, the nodes that read it, directly or through what is recomputed."""
+        self.escaping = {s.node for output in graph.outputs for s in self.sources(output)}
+        """Nodes that a graph output is, or is recomputed from."""
         self.group_of: dict[Node, Group] = {}
         self._sources: dict[Node, list[Node]] = {}
         for node in graph.nodes:
-            if is_grouped(node):
+            if self._is_grouped(node):
                 self._add(node)
 
+    def sources(self, value: Value) -> tuple[Value, ...]:
+        """Return the stored values (and scalars) that a body computes `value` from."""
+        return self.recomputed.sources[value]
+
+    def reads_moved(self, node: Node) -> bool:
+        """True if `node` reads something at another index than its own."""
+        return any(map(self.recomputed.moves, node.operands))
+
+    def _is_grouped(self, node: Node) -> bool:
+        """True for nodes that are neither leaves nor recomputed."""
+        return not node.op.has(Trait.LEAF) and not self.recomputed.holds(node)
+
     def _add(self, node: Node) -> None:
-        sources = list(dict.fromkeys(free_source(operand).node for operand in node.operands))
+        stored = [source for operand in node.operands for source in self.sources(operand)]
+        sources = list(dict.fromkeys(source.node for source in stored))
         for source in sources:
             self.readers[source].append(node)
         self._sources[node] = [source for source in sources if source in self.group_of]
-        self.group_of[node] = Group(node)
+        self.group_of[node] = group = Group(node)
+        for operand in filter(self.recomputed.moves, node.operands):
+            group.moved.update(source.node for source in self.sources(operand))
 
     def can_merge(self, a: Group, b: Group) -> bool:
-        """True if the union of `a` and `b` is convex and the two are not too far apart."""
+        """True if the union of `a` and `b` is convex and the two are not too far apart.
+
+        A kernel reads its own results at no other index: it may not have stored them yet.
+        """
+        if self._reads_elsewhere(a, b) or self._reads_elsewhere(b, a):
+            return False
         return self._between(a, b) is not None
+
+    def _reads_elsewhere(self, a: Group, b: Group) -> bool:
+        return any(self.group_of.get(node) is b for node in a.moved)
 
     def merge(self, a: Group, b: Group) -> Group:
         """Merge `b` into `a`, which is returned; `can_merge` must hold."""
@@ -53,6 +77,7 @@ class Groups:
         for node in b.members:
             self.group_of[node] = a
         a.members = sorted([*a.members, *b.members], key=lambda node: node.index)
+        a.moved |= b.moved
         a.anchor = a.anchor or b.anchor
         b.members = []
         between.place(a)
@@ -105,11 +130,13 @@ class Groups:
 class Group:
     """A convex set of nodes, in topological order, with at most one anchor."""
 
-    __slots__ = ("anchor", "members", "rank")
+    __slots__ = ("anchor", "members", "moved", "rank")
 
     def __init__(self, node: Node) -> None:
         self.members: list[Node] = [node]
         self.anchor: Node | None = None
+        self.moved: set[Node] = set()
+        """What the members read through movement."""
         self.rank: tuple[int, ...] = (node.index,)
         """The place in the topological order of groups; what moves to a place extends its rank,
         which nobody has from then on."""
@@ -133,8 +160,3 @@ class _Between:
         ordered = [*moved, merged] if self.is_before else [merged, *moved]
         for number, group in enumerate(ordered):
             group.rank = (*self.rank, number)
-
-
-def is_grouped(node: Node) -> bool:
-    """True for nodes that are neither leaves nor free."""
-    return not node.op.has(Trait.LEAF) and not is_free(node)

@@ -54,6 +54,19 @@ class FusionPolicy:
     many_rows: int = 64
     """Rows from which vectors over their results pay for another kernel."""
 
+    most_pieces: int = 4
+    """Operands of a `concat` that its readers tell apart; more are better copied once."""
+
+    most_recomputed: int = 8
+    """Cheap operations that are repeated rather than stored: about a load from the next cache."""
+
+    def is_cheap(self, node: Node) -> bool:
+        return node.op.name in _CHEAP
+
+    def takes_movement(self, node: Node) -> bool:
+        """True for anchors that read their operand through guards and at any stride."""
+        return node.op.name in _REDUCTIONS and self.takes_prologue(node)
+
     def takes_epilogue(self, node: Node) -> bool:
         known = node.op.name in self.epilogue_anchors and len(node.results) == 1
         return known and not self._folds_short_rows(node)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import is_aligned, maps
 from rlx.ir.op import Trait
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.views import root_of, view_of
@@ -213,7 +214,8 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
     anchor = ops.anchor_of(body)
     if anchor is not None and anchor.op.name not in _STORED_ONCE:
         return []
-    elsewhere = set() if anchor is None else _needed_by(anchor)
+    moving = [node for node in body.nodes if node.op in maps and not is_aligned(node)]
+    elsewhere = _needed_by([*moving, *([] if anchor is None else [anchor])])
     return [
         position
         for position, value in enumerate(body.inputs)
@@ -229,9 +231,9 @@ _STORED_ONCE = frozenset(
 )
 
 
-def _needed_by(anchor: Node) -> set[Node]:
+def _needed_by(nodes: Iterable[Node]) -> set[Node]:
     found: set[Node] = set()
-    waiting = [anchor]
+    waiting = list(nodes)
     while waiting:
         for operand in waiting.pop().operands:
             if operand.node not in found:

@@ -1,0 +1,127 @@
+"""What bodies recompute instead of reading it: movement, and cheap elementwise work below it.
+
+A `narrow`, `pad`, `concat`, `reverse` or strided `slice` only says where its operand is read: its
+readers can read there themselves. Elementwise work that is read through movement is then
+computed by each reader at the places that it wants, from what is in memory: a difference of
+neighbors costs less than storing and loading it. Work that is read once may cost anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.index_maps import index_map
+from rlx.ir.op import Trait
+from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusable
+
+_MANY = 100
+"""More readers than this are not told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """The nodes that belong to no group: each body that reads them holds a copy."""
+
+    nodes: frozenset[Node]
+    """Movement and cheap work; broadcasts and scalars (`is_free`) are recomputed anyway."""
+    sources: dict[Value, tuple[Value, ...]]
+    """What each value is recomputed from: itself if it is stored, or a scalar constant."""
+
+    def holds(self, node: Node) -> bool:
+        return node in self.nodes or is_free(node)
+
+    def moves(self, value: Value) -> bool:
+        """True if `value` is not just a broadcast of what it is recomputed from."""
+        return free_source(value).node in self.nodes
+
+
+def is_movable(node: Node, policy: FusionPolicy) -> bool:
+    """True for movement that costs a reader no more than another index.
+
+    Permuted axes are read with large strides; a tile of their own is faster.
+    """
+    if not node.op.has(Trait.MOVEMENT) or node.op is ops.transpose or is_free(node):
+        return False
+    found = index_map(node)
+    return found is not None and len(found.pieces) <= policy.most_pieces
+
+
+def find_recomputed(graph: Graph, policy: FusionPolicy) -> Recomputed:
+    """Return what the bodies of `graph` recompute; linear in its nodes."""
+    return _Search(graph, policy).run()
+
+
+class _Search:
+    def __init__(self, graph: Graph, policy: FusionPolicy) -> None:
+        self.graph = graph
+        self.policy = policy
+        self.readers: dict[Node, list[tuple[Node, int]]] = {node: [] for node in graph.nodes}
+        for node in graph.nodes:
+            for position, operand in enumerate(node.operands):
+                self.readers[operand.node].append((node, position))
+        self.escaping = {output.node for output in graph.outputs}
+        self.taken: set[Node] = set()
+        """Nodes whose readers all can recompute them."""
+        self.below_movement: set[Node] = set()
+        self.times: dict[Node, int] = {}
+        """How often each node would be computed if all that may were recomputed."""
+        self.cost: dict[Node, int] = {}
+        self.chosen: set[Node] = set()
+
+    def run(self) -> Recomputed:
+        for node in reversed(self.graph.nodes):
+            self._look_at_readers(node)
+        sources: dict[Value, tuple[Value, ...]] = {}
+        for node in self.graph.nodes:
+            if self._is_worth_it(node):
+                self.chosen.add(node)
+            again = node in self.chosen or (is_free(node) and node.operands)
+            inner = [source for operand in node.operands for source in sources[operand]]
+            for result in node.results:
+                sources[result] = tuple(dict.fromkeys(inner)) if again else (result,)
+        return Recomputed(frozenset(self.chosen), sources)
+
+    def _look_at_readers(self, node: Node) -> None:
+        readers = self.readers[node]
+        if node not in self.escaping and all(self._takes(*reader) for reader in readers):
+            self.taken.add(node)
+        passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
+        stored = len(readers) - len(passed)
+        self.times[node] = min(sum(passed) + stored, _MANY)
+        if any(is_movable(r, self.policy) or r in self.below_movement for r, _ in readers):
+            self.below_movement.add(node)
+
+    def _takes(self, reader: Node, position: int) -> bool:
+        """True if the kernel of `reader` can compute that operand itself."""
+        if is_movable(reader, self.policy) or is_fusable(reader):
+            return True
+        if is_free(reader):
+            return reader in self.taken
+        return position == 0 and self.policy.takes_movement(reader)
+
+    def _may_be_recomputed(self, node: Node) -> bool:
+        if is_free(node):
+            return True
+        return node in self.taken and (is_movable(node, self.policy) or node in self.below_movement)
+
+    def _is_worth_it(self, node: Node) -> bool:
+        self.cost[node] = 0
+        if len(node.results) != 1 or is_free(node) or node not in self.taken:
+            return False
+        cost = sum(self.cost[source] for source in {o.node for o in node.operands})
+        if is_movable(node, self.policy):
+            self.cost[node] = cost
+            return True
+        if node not in self.below_movement or not is_fusable(node) or self._is_epilogue(node):
+            return False
+        cheap = self.policy.is_cheap(node) and cost < self.policy.most_recomputed
+        if not cheap and self.times[node] > 1:
+            return False
+        self.cost[node] = cost + 1
+        return True
+
+    def _is_epilogue(self, node: Node) -> bool:
+        """True for what a product or reduction computes better before it stores its result."""
+        return any(self.policy.takes_epilogue(free_source(o).node) for o in node.operands)
