@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.ir.inspect import bytes_text
-from rlx.runtime.blas import core_type_override, find_blas
+from rlx.runtime.blas import find_blas
 from rlx.runtime.cache import cache_directory
 from rlx.runtime.llvm_backend import llvm_version
 from rlx.runtime.probe import prove
@@ -119,9 +119,10 @@ def _blas(target: Target) -> Finding:
 
 def _describe_blas(target: Target) -> str:
     blas = find_blas(target)
-    told = core_type_override(target)
     core = f", kernels for {blas.core}" if blas.core else ""
-    forced = f" (told: {told})" if told and "OPENBLAS_CORETYPE" not in os.environ else ""
+    named = os.environ.get("OPENBLAS_CORETYPE")
+    forced = f" (told: {blas.told})" if blas.told else ""
+    forced = f" (OPENBLAS_CORETYPE={named})" if named else forced
     return f"{blas.library.path.name}{core}{forced}, in {blas.library.path.parent}"
 
 

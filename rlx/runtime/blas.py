@@ -4,9 +4,8 @@
 inside the wheel `scipy-openblas32`, whose symbols are prefixed. All take 32-bit integers.
 Nothing is loaded before the first executable that needs it.
 
-Two traps are handled while loading. OpenBLAS's detection falls back to Haswell kernels on AMD
-CPUs with AVX-512, at half the speed, unless it is told the core type beforehand. And its own
-thread pool would fight ours for the same cores, so it gets one thread.
+Two traps are handled while loading. OpenBLAS does not know every CPU and may choose slow kernels
+(`blas_cores`). And its own thread pool would fight ours for the same cores, so it gets one thread.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import ToolchainError
+from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type
 from rlx.runtime.native import SharedLibrary, call_for_text, function_at
 from rlx.runtime.toolchain import run_tool
 from rlx.target import Target
@@ -29,7 +29,6 @@ from rlx.target import Target
 _PREFIXES = ("", "scipy_")
 _PROBE = "cblas_sgemm"
 _PKG_CONFIG_NAMES = ("openblas", "blis", "cblas")
-_AVX512 = ("avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,8 @@ class Blas:
     library: SharedLibrary
     prefix: str
     core: str | None
+    told: str = DETECTED
+    """The core type that it was told while it was loaded, if any."""
 
     def symbol(self, name: str) -> str:
         """Return what this library calls the function `name`, such as `cblas_sgemm`."""
@@ -76,27 +77,28 @@ def is_blas(symbol: str) -> bool:
     return symbol.startswith("cblas_") or symbol.endswith("_")
 
 
-def core_type_override(target: Target) -> str | None:
-    """Return the core type that OpenBLAS must be told on `target`, or None to let it detect."""
-    if target.vendor != "AuthenticAMD" or not all(map(target.has, _AVX512)):
-        return None
-    return "COOPERLAKE" if target.has("avx512bf16") else "SKYLAKEX"
-
-
 @functools.cache
 def open_blas(path: Path, target: Target) -> Blas:
     """Return the BLAS in a shared library, tamed, or raise ToolchainError."""
     overrides = {"OPENBLAS_NUM_THREADS": "1"}
-    core_type = core_type_override(target)
-    if core_type is not None and "OPENBLAS_CORETYPE" not in os.environ:
+    core_type = _core_type(path, target)
+    if core_type:
         overrides["OPENBLAS_CORETYPE"] = core_type
     with _environment(overrides):
         library = SharedLibrary(path, symbols_for_all=True)
     prefix = _prefix_of(library)
     _refuse_wide_integers(library, prefix)
-    blas = Blas(library, prefix, _text(library, f"{prefix}openblas_get_corename"))
+    blas = Blas(library, prefix, _text(library, f"{prefix}openblas_get_corename"), core_type)
     blas.set_threads(1)
     return blas
+
+
+def _core_type(path: Path, target: Target) -> str:
+    """Return the core type to tell a library, or nothing; what the user says holds."""
+    candidates = core_types(target)
+    if not candidates or "OPENBLAS_CORETYPE" in os.environ or not path.is_file():
+        return DETECTED
+    return fastest_core_type(path, target, candidates)
 
 
 @functools.cache

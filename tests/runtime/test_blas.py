@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from rlx.errors import ToolchainError
-from rlx.runtime.blas import core_type_override, find_blas, is_blas
+from rlx.runtime import blas_cores
+from rlx.runtime.blas import find_blas, is_blas
+from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type, gflops
+from rlx.runtime.compile import choose_backend
 from rlx.runtime.native import function_at, pointer_to
+from rlx.runtime.peaks import measure_peaks
 from rlx.target import detect_target
 
 AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
@@ -55,19 +59,61 @@ def test_openblas_is_left_with_one_thread_and_the_environment_as_it_was() -> Non
 
 
 @pytest.mark.usefixtures("embedded")
-def test_the_core_is_not_haswell_where_avx512_is_there() -> None:
+def test_a_small_product_runs_near_the_peak_of_the_core() -> None:
+    """Kernels for vectors of half the width would stay below 0.5; what the user names holds."""
+    library = find_blas(detect_target()).library.path
+    share = 0.25 if "OPENBLAS_CORETYPE" in os.environ else 0.55
+    told = find_blas(detect_target()).told or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
+    measured = []
+    for _ in range(8):  # until both were measured in a quiet moment
+        gflops.cache_clear()
+        peak = measure_peaks(choose_backend("auto"), detect_target()).flops / 1e9
+        measured.append(gflops(library, told) / peak)
+        if measured[-1] > share:
+            return
+    raise AssertionError(f"shares of the peak: {measured}")
+
+
+@pytest.mark.usefixtures("embedded")
+def test_the_fastest_kernels_are_found_by_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
     target = detect_target()
-    if not target.has("avx512f"):
-        pytest.skip("this CPU has no AVX-512")
-    assert find_blas(target).core not in (None, "Haswell", "Zen", "Prescott")
+    if not target.has("avx2") or not target.has("fma"):
+        pytest.skip("kernels differ less here")
+    library = find_blas(target).library.path
+    candidates = ("PRESCOTT", "HASWELL", "NEHALEM")
+    assert fastest_core_type(library, target, candidates) == "HASWELL"
+    monkeypatch.setattr(blas_cores, "gflops", lambda *_: 1 / 0)
+    assert fastest_core_type(library, target, candidates) == "HASWELL"
 
 
-def test_amd_with_avx512_is_told_its_core_type() -> None:
+def test_kernels_that_cannot_run_are_not_chosen(tmp_path: Path) -> None:
+    assert gflops(tmp_path / "missing.so", "HASWELL") == 0.0
+
+
+def test_amd_with_avx512_is_put_to_trial() -> None:
     amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
-    assert core_type_override(amd) == "SKYLAKEX"
-    assert core_type_override(replace(amd, features=AVX512 | {"avx512bf16"})) == "COOPERLAKE"
-    assert core_type_override(replace(amd, features=frozenset({"avx2"}))) is None
-    assert core_type_override(replace(amd, vendor="GenuineIntel")) is None
+    assert core_types(amd) == ("SKYLAKEX", DETECTED)
+    newer = replace(amd, features=AVX512 | {"avx512bf16"})
+    assert core_types(newer) == ("COOPERLAKE", "SKYLAKEX", DETECTED)
+    assert core_types(replace(amd, features=frozenset({"avx2"}))) == ()
+    assert core_types(replace(amd, vendor="GenuineIntel")) == ()
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_cpu_that_openblas_does_not_know_gets_the_kernels_that_won(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    speeds = {"SKYLAKEX": 2.0, DETECTED: 1.0}
+    monkeypatch.setattr(blas_cores, "gflops", lambda _, core: speeds[core])
+    amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
+    assert find_blas(amd).told == "SKYLAKEX"
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "HASWELL")
+    assert find_blas(replace(amd, cpu="another")).told == DETECTED
 
 
 def test_a_wrong_rlx_blas_is_blamed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
