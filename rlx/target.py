@@ -111,7 +111,7 @@ def named_target(name: str) -> Target:
 def _first_cpu() -> dict[str, str]:
     """Return what /proc says of the first CPU; nothing where there is no /proc."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return {}
     lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
@@ -134,11 +134,11 @@ def _usable_cores() -> int:
 def _cache_size(level: int, default: int) -> int:
     for index in sorted(_CACHE_ROOT.glob("index*")):
         try:
-            if int((index / "level").read_text()) != level:
+            if int((index / "level").read_text(encoding="utf-8")) != level:
                 continue
-            if (index / "type").read_text().strip() == "Instruction":
+            if (index / "type").read_text(encoding="utf-8").strip() == "Instruction":
                 continue
-            text = (index / "size").read_text().strip()
+            text = (index / "size").read_text(encoding="utf-8").strip()
         except (OSError, ValueError):
             continue
         return int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)

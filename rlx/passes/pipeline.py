@@ -8,7 +8,6 @@ an empty `05_simplify (unchanged).rlx` where nothing happened.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
+from rlx.passes.stage_files import dump_directory, write_stage
 from rlx.target import Target
 
 
@@ -81,7 +81,7 @@ class Pipeline:
         self, graph: Graph, *, dump: Path | None = None
     ) -> tuple[Rewritten, PipelineReport]:
         """Return graph and value map, and what each pass did; `dump` overrides `RLX_DUMP`."""
-        directory = dump or _dump_directory()
+        directory = dump or dump_directory()
         verify(graph)
         _dump(directory, 0, "input", graph, changed=True)
         done = unchanged(graph)
@@ -145,17 +145,11 @@ def pipeline(
     )
 
 
-def _dump_directory() -> Path | None:
-    given = os.environ.get("RLX_DUMP")
-    return Path(given) if given else None
-
-
 def _dump(directory: Path | None, number: int, name: str, graph: Graph, *, changed: bool) -> None:
     if directory is None:
         return
-    directory.mkdir(parents=True, exist_ok=True)
     stem = f"{number:02}_{name.replace('-', '_')}"
     if changed:
-        (directory / f"{stem}.rlx").write_text(format_graph(graph, full=False) + "\n")
+        write_stage(directory, f"{stem}.rlx", format_graph(graph, full=False) + "\n")
     else:
-        (directory / f"{stem} (unchanged).rlx").write_text("")
+        write_stage(directory, f"{stem} (unchanged).rlx", "")

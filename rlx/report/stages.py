@@ -85,9 +85,9 @@ def _c_assembly(module: Module, target: Target) -> str:
     flags = [flag for flag in toolchain.flags(target) if flag != "-shared"]
     with tempfile.TemporaryDirectory() as directory:
         source, assembly = Path(directory) / f"{module.name}.c", Path(directory) / "out.s"
-        source.write_text(emit_module(module))
+        source.write_text(emit_module(module), encoding="utf-8")
         run_tool([*toolchain.command, *flags, "-S", "-o", str(assembly), str(source)])
-        return assembly.read_text()
+        return assembly.read_text(encoding="utf-8")
 
 
 _TEXTS: Mapping[str, Callable[[Stages], str]] = {

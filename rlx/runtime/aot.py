@@ -29,6 +29,7 @@ from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.signature import Argument, Array, Signature, checked
+from rlx.runtime.toolchain import require_llvm
 from rlx.target import Target
 
 _BACKENDS = ("auto", "c", "llvm")
@@ -259,6 +260,7 @@ def _uses_llvm(backend: str, target: str, cc: str | None, math: str) -> bool:
             "math='none' is C, and there is no C compiler to compile it",
             remedy="use math='libm', or emit_only=True and compile elsewhere",
         )
+    require_llvm()
     return True
 
 
@@ -362,6 +364,6 @@ def _write_bytes(path: Path, content: bytes) -> None:
 
 def _write_text(path: Path, content: str) -> None:
     try:
-        path.write_text(content, newline="\n")
+        path.write_text(content, newline="\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error

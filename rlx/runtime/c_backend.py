@@ -120,4 +120,4 @@ def _externals(module: Module) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")

@@ -3,7 +3,8 @@
 The key is a digest of everything that the content depends on. An entry is written to a private
 file and renamed into place, so that readers see all of it or nothing, however many processes
 write and whenever they are killed. Each entry carries its own digest beside it: a damaged one
-is made again. The directory is `RLX_CACHE_DIR`, else `$XDG_CACHE_HOME/rlx`, else `~/.cache/rlx`.
+is made again. A directory that cannot be written, or that belongs to another user, is not used
+(`cache_place`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,22 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from rlx.errors import ToolchainError
+from rlx.runtime.cache_place import (
+    MAKING,
+    PRIVATE_FILE,
+    give_up,
+    has_given_up,
+    is_ours,
+    make_private,
+    refusal,
+    sweep,
+)
+from rlx.runtime.cache_place import cache_directory as cache_directory
 
 _DEFAULT_LIMIT = 2 * 1024**3
 _SEAL = ".sha256"
@@ -24,20 +38,11 @@ _SHARE_ADDED = 16
 """Trimming looks at every entry, so it waits until so large a share of the limit was stored."""
 
 
-def cache_directory() -> Path:
-    """Return the directory of this environment; it need not exist."""
-    named = os.environ.get("RLX_CACHE_DIR")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rlx"
-
-
 def content_key(*parts: str) -> str:
     """Return the digest of `parts`; it tells ("ab", "c") from ("a", "bc")."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode()
+        data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
@@ -59,45 +64,82 @@ class Cache:
 
     def find(self, key: str, suffix: str) -> Path | None:
         """Return the file of `key`, or None where there is none or it is damaged."""
-        place = self._place(key, suffix)
-        return place if self._read(place) is not None else None
+        return next((at for at in self._places(key, suffix) if _read(at) is not None), None)
 
     def read(self, key: str, suffix: str) -> bytes | None:
         """Return the content of the file of `key`, or None as `find` does."""
-        return self._read(self._place(key, suffix))
+        found = (_read(place) for place in self._places(key, suffix))
+        return next((content for content in found if content is not None), None)
+
+    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
+        """Return the content of the file of `key`, made where there is none, and then stored."""
+        found = self.read(key, suffix)
+        if found is None:
+            found = make()
+            self.keep(key, suffix, found)
+        return found
+
+    def keep(self, key: str, suffix: str, content: bytes) -> None:
+        """Store a file for other processes; a cache that cannot be written is none."""
+        if self._refuge() is not None:
+            return
+        try:
+            self._store(self.directory, key, suffix, lambda path: path.write_bytes(content))
+        except OSError as error:
+            give_up(self.directory, str(error) or repr(error))
 
     def replace(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
         """Return the file of `key`, written by `make(path)` whether or not there was one."""
-        place = self._place(key, suffix)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".making-") as private:
+        refuge = self._refuge()
+        try:
+            return self._store(refuge or self.directory, key, suffix, make)
+        except OSError as error:
+            if refuge is not None:
+                raise _nowhere(refuge, error) from error
+            refuge = give_up(self.directory, str(error) or repr(error))
+        try:
+            return self._store(refuge, key, suffix, make)
+        except OSError as error:
+            raise _nowhere(refuge, error) from error
+
+    def _refuge(self) -> Path | None:
+        """Return where to write if not here."""
+        reason = refusal(self.directory)
+        if reason or has_given_up(self.directory):
+            return give_up(self.directory, reason)
+        return None
+
+    def _store(
+        self, directory: Path, key: str, suffix: str, make: Callable[[Path], object]
+    ) -> Path:
+        place = _place(directory, key, suffix)
+        make_private(directory)
+        make_private(place.parent)
+        sweep(directory)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=MAKING) as private:
             made = Path(private) / place.name
             make(made)
             _publish(made, place)
-        if self._added(place.stat().st_size) > self.limit // _SHARE_ADDED:
+        if directory == self.directory and self._added(place.stat().st_size) > self._share():
             self.trim(keep=place)
         return place
 
+    def _share(self) -> int:
+        return self.limit // _SHARE_ADDED
+
     def _added(self, size: int) -> int:
         """Note that `size` bytes were stored; return how many were since the last trim."""
-        with (self.directory / _ADDED).open("a+") as notes:
+        with open(self.directory / _ADDED, "a+", opener=_privately) as notes:
             notes.write(f"{size}\n")
             notes.seek(0)
             return sum(int(line) for line in notes if line.strip().isdigit())
 
-    def _place(self, key: str, suffix: str) -> Path:
-        return self.directory / key[:2] / f"{key}{suffix}"
-
-    def _read(self, place: Path) -> bytes | None:
-        try:
-            content = place.read_bytes()
-            if _seal_of(place).read_text() != _digest(content):
-                return None
-        except (OSError, UnicodeDecodeError):
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(place)  # recently used; a read-only cache still serves
-        return content
+    def _places(self, key: str, suffix: str) -> Iterator[Path]:
+        """Yield where the file of `key` may be: here, or where this process goes instead."""
+        if not refusal(self.directory):
+            yield _place(self.directory, key, suffix)
+        if has_given_up(self.directory):
+            yield _place(give_up(self.directory, ""), key, suffix)
 
     def trim(self, *, keep: Path | None = None) -> None:
         """Delete the least recently used entries until the rest fits the limit."""
@@ -112,6 +154,35 @@ class Cache:
                 total -= status.st_size
 
 
+def _place(directory: Path, key: str, suffix: str) -> Path:
+    return directory / key[:2] / f"{key}{suffix}"
+
+
+def _read(place: Path) -> bytes | None:
+    try:
+        if not is_ours(place):
+            return None
+        content = place.read_bytes()
+        if _seal_of(place).read_text(encoding="utf-8") != _digest(content):
+            return None
+    except (OSError, UnicodeDecodeError):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(place)  # recently used; a read-only cache still serves
+    return content
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def _nowhere(directory: Path, error: OSError) -> ToolchainError:
+    return ToolchainError(
+        f"cannot write compiled code in {directory}: {error}",
+        remedy="name a directory with room in RLX_CACHE_DIR",
+    )
+
+
 def _publish(made: Path, place: Path) -> None:
     """Rename an entry into place, its seal first: a lone seal is harmless.
 
@@ -119,7 +190,9 @@ def _publish(made: Path, place: Path) -> None:
     leave a seal that does not fit for an instant; a reader in that instant makes the entry again.
     """
     seal = _seal_of(made)
-    seal.write_text(_digest(made.read_bytes()))
+    seal.write_text(_digest(made.read_bytes()), encoding="utf-8")
+    seal.chmod(PRIVATE_FILE)
+    made.chmod(PRIVATE_FILE)
     seal.replace(_seal_of(place))
     made.replace(place)
 

@@ -22,7 +22,7 @@ from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
-from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm
+from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
 from rlx.target import Target, detect_target
 
@@ -213,6 +213,8 @@ def claimed_ops() -> set[str]:
 
 def choose_backend(name: str) -> Backend:
     """Return the backend called `name`; "auto" needs no C compiler."""
+    if name == "llvm":
+        require_llvm()
     if name == "auto":
         return CachedLlvmBackend() if has_llvm() else CBackend()
     backends: dict[str, Backend] = {"c": CBackend(), "llvm": CachedLlvmBackend()}
@@ -223,11 +225,22 @@ def choose_backend(name: str) -> Backend:
     return backends[name]
 
 
+def _named_threads() -> int | None:
+    named = os.environ.get("RLX_NUM_THREADS")
+    if not named:
+        return None
+    if not (named.isdecimal() and int(named) > 0):
+        raise UnsupportedError(
+            f"RLX_NUM_THREADS={named!r} is no number of threads",
+            remedy="use 1 or more, or unset it",
+        )
+    return int(named)
+
+
 def thread_count(threads: int | None, target: Target) -> int:
     """Return how many threads to run on: as asked, else RLX_NUM_THREADS, else all cores."""
     if threads is None:
-        named = os.environ.get("RLX_NUM_THREADS")
-        threads = int(named) if named and named.isdigit() else target.cores
+        threads = _named_threads() or target.cores
     try:
         count = operator.index(threads)
     except TypeError:

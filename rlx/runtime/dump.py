@@ -6,27 +6,24 @@ The pipeline writes the graphs, numbered from 00; here are the stages after lowe
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule_printer import format_schedule
 from rlx.passes.memory.report import format_plan
+from rlx.passes.stage_files import dump_directory, write_stage
 from rlx.runtime.llvm_backend import llvm_text
 
 
 def dump_program(program: Program) -> None:
     """Write plan, schedule, kernels, C and LLVM IR into the directory `RLX_DUMP`, if set."""
-    named = os.environ.get("RLX_DUMP")
-    if not named:
+    directory = dump_directory()
+    if directory is None:
         return
-    directory = Path(named)
-    directory.mkdir(parents=True, exist_ok=True)
     for file, text in _stages(program):
-        (directory / file).write_text(text.rstrip("\n") + "\n")
+        write_stage(directory, file, text.rstrip("\n") + "\n")
 
 
 def _stages(program: Program) -> Iterator[tuple[str, str]]:

@@ -178,7 +178,7 @@ class Executable:
         added to the compiler's, such as `-g`.
         """
         try:
-            text = Path(source).read_text()
+            text = Path(source).read_text(encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from error
         return self._over(CBackend().load_text(text, detect_target(), flags))
@@ -299,7 +299,7 @@ class Executable:
     def _run_together(self, *extents: int) -> int:
         """Run on all threads, or alone if they are busy with another executable."""
         pool = worker_pool(self._threads)  # asked for here: a forked child has its own
-        status = pool.try_run(self._seat, extents)
+        status = None if pool is None else pool.try_run(self._seat, extents)
         return self._run_alone(*extents) if status is None else status
 
     def _write_param(self, name: str, value: Array) -> None:

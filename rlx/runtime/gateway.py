@@ -92,7 +92,7 @@ def _library() -> Path:
     include = sysconfig.get_path("include")
     flags = (*_FLAGS, *proof.more, f"-I{include}", f"-I{np.get_include()}")
     machine = (platform.machine(), str(sysconfig.get_config_var("SOABI")), np.__version__)
-    text = _SOURCE.read_text()
+    text = _SOURCE.read_text(encoding="utf-8")
     key = content_key(text, *toolchain.command, toolchain.version, *flags, *machine)
     return Cache(cache_directory()).fetch(
         key, ".so", lambda path: toolchain.compile_library(_SOURCE, path, flags)

@@ -21,7 +21,9 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
+from rlx.runtime.toolchain import has_llvm as has_llvm
 from rlx.runtime.toolchain import has_toolchain
+from rlx.runtime.toolchain import require_llvm as require_llvm
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
@@ -62,12 +64,6 @@ class CachedLlvmBackend:
 
 
 @functools.cache
-def has_llvm() -> bool:
-    """True if llvmlite is installed; nothing is loaded."""
-    return importlib.util.find_spec("llvmlite") is not None
-
-
-@functools.cache
 def _llvm_files() -> str:
     """Tell one installed llvmlite from another without loading it."""
     spec = importlib.util.find_spec("llvmlite")
@@ -78,6 +74,7 @@ def _llvm_files() -> str:
 
 
 def _emitted(module: Module) -> tuple[EmittedModule, Machine]:
+    require_llvm()
     from rlx.codegen.llvm.binding import host_machine
     from rlx.codegen.llvm.emit import emit_module
 
@@ -92,9 +89,9 @@ def llvm_text(module: Module) -> str:
 
 def llvm_assembly(module: Module) -> str:
     """Return the assembly that LLVM makes of `module` for this machine; nothing is loaded."""
+    emitted, machine = _emitted(module)
     from rlx.codegen.llvm.binding import compile_assembly
 
-    emitted, machine = _emitted(module)
     options = Options().resolved(needs_vectorizer=emitted.needs_vectorizer)
     return compile_assembly(emitted.text, machine, options)
 

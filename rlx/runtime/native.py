@@ -43,6 +43,17 @@ def pointer_into(words: Any) -> Pointer:
     return ffi.from_buffer("int64_t[]", words)
 
 
+def _opened(path: Path, flags: int) -> Any:
+    """Return an open library; ctypes opens those whose path this locale cannot spell."""
+    try:
+        return _cffi_backend.load_library(str(path), flags)
+    except UnicodeEncodeError:
+        import ctypes
+
+        handle = ctypes.CDLL(str(path), mode=flags)._handle
+        return _cffi_backend.load_library(ffi.cast("void *", handle), flags)
+
+
 class SharedLibrary:
     """An open shared library; `symbols_for_all` offers its symbols to libraries opened later."""
 
@@ -51,7 +62,7 @@ class SharedLibrary:
         self.path = path
         self._found: dict[str, int | None] = {}
         try:
-            self._library: Any = _cffi_backend.load_library(str(path), ffi.RTLD_NOW | scope)
+            self._library: Any = _opened(path, ffi.RTLD_NOW | scope)
         except OSError as error:
             raise ToolchainError(f"cannot load {path}: {error}") from error
 

@@ -85,9 +85,9 @@ def _verdict(toolchain: Toolchain, identity: tuple[str, ...], flags: tuple[str, 
     key = content_key("probe", _raw_text(), *identity, *flags)
 
     def make(path: Path) -> None:
-        path.write_text(_tried(toolchain, flags, path.parent))
+        path.write_text(_tried(toolchain, flags, path.parent), encoding="utf-8")
 
-    text = Cache(cache_directory()).fetch(key, ".probe", make).read_text()
+    text = Cache(cache_directory()).fetch(key, ".probe", make).read_text(encoding="utf-8")
     passed, _, words = text.partition("\n")
     return Verdict(passed == "passed", words.strip())
 
@@ -95,7 +95,7 @@ def _verdict(toolchain: Toolchain, identity: tuple[str, ...], flags: tuple[str, 
 def _tried(toolchain: Toolchain, flags: tuple[str, ...], directory: Path) -> str:
     """Compile and run the program in `directory`; return the verdict as text."""
     source, program = directory / "probe.c", directory / "probe"
-    source.write_text(_text())
+    source.write_text(_text(), encoding="utf-8")
     building = [flag for flag in flags if flag != "-shared"]
     run_tool([*toolchain.command, *building, "-o", str(program), str(source), "-lm"])
     try:
@@ -133,7 +133,10 @@ def _machine() -> tuple[str, ...]:
 @functools.cache
 def _raw_text() -> str:
     """Return what the program is made of, without the engine that lays it out."""
-    return "".join((_TEMPLATES / f"{name}.c.j2").read_text() for name in ("probe", "vector_width"))
+    return "".join(
+        (_TEMPLATES / f"{name}.c.j2").read_text(encoding="utf-8")
+        for name in ("probe", "vector_width")
+    )
 
 
 def _text() -> str:

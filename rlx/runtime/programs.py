@@ -8,15 +8,12 @@ Whatever does not fit, is damaged or gone counts as not there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,8 +108,7 @@ class ProgramCache:
             "lapack": self.lapack.answer,
         }
         content = json.dumps(facts).encode() + b"\n" + dumps_image(image, graph)
-        with contextlib.suppress(OSError):
-            self.cache.replace(key, _SUFFIX, partial(Path.write_bytes, data=content))
+        self.cache.keep(key, _SUFFIX, content)
 
 
 class RecalledProgram:

@@ -16,6 +16,7 @@ import functools
 import itertools
 import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,11 +59,24 @@ class WorkerPool:
         self._pending: Seat | None = None
         self._asleep = [False] * threads
         self._wake = [threading.Semaphore(0) for _ in range(threads)]
-        for thread in range(1, threads):
-            worker = threading.Thread(
-                target=self._work, args=(thread,), name=f"rlx-worker-{thread}", daemon=True
-            )
-            worker.start()
+        self._is_closed = False
+        try:
+            for thread in range(1, threads):
+                self._start(thread)
+        except RuntimeError:
+            self._close()
+            raise
+
+    def _start(self, thread: int) -> None:
+        threading.Thread(
+            target=self._work, args=(thread,), name=f"rlx-worker-{thread}", daemon=True
+        ).start()
+
+    def _close(self) -> None:
+        """Let the workers end that were started: no job will come."""
+        self._is_closed = True
+        for wake in self._wake:
+            wake.release()
 
     def try_run(self, seat: Seat, extents: Sequence[int]) -> int | None:
         """Run a job on all threads and return its status, or None if the workers are busy."""
@@ -89,7 +103,7 @@ class WorkerPool:
                 self._wake[thread].release()
 
     def _work(self, thread: int) -> None:
-        while True:
+        while not self._is_closed:
             seat = self._pending
             if seat is None:
                 self._sleep(thread)
@@ -106,9 +120,17 @@ class WorkerPool:
 
 
 @functools.cache
-def worker_pool(threads: int) -> WorkerPool:
-    """Return the pool of this process for `threads` threads; made on first use."""
-    return WorkerPool(threads)
+def worker_pool(threads: int) -> WorkerPool | None:
+    """Return the pool of this process for `threads` threads; made on first use.
+
+    Where the system starts no more threads there is none, and a warning says so.
+    """
+    try:
+        return WorkerPool(threads)
+    except RuntimeError as error:
+        message = f"rlx runs on one thread instead of {threads}: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
 
 
 def _forget_pools() -> None:

@@ -7,6 +7,7 @@ Both variables may hold arguments, such as `ccache gcc`.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import shlex
 import shutil
@@ -66,6 +67,21 @@ def has_toolchain() -> bool:
     return True
 
 
+@functools.cache
+def has_llvm() -> bool:
+    """True if llvmlite is installed; nothing is loaded."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def require_llvm() -> None:
+    """Raise ToolchainError where llvmlite is missing."""
+    if not has_llvm():
+        raise ToolchainError(
+            "the LLVM backend needs llvmlite, which is not installed",
+            remedy="pip install llvmlite" + (", or use backend='c'" if has_toolchain() else ""),
+        )
+
+
 def run_tool(command: list[str]) -> str:
     """Run a tool and return what it printed; a failure quotes its own words."""
     shown = shlex.join(command)
@@ -75,6 +91,11 @@ def run_tool(command: list[str]) -> str:
         )
     except OSError as error:
         raise ToolchainError(f"cannot run `{shown}`: {error.strerror}") from error
+    except UnicodeError as error:
+        raise ToolchainError(
+            f"`{shown!r}` cannot be passed on in this locale: {error}",
+            remedy="set LC_ALL to a UTF-8 locale",
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise ToolchainError(f"`{shown}` did not end in {_TIMEOUT_SECONDS} s") from error
     if done.returncode != 0:
@@ -89,14 +110,29 @@ def _toolchain(rlx_cc: str | None, cc: str | None, path: str | None) -> Toolchai
     del path
     for variable, value in (("RLX_CC", rlx_cc), ("CC", cc)):
         if value:
-            return _named(variable, tuple(shlex.split(value)))
+            return _named(variable, _words(variable, value))
     for name in _CANDIDATES:
         if shutil.which(name):
             return describe((name,))
     raise ToolchainError(
         f"no C compiler found: none of {', '.join(_CANDIDATES)} is on the path",
-        remedy="install gcc or clang, set RLX_CC, or use backend='llvm'",
+        remedy="install gcc or clang, set RLX_CC, or "
+        + ("use backend='llvm'" if has_llvm() else "pip install llvmlite for backend='llvm'"),
     )
+
+
+def _words(variable: str, value: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(value))
+    except ValueError as error:
+        raise ToolchainError(
+            f"{variable} is no command: {value!r}: {error}", remedy=f"correct or unset {variable}"
+        ) from error
+    if not words:
+        raise ToolchainError(
+            f"{variable} names no command: {value!r}", remedy=f"correct or unset {variable}"
+        )
+    return words
 
 
 def _named(variable: str, command: tuple[str, ...]) -> Toolchain:

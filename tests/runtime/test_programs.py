@@ -198,7 +198,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     def refuse(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(Cache, "replace", refuse)
+    monkeypatch.setattr(Cache, "_store", refuse)
     compiled()
     np.testing.assert_allclose(compiled()(X)[0], expected(), rtol=1e-5)
     assert len(lowered) == 3

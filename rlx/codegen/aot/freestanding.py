@@ -59,7 +59,11 @@ def _definitions(names: Iterable[str]) -> list[str]:
 @functools.cache
 def _library() -> dict[str, str]:
     """Return the functions of `freestanding.c` by name, each with its comment."""
-    text = resources.files("rlx.codegen").joinpath("templates", "freestanding.c").read_text()
+    text = (
+        resources.files("rlx.codegen")
+        .joinpath("templates", "freestanding.c")
+        .read_text(encoding="utf-8")
+    )
     found = {}
     for block in text.split("\n\n")[1:]:
         head = _HEAD.search(block)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from rlx.codegen.llvm import binding
@@ -28,8 +27,8 @@ from rlx.target import Target
 class ObjectCache(Protocol):
     """Where compiled objects are kept between processes."""
 
-    def fetch(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
-        """Return the file of `key`, calling `make(path)` to write it where there is none."""
+    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
+        """Return the content of the file of `key`, made where there is none, and then stored."""
         ...
 
 
@@ -69,13 +68,10 @@ class LlvmBackend:
         return LlvmModule(code, loaded, lambda: source, options)
 
     def _object(self, key: str, text: str, machine: Machine, options: Options) -> bytes:
-        if self.cache is None:
+        def make() -> bytes:
             return binding.compile_object(text, machine, options)
 
-        def make(path: Path) -> None:
-            path.write_bytes(binding.compile_object(text, machine, options))
-
-        return self.cache.fetch(key, ".o", make).read_bytes()
+        return make() if self.cache is None else self.cache.content(key, ".o", make)
 
 
 def _object_key(text: str, machine: Machine, options: Options) -> str:

@@ -87,22 +87,23 @@ def test_missing_symbol_is_a_toolchain_error_that_names_it() -> None:
 
 
 class _RecordingCache:
-    """Keeps files in a directory and counts what was made."""
+    """Keeps contents and counts what was made."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.made = 0
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
 
-    def fetch(self, key: str, suffix: str, make: Callable[[Path], object]) -> Path:
-        path = self.directory / f"{key}{suffix}"
-        if not path.exists():
-            make(path)
-            self.made += 1
-        return path
+    @property
+    def made(self) -> int:
+        return len(self.kept)
+
+    def content(self, key: str, suffix: str, make: Callable[[], bytes]) -> bytes:
+        if key + suffix not in self.kept:
+            self.kept[key + suffix] = make()
+        return self.kept[key + suffix]
 
 
-def test_cached_object_is_loaded_instead_of_compiled_again(tmp_path: Path) -> None:
-    cache = _RecordingCache(tmp_path)
+def test_cached_object_is_loaded_instead_of_compiled_again() -> None:
+    cache = _RecordingCache()
     x = np.arange(10, dtype=np.float32)
     for _ in range(2):
         native = LlvmBackend(cache=cache).load(module_of(_doubling()), detect_target())
@@ -112,8 +113,8 @@ def test_cached_object_is_loaded_instead_of_compiled_again(tmp_path: Path) -> No
     assert cache.made == 1
 
 
-def test_other_options_make_another_object(tmp_path: Path) -> None:
-    cache = _RecordingCache(tmp_path)
+def test_other_options_make_another_object() -> None:
+    cache = _RecordingCache()
     for pipeline in (Pipeline.LIGHT, Pipeline.O2):
         backend = LlvmBackend(Options(pipeline), cache=cache)
         backend.load(module_of(_doubling()), detect_target())
