@@ -24,6 +24,7 @@ from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
+from rlx.runtime.signature import require_carried
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None
     from rlx.runtime.dump import dump_program
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
-        program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
+        require_carried(graph)
+    program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
     dump_program(program)
     return program
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError, RlxError
+from rlx.errors import InputError, RlxError, ShapeError
 from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import Dim, Extent, Symbol, evaluate
+from rlx.ir.shape import Dim, Extent, Symbol, evaluate, symbols_of
 from rlx.ir.types import TensorType
 
 Array: TypeAlias = NDArray[Any]
@@ -159,6 +159,20 @@ def named_params(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
             f"params= is a {type(params).__name__}; it must be a mapping from names to arrays"
         )
     return params
+
+
+def require_carried(graph: Graph) -> None:
+    """Raise ShapeError if an extent has a symbol that no call could give a value."""
+    carried = set(graph.symbols)
+    for node in graph.nodes:
+        for result in node.results:
+            for symbol in symbols_of(result.shape):
+                if symbol not in carried:
+                    raise ShapeError(
+                        f"{node.op.name}: no input has the extent {symbol.name} of {result.type}",
+                        source=node.source,
+                        remedy=f"add an input with an axis of {symbol.name}, or bind the symbol",
+                    )
 
 
 def _argument(leaf: Value) -> Argument:

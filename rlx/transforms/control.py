@@ -94,10 +94,13 @@ def _scan(
     require_carried("scan", f, inputs[:count], tree, program, carry_tree)
     captured = [as_value(traced) for traced in program.captured]
     given = values_of([*carries, *rows], inputs)
+    body = body_of(program, program.captured, leading=count)
+    if not body.outputs:
+        return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
     results = apply(
         ops.scan,
         [*given[:count], *captured, *given[count:]],
-        body=body_of(program, program.captured, leading=count),
+        body=body,
         length=steps,
         num_carries=count,
         num_consts=len(captured),

@@ -47,7 +47,8 @@ def gelu(x: Array) -> Array:
     """SciPy's erfc is f64; scaled it hardly depends on how its argument is rounded."""
     argument = np.abs(x) / np.sqrt(np.longdouble(2))
     tail = special.erfcx(argument.astype(np.float64)) * np.exp(-(argument**2)) / 2
-    return np.where(x < 0, x * tail, x * (1 - tail))
+    result: Array = np.where(x < 0, x * tail, x * (1 - tail))
+    return result
 
 
 def function_of(name: str) -> Callable[[Any], Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.numpy as rnp
 from rlx.errors import ShapeError, SingularMatrixError
 from rlx.numpy import linalg
 
@@ -93,3 +94,19 @@ def test_a_singular_matrix_is_an_error_or_nan() -> None:
 def test_a_vector_is_no_matrix() -> None:
     with pytest.raises(ShapeError, match="a has shape"):
         linalg.solve(VECTOR, VECTOR)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_one_singular_matrix_spoils_no_other_under_grad_and_vmap(backend: str) -> None:
+    stack = np.stack([np.eye(2), np.zeros((2, 2)), 2 * np.eye(2)]).astype(np.float32)
+    sides = np.ones((3, 2), np.float32)
+
+    def loss(a: Any, b: Any) -> Any:
+        return rnp.sum(linalg.solve(a, b, on_singular="nan"))
+
+    whole = rlx.jit(rlx.grad(lambda a, b: rnp.sum(rlx.vmap(loss)(a, b))), backend=backend)
+    each = rlx.jit(rlx.vmap(rlx.grad(loss)), backend=backend)
+    for found in (whole(stack, sides), each(stack, sides)):
+        np.testing.assert_allclose(found[0], -np.ones((2, 2)))
+        np.testing.assert_allclose(found[2], -np.ones((2, 2)) / 4)
+        assert np.isnan(found[1]).all()

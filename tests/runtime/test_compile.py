@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlx.errors import InputError, UnsupportedError
+from rlx.errors import InputError, ShapeError, UnsupportedError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
+from rlx.ir.types import TensorType
 from rlx.runtime.compile import choose_backend, compile, thread_count
 from rlx.runtime.executable import Executable
 from rlx.runtime.toolchain import has_toolchain
@@ -102,3 +105,12 @@ def test_threads_come_from_the_argument_then_the_environment_then_the_cores(
     assert thread_count(2, target) == 2
     with pytest.raises(UnsupportedError, match="cannot run on 0 threads"):
         thread_count(0, target)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_a_symbol_that_no_input_carries_is_named(backend: str) -> None:
+    graph = Graph("free")
+    n = Dim("n", max=8)
+    graph.set_outputs([ops.reduce_sum(graph.iota(type=TensorType(DType.F32, (n,))), axes=(0,))])
+    with pytest.raises(ShapeError, match=r"iota: no input has the extent n of f32\[n\]"):
+        compile(graph, backend=backend)

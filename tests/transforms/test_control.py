@@ -13,6 +13,8 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, GraphError, InputError, RlxError, ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal(3), RNG.standard_normal((6, 3))
@@ -418,3 +420,15 @@ def test_a_wrong_body_is_named_with_its_values_and_line(case: str) -> None:
         call()
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_scan_that_gives_nothing_is_no_loop() -> None:
+    assert rlx.jit(lambda x: rlx.scan(lambda c, row: (c, None), None, x))(np.ones((4, 3))) == (
+        None,
+        None,
+    )
+    body = Graph("body")
+    body.input("row", (3,))
+    graph = Graph("nothing")
+    with pytest.raises(GraphError, match="returns nothing"):
+        ops.scan(graph.input("rows", (4, 3)), body=body, length=4, num_carries=0)

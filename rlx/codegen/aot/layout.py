@@ -155,6 +155,7 @@ class _LayoutMaker:
     def make(self) -> Layout:
         for value, data, offset in _constants_of(self._plan):
             self._embed_constant(value, data, offset)
+        self._drop_params_nobody_reads()
         moved_params = [self._param(name) for name in self._used(self._declared.params)]
         cuts = tuple(_cuts(self._moved))
         arena = Layout(0, 0, (), (), (), (), (), cuts)
@@ -169,6 +170,16 @@ class _LayoutMaker:
             unused=tuple(name for name in self._leaves if name not in self._lowered),
             _cuts=cuts,
         )
+
+    def _drop_params_nobody_reads(self) -> None:
+        """A weights file that nothing reads would have to be there all the same."""
+        graph = self._plan.graph
+        users = graph.users()
+        for param in graph.params:
+            name = str(param.node.name)
+            kept = users[param] or param in graph.outputs or name in graph.donations
+            if not kept and self._keep[name] is Keep.FILE:
+                del self._lowered[name]
 
     def _used(self, leaves: tuple[Value, ...]) -> list[str]:
         return [str(v.node.name) for v in leaves if str(v.node.name) in self._lowered]

@@ -47,8 +47,8 @@ def matmul_transposed(
         row = k.let("i", item % height) if batched else item
         row_product = _RowProduct(
             k,
-            a.grouped(_groups(a.shape)).at(_operand_batch(batch, a.shape, out.shape)),
-            b.grouped(_groups(b.shape)).at(_operand_batch(batch, b.shape, out.shape)),
+            a.grouped(_groups(a.shape)).at(_operand_batch(scope, batch, a.shape, out.shape)),
+            b.grouped(_groups(b.shape)).at(_operand_batch(scope, batch, b.shape, out.shape)),
             target.at(batch, row),
             row,
             left,
@@ -144,20 +144,19 @@ def _groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     return (tuple(range(rank)), (rank,), (rank + 1,))
 
 
-def _operand_batch(batch: E, shape: Shape, out: Shape) -> E:
+def _operand_batch(scope: Scope, batch: E, shape: Shape, out: Shape) -> E:
     """Return the flat batch index of an operand whose batch axes broadcast to the result's."""
     own, full = shape[:-2], out[:-2]
     if all(extent == 1 for extent in own):
         return index(0)
     if own == full:
         return batch
-    rest, at, stride = batch, const(0, batch.type.prim), 1
+    rest, at, stride = batch, const(0, batch.type.prim), scope.extents(1)
     padded = (1,) * (len(full) - len(own)) + own
     for extent, whole in reversed(list(zip(padded, full, strict=True))):
-        if not isinstance(extent, int) or not isinstance(whole, int):
-            raise InternalError("broadcast batch axes of a product must be static")
         if extent != 1:
-            at = at + rest % whole * stride
-            stride *= extent
-        rest = rest / whole
+            at = at + rest % scope.extents(whole) * stride
+            stride = stride * scope.extents(extent)
+        if whole != 1:
+            rest = rest / scope.extents(whole)
     return at

@@ -46,7 +46,20 @@ def multiply(a: Complex, b: Complex) -> Complex:
 def divide(a: Complex, b: Complex) -> Complex:
     a_re, a_im, b_re, b_im = (_wide(x) for x in (*a, *b))
     d = b_re * b_re + b_im * b_im
-    return _narrow((a_re * b_re + a_im * b_im) / d, (a_im * b_re - a_re * b_im) / d)
+    is_zero = d.eq(0.0)  # what is not zero itself becomes infinite
+    re = select(is_zero, a_re, a_re * b_re + a_im * b_im) / d
+    im = select(is_zero, a_im, a_im * b_re - a_re * b_im) / d
+    vanishes = _is_infinite(b) & _is_finite(a)
+    return _narrow(select(vanishes, 0.0, re), select(vanishes, 0.0, im))
+
+
+def _is_infinite(a: Complex) -> E:
+    """True if either part is, whatever the other one is (C11, annex G)."""
+    return abs(a[0]).eq(float("inf")) | abs(a[1]).eq(float("inf"))
+
+
+def _is_finite(a: Complex) -> E:
+    return (abs(a[0]) < float("inf")) & (abs(a[1]) < float("inf"))
 
 
 def _norm_square(a: Complex) -> E:
@@ -55,13 +68,23 @@ def _norm_square(a: Complex) -> E:
 
 
 def exponential(a: Complex) -> Complex:
+    """The special values are those of C11, annex G: a scale of 0 wins, a real stays real."""
     scale = scalar_function("exp")(a[0])
-    return scale * scalar_function("cos")(a[1]), scale * scalar_function("sin")(a[1])
+    re = scale * scalar_function("cos")(a[1])
+    im = scale * scalar_function("sin")(a[1])
+    re = select(scale.eq(0.0), 0.0, select(_overflows(a), a[0], re))
+    return re, select(scale.eq(0.0), 0.0, select(a[1].eq(0.0), a[1], im))
+
+
+def _overflows(a: Complex) -> E:
+    """True for an infinite scale in no particular direction."""
+    return a[0].eq(float("inf")) & ~(abs(a[1]) < float("inf"))
 
 
 def logarithm(a: Complex) -> Complex:
     modulus = 0.5 * scalar_function("log")(_norm_square(a))
-    return modulus.cast(Prim.F32), scalar_function("atan2")(a[1], a[0])
+    modulus = select(_is_infinite(a), float("inf"), modulus.cast(Prim.F32))
+    return modulus, scalar_function("atan2")(a[1], a[0])
 
 
 def square_root(a: Complex) -> Complex:
@@ -70,10 +93,14 @@ def square_root(a: Complex) -> Complex:
     modulus = _norm_square(a).unary(UnaryOp.SQRT)
     larger = (0.5 * (modulus + abs(re))).unary(UnaryOp.SQRT)
     finite = (larger > 0.0) & (larger < float("inf"))
-    smaller = select(finite, 0.5 * abs(im) / larger, larger)
-    forward = re >= 0.0
+    straight = abs(re).eq(float("inf")) & (abs(im) < float("inf"))
+    smaller = select(finite, 0.5 * abs(im) / larger, select(straight, 0.0, larger))
+    steep = abs(im).eq(float("inf"))  # then both parts are infinite, also for a NaN
+    larger, smaller = (select(steep, float("inf"), part) for part in (larger, smaller))
+    larger = select(abs(re).eq(float("inf")), float("inf"), larger)
+    forward = (re >= 0.0) | steep
     height = select(forward, smaller, larger)
-    return _narrow(select(forward, larger, smaller), select(im >= 0.0, height, -height))
+    return _narrow(select(forward, larger, smaller), select(im < 0.0, -height, height))
 
 
 def cast(a: Complex, *, to: DType, rounding: str = "trunc") -> E | Complex:

@@ -62,6 +62,11 @@ def scan(
     require_inputs(body, (*operands[:first], *rows))
     carries = operands[:num_carries]
     require_carries(body, carries)
+    if not body.outputs:
+        raise GraphError(
+            f"the body {body.name!r} returns nothing, so that the loop has no result",
+            remedy="leave the loop out, or return what it computes",
+        )
     stacked = (o.type.with_shape((length, *o.shape)) for o in body.outputs[num_carries:])
     return (*carries, *stacked)
 

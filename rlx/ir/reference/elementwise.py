@@ -68,6 +68,9 @@ def _sqrt(x: Array) -> Array:
 
 
 def _div(a: Array, b: Array) -> Array:
+    if np.iscomplexobj(a):
+        vanishes = np.isinf(b) & np.isfinite(a)  # also where only one part is (C11, annex G)
+        return np.where(vanishes, a.dtype.type(0), np.divide(a, b))
     if not np.issubdtype(a.dtype, np.integer):
         return np.divide(a, b)
     divisor = np.where(b == 0, b.dtype.type(1), b)
@@ -90,7 +93,7 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.ceil: _of_floats(np.ceil),
     ops.trunc: _of_floats(np.trunc),
     ops.square: np.square,
-    ops.reciprocal: np.reciprocal,
+    ops.reciprocal: lambda x: _div(np.ones_like(x), x),
     ops.sqrt: _sqrt,
     ops.rsqrt: lambda x: 1 / np.sqrt(x),
     ops.exp: np.exp,

@@ -46,7 +46,8 @@ def _separate(graph: Graph) -> None:
         span = (offset, offset + output.type.bytes)
         spans = taken.setdefault(root, [])
         free = all(span[1] <= begin or end <= span[0] for begin, end in spans)
-        replaces_itself = output is root and replaced.get(position) == root.node.name
+        donated = replaced.get(position)
+        replaces_itself = output is root and donated is not None and donated == root.node.name
         if free and (replaces_itself or not root.op.has(Trait.LEAF)):
             spans.append(span)
             outputs.append(output)

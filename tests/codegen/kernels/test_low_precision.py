@@ -22,7 +22,8 @@ Array = NDArray[Any]
 
 def every_value(dtype: DType) -> Array:
     """Return all 65,536 values of a 16-bit float."""
-    return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    values: Array = np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    return values
 
 
 def bits(array: Any) -> Array:
@@ -152,4 +153,15 @@ def test_what_surrounds_an_accumulation_is_rounded(name: str, dtype: DType, back
     graph.set_outputs([ops.cast(ANCHORED[name](x, y), to=DType.F32)])
     rng = np.random.default_rng(2)
     feeds = {name: rng.integers(-40, 40, (16, 16)).astype(dtype.numpy) for name in "xy"}
+    check(graph, feeds, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", NARROW)
+def test_nothing_is_scattered_into_nothing(dtype: DType, backend: str) -> None:
+    graph = Graph("empty")
+    updates = graph.input("updates", (0, 3), dtype)
+    indices = graph.input("indices", (0,), DType.I32)
+    graph.set_outputs([ops.scatter_add(updates, indices, size=0)])
+    feeds = {"updates": np.zeros((0, 3), dtype.numpy), "indices": np.zeros(0, np.int32)}
     check(graph, feeds, backend)

@@ -36,7 +36,8 @@ def gated(x: Array, slope: Array) -> Array:
     exponent = np.clip((slope * x).astype(x.dtype), -2e3, 2e3)
     bounded = np.maximum(x, -2e3)
     tail = bounded * np.exp(exponent) / (1 + np.exp(exponent))
-    return np.where(x < 0, tail, bounded / (1 + np.exp(-exponent)))
+    result: Array = np.where(x < 0, tail, bounded / (1 + np.exp(-exponent)))
+    return result
 
 
 REFERENCE: dict[str, Callable[..., Array]] = {
