@@ -9,7 +9,7 @@ import rlx.passes.vmap  # noqa: F401  (fills the batching registry)
 from rlx.codegen.kernels import has_kernel
 from rlx.codegen.kernels.registry import REASONS
 from rlx.ir import ops  # noqa: F401  (declares the ops)
-from rlx.ir.op import OPS, OpDef, Trait
+from rlx.ir.op import COSTS, KINDS, OPS, OpDef, Trait
 from rlx.ir.reference import reference
 from rlx.passes.autodiff.registry import is_covered
 from rlx.passes.vmap.registry import kind_of
@@ -73,6 +73,19 @@ def test_every_op_says_how_it_is_batched(definition: OpDef) -> None:
 @pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
 def test_every_op_has_a_doc(definition: OpDef) -> None:
     assert definition.doc, f"{definition.name}: say what it means"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_op_says_what_its_elements_depend_on(definition: OpDef) -> None:
+    kinds = definition.traits & KINDS
+    assert kinds, f"{definition.name}: give it one of rlx.ir.op.KINDS"
+    assert len(kinds - {Trait.VIEW}) <= 1, f"{definition.name} is of several kinds"
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=names(EVERY))
+def test_every_elementwise_primitive_says_what_an_element_costs(definition: OpDef) -> None:
+    primitive = definition.has(Trait.ELEMENTWISE) and definition.decompose is None
+    assert len(definition.traits & COSTS) == primitive, f"{definition.name}: see rlx.ir.op.COSTS"
 
 
 def test_every_op_is_recorded() -> None:

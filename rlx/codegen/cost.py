@@ -24,9 +24,6 @@ CostRule = Callable[[Node, Binding], int]
 flop_rules: Registry[CostRule] = Registry("cost")
 """FLOPs of a node, where its traits do not tell."""
 
-_READ_IN_PART = ("gather", "dynamic_slice", "narrow", "slice")
-"""Ops that read of their first operand as much as they return."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -122,7 +119,7 @@ def _traffic(body: Graph, binding: Binding) -> int:
 def _bytes_read(value: Value, users: list[Node], binding: Binding) -> int:
     """A table of which a few rows are gathered moves these rows alone."""
     whole = _bytes(value.type, binding)
-    partial = [user for user in users if user.op.name in _READ_IN_PART]
+    partial = [user for user in users if user.op.has(Trait.PART)]
     if len(partial) < len(users) or any(user.operands[0] is not value for user in partial):
         return whole
     return min(whole, sum(_bytes(user.result.type, binding) for user in partial))

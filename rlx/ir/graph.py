@@ -41,7 +41,6 @@ from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import LARGEST_VALUE, TensorType
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_DECLARED_LEAVES = ("input", "param")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,7 +294,7 @@ class Graph(Builders):
         attributes it lends its result types, and its lowering if none is given.
         """
         check_arity(definition, len(operands))
-        declares = definition.name in _DECLARED_LEAVES
+        declares = definition.has(Trait.NAMED)
         if declares and attrs.as_dict()["name"] in self._leaves:
             raise GraphError(
                 f"graph {self.name!r} already has an input or param named "

@@ -46,7 +46,10 @@ INFERENCE_FAULTS = (RlxError, ArithmeticError, LookupError, TypeError, ValueErro
 
 
 class Trait(enum.Enum):
-    """What an op promises; default rules in every room are keyed on these."""
+    """What an op promises; default rules in every room are keyed on these.
+
+    Every op has one of `KINDS`, and every elementwise primitive one of `COSTS`.
+    """
 
     ELEMENTWISE = "each result element depends on the operands' elements at the same index"
     PROMOTES = "operands of different dtypes meet in `promote(...)` when building"
@@ -54,16 +57,49 @@ class Trait(enum.Enum):
     LINEAR = "linear in all operands jointly"
     BILINEAR = "linear in each of the two operands"
     REDUCTION = "folds axes away"
+    CONTRACTION = "sums products of elements of its two operands over axes"
+    ROW_WISE = "makes each row of the result of the same row of operand 0, read several times"
     MOVEMENT = "moves elements and computes nothing"
+    GENERATED = "made of its attributes alone, element by element"
+    INDEXED_READ = "an operand says at run time which elements of operand 0 are read"
+    INDEXED_WRITE = "an operand says at run time where elements are written or added"
+    CONTROL = "runs its bodies: a loop or a branch"
+    WHOLE = "an element of the result may depend on all elements of the operands"
+    SEARCH = "gives positions of elements"
+    PART = "reads as much of operand 0 as it returns"
+    MAY_FAULT = "may end the run: an index out of range, a singular matrix"
+    EPILOGUE = "its kernel computes what follows on each element before it is stored"
+    PROLOGUE = "its kernel computes what comes before operand 0 as it reads it"
+    STORES_ONCE = "its kernel stores each element once, when it is final"
+    CHEAP = "an element takes an instruction or two"
+    MODERATE = "an element takes some instructions, and no longer than a load"
+    DEAR = "an element takes longer than a load: a transcendental function, a remainder"
     VIEW = "the result is the operand's memory under another type"
     EXACT = "rounds nothing: what it gives has the precision of its operands"
     IN_PLACE = "a result may overwrite an operand of the same byte size"
     LEAF = "has no operands and gets its value from outside or from an attribute"
+    NAMED = "gets its value from outside, by its name"
     IMPURE = "two equal nodes need not have equal values"
     LAYOUT = "changes where elements lie, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
 
     __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code
+
+
+KINDS = frozenset(
+    {
+        *(Trait.LEAF, Trait.GENERATED, Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.REDUCTION),
+        *(Trait.CONTRACTION, Trait.ROW_WISE, Trait.INDEXED_READ, Trait.INDEXED_WRITE),
+        *(Trait.CONTROL, Trait.WHOLE, Trait.VIEW, Trait.LAYOUT, Trait.FUSED),
+    }
+)
+"""What elements of a result depend on: each op says one of these."""
+
+COSTS = frozenset({Trait.CHEAP, Trait.MODERATE, Trait.DEAR})
+"""What an element costs: each elementwise primitive says one of these."""
+
+ROW_WISE = (Trait.ROW_WISE, Trait.EPILOGUE, Trait.PROLOGUE)
+"""Softmax and the norms: their kernels compute what surrounds them row by row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

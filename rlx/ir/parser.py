@@ -20,7 +20,7 @@ from rlx.ir.attribute_parser import AttributeParser
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lexer import Token, TokenStream
 from rlx.ir.lowering import RECORDS, Lowering
-from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, make_attrs
+from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 
@@ -156,7 +156,7 @@ class GraphParser:
 
     def _attrs(self, definition: OpDef, token: Token, declared: TensorType) -> Attrs:
         attributes: dict[str, object] = {}
-        if definition.name in ("input", "param"):
+        if definition.has(Trait.NAMED):
             attributes = {"name": self.stream.expect_string("its name"), "type": declared}
         elif definition.name == "constant":
             attributes = {"value": self.attributes.elements(declared)}

@@ -32,6 +32,7 @@ from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import element_texts, float_text
 from rlx.ir.lowering import Lowering, fields_of
+from rlx.ir.op import Trait
 from rlx.ir.shape import Dim, Symbol, symbols_of
 from rlx.ir.types import TensorType
 
@@ -104,7 +105,7 @@ class Style:
         return f"{results} = {self._application(node, indent)}{self._suffixes(node, indent)}"
 
     def _application(self, node: Node, indent: str) -> str:
-        if node.op.name in ("input", "param"):
+        if node.op.has(Trait.NAMED):
             return f"{node.op.name} {quoted(node.attribute('name'))}"
         if node.op.name == "constant":
             return f"constant {self._elements(node.attribute('value'))}"
@@ -122,7 +123,7 @@ class Style:
         text = ""
         if node.lowering is not None:
             text += f" lowering = {self.lowering(node.lowering, indent)}"
-        if node.name is not None and node.op.name not in ("input", "param"):
+        if node.name is not None and not node.op.has(Trait.NAMED):
             text += f" as {quoted(str(node.name))}"
         if node.scope is not None:
             text += f" in {quoted(node.scope)}"

@@ -17,7 +17,7 @@ from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.graph import Graph, Node, Value, check_arity
 from rlx.ir.lowering import check_lowering, reads_layout
-from rlx.ir.op import INFERENCE_FAULTS, OPS
+from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
 
@@ -56,7 +56,7 @@ def _graph_faults(graph: Graph) -> Iterator[Fault]:
     for position, node in enumerate(graph.nodes):
         for message in _node_faults(graph, node, position):
             yield Fault(graph, node, message)
-        if node.op.name in ("input", "param"):
+        if node.op.has(Trait.NAMED):
             name = node.attribute("name")
             if name in leaves:
                 yield Fault(graph, node, f"%{leaves[name].index} is also named {name!r}")

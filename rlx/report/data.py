@@ -173,7 +173,7 @@ def _node(node: Node, *, is_output: bool) -> NodeData:
 def _kind(node: Node, *, is_output: bool) -> str:
     if is_output:
         return "output"
-    if node.op.name in ("input", "param", "constant"):
+    if node.op.has(Trait.LEAF):
         return node.op.name
     return "op"
 
@@ -237,7 +237,7 @@ def _slot(slot: Slot, label: str, node: Node, kind: str, relation: str = "") -> 
 
 
 def _slot_kind(value: Value, slot: Slot) -> str:
-    if value.op.name in ("input", "param", "constant"):
+    if value.op.has(Trait.LEAF):
         return value.op.name
     return "setup" if slot.resident else "temporary"
 

@@ -67,7 +67,8 @@ def computes_nothing(thunk: Thunk) -> bool:
 
     Loops over empty axes would divide by their extents.
     """
-    checks = thunk.kind in ("scatter_add", "gather_backward")
+    definition = OPS[thunk.kind]
+    checks = definition.has(Trait.INDEXED_WRITE) and definition.has(Trait.MAY_FAULT)
     return not checks and all(ref.type.elements == 0 for ref in thunk.results)
 
 
@@ -110,20 +111,13 @@ def telling_ops(body: Graph) -> list[str]:
 
 def has_kernel(definition: OpDef) -> bool:
     """True if a node of this op can become a thunk without being decomposed."""
-    if definition.name in KERNELS or definition.has(Trait.FUSED) or definition.name in STRUCTURED:
-        return True
-    return definition.name == "iota" or (
-        definition.has(Trait.ELEMENTWISE) or definition.has(Trait.MOVEMENT)
-    )
+    by_traits = (Trait.FUSED, Trait.CONTROL, Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.GENERATED)
+    return definition.name in KERNELS or any(map(definition.has, by_traits))
 
 
 def has_lowered_kernel(definition: OpDef) -> bool:
     """True if a node of this op can become a thunk once it has some lowering record."""
     return any(kind == definition.name for kind, _ in LOWERED)
-
-
-STRUCTURED = ("scan", "while_loop", "switch")
-"""Ops that become loops and branches of the schedule, around the kernels of their bodies."""
 
 
 def scratch_bytes(node: Node) -> int:

@@ -8,6 +8,7 @@ from rlx.codegen.lower.registry import Placement, lowering
 from rlx.codegen.schedule import AnyThunk
 from rlx.errors import blamed
 from rlx.ir.graph import Node
+from rlx.ir.op import Trait
 from rlx.passes.memory.views import view_of
 
 
@@ -22,4 +23,4 @@ def lower_node(node: Node, place: Placement) -> Sequence[AnyThunk]:
 
 def computes(node: Node) -> bool:
     """False for leaves, and for views, whose memory is their operand's."""
-    return node.op.name not in ("input", "param", "constant") and view_of(node) is None
+    return not node.op.has(Trait.LEAF) and view_of(node) is None

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.lowering import Tile, lowered_by
-from rlx.ir.op import op
+from rlx.ir.op import Trait, op
 from rlx.ir.ops.attention_formula import (
     attention_backward_formula,
     attention_formula,
@@ -37,7 +37,7 @@ _FAMILY = "attention"
 _MASK_KINDS = ("none", "causal", "sliding_window", "custom", "bias")
 
 
-@op(_FAMILY, decompose=attention_formula)
+@op(_FAMILY, Trait.WHOLE, decompose=attention_formula)
 def attention(
     q: TensorType,
     k: TensorType,
@@ -104,7 +104,7 @@ def _attention_in_tiles(
         )
 
 
-@op(_FAMILY, decompose=attention_backward_formula)
+@op(_FAMILY, Trait.WHOLE, decompose=attention_backward_formula)
 def attention_backward(
     q: TensorType,
     k: TensorType,
@@ -133,7 +133,7 @@ def attention_backward(
     return (q, k, v, mask) if mask is not None and mask_kind == "bias" else (q, k, v)
 
 
-@op(_FAMILY, decompose=rope_formula)
+@op(_FAMILY, Trait.WHOLE, decompose=rope_formula)
 def rope(
     x: TensorType,
     cos: TensorType,

@@ -19,7 +19,7 @@ def _inline(*operands: Value, body: Graph) -> tuple[Value, ...]:
     return operands[0].graph.inline(body, operands)
 
 
-@op(_FAMILY, decompose=_inline)
+@op(_FAMILY, Trait.WHOLE, decompose=_inline)
 def checkpoint(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     """Apply `body`, whose inputs bind to the operands in order; it has no params.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.captures import Captures
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import op
+from rlx.ir.op import Trait, op
 from rlx.ir.ops.loops import require_carries, require_inputs
 from rlx.ir.types import TensorType
 
@@ -30,6 +30,7 @@ def _stated(*operands: Value, num_results: int, rule: Graph) -> tuple[Value, ...
 
 @op(
     _FAMILY,
+    Trait.WHOLE,
     decompose=_inline,
     captures=Captures(("body",), unless=("vjp_body", "jvp_body", "forward")),
 )
@@ -62,7 +63,7 @@ def custom_call(
     return results
 
 
-@op(_FAMILY, decompose=_stated)
+@op(_FAMILY, Trait.WHOLE, decompose=_stated)
 def stated_results(*operands: TensorType, num_results: int, rule: Graph) -> tuple[TensorType, ...]:
     """The first `num_results` operands, differentiated by `rule` as results of the others.
 

@@ -17,6 +17,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "elementwise"
 _NUMERIC = "float int complex"
 _REAL = "float int"
+_EXACT, _CHEAP, _MODERATE, _DEAR = Trait.EXACT, Trait.CHEAP, Trait.MODERATE, Trait.DEAR
 
 
 def unary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None) -> OpDef:
@@ -49,107 +50,128 @@ def compare(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
 
 
 # Sign and rounding
-neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR, Trait.EXACT)
-abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL, Trait.EXACT)
-sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL, Trait.EXACT)
-round = unary("round", "Nearest integer, halves to even; integers unchanged.", _REAL, Trait.EXACT)
-floor = unary("floor", "Largest integer not above `x`; integers unchanged.", _REAL, Trait.EXACT)
-ceil = unary("ceil", "Smallest integer not below `x`; integers unchanged.", _REAL, Trait.EXACT)
-trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL, Trait.EXACT)
+neg = unary("neg", "`-x`; integers wrap.", _NUMERIC, Trait.LINEAR, _EXACT, _CHEAP)
+abs = unary("abs", "Magnitude; the smallest integer wraps to itself.", _REAL, _EXACT, _CHEAP)
+sign = unary("sign", "-1, 0 or 1; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
+round = unary(
+    "round", "Nearest integer, halves to even; integers unchanged.", _REAL, _EXACT, _MODERATE
+)
+floor = unary(
+    "floor", "Largest integer not above `x`; integers unchanged.", _REAL, _EXACT, _MODERATE
+)
+ceil = unary(
+    "ceil", "Smallest integer not below `x`; integers unchanged.", _REAL, _EXACT, _MODERATE
+)
+trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL, _EXACT, _MODERATE)
 
 # Powers, exponentials and logarithms
-square = unary("square", "`x * x`; integers wrap.", _NUMERIC)
-reciprocal = unary("reciprocal", "`1 / x`; 1/0 is an infinity.", "float complex")
-sqrt = unary("sqrt", "Square root; NaN below zero, the principal branch for c64.", "float complex")
-rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float")
-exp = unary("exp", "e to the power of `x`.", "float complex")
-exp2 = unary("exp2", "2 to the power of `x`.", "float")
-expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float")
-log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex")
-log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float")
-log2 = unary("log2", "Logarithm to base 2.", "float")
+square = unary("square", "`x * x`; integers wrap.", _NUMERIC, _CHEAP)
+reciprocal = unary("reciprocal", "`1 / x`; 1/0 is an infinity.", "float complex", _MODERATE)
+sqrt = unary(
+    "sqrt", "Square root; NaN below zero, the principal branch for c64.", "float complex", _MODERATE
+)
+rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float", _MODERATE)
+exp = unary("exp", "e to the power of `x`.", "float complex", _DEAR)
+exp2 = unary("exp2", "2 to the power of `x`.", "float", _DEAR)
+expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float", _DEAR)
+log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex", _DEAR)
+log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float", _DEAR)
+log2 = unary("log2", "Logarithm to base 2.", "float", _DEAR)
 
 # Trigonometric and hyperbolic functions
-sin = unary("sin", "Sine of an angle in radians.", "float")
-cos = unary("cos", "Cosine of an angle in radians.", "float")
-tan = unary("tan", "Tangent of an angle in radians.", "float")
-asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float")
-acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float")
-atan = unary("atan", "Arctangent.", "float")
-sinh = unary("sinh", "Hyperbolic sine.", "float")
-cosh = unary("cosh", "Hyperbolic cosine.", "float")
-tanh = unary("tanh", "Hyperbolic tangent.", "float")
-asinh = unary("asinh", "Inverse hyperbolic sine.", "float")
-acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float")
-atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float")
-erf = unary("erf", "Error function.", "float")
-erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float")
+sin = unary("sin", "Sine of an angle in radians.", "float", _DEAR)
+cos = unary("cos", "Cosine of an angle in radians.", "float", _DEAR)
+tan = unary("tan", "Tangent of an angle in radians.", "float", _DEAR)
+asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float", _DEAR)
+acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float", _DEAR)
+atan = unary("atan", "Arctangent.", "float", _DEAR)
+sinh = unary("sinh", "Hyperbolic sine.", "float", _DEAR)
+cosh = unary("cosh", "Hyperbolic cosine.", "float", _DEAR)
+tanh = unary("tanh", "Hyperbolic tangent.", "float", _DEAR)
+asinh = unary("asinh", "Inverse hyperbolic sine.", "float", _DEAR)
+acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float", _DEAR)
+atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float", _DEAR)
+erf = unary("erf", "Error function.", "float", _DEAR)
+erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float", _DEAR)
 
 # Activations with a scalar function of their own
-relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, Trait.EXACT)
-sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float")
+relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
+sigmoid = unary("sigmoid", "`1 / (1 + exp(-x))`, without overflow.", "float", _DEAR)
 
 # Predicates
-logical_not = unary("logical_not", "Negation of a bool.", "bool", gives=DType.BOOL)
-is_nan = unary("is_nan", "True where `x` is NaN.", "float", gives=DType.BOOL)
+logical_not = unary("logical_not", "Negation of a bool.", "bool", _CHEAP, gives=DType.BOOL)
+is_nan = unary("is_nan", "True where `x` is NaN.", "float", _MODERATE, gives=DType.BOOL)
 is_finite = unary(
-    "is_finite", "True where `x` is neither infinite nor NaN.", "float", gives=DType.BOOL
+    "is_finite", "True where `x` is neither infinite nor NaN.", "float", _MODERATE, gives=DType.BOOL
 )
 
 # Arithmetic
-add = binary("add", "`a + b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.LINEAR)
-sub = binary("sub", "`a - b`; integers wrap.", _NUMERIC, Trait.LINEAR)
-mul = binary("mul", "`a * b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.BILINEAR)
+add = binary("add", "`a + b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.LINEAR, _CHEAP)
+sub = binary("sub", "`a - b`; integers wrap.", _NUMERIC, Trait.LINEAR, _CHEAP)
+mul = binary("mul", "`a * b`; integers wrap.", _NUMERIC, Trait.COMMUTATIVE, Trait.BILINEAR, _CHEAP)
 div = binary(
-    "div", "`a / b`; integers truncate towards zero, x/0 is 0 and MIN/-1 is MIN.", _NUMERIC
+    "div",
+    "`a / b`; integers truncate towards zero, x/0 is 0 and MIN/-1 is MIN.",
+    _NUMERIC,
+    _MODERATE,
 )
 pow = binary(
-    "pow", "`a` to the power of `b`; integers wrap and read a negative exponent as 0.", _REAL
+    "pow", "`a` to the power of `b`; integers wrap and read a negative exponent as 0.", _REAL, _DEAR
 )
-mod = binary("mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL)
-atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float")
+mod = binary("mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL, _DEAR)
+atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float", _DEAR)
 maximum = binary(
     "maximum",
     "The larger; NaN if either is NaN, `or` for bools.",
     "float int bool",
     Trait.COMMUTATIVE,
-    Trait.EXACT,
+    _EXACT,
+    _CHEAP,
 )
 minimum = binary(
     "minimum",
     "The smaller; NaN if either is NaN, `and` for bools.",
     "float int bool",
     Trait.COMMUTATIVE,
-    Trait.EXACT,
+    _EXACT,
+    _CHEAP,
 )
-logical_and = binary("logical_and", "Conjunction of bools.", "bool", Trait.COMMUTATIVE)
-logical_or = binary("logical_or", "Disjunction of bools.", "bool", Trait.COMMUTATIVE)
-logical_xor = binary("logical_xor", "Exclusive disjunction of bools.", "bool", Trait.COMMUTATIVE)
+logical_and = binary("logical_and", "Conjunction of bools.", "bool", Trait.COMMUTATIVE, _CHEAP)
+logical_or = binary("logical_or", "Disjunction of bools.", "bool", Trait.COMMUTATIVE, _CHEAP)
+logical_xor = binary(
+    "logical_xor", "Exclusive disjunction of bools.", "bool", Trait.COMMUTATIVE, _CHEAP
+)
 
 # Bits of integers
-bitwise_and = binary("bitwise_and", "Bits that are set in both.", "int", Trait.COMMUTATIVE)
-bitwise_or = binary("bitwise_or", "Bits that are set in either.", "int", Trait.COMMUTATIVE)
-bitwise_xor = binary("bitwise_xor", "Bits that are set in one of both.", "int", Trait.COMMUTATIVE)
+bitwise_and = binary("bitwise_and", "Bits that are set in both.", "int", Trait.COMMUTATIVE, _CHEAP)
+bitwise_or = binary("bitwise_or", "Bits that are set in either.", "int", Trait.COMMUTATIVE, _CHEAP)
+bitwise_xor = binary(
+    "bitwise_xor", "Bits that are set in one of both.", "int", Trait.COMMUTATIVE, _CHEAP
+)
 shift_left = binary(
-    "shift_left", "Bits moved up by `b`; 0 where `b` is negative or at least their number.", "int"
+    "shift_left",
+    "Bits moved up by `b`; 0 where `b` is negative or at least their number.",
+    "int",
+    _CHEAP,
 )
 shift_right = binary(
     "shift_right",
     "Bits moved down by `b`, which copies the sign of signed integers; all bits are the sign's "
     "where `b` is negative or at least their number.",
     "int",
+    _CHEAP,
 )
 
 # Comparison
-eq = compare("eq", "`a == b`.", "float int complex bool", Trait.COMMUTATIVE)
-ne = compare("ne", "`a != b`; true for NaN.", "float int complex bool", Trait.COMMUTATIVE)
-lt = compare("lt", "`a < b`.", "float int bool")
-le = compare("le", "`a <= b`.", "float int bool")
-gt = compare("gt", "`a > b`.", "float int bool")
-ge = compare("ge", "`a >= b`.", "float int bool")
+eq = compare("eq", "`a == b`.", "float int complex bool", Trait.COMMUTATIVE, _CHEAP)
+ne = compare("ne", "`a != b`; true for NaN.", "float int complex bool", Trait.COMMUTATIVE, _CHEAP)
+lt = compare("lt", "`a < b`.", "float int bool", _CHEAP)
+le = compare("le", "`a <= b`.", "float int bool", _CHEAP)
+gt = compare("gt", "`a > b`.", "float int bool", _CHEAP)
+ge = compare("ge", "`a >= b`.", "float int bool", _CHEAP)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.PROMOTES, Trait.EXACT)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.IN_PLACE, Trait.PROMOTES, _EXACT)
 def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
     require_dtype(condition, "bool float int", "condition")
@@ -157,7 +179,7 @@ def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     return TensorType(dtype, broadcast_shapes(condition.shape, a.shape, b.shape))
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.IN_PLACE)
 def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     """Convert to another dtype.
 
@@ -173,41 +195,41 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     return x.with_dtype(to)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.VIEW, Trait.EXACT)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.VIEW, _EXACT)
 def stop_gradient(x: TensorType) -> TensorType:
     """The identity, through which no derivative passes."""
     return x
 
 
-@op(_FAMILY, Trait.ELEMENTWISE)
+@op(_FAMILY, Trait.ELEMENTWISE, _MODERATE)
 def complex_norm_sq(z: TensorType) -> TensorType:
     """`re * re + im * im` as f32."""
     require_dtype(z, "complex")
     return z.with_dtype(DType.F32)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.IN_PLACE, Trait.LINEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.IN_PLACE, Trait.LINEAR)
 def conj(z: TensorType) -> TensorType:
     """The complex conjugate."""
     require_dtype(z, "complex")
     return z
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def real(z: TensorType) -> TensorType:
     """The real part, as f32."""
     require_dtype(z, "complex")
     return z.with_dtype(DType.F32)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def imag(z: TensorType) -> TensorType:
     """The imaginary part, as f32."""
     require_dtype(z, "complex")
     return z.with_dtype(DType.F32)
 
 
-@op(_FAMILY, Trait.ELEMENTWISE, Trait.LINEAR)
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def complex(re: TensorType, im: TensorType) -> TensorType:
     """The c64 number `re + i * im`."""
     require_dtype(re, "f32", "re")

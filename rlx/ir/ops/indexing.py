@@ -23,7 +23,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "indexing"
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.INDEXED_READ, Trait.PART, Trait.MAY_FAULT, Trait.EPILOGUE)
 def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
     """Take the slices `indices` of `table` along `axis`.
 
@@ -36,7 +36,7 @@ def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorTy
     return table.with_shape((*shape[:position], *indices.shape, *shape[position + 1 :]))
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.INDEXED_WRITE, Trait.MAY_FAULT)
 def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Extent) -> TensorType:
     """Add the slices of `dy` into zeros shaped like the table of `gather`: its transpose.
 
@@ -56,7 +56,7 @@ def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Ext
     return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.INDEXED_WRITE, Trait.MAY_FAULT)
 def scatter_add(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:
     """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending.
 
@@ -72,7 +72,7 @@ def scatter_add(updates: TensorType, indices: TensorType, *, size: Extent) -> Te
     return updates.with_shape((size, *updates.shape[indices.rank :]))
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.WHOLE, Trait.SEARCH)
 def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
     """The `k` largest elements of each last-axis row, descending, and their i64 indices.
 
@@ -86,7 +86,7 @@ def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
     return values, values.with_dtype(DType.I64)
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.WHOLE)
 def sort(x: TensorType) -> TensorType:
     """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they come."""
     require_dtype(x, "float int bool")
@@ -94,7 +94,7 @@ def sort(x: TensorType) -> TensorType:
     return x
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.WHOLE, Trait.SEARCH)
 def argsort(x: TensorType) -> TensorType:
     """Indices (i64) that sort each last-axis row as `sort` does."""
     require_dtype(x, "float int bool")
@@ -102,7 +102,7 @@ def argsort(x: TensorType) -> TensorType:
     return x.with_dtype(DType.I64)
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.INDEXED_READ, Trait.PART)
 def dynamic_slice(x: TensorType, starts: TensorType, *, sizes: Shape) -> TensorType:
     """Take a block of shape `sizes` at position `starts`, an i32 or i64 vector of one per axis.
 
@@ -113,7 +113,7 @@ def dynamic_slice(x: TensorType, starts: TensorType, *, sizes: Shape) -> TensorT
     return x.with_shape(sizes)
 
 
-@op(_FAMILY, Trait.IN_PLACE)
+@op(_FAMILY, Trait.IN_PLACE, Trait.INDEXED_WRITE)
 def dynamic_update_slice(x: TensorType, update: TensorType, starts: TensorType) -> TensorType:
     """Return `x` with the block at position `starts` replaced by `update`.
 

@@ -12,13 +12,13 @@ from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 
 
-@op("shape", Trait.LEAF)
+@op("shape", Trait.LEAF, Trait.NAMED)
 def input(*, name: str, type: TensorType) -> TensorType:
     """An array given at every call."""
     return _declared(name, type)
 
 
-@op("shape", Trait.LEAF)
+@op("shape", Trait.LEAF, Trait.NAMED)
 def param(*, name: str, type: TensorType) -> TensorType:
     """An array set once and kept between calls: a weight."""
     return _declared(name, type)

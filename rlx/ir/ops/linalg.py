@@ -13,9 +13,10 @@ from rlx.ir.shape import Shape, broadcast_shapes, product
 from rlx.ir.types import TensorType
 
 _FAMILY = "linalg"
+_PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 
 
-@op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES)
+@op(_FAMILY, *_PRODUCT, Trait.BILINEAR, Trait.PROMOTES)
 def matmul(a: TensorType, b: TensorType) -> TensorType:
     """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated.
 
@@ -55,7 +56,7 @@ def _transposing(a: Value, b: Value, *, left: bool, right: bool) -> Value:
     return result
 
 
-@op(_FAMILY, decompose=_transposing)
+@op(_FAMILY, *_PRODUCT, decompose=_transposing)
 def matmul_transposed(a: TensorType, b: TensorType, *, left: bool, right: bool) -> TensorType:
     """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if `right`."""
     result: TensorType = matmul.infer(
@@ -113,7 +114,7 @@ def dot_general_formula(
     return result
 
 
-@op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES, decompose=dot_general_formula)
+@op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES, Trait.CONTRACTION, decompose=dot_general_formula)
 def dot_general(
     a: TensorType,
     b: TensorType,

@@ -17,7 +17,7 @@ from rlx.errors import DTypeError, GraphError, ShapeError
 from rlx.ir.captures import Captures
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import op
+from rlx.ir.op import Trait, op
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"
@@ -29,7 +29,7 @@ _BEHIND_CONSTS = Captures(
 )
 
 
-@op(_FAMILY, captures=_BEHIND_CONSTS)
+@op(_FAMILY, Trait.CONTROL, captures=_BEHIND_CONSTS)
 def scan(
     *operands: TensorType,
     body: Graph,
@@ -71,7 +71,7 @@ def scan(
     return (*carries, *stacked)
 
 
-@op(_FAMILY, captures=Captures(("condition", "body"), count="num_consts"))
+@op(_FAMILY, Trait.CONTROL, captures=Captures(("condition", "body"), count="num_consts"))
 def while_loop(
     *operands: TensorType,
     condition: Graph,
@@ -101,7 +101,7 @@ def while_loop(
     return (*carries, TensorType(DType.I64, ()))
 
 
-@op(_FAMILY, captures=Captures(("branches",), leading=1))
+@op(_FAMILY, Trait.CONTROL, captures=Captures(("branches",), leading=1))
 def switch(
     selector: TensorType, *operands: TensorType, branches: tuple[Graph, ...]
 ) -> tuple[TensorType, ...]:

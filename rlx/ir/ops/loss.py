@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import op
+from rlx.ir.op import Trait, op
 from rlx.ir.ops.elementwise import cast, eq
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import logsumexp, reduce_sum, softmax
@@ -28,7 +28,7 @@ def softmax_cross_entropy_formula(logits: Value, labels: Value) -> Value:
     return logsumexp(logits, axes=(-1,)) - picked
 
 
-@op(_FAMILY, decompose=softmax_cross_entropy_formula)
+@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=softmax_cross_entropy_formula)
 def softmax_cross_entropy_with_logits(logits: TensorType, labels: TensorType) -> TensorType:
     """`logsumexp(logits[i]) - logits[i, labels[i]]` for logits `[..., C]` and labels `[...]`.
 
@@ -46,7 +46,7 @@ def softmax_cross_entropy_backward_formula(logits: Value, labels: Value, d_loss:
     return difference * reshape(d_loss, shape=(*d_loss.shape, 1))
 
 
-@op(_FAMILY, decompose=softmax_cross_entropy_backward_formula)
+@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=softmax_cross_entropy_backward_formula)
 def softmax_cross_entropy_backward(
     logits: TensorType, labels: TensorType, d_loss: TensorType
 ) -> TensorType:

@@ -7,7 +7,7 @@ The variance is biased (divided by the count) and taken from centered values, in
 from __future__ import annotations
 
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import ROW_WISE, Trait, op
 from rlx.ir.ops.elementwise import rsqrt
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import reduce_mean
@@ -33,7 +33,7 @@ def layer_norm_formula(x: Value, gamma: Value, beta: Value, *, axis: int, eps: f
     return normalized * along_axis(gamma, x, axis) + along_axis(beta, x, axis)
 
 
-@op(_FAMILY, Trait.IN_PLACE, decompose=layer_norm_formula)
+@op(_FAMILY, Trait.IN_PLACE, *ROW_WISE, decompose=layer_norm_formula)
 def layer_norm(
     x: TensorType, gamma: TensorType, beta: TensorType, *, axis: int, eps: float
 ) -> TensorType:
@@ -52,7 +52,7 @@ def rms_norm_formula(
     return result if beta is None else result + along_axis(beta, x, axis)
 
 
-@op(_FAMILY, Trait.IN_PLACE, decompose=rms_norm_formula)
+@op(_FAMILY, Trait.IN_PLACE, *ROW_WISE, decompose=rms_norm_formula)
 def rms_norm(
     x: TensorType, gamma: TensorType, beta: TensorType | None = None, *, axis: int, eps: float
 ) -> TensorType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.op import ROW_WISE, OpDef, Trait, declare_op, op
 from rlx.ir.ops.elementwise import exp, is_finite, log, stop_gradient, where
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import normalize_axes, require_dtype, require_nonempty_axis
@@ -20,6 +20,9 @@ from rlx.ir.types import TensorType
 _FAMILY = "reduction"
 
 
+_FOLDS = (Trait.REDUCTION, Trait.EPILOGUE, Trait.PROLOGUE, Trait.STORES_ONCE)
+
+
 def reduction(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
     """Declare a fold over a set of axes."""
 
@@ -27,7 +30,7 @@ def reduction(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
         require_dtype(x, takes)
         return x.with_shape(_reduced(x.shape, normalize_axes(axes, x.rank), keepdims))
 
-    return declare_op(name, _FAMILY, infer, traits=(Trait.REDUCTION, *traits), doc=doc)
+    return declare_op(name, _FAMILY, infer, traits=(*_FOLDS, *traits), doc=doc)
 
 
 reduce_sum = reduction(
@@ -55,14 +58,14 @@ def index_reduction(name: str, doc: str) -> OpDef:
         position = require_nonempty_axis(x, axis)
         return TensorType(DType.I64, _reduced(x.shape, (position,), keepdims))
 
-    return declare_op(name, _FAMILY, infer, traits=(Trait.REDUCTION,), doc=doc)
+    return declare_op(name, _FAMILY, infer, traits=(Trait.REDUCTION, Trait.SEARCH), doc=doc)
 
 
 argmax = index_reduction("argmax", "Lowest index of the largest element; the first NaN wins.")
 argmin = index_reduction("argmin", "Lowest index of the smallest element; the first NaN wins.")
 
 
-@op(_FAMILY, Trait.LINEAR)
+@op(_FAMILY, Trait.LINEAR, Trait.WHOLE)
 def cumsum(
     x: TensorType, *, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> TensorType:
@@ -80,7 +83,7 @@ def softmax_formula(x: Value, *, axis: int) -> Value:
     return weights / reduce_sum(weights, axes=(axis,), keepdims=True)
 
 
-@op(_FAMILY, Trait.IN_PLACE, decompose=softmax_formula)
+@op(_FAMILY, Trait.IN_PLACE, *ROW_WISE, decompose=softmax_formula)
 def softmax(x: TensorType, *, axis: int) -> TensorType:
     """`exp(x) / sum(exp(x))` along `axis`; a slice with NaN or +inf, or all -inf, is NaN."""
     require_dtype(x, "float")
@@ -96,7 +99,7 @@ def log_softmax_formula(x: Value, *, axis: int) -> Value:
     return shifted - log(total)
 
 
-@op(_FAMILY, Trait.IN_PLACE, decompose=log_softmax_formula)
+@op(_FAMILY, Trait.IN_PLACE, *ROW_WISE, decompose=log_softmax_formula)
 def log_softmax(x: TensorType, *, axis: int) -> TensorType:
     """The logarithm of `softmax`, finite where softmax underflows."""
     require_dtype(x, "float")
@@ -104,7 +107,7 @@ def log_softmax(x: TensorType, *, axis: int) -> TensorType:
     return x
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 @in_single_precision
 def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
     """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""

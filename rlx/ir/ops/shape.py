@@ -70,7 +70,7 @@ def expand(x: TensorType, *, shape: Shape) -> TensorType:
     return x.with_shape(resolved)
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.PART)
 def narrow(x: TensorType, *, axis: int, start: Extent, length: Extent) -> TensorType:
     """Take `length` consecutive elements of `axis` from `start` on."""
     position = normalize_axis(axis, x.rank)
@@ -122,7 +122,7 @@ def pad(
     return x.with_shape(tuple(before + extent + after for before, extent, after in sides))
 
 
-@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR)
+@op(_FAMILY, Trait.MOVEMENT, Trait.LINEAR, Trait.PART)
 def slice(
     x: TensorType, *, start: tuple[int, ...], stop: tuple[Extent, ...], step: tuple[int, ...]
 ) -> TensorType:
@@ -136,7 +136,7 @@ def slice(
     return x.with_shape(tuple(map(_sliced_extent, x.shape, start, stop, step)))
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.GENERATED)
 def iota(*, type: TensorType, axis: int = 0) -> TensorType:
     """Fill a tensor of `type` with each element's index along `axis`."""
     require_dtype(type, "float int", "type")

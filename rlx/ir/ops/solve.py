@@ -38,7 +38,7 @@ __all__ = [
 _FAMILY = "linalg"
 
 
-@op(_FAMILY, Trait.PROMOTES)
+@op(_FAMILY, Trait.PROMOTES, Trait.WHOLE, Trait.MAY_FAULT)
 def solve(
     a: TensorType,
     b: TensorType,
@@ -66,7 +66,7 @@ def _solve_by_library(_: Library, a: TensorType, b: TensorType, **__: object) ->
     require_dtype(b, "f32 f64", "b")
 
 
-@op(_FAMILY, Trait.PROMOTES)
+@op(_FAMILY, Trait.PROMOTES, Trait.WHOLE, Trait.MAY_FAULT)
 def triangular_solve(
     a: TensorType,
     b: TensorType,
@@ -89,7 +89,7 @@ def triangular_solve(
     return b
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def cholesky(
     a: TensorType, *, lower: bool = True, on_singular: Literal["error", "nan"] = "error"
 ) -> TensorType:
@@ -103,7 +103,7 @@ def cholesky(
     return a
 
 
-@op(_FAMILY)
+@op(_FAMILY, Trait.WHOLE)
 def lu(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """Factor `a[permutation] = l @ u` with partial pivoting; singular matrices, too.
 
@@ -115,7 +115,7 @@ def lu(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     return a, rows, rows
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def solve_backward(
     a: Value,
     x: Value,
@@ -131,7 +131,7 @@ def solve_backward(
     return da, db
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def inv(a: Value, *, on_singular: Literal["error", "nan"] = "error") -> Value:
     """Invert: the solution for the columns of the identity."""
     eye = expand(identity(a), shape=a.shape)
@@ -139,7 +139,7 @@ def inv(a: Value, *, on_singular: Literal["error", "nan"] = "error") -> Value:
     return inverse
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def det(a: Value) -> Value:
     """Determinant: the product of the pivots, negated by each exchange of rows."""
     diagonal, parity = _pivots(a)
@@ -147,7 +147,7 @@ def det(a: Value) -> Value:
     return product
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def slogdet(a: Value) -> tuple[Value, Value]:
     """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""
     diagonal, parity = _pivots(a)

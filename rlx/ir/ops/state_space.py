@@ -6,6 +6,7 @@ from rlx.errors import ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, exp
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.loops import scan
@@ -16,7 +17,7 @@ from rlx.ir.types import TensorType
 _FAMILY = "control"
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def selective_scan(
     x: Value, delta: Value, a: Value, b: Value, c: Value, *, state_size: int
 ) -> Value:
@@ -56,7 +57,7 @@ def _selective_step(state: TensorType, a: TensorType, rows: list[TensorType]) ->
     return step
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def gated_delta_net(
     q: Value,
     k: Value,

@@ -19,6 +19,7 @@ from rlx.errors import GraphError
 from rlx.ir.captures import Captures
 from rlx.ir.composite import composite
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import Trait
 from rlx.ir.ops.loops import require_carries, require_inputs, scan, switch
 from rlx.ir.ops.segments import Segments, declare, row_of, run_steps
 from rlx.ir.ops.trajectory_sweep import Sweep
@@ -30,7 +31,7 @@ _BEHIND_CONSTS = Captures(
 )
 
 
-@composite(_FAMILY, captures=_BEHIND_CONSTS)
+@composite(_FAMILY, Trait.WHOLE, captures=_BEHIND_CONSTS)
 def scan_trajectory(
     init: Value,
     *operands: Value,
@@ -67,7 +68,7 @@ def scan_trajectory(
     return run_steps(segment, init, rows, shared, segments.count)[1]
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def scan_backward(
     init: Value,
     trajectory: Value,
@@ -93,7 +94,7 @@ def scan_backward(
     return sweep.run()[0]
 
 
-@composite(_FAMILY)
+@composite(_FAMILY, Trait.WHOLE)
 def scan_backward_xs(
     init: Value,
     trajectory: Value,

@@ -21,16 +21,6 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.autodiff.derived import ancestors
 
-_DEAR = frozenset(
-    {
-        *("exp", "expm1", "exp2", "log", "log1p", "log2", "tanh", "sin", "cos", "tan", "sinh"),
-        *("cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2", "erf", "pow"),
-        *("sigmoid", "mod"),
-    }
-)
-"""Elementwise ops that take longer than a load."""
-
-_CHEAP = frozenset({"expand", "narrow", "slice", "reverse", "reshape", "transpose", "concat"})
 _UNLIMITED = 1 << 60
 
 _Port: TypeAlias = tuple[Value | None, bool]
@@ -65,9 +55,9 @@ def choose_residuals(
 
 def is_cheap(node: Node) -> bool:
     """True for what is computed again rather than stored."""
-    if node.op.name in _CHEAP or node.op.has(Trait.REDUCTION) or node.op.has(Trait.VIEW):
-        return node.op.name != "barrier"
-    return node.op.has(Trait.ELEMENTWISE) and node.op.name not in _DEAR and not _is_formula(node)
+    if node.op.has(Trait.MOVEMENT) or node.op.has(Trait.REDUCTION):
+        return True
+    return node.op.has(Trait.ELEMENTWISE) and not node.op.has(Trait.DEAR) and not _is_formula(node)
 
 
 def invariant_values(graph: Graph, consts: Sequence[Value]) -> set[Value]:

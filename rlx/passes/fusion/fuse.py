@@ -18,8 +18,8 @@ import heapq
 import inspect
 from collections.abc import Callable
 
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.shape import Shape
 from rlx.passes.fusion.bodies import contract
 from rlx.passes.fusion.groups import Group, Groups
@@ -34,8 +34,6 @@ from rlx.passes.rewrite import (
     unchanged,
 )
 from rlx.passes.rewrites.dead_code import dead_code
-
-_STRUCTURED = (ops.scan, ops.while_loop, ops.switch)
 
 
 def fuse(policy: FusionPolicy | None = None) -> GraphPass:
@@ -69,7 +67,7 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
 def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
     """Change the bodies of loops and branches, which are graphs of their own."""
     changed = {
-        node: map_bodies(node.attrs, change) for node in graph.nodes if node.op in _STRUCTURED
+        node: map_bodies(node.attrs, change) for node in graph.nodes if node.op.has(Trait.CONTROL)
     }
     if all(attrs is node.attrs for node, attrs in changed.items()):
         return unchanged(graph)

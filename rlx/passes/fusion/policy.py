@@ -10,35 +10,10 @@ from rlx.ir.ops.fused import is_pointwise
 from rlx.ir.shape import normalize_axis, product, upper
 from rlx.passes.rewrites.common_subexpressions import is_impure
 
-_REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
-_ROW_WISE = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
-_PRODUCTS = frozenset({"matmul", "matmul_transposed"})
-
-_CHEAP = frozenset(
-    {
-        *("neg", "abs", "sign", "add", "sub", "mul", "square", "maximum", "minimum", "relu"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "where", "cast", "stop_gradient"),
-        *("logical_and", "logical_or", "logical_xor", "logical_not"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"),
-        *("conj", "real", "imag", "complex"),
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class FusionPolicy:
     """The knobs of fusion. The defaults suit kernels that compute a row at a time."""
-
-    epilogue_anchors: frozenset[str] = _PRODUCTS | _REDUCTIONS | _ROW_WISE | {"gather"}
-    """Their result is in a register when the elementwise reader wants it: one pass over memory
-    less, whatever the reader costs."""
-
-    prologue_anchors: frozenset[str] = _REDUCTIONS | _ROW_WISE
-    """They read operand 0 once or a few times, in order, so it need not be stored. A matrix
-    product reads each element many times: its operands are better computed once."""
-
-    several_pass_anchors: frozenset[str] = _ROW_WISE
-    """They read operand 0 more than once, so only cheap ops may go before them."""
 
     largest_body: int = 64
     """Nodes in a body. Longer bodies spill registers and take compilers long, and the traffic
@@ -68,11 +43,16 @@ class FusionPolicy:
         return node.op.name in _REDUCTIONS and self.takes_prologue(node)
 
     def takes_epilogue(self, node: Node) -> bool:
-        known = node.op.name in self.epilogue_anchors and len(node.results) == 1
+        """True if what reads `node` may join it.
+
+        Its result is in a register when the elementwise reader wants it: one pass over memory
+        less, whatever the reader costs.
+        """
+        known = node.op.has(Trait.EPILOGUE) and len(node.results) == 1
         return known and not self._folds_short_rows(node)
 
     def _folds_short_rows(self, node: Node) -> bool:
-        if node.op.name not in _REDUCTIONS:
+        if not node.op.has(Trait.REDUCTION):
             return False
         shape = node.operands[0].shape
         folded = {normalize_axis(axis, len(shape)) for axis in node.attribute("axes")}
@@ -82,15 +62,20 @@ class FusionPolicy:
         return in_rows and many and upper(product(rows)) < self.shortest_row
 
     def takes_prologue(self, node: Node) -> bool:
-        return node.op.name in self.prologue_anchors and len(node.results) == 1
+        """True if what only feeds operand 0 of `node` may join it.
+
+        Such anchors read it once or a few times, in order. A matrix product reads each element
+        many times: its operands are better computed once.
+        """
+        return node.op.has(Trait.PROLOGUE) and len(node.results) == 1
 
     def suits_prologue(self, node: Node, anchor: Node) -> bool:
         """True if `anchor` may compute `node` as often as it reads its operand."""
-        return anchor.op.name not in self.several_pass_anchors or node.op.name in _CHEAP
+        return not anchor.op.has(Trait.ROW_WISE) or node.op.has(Trait.CHEAP)
 
     def keeps_operand_shape(self, anchor: Node) -> bool:
         """True if a value before `anchor` can be a result of the fusion, too."""
-        return anchor.op.name in _ROW_WISE
+        return anchor.op.has(Trait.ROW_WISE)
 
 
 def is_fusable(node: Node) -> bool:

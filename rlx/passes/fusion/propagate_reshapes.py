@@ -6,11 +6,8 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import Shape
-from rlx.passes.fusion.policy import FusionPolicy
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.simplify_shape import MOVEMENT
-
-_ANCHORS = FusionPolicy().epilogue_anchors
 
 
 @graph_pass
@@ -36,7 +33,7 @@ def _sink(node: Node) -> Value | None:
         source = operand.node.operands[0] if operand.op is ops.reshape else None
         if source is None or operand.shape != node.result.shape or source.rank >= operand.rank:
             continue
-        if source.op.has(Trait.ELEMENTWISE) or source.op.name in _ANCHORS:
+        if source.op.has(Trait.ELEMENTWISE) or source.op.has(Trait.EPILOGUE):
             return _at_shape(node, source.shape)
     return None
 

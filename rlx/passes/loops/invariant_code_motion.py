@@ -6,15 +6,10 @@ import dataclasses
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait
+from rlx.ir.op import KINDS, Trait
 from rlx.passes.loops.loop_dead_code import carry_count
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
-
-_STAYS = frozenset({"constant", "expand", "reshape", "narrow", "barrier", "iota", "cast"})
-"""What costs nothing inside, and would cost memory outside."""
-
-_ALSO_MOVES = frozenset({"transpose", "concat", "reverse", "matmul", "pack_panels", "cumsum"})
 
 
 @graph_pass
@@ -84,7 +79,7 @@ def _moving(body: Graph, consts: set[Value]) -> set[Node]:
             candidates.append(node)
     moving: set[Node] = set()
     for node in reversed(candidates):
-        wanted = node.op.name not in _STAYS and bool(node.operands)
+        wanted = not _stays(node) and bool(node.operands)
         if wanted or any(_reads(mover, node) for mover in moving):
             moving.add(node)
     return moving
@@ -94,9 +89,17 @@ def _reads(reader: Node, node: Node) -> bool:
     return any(operand.node is node for operand in reader.operands)
 
 
+def _stays(node: Node) -> bool:
+    """True for what costs nothing inside, and would cost memory outside."""
+    is_part = node.op.has(Trait.MOVEMENT) and node.op.has(Trait.PART)
+    made = any(map(node.op.has, (Trait.LEAF, Trait.GENERATED, Trait.VIEW)))
+    return is_part or made or node.op in (ops.expand, ops.cast)
+
+
 def _is_safe(node: Node) -> bool:
-    known = node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.REDUCTION)
-    return (known or node.op.name in _STAYS | _ALSO_MOVES) and not is_impure(node)
+    """True for what neither fails, nor has bodies, nor differs from call to call."""
+    known = not node.op.traits.isdisjoint(KINDS) and not node.op.holds_bodies
+    return known and not node.op.has(Trait.MAY_FAULT) and not is_impure(node)
 
 
 def _crossing(body: Graph, moving: set[Node]) -> list[Value]:

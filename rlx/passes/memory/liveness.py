@@ -212,7 +212,7 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
     """
     body: Graph = node.attribute("body")
     anchor = ops.anchor_of(body)
-    if anchor is not None and anchor.op.name not in _STORED_ONCE:
+    if anchor is not None and not anchor.op.has(Trait.STORES_ONCE):
         return []
     moving = [node for node in body.nodes if node.op in maps and not is_aligned(node)]
     elsewhere = _needed_by([*moving, *([] if anchor is None else [anchor])])
@@ -221,14 +221,6 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
         for position, value in enumerate(body.inputs)
         if value.shape == result.shape and value.node not in elsewhere
     ]
-
-
-_STORED_ONCE = frozenset(
-    {
-        *("matmul", "matmul_transposed"),
-        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
-    }
-)
 
 
 def _needed_by(nodes: Iterable[Node]) -> set[Node]:

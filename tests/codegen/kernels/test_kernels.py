@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlx.codegen.entry import can_fail
 from rlx.codegen.kernels import build_kernel
 from rlx.codegen.loops.evaluate import numpy_dtype
 from rlx.codegen.loops.interpreter import run_kernel
@@ -13,6 +14,7 @@ from rlx.codegen.loops.verify import verify_kernel
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
+from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.registry import static_shape
 from rlx.ir.shape import upper
@@ -29,6 +31,15 @@ def test_kernels_obey_the_rules_of_the_loop_language(op: str) -> None:
     for record, dtype in ALL[op]:
         node = record.graph(dtype).nodes[-1]
         verify_kernel(build_kernel(thunk_of(node)[0], "kernel"))
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_an_op_says_whether_its_kernels_may_end_the_run(op: str) -> None:
+    kernels = [
+        build_kernel(thunk_of(record.graph(dtype).nodes[-1])[0], "kernel")
+        for record, dtype in ALL[op]
+    ]
+    assert any(map(can_fail, kernels)) == OPS[op].has(Trait.MAY_FAULT)
 
 
 def interpreted(listed: list[Use]) -> list[OpRecord]:

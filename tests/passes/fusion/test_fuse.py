@@ -224,7 +224,7 @@ def _check_work(body: Graph, anchor: Node | None, shape: tuple[object, ...]) -> 
     if anchor is not None:
         assert all(o.op is ops.input for o in anchor.operands[1:])
         before = _ancestors(anchor)
-        if anchor.op.name not in FusionPolicy().prologue_anchors:
+        if not anchor.op.has(Trait.PROLOGUE):
             assert anchor.operands[0].op is ops.input
     for n in body.nodes:
         if n is anchor or n.op.has(Trait.LEAF) or not n.op.has(Trait.ELEMENTWISE):
