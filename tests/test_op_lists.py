@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent / "rlx"
 LEFT = {
     "codegen/kernels/access.py": 1,
     "codegen/kernels/build.py": 2,
+    "codegen/kernels/nest.py": 1,
     "codegen/kernels/small_loops.py": 4,
     "codegen/loops/math/near.py": 1,
     "passes/loops/batch_axis.py": 4,
