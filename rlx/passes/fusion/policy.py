@@ -36,11 +36,11 @@ class FusionPolicy:
     """Cheap operations that are repeated rather than stored: about a load from the next cache."""
 
     def is_cheap(self, node: Node) -> bool:
-        return node.op.name in _CHEAP
+        return node.op.has(Trait.CHEAP)
 
     def takes_movement(self, node: Node) -> bool:
         """True for anchors that read their operand through guards and at any stride."""
-        return node.op.name in _REDUCTIONS and self.takes_prologue(node)
+        return node.op.has(Trait.REDUCTION) and self.takes_prologue(node)
 
     def takes_epilogue(self, node: Node) -> bool:
         """True if what reads `node` may join it.
