@@ -52,6 +52,30 @@ def test_c_compiles_silently_under_strict_flags(
         run(*command, "-c", tmp_path / "main.c", "-o", tmp_path / "out.o")
 
 
+EMPTY: dict[str, tuple[Callable[..., Any], tuple[int, int], tuple[int, int]]] = {
+    "scaled": (lambda x, w: (x * 2, x.sum(0) + w), (0, 3), (3, 3)),
+    "product": (lambda x, w: x @ w, (2, 0), (0, 3)),
+    "joined": (lambda x, w: (x @ w, rlx.numpy.concatenate([w, w], 0)), (0, 2), (2, 0)),
+    "passed": (lambda x, _: x, (0, 2), (2, 0)),
+}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name", EMPTY)
+def test_extents_of_zero_compile_silently_and_run(tmp_path: Path, name: str, compiler: str) -> None:
+    function, *shapes = EMPTY[name]
+    inputs = [np.zeros(shape, np.float32) for shape in shapes]
+    more = ["-Wrestrict"] if compiler == "gcc" else ["-Wtautological-unsigned-zero-compare"]
+    for threads in (None, "callback"):
+        aot(
+            rlx.jit(function), tmp_path, name=name, example_inputs=inputs, param_argnums=(1,),
+            weights="embed", threads=threads, emit_only=True,
+        )  # fmt: skip
+        flags = ["-std=c11", *STRICT, "-Wtype-limits", *more, "-O1"]
+        run(require(compiler), *flags, "main.c", f"{name}.c", "-lm", cwd=tmp_path)
+        assert run("./a.out", cwd=tmp_path).startswith("y")
+
+
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_header_is_clean_cpp(tmp_path: Path, compiler: str) -> None:
     for threads in (None, "callback"):
