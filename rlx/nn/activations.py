@@ -25,7 +25,8 @@ def relu(x: Any) -> Any:
 @function
 def relu6(x: Any) -> Any:
     """`x` limited to [0, 6]."""
-    return rnp.minimum(relu(x), 6)
+    x = as_tracer(x)
+    return rnp.where(rnp.greater_equal(x, 6), 6, relu(x))  # no slope at the corners, as in JAX
 
 
 @function

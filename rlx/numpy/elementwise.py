@@ -114,11 +114,16 @@ def floor_divide(x: Any, y: Any) -> Any:
     """The integer below `x / y`; for integers, x // 0 is 0."""
     x, y = _numbers(x, y)
     remainder_ = emit(ops.mod, x, y, weak=x.weak)
+    opposite = not_equal(less(x, 0), less(y, 0))
     if x.value.dtype.is_int:
-        # (x - x mod y) / y is exact, so that truncation does not matter; MIN // -1 wraps.
-        return emit(ops.div, emit(ops.sub, x, remainder_), y, weak=x.weak)
+        # One less than the truncated quotient if something is left; MIN // -1 wraps.
+        below = logical_and(not_equal(remainder_, 0), opposite)
+        truncated = emit(ops.div, x, y)
+        return emit(ops.sub, truncated, convert(below, x.value.dtype), weak=x.weak)
     quotient = divide(x, y)
     exact = emit(ops.round, divide(emit(ops.sub, x, remainder_), y))
+    tiny = where(logical_and(opposite, not_equal(x, 0.0)), -1.0, 0.0)  # of an infinity
+    exact = where(logical_and(isinf(y), isfinite(x)), tiny, exact)
     return where(equal(y, 0.0), quotient, exact)
 
 
@@ -136,8 +141,11 @@ mod = remainder
 def fmod(x: Any, y: Any) -> Any:
     """What division towards zero leaves; it has the sign of `x`."""
     x, y = _numbers(x, y)
+    if x.value.dtype.is_int:
+        rest = emit(ops.sub, x, emit(ops.mul, emit(ops.div, x, y), y))
+        return where(equal(y, 0), 0, rest)
     magnitude = emit(ops.mod, abs(x), abs(y))
-    return where(less(x, 0), negative(magnitude), magnitude)
+    return where(signbit(x), negative(magnitude), magnitude)
 
 
 @function
@@ -209,7 +217,7 @@ def cbrt(x: Any) -> Any:
     """The real cube root."""
     (x,) = inexact(x)
     root = emit(ops.pow, abs(x), as_tracer(np.asarray(1 / 3, x.dtype)))
-    return multiply(sign(x), root)
+    return where(signbit(x), negative(root), root)
 
 
 @function
@@ -259,7 +267,10 @@ fix = trunc
 @function
 def log10(x: Any) -> Any:
     """Logarithm to base 10."""
-    return multiply(log(x), 1 / np.log(10.0).item())
+    natural, scale = log(x), 1 / np.log(10.0).item()
+    if natural.value.dtype.is_complex:  # a complex factor would make NaN of infinities
+        return emit(ops.complex, multiply(real(natural), scale), multiply(imag(natural), scale))
+    return multiply(natural, scale)
 
 
 @function
@@ -279,7 +290,7 @@ def hypot(x: Any, y: Any) -> Any:
     larger, smaller = maximum(x, y), minimum(x, y)
     ratio = divide(smaller, where(equal(larger, 0), 1, larger))
     scaled = multiply(larger, sqrt(add(1, square(ratio))))
-    return where(isinf(larger), larger, scaled)
+    return where(logical_or(isinf(x), isinf(y)), np.inf, scaled)
 
 
 @function
@@ -293,10 +304,14 @@ def sinc(x: Any) -> Any:
     """`sin(pi x) / (pi x)`, 1 at 0."""
     (x,) = inexact(x)
     angle = multiply(x, np.pi)
-    is_zero = equal(angle, 0)
+    is_small = less(abs(angle), 0.02)
+    # Where the quotient cancels, and its derivatives more so, the first terms of the series.
+    series: Any = 1
+    for factor in (72, 42, 20, 6):
+        series = subtract(1, multiply(divide(square(angle), factor), series))
     # The unused branch must stay finite, for the derivative's sake.
-    safe = where(is_zero, 1, angle)
-    return where(is_zero, 1, divide(sin(safe), safe))
+    safe = where(is_small, 1, angle)
+    return where(is_small, series, divide(sin(safe), safe))
 
 
 deg2rad = radians = function(lambda x: multiply(inexact(x)[0], np.pi / 180))
@@ -464,8 +479,11 @@ def isinf(x: Any) -> Any:
 
 @function
 def signbit(x: Any) -> Any:
-    """True where `x` is negative; -0.0 is not told from 0.0."""
-    return less(x, 0)
+    """True where `x` is negative or -0.0; the sign of a NaN is not looked at."""
+    x = as_tracer(x)
+    if not x.value.dtype.is_float:
+        return less(x, 0)
+    return less(where(equal(x, 0), divide(1, x), x), 0)
 
 
 @function

@@ -388,4 +388,11 @@ def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
         raise ShapeError(f"side is {side!r}; it must be 'left' or 'right'")
     a, v = promoted([a, v])
     below = elementwise.less if side == "left" else elementwise.less_equal
-    return sum(below(a, expand_dims(v, -1)), -1)
+    v = expand_dims(v, -1)
+    before = below(a, v)
+    if a.value.dtype.is_float:  # NaN is the largest, as sorting has it
+        last = elementwise.isnan(v)
+        if side == "left":
+            last = elementwise.logical_and(last, elementwise.logical_not(elementwise.isnan(a)))
+        before = elementwise.logical_or(before, last)
+    return sum(before, -1)

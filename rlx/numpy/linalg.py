@@ -10,7 +10,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
-from rlx.numpy.indexing import trace as trace
+from rlx.numpy.indexing import trace as _trace
 from rlx.numpy.products import cross as cross
 from rlx.numpy.products import matmul as matmul
 from rlx.numpy.products import outer as outer
@@ -28,6 +28,12 @@ from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
 from rlx.tracing.apply import emit, function, inexact
+
+
+@function
+def trace(x: Any, *, offset: int = 0) -> Any:
+    """The sum of the diagonal of each matrix of a stack."""
+    return _trace(x, offset, -2, -1)
 
 
 @function

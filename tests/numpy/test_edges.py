@@ -1,0 +1,92 @@
+"""NumPy's answers at the limits of dtypes, of infinities, NaNs and zeros of either sign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.numpy as rnp
+from rlx import nn
+from rlx.numpy import linalg
+
+Array = NDArray[Any]
+INTEGERS = np.array([-128, 127, -128, 5, 0, -7, -128, 100], np.int8)
+DIVISORS = np.array([3, -2, -1, 0, 3, -7, -128, 127], np.int8)
+FLOATS = np.array([-0.0, 0.0, -1.5, 2.5, -8.0, 5.0, -5.0], np.float32)
+
+
+def same(found: Any, expected: Any) -> None:
+    """Equal numbers, NaNs and signs of zeros."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    if found.dtype.kind == "f":
+        zero = expected == 0
+        np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "fmod", "remainder"])
+def test_quotients_of_extreme_integers(name: str) -> None:
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(INTEGERS, DIVISORS)
+    same(rlx.jit(getattr(rnp, name))(INTEGERS, DIVISORS), expected)
+
+
+def test_floor_divide_by_and_of_infinities() -> None:
+    x = np.array([1, -1, np.inf, 5, -np.inf, 2, -3], np.float32)
+    y = np.array([np.inf, np.inf, 1, -np.inf, np.inf, 0, 2], np.float32)
+    with np.errstate(all="ignore"):
+        same(rlx.jit(rnp.floor_divide)(x, y), np.floor_divide(x, y))
+
+
+@pytest.mark.parametrize("name", ["cbrt", "signbit"])
+def test_functions_that_tell_zeros_apart(name: str) -> None:
+    same(rlx.jit(getattr(rnp, name))(FLOATS), getattr(np, name)(FLOATS))
+
+
+def test_fmod_keeps_the_sign_of_zero() -> None:
+    same(rlx.jit(rnp.fmod)(FLOATS, np.float32(1)), np.fmod(FLOATS, 1))
+
+
+def test_hypot_of_an_infinity_is_infinite() -> None:
+    x = np.array([np.inf, np.nan, 3, np.nan], np.float32)
+    y = np.array([np.nan, -np.inf, 4, 1], np.float32)
+    same(rlx.jit(rnp.hypot)(x, y), np.hypot(x, y))
+
+
+def test_sinc_and_its_second_derivative_near_zero() -> None:
+    second = rlx.jit(rlx.grad(rlx.grad(rnp.sinc)))
+    for x in (0.0, 1e-6, 0.003):
+        same(second(np.float64(x)), -(np.pi**2) / 3 + np.pi**4 * x**2 / 10)
+    x = np.linspace(-0.1, 0.1, 2001)
+    np.testing.assert_allclose(rlx.jit(rnp.sinc)(x), np.sinc(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_takes_nan_for_the_largest(side: Any) -> None:
+    row = np.array([1, 2, 3, np.nan, np.nan], np.float32)
+    wanted = np.array([np.nan, 2, 5], np.float32)
+    found = rlx.jit(lambda a, v: rnp.searchsorted(a, v, side=side))(row, wanted)
+    same(found, np.searchsorted(row, wanted, side=side))
+
+
+def test_trace_of_a_stack_is_one_per_matrix() -> None:
+    stack = np.arange(12.0, dtype=np.float32).reshape(3, 2, 2)
+    same(rlx.jit(linalg.trace)(stack), np.linalg.trace(stack))
+
+
+def test_relu6_has_no_slope_at_its_corners() -> None:
+    slope = rlx.jit(rlx.vmap(rlx.grad(nn.relu6)))
+    same(slope(np.array([0, 3, 6, 7, -1], np.float32)), np.array([0, 1, 0, 0, 0], np.float32))
+
+
+def test_complex_log10_of_zero() -> None:
+    z = np.array([0, 1j, -100], np.complex64)
+    with np.errstate(all="ignore"):
+        expected = np.log10(z)
+    found = rlx.jit(rnp.log10)(z)
+    same(found.real, expected.real)
+    same(found.imag, expected.imag)
