@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rlx.runtime.locks import unforkable
+
 if TYPE_CHECKING:
     from rlx import nn as nn
     from rlx import numpy as numpy
@@ -85,11 +87,12 @@ __all__ = sorted([*_HOME, *_SUBPACKAGES])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"rlx.{name}")
-    if name not in _HOME:
+    if name not in _HOME and name not in _SUBPACKAGES:
         raise AttributeError(f"module 'rlx' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    with unforkable():
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f"rlx.{name}")
+        value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

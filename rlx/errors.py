@@ -79,6 +79,10 @@ class InputError(RlxError, TypeError):
     """Arrays given at call time that do not fit the compiled signature, or data faults."""
 
 
+class ReentryError(RlxError, RuntimeError):
+    """A function was called from within its own run in the same thread."""
+
+
 class IndexOutOfRangeError(InputError, IndexError):
     """A run-time index, label or expert id outside its range."""
 

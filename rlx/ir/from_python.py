@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,8 @@ def converted(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 def require_unmasked(value: Any) -> None:
     """Raise InputError for a masked array, whose mask would be lost."""
-    if isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray):
+    masks = sys.modules.get("numpy.ma")  # loaded on demand: without it there are no such arrays
+    if masks is not None and isinstance(value, masks.MaskedArray):
         raise InputError(
             "a masked array would lose its mask",
             remedy="fill it with x.filled(value), or pass x.data and the mask as two arrays",

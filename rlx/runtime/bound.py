@@ -21,6 +21,7 @@ from rlx.codegen.regions import Region
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import InputPort, OutputPort
+from rlx.runtime.locks import refuse_reentry
 from rlx.runtime.native import Pointer, pointer_into
 from rlx.runtime.output_buffers import check_extents, filled
 from rlx.runtime.result_memory import (
@@ -50,6 +51,7 @@ class BoundExecutable(Executable):
     @property
     def address(self) -> int:
         """Address of `int run(uint8_t *arena)`. From now on donated params live in the arena."""
+        refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             for name, (number, state) in self._states.items():
                 self._params[name][...] = state.show()
@@ -73,6 +75,7 @@ class BoundExecutable(Executable):
     ) -> tuple[Array, ...]:
         arguments = self.signature.inputs
         arrays = [checked(a, value) for a, value in zip(arguments, values, strict=True)]
+        refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._count_call()
             if self._needs_setup:

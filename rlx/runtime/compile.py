@@ -23,6 +23,7 @@ from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
+from rlx.runtime.locks import unforkable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
 from rlx.runtime.signature import require_carried
 from rlx.target import Target, detect_target
@@ -97,7 +98,8 @@ def compile(
         return stepping(graph, params, chosen, target, lapack)
     cache = ProgramCache.here(chosen, target, lapack)
     key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
-    image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
+    with unforkable():
+        image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
     kind = BoundExecutable if image.regions else Executable
     return kind(graph, program, native, image=image, params=params)
 

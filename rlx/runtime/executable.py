@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
+from rlx.runtime.locks import call_lock, refuse_reentry
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
@@ -92,7 +92,7 @@ class Executable:
         self._program = program
         self._native = native
         self._threads = self._image.threads
-        self._lock = threading.Lock()
+        self._lock = call_lock()
         self._arity = len(self.signature.inputs)
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._long_calls = 0
@@ -146,6 +146,7 @@ class Executable:
     def set_param(self, name: str, value: Any) -> None:
         """Set a param; what `setup` derives from it is made again before the next run."""
         array = checked(self.signature.param(name), value, what="param")
+        refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._write_param(name, array)
             self._unset.discard(name)
@@ -156,6 +157,7 @@ class Executable:
     @property
     def params(self) -> dict[str, Array]:
         """Copies of the params that are set."""
+        refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             return {
                 name: self._read_param(name) for name in self._params if name not in self._unset
@@ -238,18 +240,15 @@ class Executable:
         self, values: Sequence[Any], out: Sequence[Array | None] = ()
     ) -> tuple[Array, ...]:
         """Copy in, run, copy out: the long way, where arguments are converted and refused."""
+        arrays = self._arrays(values)  # before the lock: an argument's methods may call us, too
+        refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._count_call()
             if self._needs_setup:
                 self._setup()
-            layout = self._fixed
-            if layout is None:
-                values, layout = self._bind(values)
-            for (write, dtype, shape, argument), value in zip(layout.inputs, values):  # noqa: B905
-                if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
-                    write(..., value)
-                else:
-                    write(..., checked(argument, value))
+            layout = self._fixed or self._layout_for(arrays)
+            for (write, *_), array in zip(layout.inputs, arrays):  # noqa: B905  hot
+                write(..., array)
             check_extents(self.signature, out, layout.output_views)
             status = layout.enter()
             if status != 0:
@@ -259,11 +258,21 @@ class Executable:
             outputs = layout.outputs
             return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
 
-    def _bind(self, values: Sequence[Any]) -> tuple[list[Array], _Layout]:
-        arrays = [
-            checked(argument, value)
-            for argument, value in zip(self.signature.inputs, values, strict=True)
+    def _arrays(self, values: Sequence[Any]) -> list[Array]:
+        """Return the arguments as arrays that fit; InputError for one that does not."""
+        layout = self._fixed
+        if layout is None:
+            pairs = zip(self.signature.inputs, values, strict=True)
+            return [checked(argument, value) for argument, value in pairs]
+        return [
+            value
+            if type(value) is ndarray and value.dtype is dtype and value.shape == shape
+            else checked(argument, value)
+            for (_, dtype, shape, argument), value in zip(layout.inputs, values)  # noqa: B905
         ]
+
+    def _layout_for(self, arrays: Sequence[Array]) -> _Layout:
+        """Return the layout at the extents of `arrays`."""
         binding = self.signature.bind(arrays)
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
         layout = self._layouts.get(key)
@@ -274,7 +283,7 @@ class Executable:
             if len(self._layouts) >= _LAYOUTS_KEPT:
                 self._layouts.clear()
             layout = self._layouts[key] = self._make_layout(binding)
-        return arrays, layout
+        return layout
 
     def _setup(self) -> None:
         if self._unset:
@@ -386,6 +395,7 @@ class Executable:
             None if self._enter is self._run_alone else self._enter,
             self._lock.acquire,
             self._lock.release,
+            self._lock._is_owned,
             self._fault,
             donated_copy,
             DonatedMemory,

@@ -40,6 +40,7 @@ typedef struct {
   PyObject *enter;
   PyObject *acquire;
   PyObject *release;
+  PyObject *is_held; /* true if this thread is in a call already */
   PyObject *fault;
   PyObject *copy_donated;
   PyTypeObject *donated_memory;
@@ -207,7 +208,11 @@ static PyObject *call_vector(PyObject *self, PyObject *const *values, size_t cou
   Call *call = (Call *)self;
   if (PyVectorcall_NARGS(count) != call->inputs || names != NULL) return none();
   if (call->kept == NULL) return none(); /* garbage on its way out, called by other garbage */
-  PyObject *held = PyObject_CallNoArgs(call->acquire);
+  PyObject *held = PyObject_CallNoArgs(call->is_held);
+  if (held == NULL) return NULL;
+  Py_DECREF(held);
+  if (held == Py_True) return none(); /* the long way says what is wrong */
+  held = PyObject_CallNoArgs(call->acquire);
   if (held == NULL) return NULL;
   Py_DECREF(held);
   PyObject *results = call->ready ? call_locked(call, values) : none();
@@ -293,9 +298,9 @@ static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
   call->vectorcall = call_vector;
   if (names != NULL && PyDict_GET_SIZE(names) > 0) {
     PyErr_SetString(PyExc_TypeError, "Call takes no keyword arguments");
-  } else if (PyArg_ParseTuple(args, "KKKOOOOOO!O!O!", &run, &arena, &moves, &call->enter,
-                              &call->acquire, &call->release, &call->fault, &call->copy_donated,
-                              &PyType_Type, &call->donated_memory, &PyTuple_Type, &inputs,
+  } else if (PyArg_ParseTuple(args, "KKKOOOOOOO!O!O!", &run, &arena, &moves, &call->enter,
+                              &call->acquire, &call->release, &call->is_held, &call->fault,
+                              &call->copy_donated, &PyType_Type, &call->donated_memory, &PyTuple_Type, &inputs,
                               &PyTuple_Type, &outputs)) {
     call->run = (void *)(uintptr_t)run;
     call->arena = (char *)(uintptr_t)arena;

@@ -21,6 +21,7 @@ import numpy as np
 
 from rlx.errors import ToolchainError
 from rlx.runtime.cache import Cache, cache_directory, content_key
+from rlx.runtime.locks import unforkable
 from rlx.runtime.probe import prove
 from rlx.runtime.signature import Array
 from rlx.runtime.toolchain import find_toolchain
@@ -74,7 +75,9 @@ class _Making:
 
     def _make(self) -> None:
         try:
-            self.made = _load(_library())
+            library = _library()
+            with unforkable():
+                self.made = _load(library)
         except (ToolchainError, OSError, ImportError):
             self.made = None
 

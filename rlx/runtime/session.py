@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from rlx.errors import BusyError, InputError, UnsupportedError
+from rlx.errors import BusyError, InputError, ReentryError, UnsupportedError
 from rlx.runtime.executable import Executable
+from rlx.runtime.locks import call_lock
 from rlx.runtime.signature import Array, checked
 
 Outputs = tuple[Array, ...]
@@ -57,7 +58,10 @@ class Session:
         self._free.put(_Place(executable))  # last in, first out: what exists is used first
         self._params: dict[str, Array] = {}
         self._params_set = 0
-        self._lock = threading.Lock()
+        self._lock = call_lock()
+        self._process = os.getpid()
+        self._inside: set[int] = set()
+        """The threads that have, or wait for, an arena."""
         self._workers = ThreadPoolExecutor(count, thread_name_prefix="rlx-session")
         self._closed = False
 
@@ -112,9 +116,29 @@ class Session:
     @contextmanager
     def _lease(self, timeout: float | None) -> Iterator[Executable]:
         self._check_open()
+        thread = threading.get_ident()
+        nested = thread in self._inside
+        self._inside.add(thread)
         try:
-            place = self._free.get(timeout=timeout)
+            with self._leased(timeout, nested=nested) as executable:
+                yield executable
+        finally:
+            if not nested:
+                self._inside.discard(thread)
+
+    @contextmanager
+    def _leased(self, timeout: float | None, *, nested: bool) -> Iterator[Executable]:
+        """Lend an arena. A run within a run never waits without end: it may wait for itself."""
+        try:
+            place = self._free.get(block=timeout is not None or not nested, timeout=timeout)
         except queue.Empty:
+            if nested and timeout is None:
+                raise ReentryError(
+                    f"{self.signature.name}: a run asks for another one from within, by an "
+                    f"argument, a signal handler or a __del__, and all {self.arenas} arenas are "
+                    "taken",
+                    remedy="use more arenas, or set a flag and run after",
+                ) from None
             raise BusyError(
                 f"{self.signature.name}: all {self.arenas} arenas were busy for {timeout} s",
                 remedy="wait longer, use more arenas, or turn the request away",
@@ -138,7 +162,15 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InputError(f"{self.signature.name}: the session is closed")
+            raise InputError(
+                f"{self.signature.name}: the session is closed", remedy="make another one"
+            )
+        if os.getpid() != self._process:
+            raise InputError(
+                f"{self.signature.name}: the session belongs to the process that made it; a forked "
+                "child has none of its threads",
+                remedy="make a session in the child",
+            )
 
 
 class _Place:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError, RlxError, ShapeError
+from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Extent, Symbol, evaluate, symbols_of
@@ -184,7 +184,7 @@ def _as_array(argument: Argument, value: Any, what: str) -> Array:
         if isinstance(value, np.generic) or not isinstance(value, _PYTHON):
             return array_from(value)
         return converted(value, argument.type.dtype)
-    except RlxError as error:
+    except (DTypeError, InputError, ShapeError) as error:
         raise InputError(
             f"{what} {argument.name!r} of type {type(value).__name__} is no array of type "
             f"{argument.type}: {error.message}",

@@ -99,8 +99,8 @@ class WorkerPool:
         """Wake who sleeps. A worker on its way to sleep looks at `_pending` once more."""
         for thread, asleep in enumerate(self._asleep):
             if asleep:
-                self._asleep[thread] = False
                 self._wake[thread].release()
+                self._asleep[thread] = False  # last: after an interrupt the next launch wakes it
 
     def _work(self, thread: int) -> None:
         while not self._is_closed:

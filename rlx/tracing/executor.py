@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
+from rlx.runtime.locks import unforkable
 
 QuickCall: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...] | None]
 """Runs on arrays that fit; `None` where they do not."""
@@ -19,7 +20,8 @@ class Run(Protocol):
 
 def compile_program(graph: Graph, backend: str, threads: int | None) -> Run:
     """Compile `graph`. The driver is imported here: tracing alone needs no code generator."""
-    from rlx.runtime.compile import compile
+    with unforkable():
+        from rlx.runtime.compile import compile
 
     return compile(graph, backend=backend, threads=threads)
 

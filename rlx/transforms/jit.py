@@ -22,6 +22,7 @@ from numpy import ndarray
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
+from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
@@ -281,8 +282,9 @@ class JittedFunction:
         return entry, arrays
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
-        program = self._trace(args, kwargs)
-        run = compile_program(program.graph, self._backend, self._threads)
+        with unforkable():
+            program = self._trace(args, kwargs)
+            run = compile_program(program.graph, self._backend, self._threads)
         return _Entry(run, program.tree, program, program.tree == LEAF)
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -1,0 +1,256 @@
+"""Calls from within calls, and forks at bad moments: right, or refused, but never a hang.
+
+Each program runs in a process of its own, which is killed after a time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+SECONDS = 60
+
+HEAD = """
+import gc, os, signal, sys, threading, time
+import numpy as np
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import ReentryError
+from rlx.ir.graph import Graph
+import rlx.runtime.executable
+from rlx.runtime.gateway import find_gateway
+
+if WAY == "short":
+    find_gateway(wait=True)
+else:
+    rlx.runtime.executable.find_gateway = lambda: None
+
+def compiled(size=3, threads=1):
+    g = Graph("f")
+    x = g.input("x", (size,))
+    g.set_outputs([g.exp(x) - 1.0])
+    return rlx.compile(g, backend="llvm", threads=threads)
+
+def same(results, x):
+    return np.allclose(results[0], np.exp(x) - 1.0, rtol=1e-5, atol=1e-5)
+"""
+
+
+def run(body: str, way: str, tmp_path: Path) -> str:
+    """Run a program that imports rlx; return what it printed."""
+    program = f"WAY = {way!r}\n{HEAD}\n{textwrap.dedent(body)}"
+    environment = {**os.environ, "RLX_CACHE_DIR": os.environ.get("RLX_CACHE_DIR", str(tmp_path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, timeout=SECONDS,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+ways = pytest.mark.parametrize("way", ["short", "long"])
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+
+
+@ways
+def test_an_argument_may_call_the_function_that_it_is_given_to(way: str, tmp_path: Path) -> None:
+    printed = run("""
+        f = compiled()
+        inner = np.full(3, 0.5, np.float32)
+        class Lazy:
+            def __array__(self, dtype=None, copy=None):
+                return f(inner)[0]
+        for _ in range(4):
+            assert same(f(Lazy()), np.exp(inner) - 1.0)
+        print("done")
+    """, way, tmp_path)  # fmt: skip
+    assert printed == "done\n"
+
+
+def test_a_number_that_calls_the_function_is_refused_as_no_number(tmp_path: Path) -> None:
+    printed = run("""
+        f = compiled()
+        class Number:
+            def __float__(self):
+                return float(f(np.ones(3, np.float32))[0][0])
+        try:
+            f([Number()] * 3)
+        except rlx.errors.InputError as error:
+            print("is no number" in str(error))
+    """, "long", tmp_path)  # fmt: skip
+    assert printed == "True\n"
+
+
+@ways
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_signal_handler_may_call_the_running_function_or_is_refused(
+    way: str, threads: int, tmp_path: Path
+) -> None:
+    printed = run(f"""
+        f = compiled(200_000, threads={threads})
+        x = np.linspace(0, 1, 200_000, dtype=np.float32)
+        small = np.zeros(200_000, np.float32)
+        seen = set()
+        def handler(*_):
+            try:
+                assert same(f(small), small)
+                seen.add("ran")
+            except ReentryError as error:
+                assert "from within its own run" in str(error)
+                seen.add("refused")
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.02)
+        stop = time.monotonic() + 2
+        while time.monotonic() < stop:
+            assert same(f(x), x)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(len(seen) > 0)
+    """, way, tmp_path)  # fmt: skip
+    assert printed == "True\n"
+
+
+def test_a_call_from_within_a_run_is_refused_by_name(tmp_path: Path) -> None:
+    printed = run("""
+        f = compiled()
+        x = np.ones(3, np.float32)
+        f(x)
+        with f._lock:  # as if a handler ran in the middle of a run
+            for call in (lambda: f(x), lambda: f.run({"x": x}), lambda: f.params):
+                try:
+                    call()
+                except ReentryError as error:
+                    print(error.message.split(",")[0], error.remedy is not None)
+        assert same(f(x), x)
+    """, "long", tmp_path)  # fmt: skip
+    assert printed.splitlines() == ["f is called from within its own run True"] * 3
+
+
+@ways
+def test_a_finalizer_that_calls_the_function_hangs_nothing(way: str, tmp_path: Path) -> None:
+    printed = run("""
+        f = compiled(100_000)
+        x = np.linspace(0, 1, 100_000, dtype=np.float32)
+        ran = []
+        class Cycle:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                try:
+                    ran.append(same(f(x), x))
+                except ReentryError:
+                    ran.append(True)
+        gc.set_threshold(1)
+        for _ in range(200):
+            Cycle()
+            assert same(f(x), x)
+        gc.collect()
+        print(len(ran), all(ran))
+    """, way, tmp_path)  # fmt: skip
+    assert printed == "200 True\n"
+
+
+@needs_fork
+@ways
+@pytest.mark.parametrize("threads", [1, 2])
+def test_children_forked_while_another_thread_is_in_a_call_run(
+    way: str, threads: int, tmp_path: Path
+) -> None:
+    printed = run(f"""
+        f = compiled(400_000, threads={threads})
+        x = np.linspace(0, 1, 400_000, dtype=np.float32)
+        f(x), f(x), f(x)
+        stopped = False
+        def calls():
+            while not stopped:
+                f(x)
+        thread = threading.Thread(target=calls, daemon=True)
+        thread.start()
+        children = []
+        for _ in range(10):
+            time.sleep(0.003)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(0 if same(f(x), x) else 1)
+            children.append(child)
+        print([os.waitpid(child, 0)[1] for child in children])
+        stopped = True
+    """, way, tmp_path)  # fmt: skip
+    assert printed == f"{[0] * 10}\n"
+
+
+@needs_fork
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_children_forked_while_another_thread_compiles_compile(
+    backend: str, tmp_path: Path
+) -> None:
+    printed = run(f"""
+        os.environ["RLX_CACHE_DIR"] = {str(tmp_path)!r}
+        def many(number):
+            return rlx.jit(lambda x: rnp.sin(x * number) + rnp.tanh(x), backend={backend!r})
+        stopped = False
+        def compiles():
+            number = 0
+            while not stopped:
+                number += 1
+                many(number)(np.ones(7))
+        thread = threading.Thread(target=compiles, daemon=True)
+        thread.start()
+        children = []
+        for index in range(4):
+            time.sleep(0.1)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                y = many(0.5 + index)(np.ones(7))
+                os._exit(0 if np.allclose(y, np.sin(0.5 + index) + np.tanh(1)) else 1)
+            children.append(child)
+        stopped = True
+        print([os.waitpid(child, 0)[1] for child in children])
+        sys.stdout.flush()
+        os._exit(0)
+    """, "long", tmp_path)  # fmt: skip
+    assert printed == f"{[0] * 4}\n"
+
+
+@needs_fork
+def test_a_session_is_refused_in_a_child(tmp_path: Path) -> None:
+    printed = run("""
+        from rlx.runtime.session import Session
+        f = compiled()
+        x = np.ones(3, np.float32)
+        with Session(f, arenas=1) as session:
+            session.run({"x": x})
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                try:
+                    session.run({"x": x})
+                except rlx.errors.InputError as error:
+                    os._exit(0 if "belongs to the process that made it" in str(error) else 1)
+                os._exit(2)
+            print(os.waitpid(child, 0)[1])
+    """, "short", tmp_path)  # fmt: skip
+    assert printed == "0\n"
+
+
+def test_a_session_that_an_argument_asks_again_refuses(tmp_path: Path) -> None:
+    printed = run("""
+        from rlx.runtime.session import Session
+        f = compiled()
+        x = np.ones(3, np.float32)
+        class Lazy:
+            def __array__(self, dtype=None, copy=None):
+                return session.run({"x": x})[0]
+        with Session(f, arenas=1) as session:
+            try:
+                session.run({"x": Lazy()})
+            except ReentryError as error:
+                print("a run asks for another one from within" in error.message)
+    """, "short", tmp_path)  # fmt: skip
+    assert printed == "True\n"
