@@ -304,14 +304,19 @@ def blocks(scope: Scope, layout: Layout) -> Iterator[Block]:
 
 @contextmanager
 def _parts(scope: Scope, layout: Layout, slices: E, work: Extent) -> Iterator[Block]:
-    """Open loops over parts, each with its memory, and over the slices of a part."""
+    """Open loops over parts, each with its memory, and over the slices of a part.
+
+    All slices come in ascending order, so that the first fault is the one at the lowest position.
+    """
     k = scope.k
     if scope.scratch is None:
         raise InternalError(f"kernel {k.name} needs scratch for {layout}")
     size = layout.height * layout.width
     with rows(k, "part", index(layout.parts), work) as part:
         tile = Tile(k, scope.scratch, part * size, layout.height, layout.width, 1)
-        with k.loop("slice", slices, start=part, step=layout.parts) as first:
+        start = k.let("start", slices * part / layout.parts)
+        stop = k.let("stop", slices * (part + 1) / layout.parts)
+        with k.loop("slice", stop, start=start) as first:
             yield Block(tile, first, slices - 1, index(1))
 
 
