@@ -7,6 +7,8 @@ import random
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.passes.fusion.groups import Group, Groups
+from rlx.passes.fusion.policy import FusionPolicy
+from rlx.passes.fusion.recompute import find_recomputed
 
 
 def _random_graph(seed: int, nodes: int = 40) -> Graph:
@@ -18,6 +20,10 @@ def _random_graph(seed: int, nodes: int = 40) -> Graph:
         values.append(ops.add(a, b))
     graph.set_outputs(values[-3:])
     return graph
+
+
+def _groups(graph: Graph) -> Groups:
+    return Groups(graph, find_recomputed(graph, FusionPolicy()))
 
 
 def _is_convex(groups: Groups, union: set[Group]) -> bool:
@@ -40,7 +46,7 @@ def _readers(groups: Groups, group: Group) -> set[Group]:
 
 def test_groups_merge_exactly_if_their_union_is_convex_and_stay_ordered() -> None:
     for seed in range(30):
-        groups = Groups(_random_graph(seed))
+        groups = _groups(_random_graph(seed))
         chance = random.Random(seed)
         nodes: list[Node] = list(groups.group_of)
         for _ in range(80):
@@ -65,6 +71,6 @@ def test_groups_that_are_far_apart_stay_apart_at_a_bounded_cost() -> None:
         left, right = ops.add(left, left), ops.add(right, right)
         last = right.node
     graph.set_outputs([left, right])
-    groups = Groups(graph)
+    groups = _groups(graph)
     assert not groups.can_merge(groups.group_of[first], groups.group_of[last])
     assert groups.can_merge(groups.group_of[first], groups.group_of[left.node]) is False
