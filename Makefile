@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs examples test quick lint bench clean
+.PHONY: demo docs examples test quick fuzz lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -22,6 +22,11 @@ test: $(VENV)/.test lint
 
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+MINUTES ?= 10
+SEED ?= 1000
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check rlx tests examples bench tools docs

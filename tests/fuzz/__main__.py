@@ -77,7 +77,9 @@ def main() -> int:
             report(seed, made, failure)
         if count % 100 == 0:
             rate = count / (time.monotonic() - started)
-            print(f"{count} programs, {failures} failures, {rate:.1f}/s", file=sys.stderr, flush=True)
+            print(
+                f"{count} programs, {failures} failures, {rate:.1f}/s", file=sys.stderr, flush=True
+            )
     print(f"{count} programs from seed {arguments.seed}, {failures} failures")
     return int(failures > 0)
 

@@ -161,7 +161,9 @@ def _compare_jax(
     import jax
 
     try:
-        found = jax.tree_util.tree_leaves(program.function(of_jax())(*map(jax.numpy.asarray, arrays)))
+        found = jax.tree_util.tree_leaves(
+            program.function(of_jax())(*map(jax.numpy.asarray, arrays))
+        )
     except Exception:  # JAX lacks what the program uses, or refuses it
         return None
     numbers = [np.asarray(x) for x in found]
@@ -183,10 +185,14 @@ def difference(
         if x.shape != y.shape or (dtypes and x.dtype != y.dtype):
             return f"output {number} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
         a, b = _wide(x), _wide(y)
-        same = (a == b) | ((a != a) & (b != b)) | (np.abs(a - b) <= bound) | ~np.isfinite(bound)
+        with np.errstate(invalid="ignore"):  # infinities less infinities
+            near = (np.abs(a - b) <= bound) | ~np.isfinite(bound)
+        same = (a == b) | ((a != a) & (b != b)) | near
         if not np.all(same):
             place = tuple(int(i) for i in np.argwhere(~same)[0])
-            return f"output {number} at {place}: {a[place]!r}, not {b[place]!r} +- {bound[place]:.3g}"
+            return (
+                f"output {number} at {place}: {a[place]!r}, not {b[place]!r} +- {bound[place]:.3g}"
+            )
     return ""
 
 
@@ -194,7 +200,7 @@ def difference(
 def time_limit(seconds: int) -> Iterator[None]:
     """Raise HangError after `seconds`; native code that never returns is killed by the caller."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(_: int, __: FrameType | None) -> None:
         raise HangError
 
     before = signal.signal(signal.SIGALRM, stop)
@@ -242,5 +248,3 @@ def _larger(change: Array, y: Array, other: Array) -> Array:
     same = (a == b) | ((a != a) & (b != b))
     moved = np.where(same, 0.0, np.abs(a - b))
     return np.maximum(change, np.where(np.isnan(moved), np.inf, moved))
-
-

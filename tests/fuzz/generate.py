@@ -13,7 +13,17 @@ import numpy as np
 import rlx
 from rlx.errors import InternalError, RlxError
 from tests.fuzz.expressions import expression, like
-from tests.fuzz.program import DTYPES, FLOATS, NAMES, TRANSFORMATIONS, Array, Line, Program, draw, of_rlx
+from tests.fuzz.program import (
+    DTYPES,
+    FLOATS,
+    NAMES,
+    TRANSFORMATIONS,
+    Array,
+    Line,
+    Program,
+    draw,
+    of_rlx,
+)
 
 _LARGEST = 200_000
 _SHAPES: tuple[tuple[int, ...], ...] = (
@@ -101,7 +111,7 @@ def program(seed: int, *, lines: int = 12, large: bool = False) -> Program:
                 break
             except UnfitError:
                 continue
-    outputs = _outputs(pick, draft, len(inputs))
+    outputs = _outputs(pick, draft)
     transformation = pick.choice(("none",) * 3 + TRANSFORMATIONS)
     if not any(dtype in FLOATS for dtype, _ in inputs) or large:
         transformation = "none"
@@ -113,7 +123,7 @@ def _dtype(pick: random.Random) -> str:
     return pick.choice(("f32",) * 8 + ("f64",) * 3 + tuple(DTYPES))
 
 
-def _outputs(pick: random.Random, draft: Draft, inputs: int) -> tuple[int, ...]:
+def _outputs(pick: random.Random, draft: Draft) -> tuple[int, ...]:
     numbers = range(len(draft.values))
     others = [pick.choice(numbers) for _ in range(pick.randint(0, 2))]
     return tuple(dict.fromkeys([*others, numbers[-1]]))
@@ -128,7 +138,8 @@ _FLOAT_UNARY = (
     "nn.gelu({0})", "nn.relu({0})", "nn.softplus({0})", "nn.mish({0})", "nn.elu({0})",
     "nn.leaky_relu({0})", "np.floor({0})", "np.ceil({0})", "np.trunc({0})", "np.rint({0})",
     "np.isnan({0})", "np.isfinite({0})", "np.cbrt({0})", "np.sinh(np.tanh({0}))", "np.sign({0})",
-    "np.arcsinh({0})", "np.power(np.abs({0}) + 1, 0.5)", "{0} ** 2", "{0} ** 3", "{0} * 2", "{0} + 1",
+    "np.arcsinh({0})", "np.power(np.abs({0}) + 1, 0.5)", "{0} ** 2", "{0} ** 3", "{0} * 2",
+    "{0} + 1",
     "1 - {0}", "0.5 * {0}", "np.reciprocal({0})", "np.log({0})", "np.sqrt({0})", "np.erf({0})"
     if hasattr(_LIBRARY.np, "erf") else "nn.tanh({0})", "np.nan_to_num({0})", "np.signbit({0})"
     if hasattr(_LIBRARY.np, "signbit") else "{0} < 0",
@@ -189,7 +200,12 @@ def cast(d: Draft) -> None:
 def move(d: Draft) -> None:
     a = d.choose()
     x = d.values[a]
-    templates = ["np.ravel({0})", "np.expand_dims({0}, 0)", "np.stack([{0}, {0}])", "np.transpose({0})"]
+    templates = [
+        "np.ravel({0})",
+        "np.expand_dims({0}, 0)",
+        "np.stack([{0}, {0}])",
+        "np.transpose({0})",
+    ]
     if x.ndim:
         axis, n = d.pick.randrange(x.ndim), d.pick
         extent = x.shape[axis]
@@ -199,14 +215,18 @@ def move(d: Draft) -> None:
         templates += [
             f"np.flip({{0}}, {axis})", f"np.roll({{0}}, {n.randint(-3, 3)}, {axis})",
             f"np.concatenate([{{0}}, {{0}}], {axis})", f"np.repeat({{0}}, 2, {axis})",
-            f"{{0}}[{head}{start}:]", f"{{0}}[{head}:{start}]", f"{{0}}[{head}::2]", f"{{0}}[{head}::-1]",
+            f"{{0}}[{head}{start}:]", f"{{0}}[{head}:{start}]", f"{{0}}[{head}::2]",
+            f"{{0}}[{head}::-1]",
             f"np.pad({{0}}, {n.randint(0, 2)})", f"np.moveaxis({{0}}, {axis}, 0)",
-            f"np.tile({{0}}, 2)", f"np.broadcast_to({{0}}, (2,) + {{0}}.shape)",
+            "np.tile({0}, 2)", "np.broadcast_to({0}, (2,) + {0}.shape)",
             f"np.concatenate([{{0}}[{head}{start}:], {{0}}[{head}:{start}]], {axis})",
             f"{{0}}[{head}1:] - {{0}}[{head}:-1]" if is_number(x) and is_real(x) else "{0}",
         ]  # fmt: skip
         if extent:
-            templates += [f"np.take({{0}}, np.array([0, {extent - 1}, 0]), {axis})", f"{{0}}[{head}-1]"]
+            templates += [
+                f"np.take({{0}}, np.array([0, {extent - 1}, 0]), {axis})",
+                f"{{0}}[{head}-1]",
+            ]
     d.add(d.pick.choice(templates), a)
 
 
@@ -238,7 +258,9 @@ def product(d: Draft) -> None:
     a = d.choose(lambda x: x.ndim >= 1 and is_number(x) and is_real(x) and _is_modest(x))
     x = d.values[a]
     if x.ndim >= 2 and d.pick.random() < 0.6:
-        d.add(d.pick.choice(("{0} @ np.swapaxes({0}, -1, -2)", "np.swapaxes({0}, -1, -2) @ {0}")), a)
+        d.add(
+            d.pick.choice(("{0} @ np.swapaxes({0}, -1, -2)", "np.swapaxes({0}, -1, -2) @ {0}")), a
+        )
         return
 
     def fits(y: Array) -> bool:
@@ -260,7 +282,11 @@ def linear_system(d: Draft) -> None:
     a = d.choose(lambda x: NAMES[x.dtype] in ("f32", "f64") and x.ndim >= 2 and 0 < x.shape[-1] < 9)
     n = d.values[a].shape[-1]
     gram = "np.swapaxes({0}, -1, -2) @ {0} + " + f"{n + 8} * np.eye({n}, dtype={{0}}.dtype)"
-    kinds = (f"np.linalg.inv({gram})", f"np.linalg.cholesky({gram})", f"np.linalg.det({gram} * 0.05)")
+    kinds = (
+        f"np.linalg.inv({gram})",
+        f"np.linalg.cholesky({gram})",
+        f"np.linalg.det({gram} * 0.05)",
+    )
     d.add(d.pick.choice(kinds), a)
 
 
@@ -268,14 +294,16 @@ def loop(d: Draft) -> None:
     a = d.choose(lambda x: is_float(x) and 1 <= x.ndim <= 3 and 0 < x.size < 400)
     x, pick = d.values[a], d.pick
     captured = d.choose(lambda y: y.dtype == x.dtype and y.shape == x.shape[1:])
-    carried, length = like(pick, "c", ["r", "w"]), pick.randint(0, 4)
-    stacked = pick.choice(("c", "r", "w", "c * r", expression(pick, ["c", "r", "w"]), "np.sum(c * r)"))
+    body, alone, row = like(pick, "c", ["r", "w"]), like(pick, "c", ["w"]), ["r", "w"]
+    inner, length, part = expression(pick, row), pick.randint(0, 4), pick.randint(0, 1)
+    stacked = pick.choice(("c", "r", "w", "c * r", expression(pick, ["c", *row]), "np.sum(c * r)"))
+    step = "c.at[i].set(np.tanh(c[i - 1] + c[i]))"
     templates = (
-        f"rlx.scan(lambda c, r, w={{1}}: ({carried}, {stacked}), {{1}}, {{0}})[{pick.randint(0, 1)}]",
-        f"rlx.scan(lambda c, _, w={{0}}: ({like(pick, 'c', ['w'])}, None), {{0}}, None, length={length})[0]",
-        f"rlx.map(lambda r, w={{1}}: {expression(pick, ['r', 'w'])} + r, {{0}})",
-        f"rlx.fori_loop(0, {length}, lambda i, c, w={{0}}: {like(pick, 'c', ['w'])}, {{0}})",
-        f"rlx.fori_loop(0, {x.shape[0]}, lambda i, c: c.at[i].set(np.tanh(c[i - 1] + c[i])), {{0}})",
+        f"rlx.scan(lambda c, r, w={{1}}: ({body}, {stacked}), {{1}}, {{0}})[{part}]",
+        f"rlx.scan(lambda c, _, w={{0}}: ({alone}, None), {{0}}, None, length={length})[0]",
+        f"rlx.map(lambda r, w={{1}}: {inner} + r, {{0}})",
+        f"rlx.fori_loop(0, {length}, lambda i, c, w={{0}}: {alone}, {{0}})",
+        f"rlx.fori_loop(0, {x.shape[0]}, lambda i, c: {step}, {{0}})",
         f"rlx.cond(np.sum({{0}}) > 0, lambda c: {like(pick, 'c', [])}, lambda c: c * 0.5, {{0}})",
     )
     d.add(pick.choice(templates), a, captured)
@@ -285,10 +313,8 @@ def nested_loop(d: Draft) -> None:
     a = d.choose(lambda x: is_float(x) and x.ndim == 2 and 0 < x.size < 200)
     pick = d.pick
     inner = f"rlx.scan(lambda e, s, w=c: ({like(pick, 'e', ['s'])}, e * s), np.sum(c), r)"
-    d.add(
-        f"rlx.scan(lambda c, r: ((c + {inner}[0]) * 0.5, {inner}[1]), {{0}}[0], {{0}})[{pick.randint(0, 1)}]",
-        a,
-    )
+    step = f"((c + {inner}[0]) * 0.5, {inner}[1])"
+    d.add(f"rlx.scan(lambda c, r: {step}, {{0}}[0], {{0}})[{pick.randint(0, 1)}]", a)
 
 
 _KINDS: tuple[Callable[[Draft], None], ...] = (

@@ -63,7 +63,8 @@ class Program:
     def script(self) -> str:
         """Return the whole program, to paste into a test."""
         inputs = "".join(f"# v{i}: {dtype}{list(s)}\n" for i, (dtype, s) in enumerate(self.inputs))
-        return f"# seed {self.seed}, {self.transformation}, symbolic={self.symbolic}\n{inputs}{self.source()}"
+        head = f"# seed {self.seed}, {self.transformation}, symbolic={self.symbolic}\n"
+        return f"{head}{inputs}{self.source()}"
 
     def arrays(self, seed: int = 0) -> list[Array]:
         """Return an array for each input: small numbers, with repeats, zeros of both signs."""
@@ -99,7 +100,7 @@ def of_jax() -> SimpleNamespace:
     import jax
     import jax.numpy
 
-    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]  # JAX has no types here
     control = {name: getattr(jax.lax, name) for name in ("scan", "fori_loop", "while_loop", "cond")}
     others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
     names = {name: getattr(jax, name) for name in others}
@@ -151,7 +152,9 @@ def transformed(f: Function, program: Program, library: SimpleNamespace) -> Func
         "hvp": along(gradients),
         "vmap": batched(f),
         "vmap_grad": batched(gradients),
-        "checkpoint": lambda *values: lib.grad(lib.checkpoint(loss), argnums=tuple(places))(*values),
+        "checkpoint": lambda *values: lib.grad(lib.checkpoint(loss), argnums=tuple(places))(
+            *values
+        ),
     }
     return made[program.transformation]
 

@@ -1,0 +1,80 @@
+"""A minute of the fuzzer, at fixed seeds; and that it finds what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.fuzz.__main__ import backends_for, examine
+from tests.fuzz.check import Failure, check, difference, trace
+from tests.fuzz.generate import program
+from tests.fuzz.program import Array, Line, Program
+from tests.fuzz.shrink import shrink
+
+PROGRAMS, AT_ONCE = 160, 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, PROGRAMS, AT_ONCE))
+def test_all_implementations_agree_on_random_programs(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        made, failure = examine(seed)
+        assert failure is None, f"{failure}\n{made.script()}"
+
+
+def test_a_seed_gives_the_same_program_always() -> None:
+    assert [program(seed) for seed in range(5)] == [program(seed) for seed in range(5)]
+
+
+def test_every_kind_of_value_and_transformation_is_drawn() -> None:
+    drawn = [program(seed) for seed in range(300)]
+    assert {p.transformation for p in drawn} >= {"none", "grad", "jvp", "hvp", "vmap", "vmap_grad"}
+    assert {dtype for p in drawn for dtype, _ in p.inputs} >= {"f16", "bf16", "c64", "u32", "bool"}
+    assert {len(shape) for p in drawn for _, shape in p.inputs} == {0, 1, 2, 3, 4, 5}
+    text = "".join(p.source() for p in drawn)
+    for name in (
+        "rlx.scan",
+        "rlx.map",
+        "rlx.fori_loop",
+        "rlx.cond",
+        ".at[",
+        "np.linalg",
+        "np.sort",
+    ):
+        assert name in text
+
+
+def test_a_wrong_number_is_a_difference_and_a_rounding_is_none() -> None:
+    def numbers(*values: float, dtype: str = "f4") -> list[Array]:
+        return [np.array(values, dtype)]
+
+    one, bound = numbers(1.0, np.nan, np.inf), [np.full(3, 1e-6)]
+    assert not difference(numbers(1 + 5e-7, np.nan, np.inf), one, bound)
+    assert "at (0,)" in difference(numbers(1.1, np.nan, np.inf), one, bound)
+    assert "at (1,)" in difference(numbers(1.0, 0.0, np.inf), one, bound)
+    assert "float64" in difference(numbers(1.0, np.nan, np.inf, dtype="f8"), one, bound)
+
+
+def test_a_failing_program_shrinks_to_the_line_that_fails() -> None:
+    lines = [Line(n + 1, "np.tanh({0})", (n,)) for n in range(5)]
+    lines[2] = Line(3, "np.sin({0})", (2,))
+    made = Program((("f32", (3,)),), tuple(lines), (2, 5), "grad", symbolic=True)
+    small = shrink(made, lambda p: "np.sin" in p.source())
+    assert small == replace(made, lines=(Line(3, "np.sin({0})", (0,)),), outputs=(3,),
+                            transformation="none", symbolic=False)  # fmt: skip
+
+
+def test_a_fault_in_native_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
+    assert check(made) is None
+    real = trace(made)
+    monkeypatch.setattr("tests.fuzz.check.evaluate", lambda *_: (np.zeros(3, np.float32),))
+    assert isinstance(check(made), Failure)
+    assert real.outputs[0].type.shape == (3,)
+
+
+def test_every_fifth_program_runs_in_c_too() -> None:
+    assert [backends_for(seed)[0] for seed in (0, 1)] == ["llvm", "llvm"]
+    assert backends_for(1) == ("llvm",)
