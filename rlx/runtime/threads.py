@@ -140,4 +140,5 @@ def _forget_pools() -> None:
     worker_pool.cache_clear()
 
 
-os.register_at_fork(after_in_child=_forget_pools)
+if hasattr(os, "register_at_fork"):  # where processes fork
+    os.register_at_fork(after_in_child=_forget_pools)

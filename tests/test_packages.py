@@ -1,0 +1,19 @@
+"""Wheel and source package, each built, installed and tried where something is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+def test_packages_build_install_and_run_without_llvmlite_and_without_a_compiler() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "check_packages.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok 0.1.0") == 2
