@@ -1,9 +1,9 @@
-"""Build the wheel and the source package, and try each in an environment where something is missing.
+"""Build wheel and source package, and try each in an environment where something is missing.
 
     python tools/check_packages.py
 
-The wheel is installed without llvmlite, beside a C compiler; the source package with llvmlite, where
-no compiler is on the path. Needs the network, for the dependencies.
+The wheel is installed without llvmlite, beside a C compiler; the source package with llvmlite,
+where no compiler is on the path. Needs the network, for the dependencies.
 """
 
 from __future__ import annotations
