@@ -42,6 +42,15 @@ class Effects:
     is_opaque: bool = False
     """True if they do what is ordered with everything else: calls, atomics, failing."""
 
+    def __or__(self, other: Effects) -> Effects:
+        return Effects(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.uses | other.uses,
+            self.binds | other.binds,
+            self.is_opaque or other.is_opaque,
+        )
+
 
 def effects(block: Iterable[Stmt]) -> Effects:
     """Return what the statements of `block` do together."""

@@ -17,6 +17,7 @@ from rlx.codegen.loops.nodes import (
     Block,
     Buffer,
     Const,
+    Expr,
     For,
     Kernel,
     Let,
@@ -50,18 +51,37 @@ def fuse_loops(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load or store inside a loop, at an index in terms of the loops around it."""
+    """A load or store inside a loop: how its index moves."""
 
     buffer: Buffer
-    form: Affine | None
     lanes: int
     writes: bool
+    stride: int
+    """Per unit of the loop's variable."""
+    inner: tuple[tuple[int, int, int], ...]
+    """First and last value of the variables of loops inside, and their coefficients."""
+    outer: Affine | None
+    """What is the same all along; None if the index moves in other ways, too."""
+
+    def span(self, period: int) -> tuple[int, int]:
+        """Return how far the loops inside move it, but for multiples of `period`."""
+        ends = [(c * first, c * last) for first, last, c in self.inner if c % period]
+        return sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What is known of a statement, and of a loop's accesses."""
+
+    statement: Stmt
+    effects: Effects
+    accesses: dict[Access, None] | None = None
 
 
 class _Fusion:
     def __init__(self, changing: frozenset[str]) -> None:
         self._changing = changing
-        self._effects: dict[int, tuple[Stmt, Effects]] = {}
+        self._known: dict[int, _Summary] = {}
 
     def block(self, body: Block) -> Block:
         statements = list(body)
@@ -74,12 +94,11 @@ class _Fusion:
                 statements = joined
         return tuple(map_blocks(statement, self.block) for statement in statements)
 
-    def _of(self, statement: Stmt) -> Effects:
-        known = self._effects.get(id(statement))
-        if known is None or known[0] is not statement:
-            known = (statement, effects([statement]))
-            self._effects[id(statement)] = known
-        return known[1]
+    def _of(self, statement: Stmt) -> _Summary:
+        known = self._known.get(id(statement))
+        if known is None or known.statement is not statement:
+            known = self._known[id(statement)] = _Summary(statement, effects([statement]))
+        return known
 
     def _joined(self, statements: list[Stmt], at: int) -> list[Stmt] | None:
         """Return the statements with the loop at `at` fused with the next that it can be."""
@@ -103,39 +122,59 @@ class _Fusion:
 
     def _passes(self, statement: Stmt, others: list[Stmt]) -> bool:
         """True if `statement` may move before `others`."""
-        mine = self._of(statement)
-        return not any(conflict(mine, self._of(other)) for other in others)
+        mine = self._of(statement).effects
+        return not any(conflict(mine, self._of(other).effects) for other in others)
 
     def _fused(self, first: Stmt, second: Stmt, between: list[Stmt]) -> For | None:
         """Return both loops as one, or None if they may not be; `between` is to follow it."""
         assert isinstance(first, For), "callers ask by their ranges"
         assert isinstance(second, For), "callers ask by their ranges"
-        if not self._passes(second, between):
-            return None
-        one, other = self._of(first), self._of(second)
+        one, other = self._of(first).effects, self._of(second).effects
         if one.is_opaque or other.is_opaque or one.binds & other.uses or other.binds & one.uses:
             return None
-        for a in self._accesses(first):
-            for b in self._accesses(second):
-                if _may_depend(a, b) and not _keeps_apart(first, second, a, b):
+        if not self._passes(second, between):
+            return None
+        here, there = self._accesses(first), self._accesses(second)
+        span = _range(first) or range(0)
+        for a in here:
+            for b in there:
+                if _may_depend(a, b) and not _keeps_apart(span, a, b):
                     return None
         body = substituted(second.body, {second.var.name: first.var})
         folded = (*first.accumulators, *second.accumulators)
-        return replace(first, body=(*first.body, *body), accumulators=folded)
+        fused = replace(first, body=(*first.body, *body), accumulators=folded)
+        self._known[id(fused)] = _Summary(fused, one | other, here | there)
+        return fused
 
-    def _accesses(self, loop: For) -> list[Access]:
-        return list(self._found(loop))
+    def _accesses(self, loop: For) -> dict[Access, None]:
+        known = self._of(loop)
+        if known.accesses is None:
+            known.accesses = dict.fromkeys(self._found(loop))
+        return known.accesses
 
     def _found(self, loop: For) -> Iterator[Access]:
         lets = {s.var.name: s.value for s in walk(loop.body) if isinstance(s, Let)}
         forms = Forms(lets, self._changing)
+        bounds = _inner_bounds(loop)
+        inside = effects(loop.body).binds | {loop.var.name}
+
+        def access(buffer: Buffer, index: Expr, lanes: int, *, writes: bool) -> Access:
+            form = forms.of(index)
+            if form is None:
+                return Access(buffer, lanes, writes, 0, (), None)
+            stride, rest = form.coefficient(loop.var.name), form.without(loop.var.name)
+            inner = tuple((*bounds[n], c) for n in bounds if (c := rest.coefficient(n)))
+            outer = rest.without(*bounds)
+            same = not outer.names & inside
+            return Access(buffer, lanes, writes, stride, inner, outer if same else None)
+
         for statement in walk(loop.body):
             if isinstance(statement, Store):
                 lanes = statement.value.type.lanes
-                yield Access(statement.buffer, forms.of(statement.index), lanes, writes=True)
+                yield access(statement.buffer, statement.index, lanes, writes=True)
             for expr in evaluated(statement):
                 if isinstance(expr, Load):
-                    yield Access(expr.buffer, forms.of(expr.index), expr.lanes, writes=False)
+                    yield access(expr.buffer, expr.index, expr.lanes, writes=False)
 
 
 def _may_fuse(statement: Stmt) -> bool:
@@ -160,45 +199,25 @@ def _may_depend(a: Access, b: Access) -> bool:
     return (a.writes or b.writes) and may_overlap(a.buffer, b.buffer)
 
 
-def _keeps_apart(first: For, second: For, a: Access, b: Access) -> bool:
-    """True if no iteration of `first` touches by `a` what another one of `second` does by `b`.
+def _keeps_apart(span: range, a: Access, b: Access) -> bool:
+    """True if no iteration over `span` touches by `a` what another one does by `b`.
 
     With stride S over N iterations, what else moves the index may do so by less than S, or by
     multiples of S * N.
     """
-    span = _range(first)
-    if a.buffer.name != b.buffer.name or a.form is None or b.form is None or span is None:
+    if a.buffer.name != b.buffer.name or a.outer is None or b.outer is None:
         return False
-    stride = a.form.coefficient(first.var.name)
-    if stride == 0 or b.form.coefficient(second.var.name) != stride:
+    if a.stride == 0 or b.stride != a.stride:
         return False
-    here, there = _Inner(first, a.form), _Inner(second, b.form)
-    outer = here.outer.minus(there.outer)
-    if outer.terms or here.moves_freely or there.moves_freely:
+    distance = a.outer.minus(b.outer)
+    if distance.terms:
         return False
-    step = abs(stride) * span.step
+    step = abs(a.stride) * span.step
     period = step * len(span)
-    (least, most), (least_there, most_there) = here.range(period), there.range(period)
+    (least, most), (least_there, most_there) = a.span(period), b.span(period)
     low, high = least - most_there + 1 - b.lanes, most - least_there + a.lanes - 1
-    rest = outer.constant % period
+    rest = distance.constant % period
     return any(-step < low + offset and high + offset < step for offset in (rest, rest - period))
-
-
-class _Inner:
-    """An index inside a loop: what the loops inside it add, and what is the same all along."""
-
-    def __init__(self, loop: For, form: Affine) -> None:
-        bounds = _inner_bounds(loop)
-        plain = form.without(loop.var.name)
-        self.outer = plain.without(*bounds)
-        self.moves_freely = bool(self.outer.names & (effects(loop.body).binds | {loop.var.name}))
-        """True if it moves in other ways."""
-        self._terms = [(bounds[n], c) for n in bounds if (c := plain.coefficient(n))]
-
-    def range(self, period: int) -> tuple[int, int]:
-        """Return how far the loops inside move it, but for multiples of `period`."""
-        ends = [(c * a, c * b) for (a, b), c in self._terms if c % period]
-        return sum(min(pair) for pair in ends), sum(max(pair) for pair in ends)
 
 
 def _inner_bounds(loop: For) -> dict[str, tuple[int, int]]:
