@@ -19,16 +19,17 @@ from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
 from rlx.codegen.kernels.nest_scan import ScanNest
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.small_loops import SmallLoops, fits_small_loops
 from rlx.codegen.kernels.tables import Operand, Table, whole
 from rlx.codegen.kernels.values import compute_prim, load, real, store
 from rlx.codegen.kernels.written_out import Array, WrittenOut, cells_of, name_at
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, select
+from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
-from rlx.codegen.loops.passes.pipeline import NEST_PASSES
+from rlx.codegen.loops.passes.pipeline import FUSION, UNROLLED_FUSION
 from rlx.ir.graph import Graph, Value
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes
+from rlx.passes.loops.nests import has_short_products
 from rlx.passes.loops.scalarize import shape_in_registers, while_tables
 from rlx.passes.loops.tables import NO_TABLES, Tables
 
@@ -49,14 +50,11 @@ def scan_in_registers(
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
 ) -> None:
     given, results = _memory(scope, arguments)
-    shape = shape_in_registers(body, num_carries)
-    if shape is None:
-        scope.passes.extend(NEST_PASSES)
+    lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
+    short = lanes is NO_LANES and not tables.versions and _reads_as_loops(body)
+    if lanes is None or short:
+        scope.passes.extend(FUSION if short else UNROLLED_FUSION)
         ScanNest(scope.k, body, given, results, length, num_carries, num_consts, reverse).build()
-        return
-    lanes, tables = shape
-    if lanes.extent == 1 and fits_small_loops(body, num_carries):
-        SmallLoops(scope.k, body, given, results, length, num_carries, num_consts, reverse).build()
         return
     scan = _Scan(scope.k, body, lanes, given, results, length, num_carries, num_consts, reverse)
     scan.tables = tables
@@ -64,6 +62,12 @@ def scan_in_registers(
         scan.one_instance()
     else:
         scan.many_instances()
+
+
+def _reads_as_loops(body: Graph) -> bool:
+    """True if short loops say what a body does: little matrices, no branches on angles."""
+    branches = any(node.op.name in NEAR_FUNCTIONS for node in body.nodes)
+    return has_short_products(body) and not branches
 
 
 @kernel("while_in_registers")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -134,7 +134,14 @@ class Nest:
                 target.store(at, self.elements.at(value, at))
 
     def copy(self, source: Array, target: Array) -> None:
-        with self.over(source.value.type.static_shape, self.axes.get(source.value)) as (at, _):
+        value, shape = source.value, source.value.type.static_shape
+        if value not in self.axes and source.strides == target.strides:
+            flat = (1,)  # both are dense: one loop instead of one per axis
+            with self.k.loop("i", math.prod(shape), kind=LoopKind.UNROLL) as i:
+                at = tuple(_literals([i]))
+                replace(target, strides=flat).store(at, replace(source, strides=flat).load(at))
+            return
+        with self.over(shape, self.axes.get(value)) as (at, _):
             target.store(at, source.load(at))
 
     def _pieces(self, node: Node, target: Array) -> None:
@@ -189,13 +196,15 @@ class Nest:
         extents = fold.extents
         demanded = self.axes.get(fold.node.operands[0])
         long = [n for n, extent in enumerate(extents) if is_long(extent)]
-        lanes = next((n for n in long if fold.axes[n] == demanded), long[-1])
+        lanes = next((n for n in long if fold.axes[n] == demanded), long[-1] if long else -1)
         inner: list[E | int] = [0] * len(extents)
         with ExitStack() as nest:
             for number in (n for n in long if n != lanes):
                 inner[number] = nest.enter_context(self.k.loop("r", extents[number]))
-            loop = self.k.loop("r", extents[lanes], kind=LoopKind.SIMD, accumulators=[(total, op)])
-            inner[lanes] = nest.enter_context(loop)
+            if long:
+                sums = [(total, op)]
+                loop = self.k.loop("r", extents[lanes], kind=LoopKind.SIMD, accumulators=sums)
+                inner[lanes] = nest.enter_context(loop)
             for number, extent in enumerate(extents):
                 if number not in long:
                     loop = self.k.loop("r", extent, kind=LoopKind.UNROLL)

@@ -10,7 +10,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map, moves
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
-from rlx.passes.loops.vector_axes import is_long
+from rlx.passes.loops.vector_axes import is_long, vector_axes
 from rlx.passes.rewrites.decompose import is_pointwise_formula
 
 LARGEST_NEST = 64 * 1024
@@ -65,6 +65,15 @@ def _is_small_product(node: Node) -> bool:
     shape = (*node.result.type.static_shape, *folded_extents(node))
     tiled = all(is_long(extent) for extent in shape[-3:])
     return math.prod(shape) <= (MOST_TILED_PRODUCTS if tiled else MOST_PRODUCTS)
+
+
+def has_short_products(body: Graph) -> bool:
+    """True if a nest of short loops over little matrices is all that a body needs.
+
+    It reads as the program does, and compilers unroll it themselves.
+    """
+    products = any(node.op is ops.matmul for node in body.nodes)
+    return products and fits_nest(body) and not vector_axes(body)
 
 
 def is_composed(value: Value) -> bool:

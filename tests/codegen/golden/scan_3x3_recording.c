@@ -13,13 +13,13 @@ static void scan_3x3(
     for (int64_t i = 0; i < 3; ++i) {
       #pragma GCC unroll 3
       for (int64_t j = 0; j < 3; ++j) {
-        saved_c[step * 9 + i * 3 + j] = c[i * 3 + j];
         next_c[i * 3 + j] = c[i * 3] * turn[j] + c[i * 3 + 1] * turn[j + 3]
             + c[i * 3 + 2] * turn[j + 6] + push[i * 3 + j];
       }
     }
     #pragma GCC unroll 9
     for (int64_t i = 0; i < 9; ++i) {
+      saved_c[step * 9 + i] = c[i];
       c[i] = next_c[i];
     }
   }

@@ -63,6 +63,12 @@ def swapped(a: Value, b: Value, w: Value) -> list[Value]:
     return [ops.matmul(b, w), a]
 
 
+def summed(c: Value, w: Value) -> list[Value]:
+    """Sums and extremes over both short axes."""
+    total, most = ops.reduce_sum(c * c, axes=(0, 1)), ops.reduce_max(c, axes=(0, 1))
+    return [ops.matmul(c, w) * 0.2 + total * 0.01 - most]
+
+
 M: tuple[tuple[int, ...], str] = ((3, 3), "f64")
 PROGRAMS: dict[str, tuple[Types, Step, int, int]] = {
     "affine": ({"c": M, "turn": M, "push": M}, affine, 1, 2),
@@ -78,6 +84,7 @@ PROGRAMS: dict[str, tuple[Types, Step, int, int]] = {
         2,
         1,
     ),
+    "summed": ({"c": M, "w": M}, summed, 1, 1),
     "swapped": ({"a": M, "b": M, "w": M}, swapped, 2, 1),
 }
 

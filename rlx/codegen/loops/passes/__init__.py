@@ -1,4 +1,4 @@
 """Passes over the loop language: functions from a kernel to an equal, better one.
 
-Each keeps the rules of the grammar; `pipeline.run_passes` verifies that after every pass.
+Each keeps the rules of the grammar, which `pipeline.run_passes` verifies.
 """

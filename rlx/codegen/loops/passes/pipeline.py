@@ -1,4 +1,4 @@
-"""Running passes over a kernel, each result verified."""
+"""Running passes over a kernel, and verifying the result."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ KernelPass: TypeAlias = Callable[[Kernel], Kernel]
 
 
 def run_passes(kernel: Kernel, passes: Sequence[KernelPass]) -> Kernel:
-    """Return `kernel` after all `passes`; one that breaks a rule of the grammar is our fault."""
+    """Return `kernel` after all `passes`; what breaks a rule of the grammar is our fault."""
+    done = kernel
     for kernel_pass in passes:
-        done = kernel_pass(kernel)
-        if done is not kernel:
-            verify_kernel(done)
-        kernel = done
-    return kernel
+        done = kernel_pass(done)
+    if done is not kernel:
+        verify_kernel(done)
+    return done
 
 
-NEST_PASSES: tuple[KernelPass, ...] = (
-    unroll_short_loops,
-    fuse_loops,  # after unrolling, which makes loops adjacent
+FUSION: tuple[KernelPass, ...] = (
+    fuse_loops,
     promote_buffers,  # after unrolling, which makes indices literals
     forward_stores,  # after fusion, which brings loads behind their stores
     common_subexpressions,
@@ -39,3 +38,6 @@ NEST_PASSES: tuple[KernelPass, ...] = (
     invariant_code_motion,
 )
 """What makes one nest of the loops of single ops on local buffers."""
+
+UNROLLED_FUSION = (unroll_short_loops, *FUSION)
+"""The same, where short loops stand in the way of vectors: they are spelled out before."""
