@@ -17,6 +17,7 @@ import numpy as np
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
 from rlx.codegen.kernels.nest_scan import ScanNest
+from rlx.codegen.kernels.nest_while import WhileNest
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.tables import Operand, Table, whole
@@ -80,8 +81,14 @@ def while_in_registers(
     max_trips: int | None = None,
 ) -> None:
     given, results = _memory(scope, arguments)
-    loop = _While(scope.k, condition, body, given, results, len(given) - num_consts, max_trips)
-    loop.tables = while_tables(condition, body, num_consts=num_consts) or loop.tables
+    carries = len(given) - num_consts
+    tables = while_tables(condition, body, num_consts=num_consts)
+    if tables is None:
+        scope.passes.extend(UNROLLED_FUSION)
+        WhileNest(scope.k, condition, body, given, results, carries, max_trips).build()
+        return
+    loop = _While(scope.k, condition, body, given, results, carries, max_trips)
+    loop.tables = tables
     loop.build()
 
 

@@ -35,7 +35,7 @@ class ScanNest:
     def build(self) -> None:
         inputs, nest = self.body.inputs, self.nest
         first_row = self.num_carries + self.num_consts
-        carries = [nest.local(value, _name(value)) for value in inputs[: self.num_carries]]
+        carries = [nest.local(value, name_of(value)) for value in inputs[: self.num_carries]]
         for carry, buffer in zip(carries, self.given, strict=False):
             nest.copy(nest.argument(carry.value, buffer), carry)
             nest.elements.arrays[carry.value] = carry
@@ -58,7 +58,7 @@ class ScanNest:
         start = row * math.prod(value.type.static_shape)
         array = self.nest.argument(value, buffer, start)
         if not self.nest.suits_vectors(array):
-            source, array = array, self.nest.local(value, _name(value))
+            source, array = array, self.nest.local(value, name_of(value))
             self.nest.copy(source, array)
         self.nest.elements.arrays[value] = array
 
@@ -103,5 +103,6 @@ def _is_read_in_place(nest: Nest, carry: Value, value: Value) -> bool:
     return alike and all(_is_read_in_place(nest, carry, operand) for operand in node.operands)
 
 
-def _name(value: Value) -> str:
+def name_of(value: Value) -> str:
+    """Return the name of an input, spelled so that it may name a buffer."""
     return "".join(c if c.isalnum() else "_" for c in str(value.node.name))

@@ -67,6 +67,13 @@ def _is_small_product(node: Node) -> bool:
     return math.prod(shape) <= (MOST_TILED_PRODUCTS if tiled else MOST_PRODUCTS)
 
 
+def fits_while_nest(condition: Graph, body: Graph) -> bool:
+    """True if a loop nest can compute a conditional loop, whose condition is one element."""
+    (output,) = condition.outputs
+    one = output.type.is_static and math.prod(output.type.static_shape) == 1
+    return one and fits_nest(condition) and fits_nest(body)
+
+
 def has_short_products(body: Graph) -> bool:
     """True if a nest of short loops over little matrices is all that a body needs.
 

@@ -9,7 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
-from rlx.passes.loops.nests import fits_nest, is_composed
+from rlx.passes.loops.nests import fits_nest, fits_while_nest, is_composed
 from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
@@ -63,7 +63,8 @@ def _small_scan(node: Node) -> tuple[Value, ...] | None:
 @rewrite(ops.while_loop)
 def _small_while(node: Node) -> tuple[Value, ...] | None:
     graphs = {name: expand_pointwise(node.attribute(name)) for name in ("condition", "body")}
-    if while_tables(**graphs, num_consts=node.attribute("num_consts")) is None:
+    small = while_tables(**graphs, num_consts=node.attribute("num_consts")) is not None
+    if not small and not fits_while_nest(**graphs):
         return None
     attributes = node.attrs.as_dict() | graphs
     results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **attributes)

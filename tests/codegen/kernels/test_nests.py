@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rlx.codegen.loops.nodes import For, Local, LoopKind
+from rlx.codegen.loops.nodes import For, Local, LoopKind, While
 from rlx.codegen.loops.visit import walk
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -163,3 +164,40 @@ def test_a_body_beyond_the_caches_stays_thunks() -> None:
     assert not fits_nest(graph_of("step", types, lambda c: [c * 0.5]))
     small: Types = {"c": ((side // 2, side // 2), "f64")}
     assert fits_nest(graph_of("step", small, lambda c: [c * 0.5]))
+
+
+def solving(limit: int | None) -> Graph:
+    """Return a loop that solves a system step by step until what is left is small."""
+    types: Types = {
+        "x": ((12,), "f64"), "left": ((), "f64"), "a": ((12, 12), "f64"), "b": ((12,), "f64")
+    }  # fmt: skip
+
+    def going(x: Value, left: Value, a: Value, b: Value) -> Value:
+        del x, a, b
+        above: Value = ops.gt(left, 1e-6)
+        return above
+
+    def step(x: Value, left: Value, a: Value, b: Value) -> list[Value]:
+        del left
+        rest = b - ops.reshape(ops.matmul(a, ops.reshape(x, shape=(12, 1))), shape=(12,))
+        return [x + 0.4 * rest, ops.reduce_sum(rest * rest, axes=(0,))]
+
+    condition, body = graph_of("going", types, going), graph_of("step", types, step)
+
+    def loop(*given: Value) -> list[Value]:
+        return list(
+            ops.while_loop(*given, condition=condition, body=body, num_consts=2, max_trips=limit)
+        )
+
+    return graph_of("solving", types, loop)
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_conditional_loop_is_one_nest(limit: int | None) -> None:
+    graph = solving(limit)
+    feeds = feeds_of(graph)
+    feeds |= {"left": np.float64(1.0), "a": np.eye(12) + 0.1 * feeds["a"]}
+    trips = everywhere(graph, feeds)[-1]
+    assert trips == 5 if limit else trips > 5
+    (kernel,) = lower_for(graph, detect_target()).module.kernels
+    assert sum(isinstance(s, While) for s in walk(kernel.body)) == 1
