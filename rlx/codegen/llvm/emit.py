@@ -18,6 +18,7 @@ from rlx.codegen.llvm.spelling import type_name
 from rlx.codegen.llvm.statements import BEGIN, END, FAULT, StatementEmitter
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
+from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.codegen.loops.visit import all_expressions, blocks
 
 _FUNCTION = "#0"
@@ -93,7 +94,7 @@ class _ModuleEmitter:
         emitter.pointers = {buffer.name: f"%{buffer.name}" for buffer in kernel.buffers}
         emitter.values = {scalar.name: f"%{scalar.name}" for scalar in kernel.scalars}
         emitter.called = _called_functions(kernel.body)
-        emitter.block(kernel.body)
+        emitter.block(vectorize(kernel, self._machine.vector_bytes).body)
         emitter.writer.write(f"ret {result}")
         text = emitter.writer.text(f"define {head}({', '.join(params)}) {attributes}")
         comments = [f"; {line}".rstrip() for line in kernel.doc]

@@ -7,7 +7,6 @@ from typing import assert_never
 from rlx.codegen.entry import can_fail, full_range
 from rlx.codegen.llvm.expressions import ExpressionEmitter
 from rlx.codegen.llvm.machine import Machine
-from rlx.codegen.llvm.simd import widen_loop
 from rlx.codegen.llvm.spelling import memory_name, prim_name, type_name
 from rlx.codegen.llvm.writer import FunctionWriter
 from rlx.codegen.loops.nodes import (
@@ -226,11 +225,7 @@ class StatementEmitter(ExpressionEmitter):
     # Loops
 
     def _simd(self, node: For) -> None:
-        """Run iterations in vectors; what cannot be widened here is left to LLVM to vectorize."""
-        pieces = widen_loop(node, self.machine.vector_bytes)
-        if pieces is not None:
-            self.block(pieces)
-            return
+        """Have LLVM vectorize a loop that the pass `vectorize` left."""
         self.writer.module.needs_vectorizer = True
         group = self.writer.module.distinct()
         outer, self.access_group = self.access_group, f", !llvm.access.group {group}"

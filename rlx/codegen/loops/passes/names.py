@@ -58,6 +58,12 @@ class Names:
         self._taken.add(found)
         return found
 
+    def release(self, statement: Stmt) -> None:
+        """Let the names be used again that a statement binds, as it is going to be replaced."""
+        for inner in walk((statement,)):
+            for name in bound_names(inner) if not isinstance(inner, Assign) else ():
+                self._taken.discard(name)
+
 
 def fold(expr: Expr) -> Expr:
     """Return integer arithmetic on literals folded, constants of a sum gathered on its right."""
@@ -137,16 +143,32 @@ def substituted(body: Block, known: Mapping[str, Expr]) -> Block:
 
 def copied(body: Block, known: Mapping[str, Expr], names: Names) -> Block:
     """Return a copy of `body` that binds fresh names, with expressions for some variables."""
-    fresh: dict[str, Expr] = dict(known)
-    buffers: dict[str, Buffer] = {}
+    fresh, buffers = dict(known), dict[str, Buffer]()
     for statement in walk(body):
-        match statement:
-            case Let(var, _) | Declare(var, _) | For(var=var):
-                fresh[var.name] = Var(names.fresh(var.name), var.type)
-            case External(result=result) | Atomic(result=result) if result is not None:
-                fresh[result.name] = Var(names.fresh(result.name), result.type)
-            case Local(buffer):
-                buffers[buffer.name] = replace(buffer, name=names.fresh(buffer.name))
-            case _:
-                pass
+        _bind(statement, fresh, buffers, names)
     return Renaming(fresh, buffers).block(body)
+
+
+def kept_apart(body: Block, names: Names) -> Block:
+    """Return `body` with fresh names where its statements bind a name again."""
+    fresh, buffers, result = dict[str, Expr](), dict[str, Buffer](), list[Stmt]()
+    for statement in body:
+        for inner in walk((statement,)):
+            _bind(inner, fresh, buffers, names)
+        result += Renaming(fresh, buffers).block((statement,))
+    return tuple(result)
+
+
+def _bind(
+    statement: Stmt, fresh: dict[str, Expr], buffers: dict[str, Buffer], names: Names
+) -> None:
+    """Enter fresh names for what a statement itself binds."""
+    match statement:
+        case Let(var, _) | Declare(var, _) | For(var=var):
+            fresh[var.name] = Var(names.fresh(var.name), var.type)
+        case External(result=result) | Atomic(result=result) if result is not None:
+            fresh[result.name] = Var(names.fresh(result.name), result.type)
+        case Local(buffer):
+            buffers[buffer.name] = replace(buffer, name=names.fresh(buffer.name))
+        case _:
+            pass

@@ -1,4 +1,8 @@
-"""`simd` loops as loops over vectors: which widths, and what becomes of accumulators.
+"""Vectorization: `simd` loops as loops over vectors of several widths.
+
+    for i in 0 .. 19, simd:         for i in 0 .. 16 step 8:
+      y[i] = x[i] * s       ->        y[i; 8] = x[i; 8] * splat8(s)
+                                    for i_2 in 16 .. 18 step 2: ...
 
 A loop runs in several widths, each taking what the wider ones left: the main width, then the
 register's width, then halves. Static trip counts leave no scalar iteration but an odd last one.
@@ -10,7 +14,6 @@ import math
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from rlx.codegen.llvm.widen import CannotWidenError, Widener
 from rlx.codegen.loops.nodes import (
     Assign,
     Binary,
@@ -22,6 +25,7 @@ from rlx.codegen.loops.nodes import (
     Expr,
     Fold,
     For,
+    Kernel,
     Let,
     Load,
     LoopKind,
@@ -32,7 +36,9 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
-from rlx.codegen.loops.visit import operands, walk
+from rlx.codegen.loops.passes.names import Names, kept_apart
+from rlx.codegen.loops.passes.widen import CannotWidenError, Widener
+from rlx.codegen.loops.visit import map_blocks, operands, walk
 
 _INT64 = ValueType(Prim.I64)
 _MOST_SCATTERED = 8
@@ -40,6 +46,26 @@ _MOST_SCATTERED = 8
 _COST_OF_CALL = 20
 _LIGHT = 6
 """Operations up to which a loop is bound by memory and by its own counting."""
+
+
+def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
+    """Return `kernel` with every `simd` loop that needs no masks in vectors."""
+    if not any(isinstance(s, For) and s.kind is LoopKind.SIMD for s in walk(kernel.body)):
+        return kernel
+    return replace(kernel, body=_vectorized(kernel.body, vector_bytes, Names(kernel)))
+
+
+def _vectorized(body: Block, vector_bytes: int, names: Names) -> Block:
+    result: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, For) and statement.kind is LoopKind.SIMD:
+            pieces = widen_loop(statement, vector_bytes)
+            if pieces is not None:
+                names.release(statement)
+                result += kept_apart(pieces, names)
+                continue
+        result.append(map_blocks(statement, lambda block: _vectorized(block, vector_bytes, names)))
+    return tuple(result)
 
 
 def widen_loop(loop: For, vector_bytes: int) -> Block | None:

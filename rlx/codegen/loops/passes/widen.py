@@ -1,7 +1,7 @@
 """Scalar code to vector code, in the loop language: `simd` loops in steps of several lanes.
 
 A `simd` loop's iterations are independent by declaration, so its body runs for several of them
-at once without any analysis of aliasing; what LLVM's own vectorizer would have to prove or to
+at once without any analysis of aliasing; what a compiler's vectorizer would have to prove or to
 recognize (reductions through `fma`, `min` on floats) is given here. Elements that do not lie side
 by side are moved one by one, the arithmetic between them is still on vectors. Bodies that need
 masks are not widened and are left to that vectorizer.
@@ -135,9 +135,9 @@ class Widener:
         if stride(node.index, self._strides) == 1:
             return Load(node.buffer, node.index, self.lanes)
         self._require_scattered()
-        # LLVM turns this scratch into a vector in a register.
+        # Compilers turn this scratch into a vector in a register.
         self._gathers += 1
-        name = f"gathered.{self._gathers}"
+        name = f"gathered.{self._gathers}.x{self.lanes}"
         gathered = Buffer(name, node.buffer.prim, writable=True, extent=self.lanes)
         self._before.append(Local(gathered))
         for lane in range(self.lanes):
@@ -214,7 +214,8 @@ class Widener:
         if stride(node.index, self._strides) == 1:
             return Store(node.buffer, node.index, value, node.streaming)
         self._require_scattered()
-        vector = Var(f"stored.x{self.lanes}", value.type)
+        self._gathers += 1
+        vector = Var(f"stored.{self._gathers}.x{self.lanes}", value.type)
         self._before.append(Let(vector, value))
         stores = [
             Store(node.buffer, self._in_lane(node.index, lane), Lane(vector, lane))

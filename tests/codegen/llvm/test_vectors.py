@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.codegen.llvm.simd import widen_loop
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.evaluate import evaluate_function
 from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import BinaryOp, Function, Kernel, LoopKind, Prim
+from rlx.codegen.loops.passes.vectorize import widen_loop
 from tests.codegen.llvm import native as harness
 from tests.codegen.llvm.native import Array, load, run, same_bits
 

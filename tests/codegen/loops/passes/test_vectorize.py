@@ -1,0 +1,91 @@
+"""Vectorization: `simd` loops become loops over vectors; other loops stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import const, select
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, Kernel, LoopKind, Prim
+from rlx.codegen.loops.passes.vectorize import vectorize
+from rlx.codegen.loops.verify import verify_kernel
+from tests.codegen.loops.passes.cases import check, kernel_of, results, unchanged
+
+
+def in_vectors(kernel: Kernel) -> Kernel:
+    return vectorize(kernel, 32)
+
+
+def test_each_width_takes_what_the_wider_ones_left() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        scale = k.let("scale", k.load(x, 40))
+        with k.loop("i", 7, kind=LoopKind.SIMD) as i:
+            value = k.let("value", k.load(x, i) * scale)
+            k.store(y, i, value + value)
+
+    check(
+        in_vectors,
+        write,
+        """
+        let scale: f64 = x[40]
+        for i in 0 .. 4 step 4:
+          let value.x4: f64x4 = x[i; 4] * splat4(scale)
+          y[i; 4] = value.x4 + value.x4
+        for i_2 in 4 .. 6 step 2:
+          let value.x2: f64x2 = x[i_2; 2] * splat2(scale)
+          y[i_2; 2] = value.x2 + value.x2
+        for i_3 in 6 .. 7:
+          let value: f64 = x[i_3] * scale
+          y[i_3] = value + value
+        """,
+    )
+
+
+def strided(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+    """Elements apart, and twice the same names."""
+    for _ in range(2):
+        with k.loop("i", 13, kind=LoopKind.SIMD) as i:
+            at = k.let("at", i * 3)
+            k.store(y, at, k.load(x, at) + k.load(y, at + 1))
+
+
+def nested(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+    with k.loop("row", 3) as row, k.loop("i", 11, kind=LoopKind.SIMD) as i:
+        total = k.mutable("total", const(0.0, Prim.F64))
+        with k.loop("j", 3) as j:
+            total.set(total + k.load(x, j * 11 + i) * k.load(x, row))
+        k.store(y, row * 11 + i, select(total > 0.0, total, 0.0 - total))
+
+
+@pytest.mark.parametrize("write", [strided, nested])
+def test_vectors_compute_what_scalars_do_under_names_of_their_own(write: object) -> None:
+    kernel = kernel_of(write)  # type: ignore[arg-type]
+    after = in_vectors(kernel)
+    verify_kernel(after)
+    np.testing.assert_array_equal(results(after), results(kernel))
+
+
+def test_two_loops_may_add_to_one_accumulator() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        total = k.mutable("total", const(0.0, Prim.F64))
+        for _ in range(2):
+            pairs = [(total, BinaryOp.ADD)]
+            with k.loop("i", 19, kind=LoopKind.SIMD, accumulators=pairs) as i:
+                total.set(total + k.load(x, i))
+        k.store(y, 0, total)
+
+    kernel = kernel_of(write)
+    after = in_vectors(kernel)
+    verify_kernel(after)
+    np.testing.assert_allclose(results(after)[0], results(kernel)[0], rtol=1e-13)
+
+
+def test_serial_loops_and_those_with_masks_stay() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("i", 16) as i:
+            k.store(y, i, k.load(x, i))
+        with k.loop("j", 16, kind=LoopKind.SIMD) as j, k.if_(k.load(x, j) > 0.0):
+            k.store(y, j, 1.0)
+
+    unchanged(in_vectors, write)
