@@ -96,6 +96,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    """Parse a seed of random numbers: 0 or more."""
+    if not text.isdigit():
+        raise ArgumentTypeError(f"{text!r} is no seed; it must be a number, 0 or more")
+    return int(text)
+
+
 def _extent(word: str) -> int | SymbolicExtent:
     if word.isdigit():
         return int(word)

@@ -73,10 +73,16 @@ def random_array(
 ) -> Array:
     """Return floats of [0, 1) scaled to keep sums near 1; 0 or 1 for integers, valid as indices."""
     dtype, shape = argument.type.dtype, concrete(argument.type.shape, binding)
-    if dtype.is_float or dtype.is_complex:
-        scale = 1.0 / np.sqrt(max(1, shape[0])) if len(shape) > 1 else 1.0
-        return np.asarray(random.random(shape) * scale).astype(dtype.numpy)
-    return np.asarray(random.integers(0, 2, shape)).astype(dtype.numpy)
+    try:
+        if dtype.is_float or dtype.is_complex:
+            scale = 1.0 / np.sqrt(max(1, shape[0])) if len(shape) > 1 else 1.0
+            return np.asarray(random.random(shape) * scale).astype(dtype.numpy)
+        return np.asarray(random.integers(0, 2, shape)).astype(dtype.numpy)
+    except (MemoryError, ValueError) as error:
+        raise UnsupportedError(
+            f"{argument.name!r} of type {argument.type} is too large to fill: {error}",
+            remedy="give smaller extents, with --shape or --extent",
+        ) from error
 
 
 def bind_extents(symbols: Sequence[Symbol], extents: Sequence[NamedExtent]) -> dict[str, int]:

@@ -10,7 +10,8 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAct
 from collections.abc import Callable
 from pathlib import Path
 
-from rlx.cli.arguments import named_extent, named_file, named_shape, positive, weights_choice
+import rlx
+from rlx.cli.arguments import named_extent, named_file, named_shape, positive, seed, weights_choice
 
 STAGES = ("graph", "passes", "lowered", "schedule", "plan", "kernels", "c", "llvm", "asm")
 BACKENDS = ("auto", "c", "llvm", "reference")
@@ -97,6 +98,7 @@ def make_parser() -> ArgumentParser:
         epilog=_EXAMPLES[""],
         formatter_class=RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"rlx {rlx.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (purpose, add_arguments) in _COMMANDS.items():
         command = _command(commands, name, purpose)
@@ -225,7 +227,7 @@ def _add_run(parser: ArgumentParser) -> None:
     _add_machine(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=".npz, or .npy for one output")
     parser.add_argument(
-        "--random", metavar="SEED", type=int, help="fill what is not given with random numbers"
+        "--random", metavar="SEED", type=seed, help="fill what is not given with random numbers"
     )
     _add_extent(parser)
     special = parser.add_mutually_exclusive_group()

@@ -107,13 +107,25 @@ def look_up(source: str) -> Any:
 
 
 @contextmanager
-def users_code(source: str) -> Iterator[None]:
-    """Turn whatever the user's code raises into one error at the user's line."""
+def users_code(source: str, *, missing: str | None = None) -> Iterator[None]:
+    """Turn whatever the user's code raises into one error at the user's line.
+
+    That the module `missing` itself is not there is left as it is.
+    """
     try:
         yield
-    except (RlxError, OSError, ModuleNotFoundError):
+    except (RlxError, OSError):
         raise
+    except SystemExit as stop:
+        code = "" if stop.code is None else repr(stop.code)
+        raise InputError(
+            f"{source} ended the process with sys.exit({code})",
+            source=_users_line(stop),
+            remedy="guard what a script does with if __name__ == '__main__'",
+        ) from stop
     except Exception as error:  # a program that we only run may raise anything
+        if _is_missing(error, missing):
+            raise
         raise InputError(
             f"{source} raised {type(error).__name__}: {error}",
             source=_users_line(error),
@@ -121,7 +133,14 @@ def users_code(source: str) -> Iterator[None]:
         ) from error
 
 
-def _users_line(error: Exception) -> Source | None:
+def _is_missing(error: Exception, name: str | None) -> bool:
+    """True if `error` says that module `name`, or a package that it is in, does not exist."""
+    if name is None or not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return False
+    return f"{name}.".startswith(f"{error.name}.")
+
+
+def _users_line(error: BaseException) -> Source | None:
     """Return the innermost line outside rlx that `error` passed through."""
     frames = [
         frame
@@ -182,7 +201,7 @@ def _import(name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        with users_code(name):
+        with users_code(name, missing=name):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise InputError(

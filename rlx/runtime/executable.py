@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from rlx.errors import InputError, RlxError
+from rlx.errors import FormatError, InputError, RlxError
 from rlx.ir.graph import Graph
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
@@ -183,6 +183,10 @@ class Executable:
             text = Path(source).read_text(encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"{source} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"
+            ) from error
         return self._over(CBackend().load_text(text, detect_target(), flags))
 
     def _over(self, native: NativeModule) -> Executable:

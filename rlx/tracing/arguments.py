@@ -43,6 +43,15 @@ def argument_name(function: Callable[..., Any], position: int) -> str:
     return names[position] if position < len(names) else f"x{position}"
 
 
+def call_names(function: Callable[..., Any], tree: TreeDef, places: Sequence[int]) -> list[str]:
+    """Return a name for each leaf of `(args, kwargs)`; `places` are the positions of `args`."""
+    positional, named = tree.children
+    names: list[str] = []
+    for place, child in zip(places, positional.children, strict=True):
+        names += leaf_names(child, argument_name(function, place))
+    return names + leaf_names(named, "")
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Some positional arguments of a call taken apart into leaves; the others stay as they are."""

@@ -111,9 +111,14 @@ def at_shape(given: Specification, shape: Shape) -> Specification:
     return replace(given, type=replace(given.type, shape=shape))
 
 
+def is_array(leaf: Any) -> bool:
+    """True for arrays and numbers."""
+    return isinstance(leaf, (TracedArray, np.ndarray, np.generic, int, float, complex))
+
+
 def require_array(name: str, leaf: Any) -> None:
     """Raise InputError unless `leaf` counts as an array."""
-    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, int, float, complex)):
+    if not is_array(leaf):
         raise InputError(
             f"argument {name!r} holds an object of type {type(leaf).__name__}, which is no array",
             source=calling_source(),
@@ -143,7 +148,7 @@ def _declare(opening: Trace, given: Specification) -> Tracer:
 
 
 def _output(leaf: Any, name: str) -> Value:
-    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, int, float, complex)):
+    if not is_array(leaf):
         raise InputError(
             f"{name} returns an object of type {type(leaf).__name__}, which is no array",
             source=calling_source(),

@@ -15,8 +15,8 @@ from rlx.ir.graph import Graph, calling_source
 from rlx.ir.shape import normalize_axis
 from rlx.numpy.axes import static_shape
 from rlx.passes.vmap import vmap as batch
-from rlx.tracing.arguments import choose, positions
-from rlx.tracing.program import Program, Specification, splice, trace
+from rlx.tracing.arguments import call_names, positions
+from rlx.tracing.program import Program, Specification, specify, splice, trace
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
 from rlx.transforms.differentiate import jvp, vjp
@@ -38,11 +38,16 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         given = in_axes if not isinstance(in_axes, list) else tuple(in_axes)
         positional = broadcast_prefix(given, tree.children[0], "in_axes")
         axes = [*positional, *[0] * tree.children[1].leaf_count]
-        chosen = choose(lambda both: fun(*both[0], **both[1]), ((args, kwargs),), {}, (0,))
+        inputs = specify(call_names(fun, tree, range(len(args))), leaves)
         fronts = [_axis(axis, leaf) for axis, leaf in zip(axes, leaves, strict=True)]
-        size = _batch_size(chosen.inputs, fronts)
-        inner = [_without(s, axis) for s, axis in zip(chosen.inputs, fronts, strict=True)]
-        program = trace(chosen.call, source_names(fun, "function"), inner)
+        size = _batch_size(inputs, fronts)
+        inner = [_without(s, axis) for s, axis in zip(inputs, fronts, strict=True)]
+
+        def call(arrays: list[Any]) -> Any:
+            positional, named = tree_unflatten(tree, arrays)
+            return fun(*positional, **named)
+
+        program = trace(call, source_names(fun, "function"), inner)
         ends = broadcast_prefix(out_axes, program.tree, "out_axes")
         batched = _batched(program, fronts, ends, size)
         results = splice(batched, [*leaves, *program.captured], program.weak)

@@ -23,11 +23,19 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.runtime.locks import unforkable
-from rlx.tracing.arguments import argument_name, parameter_names, positions
+from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
-from rlx.tracing.program import Program, at_shape, require_array, specify, trace, unique_names
+from rlx.tracing.program import (
+    Program,
+    at_shape,
+    is_array,
+    require_array,
+    specify,
+    trace,
+    unique_names,
+)
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shape
@@ -264,7 +272,10 @@ class JittedFunction:
         """Return the compiled entry for a call, and the leaves to run it on."""
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
-        arrays = [x if x.__class__ is ndarray else self._as_array(x, tree) for x in leaves]
+        arrays = [
+            x if x.__class__ is ndarray else self._as_array(x, tree, position)
+            for position, x in enumerate(leaves)
+        ]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
         kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
         shapes: list[Any] = [x.shape for x in arrays]
@@ -320,13 +331,9 @@ class JittedFunction:
 
     def _names(self, tree: TreeDef) -> list[str]:
         """Return a name for each leaf of (args, kwargs)."""
-        positional, named = tree.children
-        places = [i for i in range(len(positional.children) + len(self._static))
-                  if i not in self._static]  # fmt: skip
-        names: list[str] = []
-        for place, child in zip(places, positional.children, strict=False):
-            names += leaf_names(child, argument_name(self._fun, place))
-        return names + leaf_names(named, "")
+        count = len(tree.children[0].children) + len(self._static)
+        places = [i for i in range(count) if i not in self._static]
+        return call_names(self._fun, tree, places[: len(tree.children[0].children)])
 
     def _bucketed(self, tree: TreeDef, shapes: Sequence[Shape]) -> list[Shape]:
         """Return the shapes of the leaves of (args, kwargs), symbolic where there are buckets."""
@@ -347,9 +354,10 @@ class JittedFunction:
             for name, shape in zip(names, shapes, strict=True)
         ]
 
-    def _as_array(self, leaf: Any, tree: TreeDef) -> Any:
-        require_array(f"of {getattr(self._fun, '__name__', 'function')}", leaf)
-        del tree
+    def _as_array(self, leaf: Any, tree: TreeDef, position: int) -> Any:
+        """Return leaf number `position` of the arguments as an array."""
+        if not is_array(leaf):
+            require_array(self._names(tree)[position], leaf)
         return concrete(leaf)
 
     def _donated_inputs(self, program: Program, moving: Any, count: int) -> list[Value]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import rlx
 from rlx.cli import progress as progress_module
 from rlx.cli.main import main
 from rlx.cli.parser import SHELLS, make_parser
@@ -224,3 +225,60 @@ def test_progress_is_silent_when_quick_or_redirected(monkeypatch: pytest.MonkeyP
     with progress("compiling", file):
         time.sleep(0.01)
     assert terminal.getvalue() == file.getvalue() == ""
+
+
+BROKEN_MODULES = [
+    ("import nothing_like_this", "raised ModuleNotFoundError: No module named 'nothing_like_this'"),
+    ("import sys\nsys.exit(7)", "ended the process with sys.exit(7)"),
+    ("import sys\nsys.exit()", "ended the process with sys.exit()"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN_MODULES, ids=[m[1] for m in BROKEN_MODULES])
+@pytest.mark.parametrize("place", ["broken.py:build", "broken:build"])
+def test_a_module_that_does_not_load_is_one_error_at_its_line(
+    workspace: Path, capsys: Capture, text: str, message: str, place: str
+) -> None:
+    (workspace / "broken.py").write_text(text + "\n")
+    sys.modules.pop("broken", None)
+    assert main(["inspect", place]) == 1
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "broken.py:" in shown
+    assert "Traceback" not in shown
+
+
+def test_a_function_that_exits_is_an_error(workspace: Path, capsys: Capture) -> None:
+    (workspace / "leaves.py").write_text("import sys\n\ndef build():\n    sys.exit(0)\n")
+    assert main(["run", "leaves.py:build", "--random", "0"]) == 1
+    assert "ended the process with sys.exit(0)" in capsys.readouterr().err
+
+
+def test_a_seed_below_zero_is_wrong_usage(workspace: Path, capsys: Capture) -> None:
+    assert workspace.exists()
+    assert main(["run", "model.rlx", "--random", "-1"]) == 2
+    assert "'-1' is no seed; it must be a number, 0 or more" in capsys.readouterr().err
+
+
+def test_code_that_is_no_text_is_an_error(workspace: Path, capsys: Capture) -> None:
+    (workspace / "edited.c").write_bytes(b"\xff\xfe\x00int")
+    assert main(["run", "model.rlx", "--random", "0", "--code", "edited.c"]) == 1
+    shown = capsys.readouterr().err
+    assert "edited.c is no C in UTF-8" in shown
+    assert "save the file as UTF-8 text" in shown
+
+
+@pytest.mark.parametrize("extent", ["99999999999999", "99999999999999999999999", "20000000000000"])
+def test_a_shape_beyond_all_memory_is_an_error(
+    workspace: Path, capsys: Capture, extent: str
+) -> None:
+    (workspace / "twice.py").write_text("def twice(x):\n    return x * 2\n")
+    source = ["twice.py:twice", "--shape", f"x=f32[{extent}]", "--backend", "reference"]
+    assert main(["run", *source, "--random", "0"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("rlx: UnsupportedError")
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rlx {rlx.__version__}\n"

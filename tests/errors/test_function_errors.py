@@ -41,3 +41,28 @@ def test_jacobians_of_functions_of_nothing_are_empty() -> None:
     nothing = np.zeros(0, np.float32)
     for jacobian in (rlx.jacfwd, rlx.jacrev):
         assert jacobian(lambda x: x * 2)(nothing).shape == (0, 0)
+
+
+def test_vmap_calls_arguments_by_their_names() -> None:
+    graph = rlx.jit(rlx.vmap(lambda first, *, second: first + second["a"])).graph
+    named = graph(X, second={"a": X})
+    assert [str(value.node.name) for value in named.inputs] == ["first", "second_a"]
+
+    def fails(weights: Any, index: Any) -> Any:
+        return weights + "text" if index is None else rnp.reshape(weights, (7, index.shape[0]))
+
+    with pytest.raises(InputError, match="argument 'weights'"):
+        rlx.vmap(fails)("text", X)
+
+
+def test_jit_names_the_argument_that_is_no_array() -> None:
+    with pytest.raises(InputError, match=r"^argument 'second_b' holds an object of type str"):
+        rlx.jit(lambda first, second: (first, second))(X, {"a": X, "b": "text"})
+    with pytest.raises(InputError, match=r"^argument 'third' holds"):
+        rlx.jit(lambda first, *, third: (first, third), static_argnums=0)(1, third="text")
+
+
+def test_errors_of_several_functions_bear_one_name() -> None:
+    with pytest.raises(ShapeError) as caught:
+        rnp.stack([X, X[0]])
+    assert caught.value.message == "stack: the arrays have shapes [(2, 3), (3,)]; they must agree"
