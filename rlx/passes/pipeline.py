@@ -37,6 +37,7 @@ from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
+from rlx.passes.rewrites.update_in_place import update_in_place
 from rlx.passes.stage_files import dump_directory, write_stage
 from rlx.target import Target
 
@@ -125,6 +126,7 @@ def pipeline(
             tile_attention(target),
             decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
+            update_in_place,  # before loops are made kernels: sums are passes over whole arrays
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
@@ -138,6 +140,7 @@ def pipeline(
             propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
             fuse(),  # after all that changes nodes; bodies are final
+            dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update
             bufferize_loops,  # after fusion: bodies are final but for copies and places
             copy_outputs,  # last: simplify would drop the copies, fusion move them

@@ -6,7 +6,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import make_attrs
 from rlx.passes.fusion.groups import Group, Groups
-from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free
+from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_index_check
 from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, copy_node, finish, unchanged
 
@@ -36,7 +36,7 @@ def _is_worth_a_body(groups: Groups, group: Group, policy: FusionPolicy) -> bool
         return True
     sunk = node.operands if group.anchor is None else node.operands[:1]
     takes = policy.takes_prologue(node) or not _is_anchor(node)
-    return takes and any(_grows(operand) for operand in sunk)
+    return (takes and any(_grows(operand) for operand in sunk)) or is_index_check(node)
 
 
 def _is_anchor(node: Node) -> bool:
@@ -109,16 +109,18 @@ class _Body:
 
     def _declare(self, value: Value, role: str) -> None:
         inside = value.node in self.group.members
-        if (
-            inside
-            or value in self.value_map
-            or (value.node.op is ops.constant and is_free(value.node))
-        ):
+        if inside or value in self.value_map or self._is_made_here(value):
             return
         name = role if role not in self._taken else f"{role}_{self._taken[role] + 1}"
         self._taken[role] = self._taken.get(role, 0) + 1
         self.value_map[value] = self.graph.input_of(name, value.type)
         self.operands.append(value)
+
+    def _is_made_here(self, value: Value) -> bool:
+        """True for scalar constants, and for the indices that a check of an index looks up."""
+        anchor = self.group.anchor
+        table = anchor is not None and is_index_check(anchor) and value is anchor.operands[0]
+        return table or (value.node.op is ops.constant and is_free(value.node))
 
     def _reach(self, value: Value) -> None:
         """Copy what is recomputed between `value` and what is known."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.fused import is_pointwise
+from rlx.ir.ops.indexing import gather
+from rlx.ir.ops.shape import iota
 from rlx.ir.shape import normalize_axis, product, upper
 from rlx.passes.rewrites.common_subexpressions import is_impure
 
@@ -67,7 +69,8 @@ class FusionPolicy:
         Such anchors read it once or a few times, in order. A matrix product reads each element
         many times: its operands are better computed once.
         """
-        return node.op.has(Trait.PROLOGUE) and len(node.results) == 1
+        reads_once = node.op.has(Trait.PROLOGUE) or is_index_check(node)
+        return reads_once and len(node.results) == 1
 
     def suits_prologue(self, node: Node, anchor: Node) -> bool:
         """True if `anchor` may compute `node` as often as it reads its operand."""
@@ -81,6 +84,11 @@ class FusionPolicy:
 def is_fusable(node: Node) -> bool:
     """True for a pointwise node that computes something and may be put into a body."""
     return is_pointwise(node) and not is_free(node) and not is_impure(node)
+
+
+def is_index_check(node: Node) -> bool:
+    """True for a `gather` of indices themselves: it tells whether they are in range."""
+    return node.op is gather and node.operands[0].op is iota
 
 
 def is_free(node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.ir.graph import Graph, Node
-from rlx.passes.memory.liveness import donated_roots
+from rlx.passes.memory.liveness import updates_of
 from rlx.passes.memory.views import root_of, view_of
 from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, graph_pass, rebuild, unchanged
@@ -13,20 +13,22 @@ from rlx.passes.rewrite import Rewritten, graph_pass, rebuild, unchanged
 def order_updates(graph: Graph) -> Rewritten:
     """Move what replaces a leaf behind the last reader of the leaf, unless that depends on it.
 
+    So it is for each of several updates in turn, and the readers of what the one before made.
+
     In a backward pass the gradient of a weight comes before that of the layer's input, which
     reads the weight; without this the new weight would need a copy.
 
         %3: f32[4] = sub %w, %g         %3: f32[4] = mul %w, %dy
         %4: f32[4] = mul %w, %dy   ->   %4: f32[4] = sub %w, %g
     """
-    updates = {root.node: leaf for root, leaf in donated_roots(graph).items() if root.node.operands}
+    updates = updates_of(graph)
     if not updates:
         return unchanged(graph)
     needed = {node: {operand.node for operand in node.operands} for node in graph.nodes}
     later = _direct_readers(graph)
-    readers = _readers_by_leaf(graph)
-    for update, leaf in updates.items():
-        for reader in readers.get(leaf.node, []):
+    readers = _readers_by_root(graph)
+    for update, overwritten in updates:
+        for reader in readers.get(overwritten.node, []):
             if reader.index > update.index and not _reaches(update, reader, later):
                 needed[update].add(reader)
                 later[reader].append(update)
@@ -41,7 +43,7 @@ def _direct_readers(graph: Graph) -> dict[Node, list[Node]]:
     return found
 
 
-def _readers_by_leaf(graph: Graph) -> dict[Node, list[Node]]:
+def _readers_by_root(graph: Graph) -> dict[Node, list[Node]]:
     """Return for each root the nodes that read its memory, directly or through views."""
     found: dict[Node, list[Node]] = {}
     for node in graph.nodes:

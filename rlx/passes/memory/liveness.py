@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rlx.errors import GraphError
@@ -77,6 +77,7 @@ class _Analysis:
         self.setup = setup
         self.last_read = last_reads(graph, self.step, self.end)
         self.donated = donated_roots(graph)
+        self.replacement = {leaf: root for root, leaf in self.donated.items()}
         self.ranges: dict[Value, Range] = {}
         self.holder: dict[Value, Value] = {}
         self.in_place: dict[Node, tuple[tuple[int, int], ...]] = {}
@@ -139,8 +140,21 @@ class _Analysis:
     def _may_overwrite(self, node: Node, operand: Value, result: Value, held: Range) -> bool:
         dies = self.last_read[operand] == self.step[node]
         bound = is_leaf(held.owner.node) or held.resident or held.outside
+        bound = bound and not self._is_passed_on(result, held.owner)
         bound = bound or self._is_kept(result, node)
         return dies and not bound and held.size == result.type.bytes
+
+    def _is_passed_on(self, result: Value, leaf: Value) -> bool:
+        """True if `result` is no longer needed when the output is there that replaces `leaf`.
+
+        So an array may be updated in place several times on its way to the output.
+        """
+        output = self.replacement.get(leaf)
+        if output is None or self.last_read.get(result, 0) > self.step[output.node]:
+            return False
+        readers = enumerate(output.node.operands)
+        reading = {i for i, operand in readers if root_of(operand)[0] is result}
+        return reading <= set(overwritable(output.node, output))
 
     def _own(self, node: Node, result: Value) -> None:
         step = self.step[node]
@@ -241,6 +255,43 @@ def donated_roots(graph: Graph) -> dict[Value, Value]:
     """
     pairs = ((graph.leaf(name), graph.outputs[at]) for name, at in graph.donations.items())
     return {root_of(output)[0]: leaf for leaf, output in pairs if output is not leaf}
+
+
+def updates_of(graph: Graph) -> list[tuple[Node, Value]]:
+    """Return the nodes that may compute in place what leads to donated outputs, and of what.
+
+    Each node comes with the value whose memory its result takes over: the leaf itself, or what
+    an update before made of it.
+    """
+    found: list[tuple[Node, Value]] = []
+    for root, leaf in donated_roots(graph).items():
+        chain = _chain(root, leaf)
+        overwritten = [leaf, *chain[:-1]]
+        found += [(v.node, old) for v, old in zip(chain, overwritten, strict=True)]
+    return [(node, old) for node, old in found if node.operands]
+
+
+def _chain(output: Value, leaf: Value) -> list[Value]:
+    """Return the values that are computed in place of each other from `leaf` to `output`."""
+    came_from: dict[Value, Value | None] = {output: None}
+    waiting = [output]
+    while waiting:
+        value = waiting.pop()
+        for position in overwritable(value.node, value):
+            source = root_of(value.node.operands[position])[0]
+            if source is leaf:
+                return list(_followed(value, came_from))
+            if source not in came_from:
+                came_from[source] = value
+                waiting.append(source)
+    return [output]
+
+
+def _followed(value: Value, came_from: Mapping[Value, Value | None]) -> Iterator[Value]:
+    following: Value | None = value
+    while following is not None:
+        yield following
+        following = came_from[following]
 
 
 class DonationCheck:
