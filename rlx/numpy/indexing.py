@@ -5,6 +5,7 @@ An index out of range is an error, at trace time where it is known and at run ti
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, broadcast_shapes, normalize_axis
+from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.shaping import (
@@ -25,7 +27,7 @@ from rlx.numpy.shaping import (
     reshape,
     transpose,
 )
-from rlx.tracing.apply import as_tracer, convert, emit, function, promoted
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
@@ -54,6 +56,8 @@ def getitem(x: Any, index: Any) -> Any:
     """`x[index]`."""
     x = as_tracer(x)
     plan = plan_index(x, index)
+    if _reads_block(x, plan):
+        return _read_block(x, plan)
     cut = _sliced(x, plan.slices)
     if not plan.arrays:
         return reshape(cut, _laid_out(cut.shape, plan.layout))
@@ -294,7 +298,68 @@ def as_index(index: Any) -> Any:
     return convert(index, DType.I64)
 
 
-# Updates
+# Blocks
+
+
+def is_block(plan: Plan) -> bool:
+    """True for one block: slices without steps, and single positions that may be traced."""
+    single = all(math.prod(shape_of(array)) == 1 for _, array in plan.arrays)
+    return single and all(s.step == 1 for s in plan.slices)
+
+
+def block_sizes(plan: Plan) -> tuple[int, ...]:
+    sizes = [max(s.stop - s.start, 0) for s in plan.slices]
+    for axis, _ in plan.arrays:
+        sizes[axis] = 1
+    return tuple(sizes)
+
+
+def block_starts(x: Any, plan: Plan) -> Any:
+    """Return the first position of a block on every axis; one out of range fails when it runs."""
+    starts: list[Any] = [s.start for s in plan.slices]
+    for axis, array in plan.arrays:
+        starts[axis] = _in_range(array, static_shape(x)[axis])
+    if not any(isinstance(start, TracedArray) for start in starts):
+        return np.asarray(starts, np.int64)
+    return concatenate([reshape(as_index(start), (1,)) for start in starts])
+
+
+def _in_range(position: Any, extent: int) -> Any:
+    """Return one position after a check that it is in [0, extent)."""
+    if not isinstance(position, TracedArray):
+        return int(np.asarray(position).item())
+    numbers = wrap(graph().iota(type=TensorType(DType.I64, (extent,))))
+    return emit(ops.gather, numbers, reshape(as_index(position), (1,)), axis=0)
+
+
+def _reads_block(x: Any, plan: Plan) -> bool:
+    """True if a block is read at once, where else all that slices leave would be copied first."""
+    if not any(isinstance(array, TracedArray) for _, array in plan.arrays) or not is_block(plan):
+        return False
+    picked = {axis for axis, _ in plan.arrays}
+    cut = any(plan.slices[a] != slice(0, x.shape[a], 1) for a in range(x.ndim) if a not in picked)
+    return (cut or len(picked) > 1) and all(isinstance(extent, int) for extent in x.shape)
+
+
+def _read_block(x: Any, plan: Plan) -> Any:
+    sizes = block_sizes(plan)
+    block = emit(ops.dynamic_slice, x, block_starts(x, plan), weak=x.weak, sizes=sizes)
+    return reshape(block, _picked_shape(plan, sizes))
+
+
+def _picked_shape(plan: Plan, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a block: NumPy puts the axes of arrays that stand apart first."""
+    picking = dict(plan.arrays)
+    axes = (1,) * len(broadcast_shapes(*(shape_of(array) for array in picking.values())))
+    places = [place for place, entry in enumerate(plan.layout) if entry in picking]
+    together = places == list(range(places[0], places[0] + len(places)))
+    shape: list[int] = [] if together else [*axes]
+    for place, entry in enumerate(plan.layout):
+        if entry is None or entry not in picking:
+            shape.append(1 if entry is None else sizes[entry])
+        elif together and place == places[0]:
+            shape.extend(axes)
+    return tuple(shape)
 
 
 # Functions

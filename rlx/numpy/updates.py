@@ -22,14 +22,17 @@ from rlx.numpy.axes import static_shape
 from rlx.numpy.indexing import (
     Plan,
     as_index,
+    block_sizes,
+    block_starts,
     dynamic_slice,
     dynamic_update_slice,
     getitem,
+    is_block,
     plan_index,
 )
-from rlx.numpy.shaping import broadcast_to, concatenate, ravel, reshape
+from rlx.numpy.shaping import broadcast_to, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
-from rlx.tracing.trace import TracedArray, shape_of
+from rlx.tracing.trace import TracedArray
 
 P = ParamSpec("P")
 Change = Callable[[Any, Any], Any]
@@ -57,7 +60,7 @@ def index_set(x: Any, index: Any, values: Any) -> Any:
     x = as_tracer(x)
     values = _like_target(x, index, values)
     plan = plan_index(x, index)
-    if _is_block(plan):
+    if is_block(plan):
         return _set_block(x, plan, values)
     places = _places(static_shape(x), index)
     if isinstance(places, np.ndarray):
@@ -72,7 +75,7 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
     x = as_tracer(x)
     values = _like_target(x, index, values)
     plan = plan_index(x, index)
-    if _is_block(plan):
+    if is_block(plan):
         return elementwise.add(x, _block_in_zeros(x, plan, values))
     places = ravel(_places(static_shape(x), index))
     total = math.prod(static_shape(x))
@@ -88,50 +91,19 @@ def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
     plan = plan_index(x, index)
     picked = getitem(x, index)
     values = broadcast_to(values, picked.shape)
-    if _is_block(plan) or _differ(places := _places(static_shape(x), index)):
+    if is_block(plan) or _differ(places := _places(static_shape(x), index)):
         return index_set(x, index, change(picked, values))
     return _in_turn(x, _rows(x, plan, places, values), change)
 
 
-def _is_block(plan: Plan) -> bool:
-    """True for one block: slices without steps, and single positions that may be traced."""
-    single = all(math.prod(shape_of(array)) == 1 for _, array in plan.arrays)
-    return single and all(s.step == 1 for s in plan.slices)
-
-
-def _block_sizes(plan: Plan) -> tuple[int, ...]:
-    sizes = [max(s.stop - s.start, 0) for s in plan.slices]
-    for axis, _ in plan.arrays:
-        sizes[axis] = 1
-    return tuple(sizes)
-
-
-def _block_starts(x: Any, plan: Plan) -> Any:
-    """Return the first position of a block on every axis; one out of range fails when it runs."""
-    starts: list[Any] = [s.start for s in plan.slices]
-    for axis, array in plan.arrays:
-        starts[axis] = _in_range(array, static_shape(x)[axis])
-    if not any(isinstance(start, TracedArray) for start in starts):
-        return np.asarray(starts, np.int64)
-    return concatenate([reshape(as_index(start), (1,)) for start in starts])
-
-
-def _in_range(position: Any, extent: int) -> Any:
-    """Return one position after a check that it is in [0, extent)."""
-    if not isinstance(position, TracedArray):
-        return int(position.item())
-    numbers = wrap(graph().iota(type=TensorType(DType.I64, (extent,))))
-    return emit(ops.gather, numbers, reshape(as_index(position), (1,)), axis=0)
-
-
 def _set_block(x: Any, plan: Plan, values: Any) -> Any:
-    block = reshape(values, _block_sizes(plan))
-    return emit(ops.dynamic_update_slice, x, block, _block_starts(x, plan))
+    block = reshape(values, block_sizes(plan))
+    return emit(ops.dynamic_update_slice, x, block, block_starts(x, plan))
 
 
 def _block_in_zeros(x: Any, plan: Plan, values: Any) -> Any:
     """Return `values` where they belong in an array like `x`, and zeros around them."""
-    sizes = _block_sizes(plan)
+    sizes = block_sizes(plan)
     if plan.arrays:
         zeros = broadcast_to(convert(0, x.value.dtype), x.shape)
         return _set_block(zeros, plan, values)

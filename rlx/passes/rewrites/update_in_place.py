@@ -15,6 +15,9 @@ from rlx.ir.shape import normalize_axis
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.scalars import splat
 
+_DEEPEST = 6
+"""Sums within sums that are looked through, so that long chains take no long time."""
+
 
 @graph_pass
 def update_in_place(graph: Graph) -> Rewritten:
@@ -28,15 +31,45 @@ def update_in_place(graph: Graph) -> Rewritten:
 
 @rewrite(ops.add)
 def _sum_with_block(node: Node) -> Value | None:
+    """Add blocks to what is none; the sum of two waits for what both are added to."""
     a, b = node.operands
-    if a.type != b.type:
+    if _is_sparse(a) == _is_sparse(b):
         return None
-    for x, sparse in ((a, b), (b, a)):
-        if sparse.op is ops.dynamic_update_slice and splat(sparse.node.operands[0]) == 0:
-            return _block_added(x, sparse.node)
-        if sparse.op in (ops.scatter_add, ops.gather_backward) and _has_one_index(sparse.node):
-            return _slice_added(x, sparse.node)
-    return None
+    x, sparse = (a, b) if _is_sparse(b) else (b, a)
+    fits = x.type == node.result.type and _ends_like(x, sparse)
+    return _added(x, sparse) if fits else None
+
+
+def _is_sparse(value: Value, depth: int = _DEEPEST) -> bool:
+    """True for zeros with one block in them, and sums of some such."""
+    if value.op is ops.add:
+        same = all(operand.type == value.type for operand in value.node.operands)
+        return same and depth > 0 and all(_is_sparse(o, depth - 1) for o in value.node.operands)
+    if value.op is ops.reshape:
+        return depth > 0 and _is_sparse(value.node.operands[0], depth - 1)
+    if value.op is ops.dynamic_update_slice:
+        return bool(splat(value.node.operands[0]) == 0)
+    return value.op in (ops.scatter_add, ops.gather_backward) and _has_one_index(value.node)
+
+
+def _added(x: Value, sparse: Value) -> Value:
+    """Return `x + sparse`, which is zero but for some blocks."""
+    node = sparse.node
+    if sparse.op is ops.add:
+        return _added(_added(x, node.operands[0]), node.operands[1])
+    if sparse.op is ops.reshape:
+        leading = x.shape[: x.rank - sparse.rank]
+        before = node.operands[0]
+        changed = _added(ops.reshape(x, shape=(*leading, *before.shape)), before)
+        whole: Value = ops.reshape(changed, shape=x.shape)
+        return whole
+    if sparse.op is ops.dynamic_update_slice:
+        return _block_added(x, node)
+    return _slice_added(x, node)
+
+
+def _ends_like(x: Value, sparse: Value) -> bool:
+    return sparse.rank <= x.rank and x.shape[x.rank - sparse.rank :] == sparse.shape
 
 
 def _has_one_index(node: Node) -> bool:
@@ -45,7 +78,12 @@ def _has_one_index(node: Node) -> bool:
 
 
 def _block_added(x: Value, sparse: Node) -> Value:
-    _, update, starts = sparse.operands
+    """Add the block to all of `x` along leading axes that only `x` has."""
+    zeros, update, starts = sparse.operands
+    leading = x.shape[: x.rank - zeros.rank]
+    if leading:
+        update = ops.expand(update, shape=(*leading, *update.shape))
+        starts = ops.concat(x.graph.constant([0] * len(leading), starts.dtype), starts, axis=0)
     old = ops.dynamic_slice(x, starts, sizes=update.shape)
     changed: Value = ops.dynamic_update_slice(x, ops.add(old, update), starts)
     return changed
@@ -54,8 +92,8 @@ def _block_added(x: Value, sparse: Node) -> Value:
 def _slice_added(x: Value, sparse: Node) -> Value:
     """Read through `gather`, which fails for an index out of range."""
     update, index = sparse.operands
-    axis = sparse.attrs.as_dict().get("axis", 0)
-    axis = normalize_axis(axis, x.rank)
+    leading = x.rank - sparse.result.rank
+    axis = leading + normalize_axis(sparse.attrs.as_dict().get("axis", 0), sparse.result.rank)
     new = ops.add(ops.gather(x, index, axis=axis), update)
     block = ops.reshape(new, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
     place = ops.reshape(ops.cast(index, to=DType.I64), shape=(1,))
