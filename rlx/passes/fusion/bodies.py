@@ -97,7 +97,7 @@ class _Body:
                     self._declare(operand, _operand_name(anchor, position))
         for node in self.group.members:
             for position, operand in enumerate(node.operands):
-                for outer in self.groups.sources(operand):
+                for outer in self._outermost(operand):
                     self._declare(outer, self._role(node, position, outer))
 
     def _role(self, node: Node, position: int, outer: Value) -> str:
@@ -106,6 +106,21 @@ class _Body:
             return _operand_name(node, position)
         is_spread = outer.type.elements != node.results[0].type.elements
         return _ROLES.get((node.op.name, is_spread)) or _operand_name(node, position)
+
+    def _outermost(self, value: Value) -> list[Value]:
+        """Return what `value` is recomputed from, as far as it is not known already."""
+        found: dict[Value, None] = {}
+        pending, seen = [value], {value}
+        while pending:
+            reached = pending.pop()
+            known = reached in self.value_map or not self.groups.recomputed.holds(reached.node)
+            if known or not reached.node.operands:
+                found[reached] = None
+                continue
+            inner = [operand for operand in reached.node.operands if operand not in seen]
+            seen.update(inner)
+            pending += reversed(inner)
+        return list(found)
 
     def _declare(self, value: Value, role: str) -> None:
         inside = value.node in self.group.members

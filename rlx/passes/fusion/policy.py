@@ -34,7 +34,7 @@ class FusionPolicy:
     most_pieces: int = 4
     """Operands of a `concat` that its readers tell apart; more are better copied once."""
 
-    most_recomputed: int = 8
+    most_recomputed: int = 12
     """Cheap operations that are repeated rather than stored: about a load from the next cache."""
 
     def is_cheap(self, node: Node) -> bool:

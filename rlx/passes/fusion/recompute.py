@@ -16,6 +16,9 @@ from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusable
 
+_MOST_ONCE = 32
+"""Operations that are computed where they are wanted if that is once: bodies stay small."""
+
 _MANY = 100
 """More readers than this are not told apart."""
 
@@ -61,6 +64,7 @@ class _Search:
         for node in graph.nodes:
             for position, operand in enumerate(node.operands):
                 self.readers[operand.node].append((node, position))
+        self.movable = {node for node in graph.nodes if is_movable(node, policy)}
         self.escaping = {output.node for output in graph.outputs}
         self.taken: set[Node] = set()
         """Nodes whose readers all can recompute them."""
@@ -90,12 +94,12 @@ class _Search:
         passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
         stored = len(readers) - len(passed)
         self.times[node] = min(sum(passed) + stored, _MANY)
-        if any(is_movable(r, self.policy) or r in self.below_movement for r, _ in readers):
+        if any(r in self.movable or r in self.below_movement for r, _ in readers):
             self.below_movement.add(node)
 
     def _takes(self, reader: Node, position: int) -> bool:
         """True if the kernel of `reader` can compute that operand itself."""
-        if is_movable(reader, self.policy) or is_fusable(reader):
+        if reader in self.movable or is_fusable(reader):
             return True
         if is_free(reader):
             return reader in self.taken
@@ -107,17 +111,20 @@ class _Search:
         return node in self.taken and (is_movable(node, self.policy) or node in self.below_movement)
 
     def _is_worth_it(self, node: Node) -> bool:
-        self.cost[node] = 0
+        operands = {operand.node for operand in node.operands}
+        cost = sum(self.cost[operand] for operand in operands)
+        self.cost[node] = cost if is_free(node) else 0
         if len(node.results) != 1 or is_free(node) or node not in self.taken:
             return False
-        cost = sum(self.cost[source] for source in {o.node for o in node.operands})
-        if is_movable(node, self.policy):
-            self.cost[node] = cost
-            return True
+        within = cost < self.policy.most_recomputed
+        if node in self.movable:
+            moved = len(operands) > 1 or not operands.isdisjoint(self.chosen)
+            self.cost[node] = cost + moved if within else 0
+            return within
         if node not in self.below_movement or not is_fusable(node) or self._is_epilogue(node):
             return False
-        cheap = self.policy.is_cheap(node) and cost < self.policy.most_recomputed
-        if not cheap and self.times[node] > 1:
+        once = self.times[node] == 1 and cost < _MOST_ONCE
+        if not once and not (within and self.policy.is_cheap(node)):
             return False
         self.cost[node] = cost + 1
         return True

@@ -206,7 +206,8 @@ def _check_contract(node: Node) -> None:
     assert not body.params
     assert not body.donations
     assert len({v.node.name for v in body.inputs}) == len(body.inputs)
-    assert sum(not is_pointwise(n) for n in computing) <= 1
+    others = [n for n in computing if not is_pointwise(n) and not n.op.has(Trait.MOVEMENT)]
+    assert len(others) <= 1
     read = {operand for n in body.nodes for operand in n.operands}
     assert set(body.inputs) <= read
     for n in body.nodes:
@@ -226,8 +227,10 @@ def _check_work(body: Graph, anchor: Node | None, shape: tuple[object, ...]) -> 
         before = _ancestors(anchor)
         if not anchor.op.has(Trait.PROLOGUE):
             assert anchor.operands[0].op is ops.input
+    moving = (n for n in body.nodes if n.op.has(Trait.MOVEMENT) and not is_pointwise(n))
+    recomputed = {value for n in moving for value in _ancestors(n)}
     for n in body.nodes:
-        if n is anchor or n.op.has(Trait.LEAF) or not n.op.has(Trait.ELEMENTWISE):
+        if n is anchor or not n.op.has(Trait.ELEMENTWISE) or n.result in recomputed:
             continue
         in_prologue = n.result in before and anchor is not None
         wanted = anchor.operands[0].shape if in_prologue and anchor is not None else shape

@@ -1,0 +1,131 @@
+"""Movement fuses into what reads it, and the cheap work below it is computed again."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import rlx
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.passes.fusion.fuse import fuse
+from rlx.passes.fusion.policy import FusionPolicy
+from rlx.passes.fusion.recompute import find_recomputed
+from rlx.passes.rewrites.simplify import simplify
+
+Array = npt.NDArray[np.float32]
+
+
+def kernels(graph: Graph) -> list[list[str]]:
+    """Return the ops of every node that computes something after fusion."""
+    found = []
+    for node in fuse()(simplify(graph)).nodes:
+        if node.op is ops.fused:
+            body: Graph = node.attribute("body")
+            found.append([n.op.name for n in body.nodes if n.operands])
+        elif node.operands:
+            found.append([node.op.name])
+    return found
+
+
+def difference(x: Value, axis: int) -> Value:
+    length = x.shape[axis] - 1
+    after = ops.narrow(x, axis=axis, start=1, length=length)
+    value: Value = after - ops.narrow(x, axis=axis, start=0, length=length)
+    return value
+
+
+def smoothness(x: rlx.numpy.ndarray) -> rlx.numpy.ndarray:
+    return (
+        ((x[1:] - x[:-1]) ** 2).sum()
+        + ((x[:, 1:] - x[:, :-1]) ** 2).sum()
+        + ((x[:, :, 1:] - x[:, :, :-1]) ** 2).sum()
+    )
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_the_gradient_of_a_smoothness_loss_is_one_kernel(backend: str) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 10, 11)).astype(np.float32)
+    run = rlx.jit(rlx.grad(smoothness), backend=backend)
+    np.testing.assert_allclose(run(x), rlx.jit(rlx.grad(smoothness), backend="reference")(x), 1e-5)
+    graph = rlx.jit(rlx.grad(smoothness)).graph(x)
+    assert len(kernels(graph)) == 1
+
+
+def test_a_shift_is_read_where_it_is_added() -> None:
+    graph = Graph("shift")
+    x = graph.input("x", (8, 4))
+    shifted = ops.concat(
+        ops.narrow(x, axis=0, start=2, length=6), ops.narrow(x, axis=0, start=0, length=2), axis=0
+    )
+    graph.set_outputs([x + shifted])
+    assert kernels(graph) == [["narrow", "narrow", "concat", "add"]]
+
+
+def test_parts_of_a_concat_are_computed_in_their_place() -> None:
+    graph = Graph("parts")
+    x, y = graph.input("x", (8, 4)), graph.input("y", (2, 4))
+    graph.set_outputs([ops.concat(ops.tanh(x), ops.exp(y), axis=0)])
+    assert kernels(graph) == [["tanh", "exp", "concat"]]
+
+
+def test_costly_work_that_is_read_twice_is_stored() -> None:
+    graph = Graph("costly")
+    graph.set_outputs([ops.square(difference(ops.tanh(graph.input("x", (8,))), 0))])
+    assert kernels(graph) == [["tanh"], ["narrow", "narrow", "sub", "square"]]
+
+
+def test_what_a_product_computes_last_is_not_computed_again() -> None:
+    graph = Graph("epilogue")
+    x, w = graph.input("x", (8, 4)), graph.input("w", (4, 4))
+    graph.set_outputs([difference(ops.relu(x @ w), 0)])
+    assert kernels(graph)[0] == ["matmul", "relu"]
+
+
+def test_a_kernel_reads_its_own_results_nowhere_else() -> None:
+    """What is read elsewhere is stored by another kernel before."""
+    graph = Graph("self")
+    y = ops.exp(graph.input("x", (8,)))
+    graph.set_outputs([y, y + ops.reverse(y, axes=(0,))])
+    assert kernels(graph) == [["exp"], ["reverse", "add"]]
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_an_operand_that_is_read_elsewhere_is_not_overwritten(backend: str) -> None:
+    def step(x: rlx.numpy.ndarray) -> rlx.numpy.ndarray:
+        y = rlx.numpy.exp(x)
+        z = y + rlx.numpy.roll(y, 1)
+        return z * 2.0 + rlx.numpy.roll(z, -1)
+
+    x = np.arange(300, dtype=np.float32) / 300
+    y = np.exp(x)
+    z = y + np.roll(y, 1)
+    expected = z * 2.0 + np.roll(z, -1)
+    np.testing.assert_allclose(rlx.jit(step, backend=backend)(x), expected, rtol=1e-6)
+    donated = rlx.jit(step, backend=backend, donate_argnums=0)
+    np.testing.assert_allclose(donated(x.copy()), expected, rtol=1e-6)
+
+
+def test_long_chains_of_movement_are_cut_into_bodies_of_bounded_work() -> None:
+    graph = Graph("chain")
+    value: Value = graph.input("x", (5000,))
+    for _ in range(1000):
+        value = difference(value, 0) * 0.5
+    graph.set_outputs([value])
+    after = fuse()(graph)
+    sizes = [len(n.attribute("body").nodes) for n in after.nodes if n.op is ops.fused]
+    assert max(sizes) <= 3 * FusionPolicy().most_recomputed
+    assert sum(sizes) <= 10 * len(graph.nodes)
+
+
+def test_doubling_by_concat_stays_linear() -> None:
+    graph = Graph("doubling")
+    value: Value = graph.input("x", (2,))
+    for _ in range(60):
+        half: Value = ops.narrow(ops.concat(value, value, axis=0), axis=0, start=1, length=2)
+        value = half + value
+    graph.set_outputs([value])
+    found = find_recomputed(graph, FusionPolicy())
+    assert max(len(sources) for sources in found.sources.values()) <= 4
+    assert len(fuse()(graph).nodes) <= len(graph.nodes)
