@@ -315,7 +315,7 @@ def describe(node: Node, number: int | None = None) -> str:
 
 
 def _computes(node: Node) -> str:
-    if not node.op.has(Trait.FUSED):
+    if not node.is_one_kernel:
         return node.op.name
     inner = node.attribute("body").nodes
     return ", ".join(each.op.name for each in inner if not each.op.has(Trait.LEAF))

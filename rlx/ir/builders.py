@@ -598,48 +598,6 @@ class Builders:
         results: tuple[Value, ...] = self.apply(OPS["fused"], (*operands,), body=body)
         return results
 
-    def scan_in_registers(
-        self,
-        *operands: Operand,
-        body: Graph,
-        length: int,
-        num_carries: int,
-        num_consts: int = 0,
-        reverse: bool = False,
-        residuals: int = 0,
-    ) -> tuple[Value, ...]:
-        """`scan`, as one kernel."""
-        results: tuple[Value, ...] = self.apply(
-            OPS["scan_in_registers"],
-            (*operands,),
-            body=body,
-            length=length,
-            num_carries=num_carries,
-            num_consts=num_consts,
-            reverse=reverse,
-            residuals=residuals,
-        )
-        return results
-
-    def while_in_registers(
-        self,
-        *operands: Operand,
-        condition: Graph,
-        body: Graph,
-        num_consts: int = 0,
-        max_trips: int | None = None,
-    ) -> tuple[Value, ...]:
-        """`while_loop`, as one kernel."""
-        results: tuple[Value, ...] = self.apply(
-            OPS["while_in_registers"],
-            (*operands,),
-            condition=condition,
-            body=body,
-            num_consts=num_consts,
-            max_trips=max_trips,
-        )
-        return results
-
     def argsort(self, x: Operand) -> Value:
         """Indices (i64) that sort each last-axis row as `sort` does."""
         return self._one(OPS["argsort"], (x,))

@@ -35,7 +35,7 @@ from rlx.errors import (
 from rlx.ir.builders import Builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
-from rlx.ir.lowering import Lowering, check_lowering
+from rlx.ir.lowering import Lowering, OneKernel, check_lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
 from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import LARGEST_VALUE, TensorType
@@ -69,6 +69,11 @@ class Node:
     def title(self) -> str:
         """The op, behind what the user wrote for it where that is known: for messages."""
         return self.op.name if self.scope is None else f"{self.scope}: {self.op.name}"
+
+    @property
+    def is_one_kernel(self) -> bool:
+        """True if its bodies belong to code generation: a fused node, or a loop in one kernel."""
+        return self.op.has(Trait.FUSED) or isinstance(self.lowering, OneKernel)
 
     def attribute(self, name: str) -> Any:
         return self.attrs.as_dict()[name]

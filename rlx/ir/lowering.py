@@ -143,6 +143,15 @@ class Turned(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class OneKernel(Lowering):
+    """A loop and its bodies in one kernel, carries in registers or in small arrays beside it.
+
+    The bodies belong to code generation: no pass touches them again.
+    """
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Library(Lowering):
     """A call of a library that is linked."""
 

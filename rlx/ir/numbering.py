@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.ir.graph import Graph, Node
-from rlx.ir.op import Trait
 
 
 def program_nodes(graph: Graph) -> list[Node]:
@@ -30,7 +29,7 @@ def number_nodes(graph: Graph) -> dict[Node, int]:
 
 
 def _bodies(node: Node) -> Iterator[Graph]:
-    if node.op.has(Trait.FUSED):
+    if node.is_one_kernel:
         return
     for value in node.attrs.as_dict().values():
         for each in value if isinstance(value, tuple) else (value,):

@@ -188,8 +188,7 @@ def rebuild(
     changes, the result is `graph` itself.
     """
     attrs = [
-        node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, change_body)
-        for node in nodes
+        node.attrs if node.is_one_kernel else map_bodies(node.attrs, change_body) for node in nodes
     ]
     same_bodies = all(new is node.attrs for new, node in zip(attrs, nodes, strict=True))
     if same_bodies and list(nodes) == graph.nodes:
@@ -263,7 +262,7 @@ class _Rewriter:
         return self._sweep(value_map)
 
     def _copy(self, node: Node, value_map: dict[Value, Value]) -> tuple[Value, ...]:
-        attrs = node.attrs if node.op.has(Trait.FUSED) else map_bodies(node.attrs, self._body)
+        attrs = node.attrs if node.is_one_kernel else map_bodies(node.attrs, self._body)
         return copy_node(self.target, node, value_map, attrs=attrs)
 
     def _body(self, body: Graph) -> Graph:

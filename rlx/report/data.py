@@ -179,7 +179,7 @@ def _kind(node: Node, *, is_output: bool) -> str:
 
 
 def _op_title(node: Node) -> str:
-    if not node.op.has(Trait.FUSED):
+    if not node.is_one_kernel:
         return node.op.name
     body: Graph = node.attribute("body")
     names = [inner.op.name for inner in body.nodes if not inner.op.has(Trait.LEAF)]
@@ -350,7 +350,7 @@ def _kernel(kernel: Kernel, calls: Mapping[str, int]) -> KernelData:
 def sources_of(node: Node) -> tuple[SourceData, ...]:
     """Return the user's lines behind a node; those of its body for a fused one."""
     nodes = [node]
-    if node.op.has(Trait.FUSED):
+    if node.is_one_kernel:
         body: Graph = node.attribute("body")
         nodes = [inner for inner in body.nodes if not inner.op.has(Trait.LEAF)]
     places = dict.fromkeys(inner.source for inner in nodes if inner.source is not None)

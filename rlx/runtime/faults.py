@@ -15,7 +15,6 @@ from rlx.errors import (
 )
 from rlx.ir import ops
 from rlx.ir.graph import Node
-from rlx.ir.op import Trait
 from rlx.runtime.signature import Array
 
 COMBINED = -(1 << 63)
@@ -97,7 +96,7 @@ def _index(record: Record) -> str:
 
 def _blamed(node: Node) -> Node:
     """Return the node of a fused one that its kernel is built around: what can fail."""
-    anchor = ops.anchor_of(node.attribute("body")) if node.op.has(Trait.FUSED) else None
+    anchor = ops.anchor_of(node.attribute("body")) if node.is_one_kernel else None
     return node if anchor is None else replace(anchor, name=node.name, scope=node.scope)
 
 

@@ -9,6 +9,7 @@ from rlx.codegen.lower import Program
 from rlx.codegen.schedule import LoopThunk, Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
+from rlx.ir.lowering import OneKernel
 from rlx.passes.autodiff import grad_with_loss
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import lower_for
@@ -322,11 +323,11 @@ def test_a_branch_in_a_scan_is_chosen_at_every_step() -> None:
 def test_a_small_scan_is_one_kernel_and_its_gradient_two() -> None:
     value = lowered(chain(10)).schedule.thunks
     assert isinstance(value[0], Thunk)
-    assert value[0].kind == "scan_in_registers"
+    assert value[0].lowering == OneKernel()
     assert len(value) == 2
     gradient = lowered(grad_with_loss(chain(10), ["c", "w"])).schedule.thunks
-    kinds = [thunk.kind for thunk in gradient if isinstance(thunk, Thunk)]
-    assert kinds.count("scan_in_registers") == 2
+    lowerings = [thunk.lowering for thunk in gradient if isinstance(thunk, Thunk)]
+    assert lowerings.count(OneKernel()) == 2
 
 
 def test_code_does_not_grow_with_the_number_of_steps() -> None:

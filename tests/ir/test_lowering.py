@@ -8,17 +8,23 @@ import pytest
 from rlx.errors import FormatError, GraphError, ShapeError
 from rlx.ir import ops
 from rlx.ir.digest import graph_digest
-from rlx.ir.graph import Graph
-from rlx.ir.lowering import Library, Lowering, Tile
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Library, Lowering, OneKernel, Tile
 from rlx.ir.op import make_attrs
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import format_graph
 from rlx.ir.reference import evaluate
 from rlx.ir.serialize import dumps, fingerprint, loads
 from rlx.ir.verify import errors_of
-from rlx.passes.rewrite import copy_node, with_lowering
+from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.fusion.fuse import fuse
+from rlx.passes.loops.bufferize import bufferize_loops
+from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
+from rlx.passes.loops.scalarize import scalarize_loops
+from rlx.passes.rewrite import apply_rewrites, copy_node, rewrite, with_lowering
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.decompose import decompose
+from rlx.runtime.compile import compile
 
 TILE = Tile(rows=2, columns=4, lanes=4)
 
@@ -121,3 +127,42 @@ def test_nodes_with_different_records_are_not_merged() -> None:
 def test_a_node_with_a_record_is_not_decomposed() -> None:
     assert decompose()(tiled()) == tiled()
     assert all(node.op is not ops.attention for node in decompose()(attention(None)).nodes)
+
+
+def loop() -> Graph:
+    body = Graph("body")
+    body.set_outputs([body.input("c", (4,)) + 1.0])
+    graph = Graph("loop")
+    attrs = make_attrs(ops.scan, {"body": body, "length": 3, "num_carries": 1})
+    operands = (graph.input("c", (4,)),)
+    graph.set_outputs(graph.append(ops.scan, operands, attrs, lowering=OneKernel()))
+    return graph
+
+
+def test_a_loop_in_one_kernel_is_a_loop() -> None:
+    assert "num_carries = 1} lowering = one_kernel()" in format_graph(loop(), full=False)
+    assert parse_graph(format_graph(loop())) == loop()
+    (y,) = evaluate(loop(), {"c": np.zeros(4, np.float32)})
+    np.testing.assert_array_equal(y, np.full(4, 3, np.float32))
+
+
+def test_no_pass_touches_the_body_of_a_loop_in_one_kernel() -> None:
+    @rewrite(ops.add)
+    def doubled(node: Node) -> Value:
+        result: Value = ops.mul(*node.operands)
+        return result
+
+    graph = loop()
+    assert apply_rewrites(graph, [doubled]).graph == graph
+    later = (loop_invariant_code_motion, fuse(), bufferize_loops, scalarize_loops)
+    assert [each(graph) for each in later] == [graph] * len(later)
+
+
+def test_the_gradient_of_a_loop_in_one_kernel_is_that_of_the_loop() -> None:
+    graph = loop()
+    graph.set_outputs([ops.reduce_sum(ops.square(graph.outputs[0]), axes=(0,))])
+    gradient = grad_with_loss(graph, ["c"])
+    feeds = {"c": np.arange(4, dtype=np.float32), "d_output": np.ones((), np.float32)}
+    compiled = compile(gradient, backend="llvm", threads=1).run(feeds)
+    for found in (evaluate(gradient, feeds)[1], compiled[1]):
+        np.testing.assert_allclose(found, 2 * (feeds["c"] + 3))

@@ -78,18 +78,10 @@ def kernel_name(thunk: Thunk) -> str:
     if thunk.kind == "fused":
         graph: Graph = thunk.attrs.as_dict()["body"]
         kinds = telling_ops(graph)
-    words = [plain_name(kind) for kind in kinds]
     shape = thunk.results[0].type.shape if thunk.results else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
-    return "_".join([*words, "x".join(extents) or "scalar"])
-
-
-def plain_name(kind: str) -> str:
-    """Return an op's name without the variant that this machine's kernels chose."""
-    for variant in ("_in_registers",):
-        kind = kind.removesuffix(variant)
-    return kind
+    return "_".join([*kinds, "x".join(extents) or "scalar"])
 
 
 _NAMED_OPS = 3
@@ -105,7 +97,7 @@ def telling_ops(body: Graph) -> list[str]:
     names = list(dict.fromkeys(node.op.name for node in computing if node is not anchor))
     functions = [name for name in names if name not in _PLAIN] or names[-1:]
     if anchor is not None:
-        return [plain_name(anchor.op.name), *functions[-1:]]
+        return [anchor.op.name, *functions[-1:]]
     return functions if len(functions) <= _NAMED_OPS else [*functions[:2], functions[-1]]
 
 

@@ -29,6 +29,7 @@ from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.codegen.loops.passes.pipeline import FUSION, UNROLLED_FUSION
 from rlx.ir.graph import Graph, Value
+from rlx.ir.lowering import OneKernel
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes
 from rlx.passes.loops.nests import has_short_products
 from rlx.passes.loops.scalarize import shape_in_registers, while_tables
@@ -39,16 +40,18 @@ BLOCK_BYTES = 256
 latency, and blocks are what threads share."""
 
 
-@kernel("scan_in_registers")
-def scan_in_registers(
+@kernel("scan", lowering=OneKernel)
+def scan_in_one_kernel(
     scope: Scope,
     *arguments: Reader | Writer,
+    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
     body: Graph,
     length: int,
     num_carries: int,
     num_consts: int = 0,
     reverse: bool = False,
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
+    checkpoints: int | None = None,  # noqa: ARG001  (for derivatives)
 ) -> None:
     given, results = _memory(scope, arguments)
     lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
@@ -71,10 +74,11 @@ def _reads_as_loops(body: Graph) -> bool:
     return has_short_products(body) and not branches
 
 
-@kernel("while_in_registers")
-def while_in_registers(
+@kernel("while_loop", lowering=OneKernel)
+def while_in_one_kernel(
     scope: Scope,
     *arguments: Reader | Writer,
+    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
     condition: Graph,
     body: Graph,
     num_consts: int = 0,

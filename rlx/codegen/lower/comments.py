@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from rlx.codegen.kernels.build import plain_name, telling_ops
+from rlx.codegen.kernels.build import telling_ops
 from rlx.codegen.schedule import Thunk, number_of
 from rlx.errors import Source
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 
@@ -43,7 +44,7 @@ def argument_names(thunks: Sequence[Thunk]) -> dict[int, str]:
     named = {
         i: names.pop() for i, names in enumerate(agreed) if len(names) == 1 and "" not in names
     }
-    is_scan = thunks[0].kind == "scan_in_registers"
+    is_scan = thunks[0].node.op is ops.scan
     return named | _scan_names(thunks[0].node, named) if is_scan else named
 
 
@@ -77,7 +78,7 @@ def tensor_name(value: Value, number: int | None = None) -> str:
     elif node.op.name == "fused":
         name = f"{'_'.join(telling_ops(node.attribute('body')))}_{own}"
     else:
-        name = f"{plain_name(node.op.name)}_{own}"
+        name = f"{node.op.name}_{own}"
     return name if len(node.results) == 1 else f"{name}_{value.index}"
 
 
@@ -95,7 +96,7 @@ def _label(thunk: Thunk) -> str:
 
 def _formula(node: Node) -> str:
     """Return the ops of a node, in order."""
-    if not node.op.has(Trait.FUSED):
+    if not node.is_one_kernel:
         return node.op.name
     body: Graph = node.attribute("body")
     return ", ".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
@@ -104,7 +105,7 @@ def _formula(node: Node) -> str:
 def _sources(thunks: Sequence[Thunk]) -> Iterator[Source]:
     for thunk in thunks:
         node = thunk.node
-        if node.op.has(Trait.FUSED):
+        if node.is_one_kernel:
             body: Graph = node.attribute("body")
             yield from (n.source for n in body.nodes if n.source and not n.op.has(Trait.LEAF))
         elif node.source:

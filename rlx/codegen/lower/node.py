@@ -16,7 +16,7 @@ def lower_node(node: Node, place: Placement) -> Sequence[AnyThunk]:
     """Return the thunks of a node: by its rule, or one of the op's name; none for a view."""
     if not computes(node):
         return ()
-    rule = lowering.get(node.op)
+    rule = None if node.is_one_kernel and node.lowering else lowering.get(node.op)
     with blamed(f"lowering {node.title}", node.source):
         return rule(node, place) if rule else [place.thunk(node)]
 

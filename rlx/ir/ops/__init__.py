@@ -19,7 +19,6 @@ from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.reduction import *
-from rlx.ir.ops.register_loops import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
 from rlx.ir.ops.state_space import *

@@ -17,6 +17,7 @@ from rlx.errors import DTypeError, GraphError, ShapeError
 from rlx.ir.captures import Captures
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.lowering import OneKernel, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.types import TensorType
 
@@ -99,6 +100,12 @@ def while_loop(
             f"condition {condition.name!r} has {len(condition.outputs)} outputs; it must have one"
         )
     return (*carries, TensorType(DType.I64, ()))
+
+
+@lowered_by(scan, OneKernel)
+@lowered_by(while_loop, OneKernel)
+def _one_kernel(_: OneKernel, *__: TensorType, **___: object) -> None:
+    """Which bodies one kernel can hold is for code generation to say."""
 
 
 @op(_FAMILY, Trait.CONTROL, captures=Captures(("branches",), leading=1))

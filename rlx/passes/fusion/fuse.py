@@ -64,11 +64,13 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
     return GraphPass("fuse", run, inspect.getdoc(fuse) or "")
 
 
+def _holds_nodes(node: Node) -> bool:
+    return node.op.has(Trait.CONTROL) and not node.is_one_kernel
+
+
 def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Rewritten:
     """Change the bodies of loops and branches, which are graphs of their own."""
-    changed = {
-        node: map_bodies(node.attrs, change) for node in graph.nodes if node.op.has(Trait.CONTROL)
-    }
+    changed = {node: map_bodies(node.attrs, change) for node in graph.nodes if _holds_nodes(node)}
     if all(attrs is node.attrs for node, attrs in changed.items()):
         return unchanged(graph)
     target = Graph(graph.name)

@@ -9,13 +9,11 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.literal import Literal
-from rlx.ir.op import Attrs
+from rlx.ir.op import Attrs, Trait
 from rlx.passes.lowering.copy_outputs import copy_outputs
 from rlx.passes.lowering.order_updates import order_updates
 from rlx.passes.memory.views import root_of
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
-
-_LOOPS = (ops.scan, ops.while_loop, ops.switch)
 
 
 @graph_pass
@@ -30,17 +28,21 @@ def bufferize_loops(graph: Graph) -> Rewritten:
 
         scan %c, %xs {body = (c, x) -> (c + x, c)}      ->      (c, x) -> (x + c in c, copy of c)
     """
-    if not any(node.op in _LOOPS for node in graph.nodes):
+    if not any(map(_holds_nodes, graph.nodes)):
         return unchanged(graph)
     target = Graph(graph.name)
     value_map: dict[Value, Value] = {}
     for node in graph.nodes:
-        if node.op in _LOOPS:
+        if _holds_nodes(node):
             _settle(target, node, value_map)
         else:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
     return Rewritten(target, value_map)
+
+
+def _holds_nodes(node: Node) -> bool:
+    return node.op.has(Trait.CONTROL) and not node.is_one_kernel
 
 
 def _settle(target: Graph, node: Node, value_map: dict[Value, Value]) -> None:

@@ -21,18 +21,22 @@ def loop_invariant_code_motion(graph: Graph) -> Rewritten:
 
     Nothing that can fail moves: a loop may make no trips.
     """
-    if not any(node.op in (ops.scan, ops.while_loop) for node in graph.nodes):
+    if not any(map(_is_loop, graph.nodes)):
         return unchanged(graph)
     target = Graph(graph.name)
     value_map: dict[Value, Value] = {}
     moved = False
     for node in graph.nodes:
-        if node.op in (ops.scan, ops.while_loop):
+        if _is_loop(node):
             moved |= _hoist(target, node, value_map)
         else:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
     return Rewritten(target, value_map) if moved else unchanged(graph)
+
+
+def _is_loop(node: Node) -> bool:
+    return node.op in (ops.scan, ops.while_loop) and not node.is_one_kernel
 
 
 def _hoist(target: Graph, node: Node, value_map: dict[Value, Value]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait
+from rlx.ir.lowering import OneKernel
+from rlx.ir.op import Trait, make_attrs
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
 from rlx.passes.loops.nests import fits_nest, fits_while_nest, is_composed
 from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
@@ -39,7 +40,7 @@ WRITTEN_OUT = frozenset(
 def scalarize_loops(graph: Graph) -> Rewritten:
     """Make loops with small bodies kernels of their own, whose bodies no pass touches again.
 
-        scan %c {body = few small values}      ->      scan_in_registers %c {body = ...}
+        scan %c {body = few small values}      ->      scan %c {body = ...} lowering = one_kernel()
 
     Requires decomposed and simplified bodies.
     """
@@ -49,26 +50,27 @@ def scalarize_loops(graph: Graph) -> Rewritten:
 @rewrite(ops.scan)
 def _small_scan(node: Node) -> tuple[Value, ...] | None:
     body = expand_pointwise(node.attribute("body"))
-    if not node.results or not node.attribute("num_carries"):
+    if node.is_one_kernel or not node.results or not node.attribute("num_carries"):
         return None
     small = shape_in_registers(body, node.attribute("num_carries")) is not None
     if not small and not fits_nest(body):
         return None
-    attributes = node.attrs.as_dict() | {"body": body}
-    del attributes["checkpoints"]
-    results: tuple[Value, ...] = ops.scan_in_registers(*node.operands, **attributes)
-    return results
+    return _in_one_kernel(node, {"body": body, "checkpoints": None})
 
 
 @rewrite(ops.while_loop)
 def _small_while(node: Node) -> tuple[Value, ...] | None:
     graphs = {name: expand_pointwise(node.attribute(name)) for name in ("condition", "body")}
     small = while_tables(**graphs, num_consts=node.attribute("num_consts")) is not None
-    if not small and not fits_while_nest(**graphs):
+    if node.is_one_kernel or not (small or fits_while_nest(**graphs)):
         return None
-    attributes = node.attrs.as_dict() | graphs
-    results: tuple[Value, ...] = ops.while_in_registers(*node.operands, **attributes)
-    return results
+    return _in_one_kernel(node, graphs)
+
+
+def _in_one_kernel(node: Node, changed: Mapping[str, Graph | None]) -> tuple[Value, ...]:
+    attrs = make_attrs(node.op, {**node.attrs.as_dict(), **changed})
+    graph = node.results[0].graph
+    return graph.append(node.op, node.operands, attrs, lowering=OneKernel())
 
 
 def shape_in_registers(body: Graph, num_carries: int) -> tuple[Lanes, Tables] | None:

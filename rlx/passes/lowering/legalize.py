@@ -33,7 +33,7 @@ def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[N
     for node in graph.nodes:
         if not node.op.has(Trait.LEAF) and not supports(node.op):
             found.append(node)
-        if not node.op.has(Trait.FUSED):
+        if not node.is_one_kernel:
             for body in bodies_of(node.attrs):
                 found.extend(unsupported_nodes(body, supports))
     return found

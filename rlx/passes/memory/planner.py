@@ -89,7 +89,7 @@ def _lay_out(
             for body in bodies_of(node.attrs)
         ]
         for node in graph.nodes
-        if not node.op.has(Trait.FUSED) and bodies_of(node.attrs)
+        if not node.is_one_kernel and bodies_of(node.attrs)
     }
     residents, shared = _lay_out_residents(liveness, alignment)
     ranges = [held for held in liveness.ranges.values() if not (held.resident or held.outside)]

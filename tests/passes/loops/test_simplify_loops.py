@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import OneKernel
 from rlx.passes.autodiff import grad_with_loss, jvp
 from rlx.passes.loops.batch_axis import find_lanes
 from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
@@ -114,7 +115,7 @@ def test_what_depends_on_consts_alone_leaves_the_loop() -> None:
 def test_small_loops_are_kept_in_registers_and_large_ones_are_not() -> None:
     for size, kept in ((3, True), (100, False)):
         graph = scalarize_loops(recurrent(size))
-        found = any(node.op is ops.scan_in_registers for node in graph.nodes)
+        found = any(node.lowering == OneKernel() for node in graph.nodes)
         assert found is kept
 
 
