@@ -30,7 +30,7 @@ def bits(array: Any) -> Array:
     """Return the bits of `array`, those of every NaN as of one."""
     array = np.asarray(array)
     if array.dtype.kind in "biu":
-        return array
+        return np.asarray(array)
     patterns: Array = array.view(f"u{array.dtype.itemsize}").copy()
     patterns += 1  # 0 is for NaN
     patterns[np.isnan(array)] = 0
