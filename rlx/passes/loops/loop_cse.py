@@ -85,6 +85,8 @@ def _find_pair(graph: Graph) -> _Pair | None:
 def _run_alike(part: Node, whole: Node) -> bool:
     if part.op is not whole.op or carry_count(part) > carry_count(whole):
         return False
+    if part.op is ops.scan and part.attribute("residuals") > whole.attribute("residuals"):
+        return False
     names = ("length", "reverse") if part.op is ops.scan else ("max_trips",)
     return all(part.attribute(name) == whole.attribute(name) for name in names)
 
@@ -155,10 +157,18 @@ def _joint(part: Node, whole: Node, binding: list[int]) -> tuple[Graph, list[Val
     own = joint.inline(body, inputs)
     theirs = joint.inline(part.attribute("body"), [inputs[i] for i in binding])
     joint.set_outputs([*own, *theirs])
-    merged = common_subexpressions(joint)
+    merged = _with_equal_parts_merged(joint)
     outputs = list(merged.outputs[len(own) :])
     merged.set_outputs(merged.outputs[: len(own)])
     return merged, outputs
+
+
+def _with_equal_parts_merged(graph: Graph) -> Graph:
+    """Merge equal nodes and then loops, which lets more nodes be equal, until nothing changes."""
+    merged = common_subexpressions(graph)
+    while (again := loop_cse(merged)) is not merged:
+        merged = common_subexpressions(again)
+    return merged
 
 
 def _same_condition(part: Node, whole: Node, binding: list[int]) -> bool:

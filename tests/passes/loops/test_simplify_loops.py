@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import OneKernel
@@ -11,6 +18,7 @@ from rlx.passes.loops.invariant_code_motion import loop_invariant_code_motion
 from rlx.passes.loops.loop_cse import loop_cse
 from rlx.passes.loops.loop_dead_code import loop_dead_code
 from rlx.passes.loops.scalarize import scalarize_loops
+from rlx.passes.loops.simplify_loops import simplify_loops
 from rlx.passes.memory.report import format_plan
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.simplify import simplify
@@ -161,3 +169,33 @@ def test_the_plan_shows_what_a_scan_stores_for_its_backward_sweep() -> None:
     assert "'c' f64[3]" in line
     assert "# of 2 other values of a step, 48 bytes, the sweep computes again" in report
     assert "outside\t" not in report  # all is in registers
+
+
+def forward_loops(graph: Graph) -> list[Node]:
+    """Return the scans in the order of their steps, those of bodies included."""
+    scans = [node for node in graph.nodes if node.op is ops.scan]
+    inner = [loop for node in scans for loop in forward_loops(node.attribute("body"))]
+    return [node for node in (*scans, *inner) if not node.attribute("reverse")]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_nested_loops_run_once_for_a_value_and_its_gradient(depth: int) -> None:
+    """The loop that stores residuals stands for the one that does not, at every level."""
+
+    def loop(level: int, carry: Any, rows: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            if level == 1:
+                return rnp.tanh(carry * row), None
+            return loop(level - 1, carry, row), carry
+
+        return rlx.scan(step, carry, rows)[0]
+
+    def loss(carry: Any, rows: Any) -> Any:
+        return (loop(depth, carry, rows) ** 2).sum()
+
+    rows = np.ones((3,) * depth)
+    graph = rlx.jit(rlx.value_and_grad(loss, argnums=(0, 1))).graph(np.ones(4), rows)
+    tidy = simplify_loops(common_subexpressions(simplify(graph)))
+    loops = forward_loops(tidy)
+    assert len(loops) == depth
+    assert loops[-1].attribute("residuals")
