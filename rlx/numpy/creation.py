@@ -17,7 +17,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
 from rlx.numpy.shaping import broadcast_to, concatenate, stack
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
-from rlx.tracing.trace import TracedArray, element_type, shape_of
+from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:
@@ -28,9 +28,31 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     return named.get(dtype) or as_dtype(dtype)
 
 
-@function
 def array(x: Any, dtype: Any = None) -> Any:
     """An array of numbers, arrays, or nested lists of them."""
+    if x.__class__ is list and dtype is None and current_trace() is None:
+        found = _of_plain_numbers(x)
+        if found is not None:
+            return found
+    return _array(x, dtype)
+
+
+def _of_plain_numbers(items: list[Any]) -> np.ndarray[Any, Any] | None:
+    """Return a list of Python's numbers as an array at once; None for any other."""
+    try:
+        found = np.array(items)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if found.dtype not in _PLAIN or not found.size:
+        return None
+    found.setflags(write=False)  # as every constant
+    return found
+
+
+_PLAIN = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
+
+
+def _array(x: Any, dtype: Any = None) -> Any:
     if isinstance(x, (list, tuple)):
         x = _from_list(x)
     if x is None or isinstance(x, str):
@@ -41,6 +63,8 @@ def array(x: Any, dtype: Any = None) -> Any:
     return as_tracer(x) if dtype is None else convert(x, dtype_of(dtype, DType.F32))
 
 
+_array.__name__ = "array"  # what its errors call it
+_array = function(_array)
 asarray = array
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, ParamSpec
 
@@ -19,14 +20,15 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value, calling_source, is_ours
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
+from rlx.ir.reference.replay import Replay
 from rlx.tracing import tracer
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
-from rlx.tracing.pytree import tree_flatten, tree_unflatten
+from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
     Trace,
     TracedArray,
+    _state,
     as_value,
-    current_trace,
     element_type,
     innermost,
     opened,
@@ -42,9 +44,9 @@ def function(body: Callable[P, Any]) -> Callable[P, Any]:
     @functools.wraps(body)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
-            if current_trace() is not None:
+            if _state.open:
                 return body(*args, **kwargs)
-            return _run(body, args, kwargs)
+            return _run_again(body, args, kwargs)
         except RlxError as error:
             if error.source is not None or _is_inside(sys._getframe().f_code):
                 raise  # the function that the user called gives it its name and line
@@ -63,8 +65,76 @@ def _is_inside(code: CodeType) -> bool:
     return False
 
 
-def _run(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Trace `body` with the NumPy arrays among the arguments as inputs; evaluate the graph."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a call on arrays of some types, and some other values, comes to."""
+
+    replay: Replay
+    traced: tuple[bool, ...]
+    """Which leaves of the result are outputs of the graph."""
+    results: tuple[Any, ...]
+    tree: TreeDef
+    single: bool
+    """The result is one output, without a container."""
+
+
+_known: dict[Any, _Known] = {}
+_MOST_KNOWN = 2048
+_MOST_CONSTANT_BYTES = 1 << 14
+_STATIC = frozenset({int, bool, str, type(None), type, np.dtype, type(np.dtype("f4"))})
+
+
+def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run as `_run` does, without tracing where a call of the same kind was traced before."""
+    arrays: list[Array] = []
+    key = _key_of(body, args, kwargs, arrays)
+    known = None if key is None else _known.get(key)
+    if known is None:
+        return _run(body, args, kwargs, key)
+    try:
+        outputs = known.replay(arrays)
+    except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
+        return _run(body, args, kwargs, None)
+    if known.single:
+        return outputs[0]
+    rest = iter(outputs)
+    pairs = zip(known.results, known.traced, strict=True)
+    return tree_unflatten(known.tree, [next(rest) if traced else r for r, traced in pairs])
+
+
+def _key_of(
+    body: Callable[..., Any], args: Any, kwargs: Any, arrays: list[Array]
+) -> tuple[Any, ...] | None:
+    """Return what a trace of the call depends on, its arrays apart; None where it is not known.
+
+    A trace sees of an array its type only, and of other arguments their values.
+    """
+    parts: list[Any] = [body]
+    given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
+    for name, x in given:
+        cls = x.__class__
+        if cls is np.ndarray:
+            arrays.append(x)
+            parts.append((name, x.dtype, x.shape))
+        elif cls in _STATIC:
+            parts.append((name, cls, x))
+        elif cls is float or cls is complex:
+            parts.append((name, cls, repr(x)))  # tells 0.0 from -0.0, and finds NaN again
+        elif isinstance(x, np.generic):
+            arrays.append(np.asarray(x))
+            parts.append((name, arrays[-1].dtype, ()))
+        elif cls is tuple and all(each.__class__ is int for each in x):
+            parts.append((name, cls, x))
+        else:
+            return None
+    return tuple(parts)
+
+
+def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
+    """Trace `body` with the NumPy arrays among the arguments as inputs; evaluate the graph.
+
+    What was traced is kept under `key`, unless that is None.
+    """
     leaves, tree = tree_flatten((args, kwargs))
     feeds: dict[str, Array] = {}
     with opened(body.__name__) as trace:
@@ -79,8 +149,20 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         outputs = [r for r, is_traced in zip(results, traced, strict=True) if is_traced]
         trace.graph.set_outputs([as_value(output) for output in outputs])
     arrays = iter(evaluate(trace.graph, feeds))
+    if key is not None and len(feeds) == len(trace.graph.inputs):
+        _keep(key, _Known(Replay(trace.graph), tuple(traced), tuple(results), results_tree,
+                          results_tree == LEAF and traced == [True]))  # fmt: skip
     filled = [next(arrays) if t else r for r, t in zip(results, traced, strict=True)]
     return tree_unflatten(results_tree, filled)
+
+
+def _keep(key: Any, known: _Known) -> None:
+    if known.replay.constant_bytes > _MOST_CONSTANT_BYTES:
+        return
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    outputs = [None if traced else r for r, traced in zip(known.results, known.traced, strict=True)]
+    _known[key] = replace(known, results=tuple(outputs))
 
 
 def input_array(trace: Trace, name: str, like: Any, *, weak: bool | None = None) -> tracer.Tracer:

@@ -1,0 +1,86 @@
+"""A graph of static types, prepared to be evaluated many times without looking at it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.reference.registry import Array, apply_op, reference
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One node: what computes it, and the places of its operands and first result."""
+
+    compute: Callable[..., Any]
+    operands: tuple[int, ...]
+    result: int
+    count: int
+
+
+class Replay:
+    """Evaluates `graph` on arrays of the types of its inputs, which nobody checks.
+
+    The types of results follow from those of operands, so that the checks of one evaluation
+    (`evaluate`) hold for all that come after.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        places: dict[Value, int] = {}
+        self._values: list[Any] = []
+        self._steps: list[_Step] = []
+        for value in graph.inputs:
+            self._place(value, None, places)
+        for node in graph.nodes:
+            if node.op.name == "constant":
+                self._place(node.result, node.attribute("value").array, places)
+            elif not node.op.has(Trait.LEAF):
+                operands = tuple(places[operand] for operand in node.operands)
+                first, count = len(self._values), len(node.results)
+                self._steps.append(_Step(_computation(node), operands, first, count))
+                for result in node.results:
+                    self._place(result, None, places)
+        self._outputs = [places[output] for output in graph.outputs]
+        constants = {places[n.result] for n in graph.nodes if n.op.name == "constant"}
+        self._shared = constants.intersection(self._outputs)
+        self.constant_bytes = sum(self._values[place].nbytes for place in constants)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the outputs for inputs in declaration order."""
+        values = self._values.copy()
+        values[: len(arrays)] = arrays
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                made = step.compute(*[values[place] for place in step.operands])
+                if step.count == 1:
+                    made = made[0] if made.__class__ is tuple else made
+                    values[step.result] = np.asarray(made)
+                else:
+                    values[step.result : step.result + step.count] = map(np.asarray, made)
+        for place in self._shared:  # what is kept for the next time is nobody's to change
+            values[place] = values[place].copy()
+            values[place].setflags(write=False)
+        return [values[place] for place in self._outputs]
+
+    def _place(self, value: Value, array: Array | None, places: dict[Value, int]) -> None:
+        places[value] = len(self._values)
+        self._values.append(array)
+
+
+def _computation(node: Node) -> Callable[..., Any]:
+    """Return what computes `node`: its rule alone, where nothing is rounded or decomposed."""
+    if node.op.has(Trait.VIEW):
+        shape = node.result.type.static_shape
+        return lambda array: np.reshape(array, shape)
+    rule = reference.get(node.op)
+    rounded = any(v.dtype.is_low_precision for v in (*node.operands, *node.results))
+    if rule is None or (rounded and not reference.is_exact(node.op)):
+        return lambda *arrays: apply_op(node.op, arrays, node.attrs)
+    attributes = node.attrs.as_dict()
+    return partial(rule, **attributes) if attributes else rule
