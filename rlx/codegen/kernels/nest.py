@@ -28,6 +28,7 @@ from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
+from rlx.ir.op import Trait
 from rlx.ir.shape import upper
 from rlx.passes.loops.nests import is_in_pieces, is_long_fold, values_to_keep
 from rlx.passes.loops.vector_axes import is_long, vector_axes
@@ -169,7 +170,7 @@ class Nest:
     def _contract(self, fold: Contraction, target: Array) -> None:
         value = fold.node.result
         vector, shape = self.axes.get(value), value.type.static_shape
-        if vector is None and fold.operation in ("add", "mul"):
+        if fold.operation in ("add", "mul") and (vector is None or self._lies_along(fold)):
             self._contract_lanes(fold, target)
             return
         start = real(literal(_neutral(fold), value.dtype))
@@ -182,8 +183,14 @@ class Nest:
             with self.over(shape, vector) as (at, _):
                 target.store(at, fold.finish(target.load(at)))
 
+    def _lies_along(self, fold: Contraction) -> bool:
+        """True if what a reduction folds was computed along a folded axis, for another reader."""
+        operand = fold.node.operands[0]
+        lies_along = operand in self.kept and self.axes.get(operand) in fold.axes
+        return fold.node.op.has(Trait.REDUCTION) and lies_along
+
     def _contract_lanes(self, fold: Contraction, target: Array) -> None:
-        """Fold along vectors: no axis of the result is long."""
+        """Fold along vectors, as no axis of the result is long, or its operand lies so."""
         op = BinaryOp.MUL if fold.operation == "mul" else BinaryOp.ADD
         with self.over(target.value.type.static_shape, None) as (at, _):
             total = self.k.mutable("total", real(literal(_neutral(fold), target.value.dtype)))

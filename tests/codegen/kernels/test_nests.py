@@ -158,6 +158,18 @@ def test_pairs_are_one_nest_along_the_bodies_and_never_stored() -> None:
     assert [s.kind for s in nests[0].body if isinstance(s, For)] == [LoopKind.SIMD]
 
 
+def test_cotangents_of_pairs_are_summed_where_they_are_computed() -> None:
+    """Along the lanes for one body of each pair, across the loop around for the other."""
+    given: Types = {"at": BODIES, "moving": BODIES, "masses": ((12,), "f64")}
+    loss = graph_of("loss", given, lambda *values: _squares("pull", values))
+    kernels = lower_for(grad_with_loss(loss, ["at", "moving"]), detect_target()).module.kernels
+    scans = [kernel for kernel in kernels if kernel.name.startswith("scan")]
+    assert len(scans) == 2
+    for scan in scans:
+        extents = [s.buffer.extent or 0 for s in walk(scan.body) if isinstance(s, Local)]
+        assert max(extents) == 12 * 3
+
+
 def test_a_body_beyond_the_caches_stays_thunks() -> None:
     side = int((LARGEST_NEST / 8) ** 0.5) + 1
     types: Types = {"c": ((side, side), "f64")}

@@ -13,8 +13,8 @@ from rlx.codegen.loops.visit import walk_expression
 class Affine:
     """`constant + sum(coefficient * term)` over variables and other pure expressions."""
 
-    terms: tuple[tuple[Expr, int], ...] = ()
-    """Sorted by their text; no coefficient is 0."""
+    terms: frozenset[tuple[Expr, int]] = frozenset()
+    """No coefficient is 0, and no term stands twice."""
     constant: int = 0
 
     def coefficient(self, name: str) -> int:
@@ -24,7 +24,7 @@ class Affine:
     def without(self, *names: str) -> Affine:
         """Return the form without the terms of some variables."""
         kept = (p for p in self.terms if not (isinstance(p[0], Var) and p[0].name in names))
-        return Affine(tuple(kept), self.constant)
+        return Affine(frozenset(kept), self.constant)
 
     def minus(self, other: Affine) -> Affine:
         return _combined(self, other, -1)
@@ -49,7 +49,7 @@ class Forms:
         """Return the form of an integer expression; None if its value may change."""
         match expr:
             case Const(value, _):
-                return Affine((), int(value))
+                return Affine(constant=int(value))
             case Var(name, _):
                 return self._variable(expr, name)
             case Binary(BinaryOp.ADD | BinaryOp.SUB as op, a, b):
@@ -66,10 +66,10 @@ class Forms:
         if name in self.changing:
             return None
         if name not in self.definitions:
-            return Affine(((expr, 1),))
+            return Affine(frozenset([(expr, 1)]))
         if name not in self._known:
             form = self.of(self.definitions[name])
-            self._known[name] = Affine(((expr, 1),)) if form is None else form
+            self._known[name] = Affine(frozenset([(expr, 1)])) if form is None else form
         return self._known[name]
 
     def _product(self, expr: Expr, a: Expr, b: Expr) -> Affine | None:
@@ -85,20 +85,19 @@ class Forms:
         for part in walk_expression(expr):
             if isinstance(part, Load) or (isinstance(part, Var) and part.name in self.changing):
                 return None
-        return Affine(((expr, 1),))
+        return Affine(frozenset([(expr, 1)]))
 
 
 def _scaled(form: Affine, factor: int) -> Affine:
     if factor == 0:
         return Affine()
-    return Affine(tuple((t, c * factor) for t, c in form.terms), form.constant * factor)
+    terms = frozenset((term, c * factor) for term, c in form.terms)
+    return Affine(terms, form.constant * factor)
 
 
 def _combined(a: Affine, b: Affine, sign: int) -> Affine:
     total = dict(a.terms)
     for term, coefficient in b.terms:
         total[term] = total.get(term, 0) + sign * coefficient
-    kept = [(term, c) for term, c in total.items() if c]
-    return Affine(
-        tuple(sorted(kept, key=lambda pair: repr(pair[0]))), a.constant + sign * b.constant
-    )
+    terms = frozenset((term, c) for term, c in total.items() if c)
+    return Affine(terms, a.constant + sign * b.constant)
