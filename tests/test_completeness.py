@@ -96,3 +96,13 @@ def test_every_op_is_recorded() -> None:
 
 def test_a_reason_is_given_only_where_there_is_no_kernel() -> None:
     assert [name for name in REASONS if has_kernel(OPS[name])] == []
+
+
+FUSES = [d for d in EVERY if d.has(Trait.EPILOGUE) or d.has(Trait.PROLOGUE)]
+
+
+@pytest.mark.parametrize("definition", FUSES, ids=names(FUSES))
+def test_what_others_join_is_the_anchor_of_a_kernel(definition: OpDef) -> None:
+    around = {Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.GENERATED, Trait.LEAF}
+    assert has_kernel(definition)
+    assert not definition.traits & around

@@ -119,14 +119,6 @@ class Body:
                     yield from alternative.guards
 
 
-def is_pointwise(node: Node) -> bool:
-    """True for the nodes that a body may hold around its anchor.
-
-    A reshape without a map may only come last.
-    """
-    return node.op.has(Trait.ELEMENTWISE) or node.op in maps or not node.operands
-
-
 def operand_position(node: Node, operand: int, position: Position, rank: int) -> Position:
     """Return where `node`, read at `position` over `rank` iteration axes, reads an operand."""
     found = index_map(node)

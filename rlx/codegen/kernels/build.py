@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rlx.codegen.kernels.access import Body, Reader, Writer, is_pointwise
+from rlx.codegen.kernels.access import Body, Reader, Writer
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.registry import (
@@ -163,11 +163,11 @@ def single_node_body(
 
 
 def find_anchor(graph: Graph) -> Node | None:
-    """Return the one node of a body that is not pointwise, if there is one."""
+    """Return the node that a kernel is built for: the anchor of its body, or the only node."""
     nodes = [node for node in graph.nodes if not node.op.has(Trait.LEAF)]
     if len(nodes) == 1 and has_builder(nodes[0].op.name, nodes[0].lowering):
         return nodes[0]
-    anchors = [node for node in nodes if not is_pointwise(node)]
+    anchors = [node for node in nodes if ops.is_anchor(node)]
     if len(anchors) > 1:
         names = ", ".join(node.op.name for node in anchors)
         raise InternalError(f"a fused body has more than one anchor: {names}")

@@ -63,13 +63,17 @@ def operand_name(name: str, type: TensorType) -> str:
     return name if type.layout is None else f"packed_{name}"
 
 
+_AROUND = frozenset((Trait.LEAF, Trait.GENERATED, Trait.ELEMENTWISE, Trait.MOVEMENT))
+
+
+def is_anchor(node: Node) -> bool:
+    """True for what a body is built around: more than elements computed one by one, or moved."""
+    return node.op.traits.isdisjoint(_AROUND)
+
+
 def anchor_of(body: Graph) -> Node | None:
-    """Return the one node of `body` that does more than compute elements and move them, if any."""
-    for node in body.nodes:
-        moves = node.op.has(Trait.LEAF) or node.op.has(Trait.MOVEMENT)
-        if not moves and not is_pointwise(node):
-            return node
-    return None
+    """Return the one anchor of `body`, if it has one."""
+    return next((node for node in body.nodes if is_anchor(node)), None)
 
 
 def is_pointwise(node: Node) -> bool:

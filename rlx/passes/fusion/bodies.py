@@ -35,12 +35,8 @@ def _is_worth_a_body(groups: Groups, group: Group, policy: FusionPolicy) -> bool
     if groups.reads_moved(node):
         return True
     sunk = node.operands if group.anchor is None else node.operands[:1]
-    takes = policy.takes_prologue(node) or not _is_anchor(node)
+    takes = policy.takes_prologue(node) or ops.is_pointwise(node)
     return (takes and any(_grows(operand) for operand in sunk)) or is_index_check(node)
-
-
-def _is_anchor(node: Node) -> bool:
-    return not ops.is_pointwise(node)
 
 
 def _grows(value: Value) -> bool:
