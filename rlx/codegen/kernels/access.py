@@ -570,6 +570,9 @@ class Evaluation:
         for each in reversed(alternatives):
             chosen = self.value(each.source)
             if each.guards and result is not None:
+                # C must not branch around what is computed for one side: vectors compute both.
+                chosen = self._named(each.source.value, chosen)
+                result = self._named(located.value, result)
                 guards = (self._access.condition(g, self._indices) for g in each.guards)
                 chosen = chosen_where(functools.reduce(and_, guards), chosen, result)
             result = chosen

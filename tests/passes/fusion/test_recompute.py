@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -36,7 +38,7 @@ def difference(x: Value, axis: int) -> Value:
     return value
 
 
-def smoothness(x: rlx.numpy.ndarray) -> rlx.numpy.ndarray:
+def smoothness(x: Any) -> Any:
     return (
         ((x[1:] - x[:-1]) ** 2).sum()
         + ((x[:, 1:] - x[:, :-1]) ** 2).sum()
@@ -93,7 +95,7 @@ def test_a_kernel_reads_its_own_results_nowhere_else() -> None:
 
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 def test_an_operand_that_is_read_elsewhere_is_not_overwritten(backend: str) -> None:
-    def step(x: rlx.numpy.ndarray) -> rlx.numpy.ndarray:
+    def step(x: Any) -> Any:
         y = rlx.numpy.exp(x)
         z = y + rlx.numpy.roll(y, 1)
         return z * 2.0 + rlx.numpy.roll(z, -1)
