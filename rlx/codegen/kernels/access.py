@@ -289,6 +289,11 @@ class Grouped:
         guards = self.body.guards_at(self.roots(), box)
         return collapse(shape, axes, indices, axes_of(list(guards), shape))
 
+    @property
+    def is_split(self) -> bool:
+        """True if guards are open in what is read."""
+        return any(True for _ in self.body.guards_at(self.roots(), self.grid.box))
+
     def segments(self) -> list[tuple[E, E, Self]]:
         """Split the last group where guards change; yield (start, stop, what is left to read).
 

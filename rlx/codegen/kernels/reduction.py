@@ -140,12 +140,19 @@ def fold_row(
     with ExitStack() as stack:
         length = x.extent_of(groups - 1)
         chunked = groups > 1 or (upper(length) > ROW_CHUNK and fold.is_rounded_sum)
-        if not chunked:
+        if not chunked and not x.is_split:
             return _fold_run(scope, x, fold, (scope.extents(0), x.extent(0)), streams, prepare)
         total = accumulators(scope.k, fold)
         for number in range(groups - 1):
             index = stack.enter_context(scope.k.loop(LOOP_NAMES[number], x.extent(0)))
             x = x.at(index)
+        segments = x.segments()
+        if len(segments) > 1:
+            for start, stop, segment in segments:
+                with _pieces(scope, (start, stop), length) as bounds:
+                    part = _fold_run(scope, segment, fold, bounds, 1, prepare)
+                    assign(scope.k, fold, total, fold.join(tuple(total), part))
+            return tuple(total)
         bounds = stack.enter_context(_chunks(scope, length, ROW_CHUNK))
         part = _fold_run(scope, x, fold, bounds, streams, prepare)
         assign(scope.k, fold, total, fold.join(tuple(total), part))
@@ -381,3 +388,13 @@ def _chunks(scope: Scope, length: Extent, size: int) -> Iterator[tuple[E, E]]:
             yield start, start + size
         else:
             yield start, scope.k.let("stop", minimum(start + size, whole))
+
+
+@contextmanager
+def _pieces(scope: Scope, segment: tuple[E, E], length: Extent) -> Iterator[tuple[E, E]]:
+    """Open a loop over chunks of one segment of a run of `length`."""
+    if upper(length) <= ROW_CHUNK:
+        yield segment
+        return
+    with scope.k.loop("chunk", segment[1], start=segment[0], step=ROW_CHUNK) as start:
+        yield start, scope.k.let("stop", minimum(start + ROW_CHUNK, segment[1]))

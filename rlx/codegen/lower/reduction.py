@@ -26,17 +26,29 @@ LARGE = 1 << 17
 """Elements from which splitting pays: 512 KiB of f32."""
 
 
+LEAST_ROWS, MOST_ROWS = 16, 4096
+"""Extents of a leading axis that are parts, where operands cannot be seen as `PARTS` rows."""
+
+
 def splits(operand: TensorType, result: TensorType) -> bool:
     """True for reductions of many elements to one."""
     elements = operand.elements
     if not isinstance(elements, int) or operand.dtype.is_low_precision:
         return False
-    return result.elements == 1 and elements >= LARGE and elements % PARTS == 0
+    rows = elements % PARTS == 0 or _leading_rows(operand)
+    return result.elements == 1 and elements >= LARGE and bool(rows)
 
 
 def parts_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     """Bytes for the result of every part."""
-    return PARTS * results[0].dtype.size if splits(operands[0], results[0]) else 0
+    parts = max(PARTS, _leading_rows(operands[0]))
+    return parts * results[0].dtype.size if splits(operands[0], results[0]) else 0
+
+
+def _leading_rows(operand: TensorType) -> int:
+    """Return the extent of the leading axis if its rows can be the parts, else 0."""
+    rows = operand.shape[0] if operand.rank > 1 else 0
+    return rows if isinstance(rows, int) and LEAST_ROWS <= rows <= MOST_ROWS else 0
 
 
 def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
@@ -46,13 +58,15 @@ def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
     anchor = find_anchor(body)
     if anchor is None or anchor.op.name not in FOLDS or whole.scratch is None:
         return [whole]
-    if not _is_flat(body, anchor):
+    operand = anchor.operands[0].type
+    elements = operand.elements
+    flat = isinstance(elements, int) and elements % PARTS == 0 and _is_flat(body, anchor)
+    parts = PARTS if flat else _leading_rows(operand)
+    if not parts:
         return [replace(whole, scratch=None)]
-    partial = BufferRef(whole.scratch.offset, TensorType(anchor.result.dtype, (PARTS,)))
-    return [
-        _parts_thunk(whole, body, anchor, partial),
-        _total_thunk(whole, body, anchor, partial),
-    ]
+    partial = BufferRef(whole.scratch.offset, TensorType(anchor.result.dtype, (parts,)))
+    first = _parts_thunk if flat else _rows_thunk
+    return [first(whole, body, anchor, partial), _total_thunk(whole, body, anchor, partial)]
 
 
 def _body(node: Node) -> Graph:
@@ -100,6 +114,22 @@ def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
     return _fused_thunk(whole, rows, tuple(operands), (partial,))
 
 
+def _rows_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
+    """Reduce each row along the leading axis; operands may be read through movement."""
+    rows = Graph("rows")
+    value_map: dict[Value, Value] = {}
+    operands: list[BufferRef] = []
+    refs = dict(zip(body.inputs, whole.operands, strict=True))
+    for node in _before(body, anchor):
+        if node.op.name == "input":
+            operands.append(refs[node.result])
+        rows.copy_node(node, value_map)
+    source = value_map[anchor.operands[0]]
+    axes = tuple(range(1, source.rank))
+    rows.set_outputs([OPS[anchor.op.name](source, axes=axes, keepdims=False)])
+    return _fused_thunk(whole, rows, tuple(operands), (partial,))
+
+
 def _rows(type: TensorType) -> tuple[int, ...]:
     elements = type.elements
     return (PARTS, elements // PARTS) if isinstance(elements, int) and elements > 1 else ()
@@ -109,7 +139,7 @@ def _total_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
     """Reduce the parts and compute what follows the anchor."""
     total = Graph("total")
     # The result holds one element, so that all of its extents are 1.
-    shape = (PARTS, *anchor.result.shape)
+    shape = (*partial.type.shape, *anchor.result.shape)
     parts = total.input("parts", shape, partial.type.dtype)
     reduced = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
     value_map: dict[Value, Value] = {anchor.result: reduced}

@@ -45,6 +45,16 @@ FORMULAS: dict[str, Callable[..., Value]] = {
     "two sums": lambda x, _: (
         ops.reduce_sum(x, axes=(0, 1)) + ops.reduce_sum(x * x, axes=(0, 1)) * 0.5
     ),
+    "stencil": lambda x, _: ops.reduce_sum(
+        ops.square(
+            ops.narrow(x, axis=1, start=1, length=511) - ops.narrow(x, axis=1, start=0, length=511)
+        ),
+        axes=(0, 1),
+    ),
+    "border": lambda x, _: ops.reduce_mean(ops.pad(x, low=(0, 3), high=(2, 5)), axes=(0, 1)),
+    "long border": lambda x, _: ops.reduce_sum(
+        ops.pad(ops.reshape(x, shape=(512 * 512,)), low=(1,), high=(65,), value=0.5), axes=(0,)
+    ),
     "three kinds": lambda x, y: (
         ops.reduce_max(x, axes=(0, 1)) * ops.reduce_mean(y, axes=(0, 1))
         - ops.reduce_min(x * y, axes=(0, 1))

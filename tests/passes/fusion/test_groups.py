@@ -40,10 +40,6 @@ def _is_convex(groups: Groups, union: set[Group]) -> bool:
     return True
 
 
-def _groups(graph: Graph) -> Groups:
-    return Groups(graph, find_recomputed(graph, FusionPolicy()))
-
-
 def _readers(groups: Groups, group: Group) -> set[Group]:
     return {groups.group_of[r] for node in group.members for r in groups.readers[node]} - {group}
 
