@@ -95,20 +95,6 @@ def of_rlx() -> SimpleNamespace:
     return SimpleNamespace(np=rlx.numpy, nn=rlx.nn, rlx=rlx)
 
 
-def of_jax() -> SimpleNamespace:
-    """Return JAX under the names of rlx; ImportError where it is missing."""
-    import jax
-    import jax.numpy
-
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]  # JAX has no types here
-    control = {name: getattr(jax.lax, name) for name in ("scan", "fori_loop", "while_loop", "cond")}
-    others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
-    names = {name: getattr(jax, name) for name in others}
-    return SimpleNamespace(
-        np=jax.numpy, nn=jax.nn, rlx=SimpleNamespace(**control, **names, map=jax.lax.map)
-    )
-
-
 def transformed(f: Function, program: Program, library: SimpleNamespace) -> Function:
     """Return `f` under the program's transformation."""
     lib, np_ = library.rlx, library.np

@@ -75,6 +75,14 @@ def test_a_fault_in_native_code_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     assert real.outputs[0].type.shape == (3,)
 
 
+def test_jax_is_asked_with_the_derivatives_at_kinks_that_rlx_states() -> None:
+    pytest.importorskip("jax")
+    for line in ("np.abs({0})", "np.sqrt(np.abs({0}))", "np.rint({0} / 2)", "np.std({0} * 0)"):
+        made = Program((("f64", (7,)),), (Line(1, line, (0,)),), (1,), "grad", seed=1)
+        assert 0 in made.arrays()[0]
+        assert check(made, (), jax=True) is None, line
+
+
 def test_every_fifth_program_runs_in_c_too() -> None:
     assert [backends_for(seed)[0] for seed in (0, 1)] == ["llvm", "llvm"]
     assert backends_for(1) == ("llvm",)

@@ -9,7 +9,8 @@ terms become one, batched over arrays of what differs:
     %s = %0 + %1 + ...                           %s = reduce_sum %t
 
 So the number of nodes, hence compile time, no longer grows with the number of terms, before
-and after differentiation. The order of the additions becomes that of `reduce_sum`.
+and after differentiation. The order of the additions becomes that of `reduce_sum`. Sums of f16
+and bf16 stay: `reduce_sum` rounds once, the additions each time.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _count_reads(graph: Graph) -> dict[Value, int]:
 
 
 def _adds_scalars(node: Node) -> bool:
-    if node.op not in (ops.add, ops.sub):
+    if node.op not in (ops.add, ops.sub) or node.result.dtype.is_low_precision:
         return False
     return node.result.rank == 0 and all(o.type == node.result.type for o in node.operands)
 

@@ -8,6 +8,7 @@ from rlx.ir.graph import Value
 from rlx.ir.ops.solve import diagonal_of, identity, times
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import expand_to, reshape_to, swap_last
+from rlx.passes.autodiff.cofactors import cofactors
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
 
 _SMALL = 16
@@ -133,12 +134,13 @@ def lu_jvp(at: Pushforward, a: Value) -> Derivatives:
 
 @jvp(ops.det)
 def det_jvp(at: Pushforward, a: Value) -> Derivatives:
-    return at.result * _trace_of_quotient(a, at.tangent)
+    change: Value = ops.reduce_sum(cofactors(a, at.result) * at.tangent, axes=(-2, -1))
+    return change
 
 
 @vjp(ops.det)
 def det_vjp(at: Pullback, a: Value) -> Derivatives:
-    return _inverse_transposed(a) * _stretched(at.cotangent * at.result)
+    return cofactors(a, at.result) * _stretched(at.cotangent)
 
 
 @jvp(ops.slogdet)

@@ -1,0 +1,67 @@
+"""JAX under the names of rlx, with the derivatives at kinks that rlx states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+Function = Callable[..., Any]
+
+UNDEFINED = ("//", "%")
+"""What JAX leaves undefined for some operands: integers divided by 0, which are 0 in rlx."""
+
+
+def of_jax() -> SimpleNamespace:
+    """Return `np`, `nn` and `rlx` made of JAX; ImportError where it is missing."""
+    import jax
+    import jax.numpy
+
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]  # JAX has no types here
+    control = {name: getattr(jax.lax, name) for name in ("scan", "fori_loop", "while_loop", "cond")}
+    others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
+    names = {name: getattr(jax, name) for name in others}
+    library = SimpleNamespace(**{**vars(jax.numpy), **_with_conventions()})
+    return SimpleNamespace(
+        np=library, nn=jax.nn, rlx=SimpleNamespace(**control, **names, map=jax.lax.map)
+    )
+
+
+def _with_conventions() -> dict[str, Function]:
+    """Return the functions whose derivatives are other than JAX's where they have none.
+
+    At 0 that of `abs` is 0 and that of `sqrt` is 0; `rint` lets derivatives through.
+    """
+    import jax.numpy as jnp
+
+    absolute = _with_partial(jnp.abs, lambda x: jnp.sign(x))
+    sqrt = _with_partial(
+        jnp.sqrt, lambda x: jnp.where(x > 0, 0.5 / jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
+    )
+    rint = _with_partial(jnp.rint, lambda x: jnp.ones_like(x))
+
+    def std(x: Any, **options: Any) -> Any:
+        return sqrt(jnp.var(x, **options))
+
+    functions = {"abs": absolute, "sqrt": sqrt, "rint": rint, "std": std}
+    return {name: _of_reals(f, getattr(jnp, name)) for name, f in functions.items()}
+
+
+def _of_reals(function: Function, otherwise: Function) -> Function:
+    """Return `function` for floats, `otherwise` for integers and complex numbers."""
+    import jax.numpy as jnp
+
+    def call(x: Any, **options: Any) -> Any:
+        return (function if jnp.issubdtype(x.dtype, jnp.floating) else otherwise)(x, **options)
+
+    return call
+
+
+def _with_partial(function: Function, partial: Function) -> Function:
+    """Return a function of one argument with the derivative `partial`."""
+    import jax
+
+    made = jax.custom_jvp(function)
+    made.defjvps(lambda tangent, _, x: partial(x) * tangent)
+    result: Function = made
+    return result
