@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlx.ir.graph import Graph as Graph
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
+    from rlx.passes.precision.policy import MixedPrecision as MixedPrecision
     from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
     from rlx.runtime.compile import compile as compile
@@ -74,6 +75,7 @@ _HOMES = {
     "rlx.ir.graph": ["Graph"],
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
+    "rlx.passes.precision.policy": ["MixedPrecision"],
     "rlx.runtime.aot": ["Artifact", "aot"],
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],

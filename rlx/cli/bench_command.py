@@ -33,7 +33,7 @@ def execute(arguments: Namespace) -> int:
     with progress(f"compiling and timing {program.graph.name}"):
         times = profile(
             program.graph,
-            Stages.of(program.graph, target).program,
+            Stages.of(program.graph, target, arguments.precision).program,
             feeds,
             backend=backend,
             target=target,

@@ -32,6 +32,7 @@ def execute(arguments: Namespace) -> int:
             weights=_weights(arguments.weights, program.graph, params),
             cc=arguments.cc,
             backend=arguments.backend,
+            precision=arguments.precision,
             line_directives=arguments.lines,
             emit_only=arguments.emit_only,
         )

@@ -23,7 +23,7 @@ def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
     program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     with progress(f"lowering {program.graph.name}"):
-        stages = Stages.of(program.graph, detect_target())
+        stages = Stages.of(program.graph, detect_target(), arguments.precision)
     if arguments.lines:
         print(stages.c_with_lines(), end="")
         return 0

@@ -131,6 +131,12 @@ def _add_source(parser: ArgumentParser) -> None:
         type=named_shape,
         help="type of an argument of a Python function, as x=f32[8,128] or x=f32[n<=64,128]",
     )
+    parser.add_argument(
+        "--precision",
+        choices=("f32", "bf16", "f16"),
+        default="f32",
+        help="compute products in 16 bits; default: as written",
+    )
 
 
 def _add_arrays(parser: ArgumentParser) -> None:

@@ -36,6 +36,7 @@ def execute(arguments: Namespace) -> int:
             params=params,
             threads=1 if arguments.code and not arguments.threads else arguments.threads,
             nan_check=arguments.nan_check,
+            precision=arguments.precision,
         )
     if arguments.code is not None:
         executable = _rebuilt(executable, arguments.code)

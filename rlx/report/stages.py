@@ -23,6 +23,8 @@ from rlx.ir.inspect import summary
 from rlx.ir.printer import format_graph
 from rlx.passes.memory.report import format_plan
 from rlx.passes.pipeline import PipelineReport, pipeline
+from rlx.passes.precision.mixed_precision import at_precision
+from rlx.passes.precision.policy import Precision
 from rlx.runtime.compile import claimed_ops
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
 from rlx.runtime.toolchain import find_toolchain, run_tool
@@ -39,9 +41,10 @@ class Stages:
     target: Target
 
     @staticmethod
-    def of(graph: Graph, target: Target) -> Stages:
+    def of(graph: Graph, target: Target, precision: Precision = None) -> Stages:
         """Run the passes and lower, for one thread."""
-        done, report = pipeline(claimed_ops(), target).run_with_report(graph)
+        low = at_precision(graph, precision)
+        done, report = pipeline(claimed_ops(), target).run_with_report(low)
         return Stages(graph, report, lower_graph(done.graph), target)
 
     def text(self, stage: str, *, backend: str = "auto", kernel: str | None = None) -> str:

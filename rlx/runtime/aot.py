@@ -25,6 +25,8 @@ from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.types import TensorType
+from rlx.passes.precision.mixed_precision import at_precision
+from rlx.passes.precision.policy import Precision
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
@@ -90,6 +92,7 @@ def aot(
     output_names: Sequence[str] = (),
     cc: str | None = None,
     backend: str = "auto",
+    precision: Precision = None,
     line_directives: bool = False,
     emit_only: bool = False,
 ) -> Artifact:
@@ -112,9 +115,10 @@ def aot(
     "auto" takes C where there is a compiler for the target. `blas` is "none" (the default), a
     library to link such as "openblas", the path of one, or "auto", the one that programs in
     Python call; large linear systems are left to it. With `line_directives` a debugger that
-    stops in the C shows the program that it came from.
+    stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
     """
     graph, found, names = _graph_of(graph_or_function, example_inputs, param_argnums)
+    graph = at_precision(graph, precision)
     params = {**found, **(params or {})}
     graph = inputs_as_params(graph, params)
     output_names = output_names or _result_names(graph, names)

@@ -30,6 +30,7 @@ from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
     from rlx.codegen.lower import Program
+    from rlx.passes.precision.policy import Precision
     from rlx.runtime.nan_check import CheckedExecutable
     from rlx.runtime.reference import ReferenceExecutable
 
@@ -42,6 +43,7 @@ def compile(
     params: Mapping[str, Any] | None = ...,
     threads: int | None = ...,
     nan_check: bool = ...,
+    precision: Precision = ...,
 ) -> Executable: ...
 
 
@@ -53,6 +55,7 @@ def compile(
     params: Mapping[str, Any] | None = ...,
     threads: int | None = ...,
     nan_check: bool = ...,
+    precision: Precision = ...,
 ) -> ReferenceExecutable: ...
 
 
@@ -64,6 +67,7 @@ def compile(
     params: Mapping[str, Any] | None = ...,
     threads: int | None = ...,
     nan_check: bool = ...,
+    precision: Precision = ...,
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -74,6 +78,7 @@ def compile(
     params: Mapping[str, Any] | None = None,
     threads: int | None = None,
     nan_check: bool = False,
+    precision: Precision = None,
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
@@ -81,13 +86,16 @@ def compile(
     C compiler's time what runs as fast (`bench/results`), or C where llvmlite is missing.
     `threads` defaults to `RLX_NUM_THREADS`, else the cores of this process; results have the
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
-    by kernel on one thread, and stops at the first that makes a NaN or infinity.
+    by kernel on one thread, and stops at the first that makes a NaN or infinity. `precision`
+    computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more.
     """
     if not isinstance(graph, Graph):
         raise GraphError(
             f"rlx.compile takes a Graph and was given a {type(graph).__name__}",
             remedy="use rlx.jit for a function",
         )
+    if precision is not None:
+        graph = _at_precision(graph, precision)
     if backend == "reference":
         return interpreted(graph, params, nan_check=nan_check)
     target = detect_target()
@@ -102,6 +110,12 @@ def compile(
         image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
     kind = BoundExecutable if image.regions else Executable
     return kind(graph, program, native, image=image, params=params)
+
+
+def _at_precision(graph: Graph, precision: Precision) -> Graph:
+    from rlx.passes.precision.mixed_precision import at_precision
+
+    return at_precision(graph, precision)
 
 
 def interpreted(

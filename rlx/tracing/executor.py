@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
 from rlx.runtime.locks import unforkable
+
+if TYPE_CHECKING:
+    from rlx.passes.precision.policy import Precision
 
 QuickCall: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...] | None]
 """Runs on arrays that fit; `None` where they do not."""
@@ -18,12 +21,14 @@ class Run(Protocol):
     def __call__(self, *inputs: Any) -> tuple[Any, ...]: ...
 
 
-def compile_program(graph: Graph, backend: str, threads: int | None) -> Run:
+def compile_program(
+    graph: Graph, backend: str, threads: int | None, precision: Precision = None
+) -> Run:
     """Compile `graph`. The driver is imported here: tracing alone needs no code generator."""
     with unforkable():
         from rlx.runtime.compile import compile
 
-    return compile(graph, backend=backend, threads=threads)
+    return compile(graph, backend=backend, threads=threads, precision=precision)
 
 
 def quick_call(run: Run) -> QuickCall | None:

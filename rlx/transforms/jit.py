@@ -22,6 +22,7 @@ from numpy import ndarray
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
+from rlx.passes.precision.policy import MixedPrecision, Precision, as_policy
 from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
@@ -57,6 +58,7 @@ def jit(
     buckets: Mapping[str, Axes] | None = ...,
     backend: str = ...,
     threads: int | None = ...,
+    precision: Precision = ...,
 ) -> JittedFunction: ...
 
 
@@ -69,6 +71,7 @@ def jit(
     buckets: Mapping[str, Axes] | None = ...,
     backend: str = ...,
     threads: int | None = ...,
+    precision: Precision = ...,
 ) -> Callable[[Callable[..., Any]], JittedFunction]: ...
 
 
@@ -81,19 +84,21 @@ def jit(
     buckets: Mapping[str, Axes] | None = None,
     backend: str = "auto",
     threads: int | None = None,
+    precision: Precision = None,
 ) -> JittedFunction | Callable[[Callable[..., Any]], JittedFunction]:
     """Compile `fun` when it is called with arguments of a new kind.
 
     Static arguments are hashable Python values that the function may branch on. Arguments in
     `donate_argnums` are replaced in place by results of their type: a training step's params.
     `buckets` maps names of arguments to axes to `rlx.Buckets`: sizes that share a program.
-    `backend` and `threads` are those of `rlx.compile`. The 256 programs used last are kept;
-    `cache_info()` counts them.
+    `backend`, `threads` and `precision` are those of `rlx.compile`, of the outermost `jit`. The
+    256 programs used last are kept; `cache_info()` counts them.
     """
     if fun is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, buckets=buckets, backend=backend, threads=threads,
+            precision=precision,
         )  # fmt: skip
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
@@ -108,6 +113,7 @@ def jit(
         buckets=checked_buckets(buckets),
         backend=backend,
         threads=threads,
+        precision=as_policy(precision),
     )
 
 
@@ -183,6 +189,7 @@ class JittedFunction:
         buckets: dict[str, Axes],
         backend: str,
         threads: int | None,
+        precision: MixedPrecision | None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
@@ -192,6 +199,7 @@ class JittedFunction:
         self._buckets = buckets
         self._backend = backend
         self._threads = threads
+        self._precision = precision
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._compiled = 0
         self._recent: list[_ShortWay] = []
@@ -295,7 +303,7 @@ class JittedFunction:
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
         with unforkable():
             program = self._trace(args, kwargs)
-            run = compile_program(program.graph, self._backend, self._threads)
+            run = compile_program(program.graph, self._backend, self._threads, self._precision)
         return _Entry(run, program.tree, program, program.tree == LEAF)
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -38,6 +38,25 @@ def test_run_writes_one_output_as_npy() -> None:
     np.testing.assert_allclose(np.load("y.npy"), expected(), rtol=1e-5, atol=1e-6)
 
 
+def test_run_computes_products_in_16_bits_where_asked() -> None:
+    command = ["run", "model.rlx", "--input", "x=x.npy", "--params", "weights.npz"]
+    assert main([*command, "--precision", "bf16", "--output", "y.npy"]) == 0
+    found = np.load("y.npy")
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected(), atol=2.0**-5)
+    assert np.abs(found - expected()).max() > 1e-5
+
+
+@pytest.mark.parametrize(
+    "command", [["inspect", "--stage", "lowered"], ["compile", "-o", "build", "--emit-only"]]
+)
+def test_products_are_lowered_in_what_is_written(command: list[str], capsys: Capture) -> None:
+    assert main([command[0], "model.rlx", *command[1:], "--precision", "bf16"]) == 0
+    shown = capsys.readouterr().out
+    text = shown if command[0] == "inspect" else Path("build/mlp.c").read_text()
+    assert "bf16" in text
+
+
 def test_run_shows_each_output_with_its_type(capsys: Capture) -> None:
     assert main(["run", "model.rlx", "--random", "3"]) == 0
     assert capsys.readouterr().out.startswith("output 0: float32[4, 3]\n")

@@ -1,0 +1,1 @@
+"""Which ops compute in 16 bits."""
