@@ -24,7 +24,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis
 from rlx.passes.loops.batch_axis import Lanes
-from rlx.passes.loops.tables import NO_TABLES, READS, Tables
+from rlx.passes.loops.tables import NO_TABLES, Tables
 
 Array: TypeAlias = NDArray[Any]
 """Of cells."""
@@ -58,7 +58,7 @@ class WrittenOut:
         if node.result in self.tables.counts:
             shape = node.result.type.static_shape
             return Table(self.cells, "index", shape, node.result.dtype)
-        reads = node.op.name in READS and isinstance(operands[0], Table)
+        reads = node.op.has(Trait.PART) and isinstance(operands[0], Table)
         if reads or self.tables.holds(node.result):
             if node.op.name != "add":
                 table = [] if node.result in self.tables.additions else operands[:1]

@@ -11,7 +11,7 @@ from rlx.ir.lowering import OneKernel
 from rlx.ir.op import Trait, make_attrs
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
 from rlx.passes.loops.nests import fits_nest, fits_while_nest, is_composed
-from rlx.passes.loops.tables import NO_TABLES, READS, Tables, find_tables, table_positions
+from rlx.passes.loops.tables import NO_TABLES, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
 
@@ -126,7 +126,7 @@ def _values(graph: Graph) -> list[Value]:
 def _is_plain(value: Value, tables: Tables) -> bool:
     definition = value.op
     written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
-    written |= definition.name in READS and tables.holds(value.node.operands[0])
+    written |= definition.has(Trait.PART) and tables.holds(value.node.operands[0])
     known = definition is ops.input or written
     cut = (
         definition is ops.pad

@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-
-READS = frozenset({"gather", "dynamic_slice", "narrow", "slice"})
-"""Ops that read some elements of operand 0."""
-
-_INDEXED = frozenset({"gather", "dynamic_slice", "dynamic_update_slice"})
-_SUMS = frozenset({"scatter_add", "gather_backward"})
+from rlx.ir.op import OpDef, Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +36,16 @@ class Tables:
 NO_TABLES = Tables()
 
 
+def _indexes(op: OpDef) -> bool:
+    """True for ops that read operand 0, or write in its place, where an operand says."""
+    return op.has(Trait.INDEXED_READ) or (op.has(Trait.INDEXED_WRITE) and op.has(Trait.IN_PLACE))
+
+
+def _adds(op: OpDef) -> bool:
+    """True for ops that add up elements where an operand says, in an array of their own."""
+    return op.has(Trait.INDEXED_WRITE) and not op.has(Trait.IN_PLACE)
+
+
 def table_positions(graphs: Iterable[Graph], largest: int) -> frozenset[int]:
     """Return the inputs, alike in all `graphs`, that have to be tables."""
     found: set[int] = set()
@@ -48,9 +53,9 @@ def table_positions(graphs: Iterable[Graph], largest: int) -> frozenset[int]:
         positions = {value: position for position, value in enumerate(graph.inputs)}
         found.update(p for value, p in positions.items() if _elements(value) > largest)
         for node in graph.nodes:
-            if node.op.name in _INDEXED and node.operands[0] in positions:
+            if _indexes(node.op) and node.operands[0] in positions:
                 found.add(positions[node.operands[0]])
-            if node.op is ops.add and any(o.op.name in _SUMS for o in node.operands):
+            if node.op is ops.add and any(_adds(o.op) for o in node.operands):
                 found.update(positions[o] for o in node.operands if o in positions)
     return frozenset(found)
 
@@ -95,7 +100,7 @@ class _Search:
         tables = [operand for operand in node.operands if operand in self.versions]
         if any(self.last[self.versions[table]] is not table for table in tables):
             return False
-        if node.op.name in _SUMS or self._is_large_pad(node):
+        if _adds(node.op) or self._is_large_pad(node):
             self.additions.add(node.result)
             whole = _has_whole_indices(node) and all(map(self._is_small, tables))
             return whole and self._is_only_added(node.result)
@@ -106,7 +111,7 @@ class _Search:
             return alike and self._is_only_added(node.result)
         if added or (node.op is ops.dynamic_update_slice and node.operands[0] in tables):
             return self._replace(node, tables)
-        if node.op.name in READS and node.operands[0] in tables:
+        if node.op.has(Trait.PART) and node.operands[0] in tables:
             return _has_whole_indices(node) and all(map(self._is_small, tables[1:]))
         return all(map(self._is_small, tables))
 
@@ -160,7 +165,7 @@ def _has_one_shape(node: Node) -> bool:
 
 def _has_whole_indices(node: Node) -> bool:
     """Indices that are floats are rounded; that is left to the kernels of whole ops."""
-    if node.op.name in _INDEXED | _SUMS:
+    if _indexes(node.op) or _adds(node.op):
         return node.operands[-1].dtype.is_int
     return True
 
