@@ -8,9 +8,9 @@ and kernels that can fail, run on thread 0 alone; of those that come apart (`cod
 
     <name>_launch(arena, [moves,] sync, extents..., threads, seat)   thread 0: start all, join in
     <name>_worker(arena, [moves,] sync, thread, threads, seat, patience)    the others, until idle
-    <name>_drain(arena, sync, threads)                               thread 0, after a fault
+    <name>_join(arena, sync, threads)                               thread 0, after a fault
 
-`moves` is there if regions may lie elsewhere than planned (`codegen.bound`).
+`moves` is there if regions may lie elsewhere than planned (`codegen.io_binding`).
 
 `sync` is a block of i64 words shared by the threads of one pool, one cache line per word in use.
 A seat is a number for one executable's arena: a worker serves one seat at a time and returns
@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.codegen.attempts import take_part
-from rlx.codegen.bound import BoundCalls, declare_moved, declare_moves, read_moves
 from rlx.codegen.checks import parts_of, take_apart
 from rlx.codegen.entry import (
     Kernels,
@@ -37,6 +36,7 @@ from rlx.codegen.entry import (
     entry_name,
     full_range,
 )
+from rlx.codegen.io_binding import IoBindingCalls, declare_moved, declare_moves, read_moves
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import AtomicOp, Buffer, Invoke, Kernel, Module, Prim, ValueType
@@ -90,7 +90,7 @@ def with_threads(
     entries = (
         _launch(schedule, share, wait, symbols, regions),
         _worker(schedule, share, symbols, regions),
-        _drain(schedule, wait),
+        _join(schedule, wait),
     )
     return replace(
         module,
@@ -167,7 +167,7 @@ def _share(
     arena = declare_arena(k)
     sync = _declare_sync(k)
     extents = {symbol: k.scalar(symbol) for symbol in symbols}
-    calls = BoundCalls(k, arena, extents, kernels, declare_moved(k, regions))
+    calls = IoBindingCalls(k, arena, extents, kernels, declare_moved(k, regions))
     builder = _ShareBuilder(k, calls, sync, k.scalar("thread"), k.scalar("threads"))
     builder.run(schedule.phase(Phase.RUN), barrier)
     return k.build([f"{schedule.name}: the share of one thread of several."])
@@ -268,8 +268,8 @@ def _wait_for_workers(schedule: Schedule) -> Kernel:
     return k.build(["Wait until all workers have finished the job."])
 
 
-def _drain(schedule: Schedule, wait: Kernel) -> Kernel:
-    k = KernelBuilder(entry_name(schedule, "drain"))
+def _join(schedule: Schedule, wait: Kernel) -> Kernel:
+    k = KernelBuilder(entry_name(schedule, "join"))
     declare_arena(k)
     sync = _declare_sync(k)
     k.invoke(wait, [k.address(sync, writable=True)], [k.scalar("threads")])

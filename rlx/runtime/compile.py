@@ -18,10 +18,10 @@ from rlx.ir.graph import Graph, calling_source
 from rlx.ir.op import OPS
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
-from rlx.runtime.bound import BoundExecutable
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
+from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.locks import unforkable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
@@ -108,7 +108,7 @@ def compile(
     key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
     with unforkable():
         image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
-    kind = BoundExecutable if image.regions else Executable
+    kind = IoBindingExecutable if image.regions else Executable
     return kind(graph, program, native, image=image, params=params)
 
 
@@ -169,7 +169,7 @@ def make(
 
 def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:
     """Return a program with the entries that its executable calls; `threads` at most."""
-    from rlx.codegen.bound import bindable_regions
+    from rlx.codegen.io_binding import bindable_regions
     from rlx.codegen.threaded import has_shared_work
 
     program = lower_for(graph, cache.target, lapack=cache.lapack)
@@ -177,7 +177,7 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
     if threads > 1 and not has_shared_work(program.schedule, program.kernels):
         threads = 1
     if regions:
-        program = add_bound_run(program, regions)
+        program = add_io_binding(program, regions)
     if threads > 1:
         program = add_threads(program, regions)
     return Image.of(program, regions=regions, threads=threads), program
@@ -205,11 +205,11 @@ def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:
     return replace(program, module=module)
 
 
-def add_bound_run(program: Program, regions: Sequence[Region]) -> Program:
+def add_io_binding(program: Program, regions: Sequence[Region]) -> Program:
     """Add the entry that takes large inputs and outputs where the caller has them."""
-    from rlx.codegen.bound import with_bound_run
+    from rlx.codegen.io_binding import with_io_binding
 
-    module = with_bound_run(program.module, program.schedule, program.kernels, regions)
+    module = with_io_binding(program.module, program.schedule, program.kernels, regions)
     return replace(program, module=module)
 
 

@@ -359,7 +359,7 @@ class Executable:
             tables=tables,
             launch=self._function("launch", f"int (*)({shared}{extents}, int64_t, int64_t)"),
             worker=self._function("worker", f"int (*)({shared}{', int64_t' * 4})"),
-            drain=self._function("drain", "int (*)(uint8_t *, int64_t *, int64_t)"),
+            join=self._function("join", "int (*)(uint8_t *, int64_t *, int64_t)"),
             owner=(self.arena, self._native, tables),
         )
 

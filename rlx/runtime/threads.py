@@ -39,13 +39,13 @@ class Seat:
 
     arena: Pointer
     tables: tuple[Pointer, ...]
-    """What the entries take beside the arena: where regions moved (`codegen.bound`), or nothing."""
+    """What the entries take beside the arena: where regions moved (`io_binding`), or nothing."""
     launch: Callable[..., int]
     worker: Callable[..., int]
-    drain: Callable[..., int]
+    join: Callable[..., int]
     owner: object
     """Keeps the arena and the code alive while a worker is inside."""
-    number: int = field(default_factory=lambda: next(_numbers))
+    seat_id: int = field(default_factory=lambda: next(_numbers))
 
 
 class WorkerPool:
@@ -87,10 +87,10 @@ class WorkerPool:
                 self._pending = seat
                 self._wake_sleepers()
                 status = seat.launch(
-                    seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.number
+                    seat.arena, *seat.tables, self._sync, *extents, self.threads, seat.seat_id
                 )
                 if status != 0:
-                    seat.drain(seat.arena, self._sync, self.threads)
+                    seat.join(seat.arena, self._sync, self.threads)
                 return status
             finally:
                 self._pending = None
@@ -109,7 +109,7 @@ class WorkerPool:
                 self._sleep(thread)
                 continue
             seat.worker(
-                seat.arena, *seat.tables, self._sync, thread, self.threads, seat.number, _PATIENCE
+                seat.arena, *seat.tables, self._sync, thread, self.threads, seat.seat_id, _PATIENCE
             )
             del seat  # a sleeping worker keeps no executable alive
 

@@ -97,7 +97,7 @@ def test_the_barrier_after_a_failing_thunk_ends_its_segment() -> None:
 def test_entries_are_named_after_the_schedule() -> None:
     module = scale_and_gather(threads=True).module
     names = [entry.name for entry in module.entries]
-    assert names == [f"demo_{kind}" for kind in ("setup", "run", "launch", "worker", "drain")]
+    assert names == [f"demo_{kind}" for kind in ("setup", "run", "launch", "worker", "join")]
 
 
 def test_a_node_is_described_by_number_op_and_line() -> None:

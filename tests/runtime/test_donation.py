@@ -11,7 +11,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
-from rlx.runtime.bound import BoundExecutable
+from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.native import function_at, pointer_to
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -20,7 +20,7 @@ ROWS, COLUMNS = 128, 160
 """More than 64 KiB: smaller params are copied out of the arena."""
 
 
-def counter(backend: str = "llvm", threads: int = 1) -> BoundExecutable:
+def counter(backend: str = "llvm", threads: int = 1) -> IoBindingExecutable:
     """A step that adds `x` to its param."""
     g = Graph("counter")
     x = g.input("x", (ROWS, COLUMNS))
@@ -29,7 +29,7 @@ def counter(backend: str = "llvm", threads: int = 1) -> BoundExecutable:
     g.set_outputs([g.reduce_sum(x, axes=(0, 1)), replaced], donated={total: replaced})
     params = {"total": np.zeros((ROWS, COLUMNS), np.float32)}
     program = rlx.compile(g, backend=backend, threads=threads, params=params)
-    assert isinstance(program, BoundExecutable)
+    assert isinstance(program, IoBindingExecutable)
     return program
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import rlx
 from rlx.ir.graph import Graph
-from rlx.runtime.bound import BoundExecutable
+from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.native import function_at, pointer_to
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.usefixtures("way")
 ROWS, COLUMNS = 256, 257
 
 
-def scaled(backend: str, threads: int) -> BoundExecutable:
+def scaled(backend: str, threads: int) -> IoBindingExecutable:
     g = Graph("scaled")
     x = g.input("x", (ROWS, COLUMNS))
     total = g.reduce_sum(x, axes=(1,))
     g.set_outputs([x * g.param("w", (COLUMNS,)), total])
     params = {"w": np.full(COLUMNS, 2.0, np.float32)}
     program = rlx.compile(g, backend=backend, threads=threads, params=params)
-    assert isinstance(program, BoundExecutable)
+    assert isinstance(program, IoBindingExecutable)
     return program
 
 

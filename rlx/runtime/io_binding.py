@@ -1,8 +1,8 @@
-"""Executables that read large inputs where they lie and write large results where they go.
+"""I/O binding: executables that read large inputs where they lie, and write large results there.
 
-See `codegen.bound`. A large input is read in place if it is contiguous, else copied as usual. A
-large result is an array over memory of its own. What an output replaces in place stays where it
-is from call to call:
+See `codegen.io_binding`. A large input is read in place if it is contiguous, else copied as
+usual. A large result is an array over memory of its own. What an output replaces in place stays
+where it is from call to call:
 
 - A donated *param* is state of the executable. Its result is a read-only view of that state; if
   anybody still holds it at the next call, the state moves to other memory first.
@@ -37,7 +37,7 @@ from rlx.runtime.result_memory import (
 from rlx.runtime.signature import Array, checked, concrete
 
 
-class BoundExecutable(Executable):
+class IoBindingExecutable(Executable):
     """Runs one compiled graph; copies small inputs and outputs only."""
 
     _regions: tuple[Region, ...]
@@ -63,8 +63,8 @@ class BoundExecutable(Executable):
                 self._fast = None
         return super().address
 
-    def _over(self, native: NativeModule) -> BoundExecutable:
-        return BoundExecutable(
+    def _over(self, native: NativeModule) -> IoBindingExecutable:
+        return IoBindingExecutable(
             self._graph, self._program, native, image=self._image, params=self.params
         )
 

@@ -1,4 +1,4 @@
-"""Entries that read inputs and write outputs where the caller has them, not in the arena.
+"""I/O binding: entries that read inputs and write outputs in the caller's arrays, not the arena.
 
     <name>_run_at(arena, moves)
 
@@ -91,13 +91,13 @@ def _moves_along(slot: Slot, value: Value | None, leaf: Value | None) -> bool:
     return not slot.resident or (leaf is not None and leaf in (value, slot.root))
 
 
-def with_bound_run(
+def with_io_binding(
     module: Module, schedule: Schedule, kernels: Kernels, regions: Sequence[Region]
 ) -> Module:
     """Return `module` with the entry `run_at`; `run` becomes a call of the same code."""
     k = KernelBuilder(entry_name(schedule, "run_moved"))
     arena = declare_arena(k)
-    calls = BoundCalls(k, arena, {}, kernels, declare_moved(k, regions))
+    calls = IoBindingCalls(k, arena, {}, kernels, declare_moved(k, regions))
     for thunk in schedule.phase(Phase.RUN):
         calls.emit(thunk)
     body = k.build([f"{schedule.name}: the hot path."])
@@ -130,7 +130,7 @@ def declare_moved(k: KernelBuilder, regions: Sequence[Region]) -> dict[Region, E
     return {region: k.scalar(region.name) for region in regions}
 
 
-class BoundCalls(ThunkCalls):
+class IoBindingCalls(ThunkCalls):
     """Calls whose large inputs and outputs moved."""
 
     def __init__(
