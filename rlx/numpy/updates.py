@@ -75,6 +75,8 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
     x = as_tracer(x)
     values = _like_target(x, index, values)
     plan = plan_index(x, index)
+    if is_block(plan) and plan.arrays:
+        return _set_block(x, plan, elementwise.add(getitem(x, index), values))
     if is_block(plan):
         return elementwise.add(x, _block_in_zeros(x, plan, values))
     places = ravel(_places(static_shape(x), index))
@@ -104,9 +106,6 @@ def _set_block(x: Any, plan: Plan, values: Any) -> Any:
 def _block_in_zeros(x: Any, plan: Plan, values: Any) -> Any:
     """Return `values` where they belong in an array like `x`, and zeros around them."""
     sizes = block_sizes(plan)
-    if plan.arrays:
-        zeros = broadcast_to(convert(0, x.value.dtype), x.shape)
-        return _set_block(zeros, plan, values)
     low = tuple(s.start for s in plan.slices)
     room = zip(static_shape(x), sizes, low, strict=True)
     high = tuple(extent - size - before for extent, size, before in room)

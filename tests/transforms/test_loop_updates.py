@@ -76,11 +76,32 @@ def batched(name: str) -> Callable[[Any], Any]:
     return lambda x: rlx.vmap(run(name))(rnp.stack([x, 2 * x, 3 * x]))
 
 
+def batched_places(name: str) -> Callable[[Any], Any]:
+    """Every example updates at places of its own."""
+
+    def function(x: Any) -> Any:
+        def one(x: Any, shift: Any) -> Any:
+            step = lambda i, x: STEPS[name](x, (i + shift) % x.shape[0])  # noqa: E731  (a body)
+            return rlx.fori_loop(0, x.shape[0], step, x)
+
+        return rlx.vmap(one)(rnp.stack([x, 2 * x, 3 * x]), np.arange(3))
+
+    return function
+
+
 USES = {"value": run, "while": by_while, "jvp": tangents, "grad": gradient, "vmap": batched}
+USES["vmap over places"] = batched_places
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("name", STEPS)
+CASES = [
+    (name, use)
+    for name in STEPS
+    for use in USES
+    if use != "vmap over places" or "slice" not in name  # a slice has the same place in all
+]
+
+
+@pytest.mark.parametrize(("name", "use"), CASES)
 def test_stores_grow_with_the_steps_and_not_with_their_square(name: str, use: str) -> None:
     """Over as many elements or rows as steps: from 2n to 4n as many more as twice from n to 2n."""
     n = 15 if name.endswith("of a matrix") else 100
@@ -135,3 +156,21 @@ def test_several_carries_are_read_and_updated_in_place() -> None:
         found = tree_flatten(rlx.jit(gradients, backend=backend)(x, y))[0]
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_a_loop_within_a_loop_goes_on_where_the_carry_lies() -> None:
+    """Indices that come in arrays are written one after the other, by a loop of their own."""
+
+    def at_pairs(x: Any) -> Any:
+        def step(i: Any, x: Any) -> Any:
+            pair = rnp.stack([i, i - 1])
+            return x.at[pair].multiply(1.5).at[pair].set(x[i] + rnp.arange(2.0))
+
+        return rlx.fori_loop(0, x.shape[0], step, x)
+
+    few, more, most = (stores(at_pairs, np.ones(n)) for n in (100, 200, 400))
+    assert most - more == 2 * (more - few)
+    x = np.linspace(0, 1, 70)
+    expected = rlx.jit(at_pairs, backend="reference")(x)
+    for backend in ("llvm", "c"):
+        np.testing.assert_allclose(rlx.jit(at_pairs, backend=backend)(x), expected, rtol=1e-12)

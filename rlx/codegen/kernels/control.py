@@ -493,10 +493,11 @@ def table_of(cells: Cells, held: Held, start: Callable[[], E | int] = lambda: 0)
 
 
 def table_in(cells: Cells, first: Held, result: Held) -> Table:
-    """Copy a carry's first value to its result, where it stays."""
+    """Copy a carry's first value to its result, where it stays, unless it is there already."""
     k = cells.k
-    with k.loop("i", first.size, kind=LoopKind.SIMD) as i:
-        k.store(result.buffer, i, k.load(first.buffer, i))
+    if not (first.buffer.may_alias and result.buffer.may_alias):
+        with k.loop("i", first.size, kind=LoopKind.SIMD) as i:
+            k.store(result.buffer, i, k.load(first.buffer, i))
     shape = first.value.type.static_shape
     return Table(cells, _name(first.value), shape, first.value.dtype, result.buffer)
 

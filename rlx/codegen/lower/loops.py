@@ -119,9 +119,14 @@ def _row(whole: BufferRef, depth: int, steps: int) -> BufferRef:
 
 
 def _first_carries(node: Node, place: Placement, carries: int) -> list[Thunk]:
-    """Copy the first carries to where the loop works on them."""
+    """Copy the first carries to where the loop works on them, unless they are there."""
     pairs = zip(node.operands[:carries], node.results[:carries], strict=True)
-    return [_copy(node, place, operand, result) for operand, result in pairs]
+    in_place = place.plan.in_place.get(node, ())
+    return [
+        _copy(node, place, operand, result)
+        for position, (operand, result) in enumerate(pairs)
+        if (position, position) not in in_place
+    ]
 
 
 def _copy(node: Node, place: Placement, source: Value, target: Value) -> Thunk:

@@ -121,7 +121,10 @@ class _Simulation:
         listed = (position, index) in self.plan.in_place.get(node, ())
         same = self.plan.slots[operand].offset == self.plan.slots[result].offset
         if not (
-            listed and same and operand.type == result.type and _works_in_place(node, position)
+            listed
+            and same
+            and operand.type == result.type
+            and (_works_in_place(node, position) or _is_carry(node, position, index))
         ):
             self._fault(f"{result.label} overwrites its operand {operand.label}")
 
@@ -190,6 +193,14 @@ def _view_offset(node: Node) -> int:
             raise InternalError(f"{node.op.name} of scattered elements is planned as a view")
     steps = (start * stride for start, stride in zip(starts, strides, strict=True))
     return int(sum(steps)) * operand.dtype.size
+
+
+def _is_carry(node: Node, position: int, index: int) -> bool:
+    """True if a loop begins with that operand where it leaves that result, and reads it once."""
+    attrs = node.attrs.as_dict()
+    carries = {"scan": attrs.get("num_carries", 0), "while_loop": len(node.results) - 1}
+    alone = node.operands.count(node.operands[position]) == 1
+    return position == index < carries.get(node.op.name, 0) and alone
 
 
 def _works_in_place(node: Node, position: int) -> bool:

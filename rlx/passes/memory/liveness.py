@@ -11,6 +11,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import is_aligned, maps
 from rlx.ir.op import Trait
+from rlx.passes.loops.scalarize import LARGEST_VALUE
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.views import root_of, view_of
 from rlx.passes.rewrite import is_leaf
@@ -194,11 +195,14 @@ def overwritable(node: Node, result: Value) -> list[int]:
 
     Both have one type, for C lets the compiler assume that a float and an int never overlap.
     Elementwise nodes and regions read each element of such an operand before they write
-    the result's at the same index; other ops with IN_PLACE promise that for operand 0. An
+    the result's at the same index; other ops with IN_PLACE promise that for operand 0. The last
+    value of a carry may lie where its first one did. An
     operand that shares memory with another one, other than as the same value, is left alone.
     """
     if node.op is ops.fused:
         positions: Iterable[int] = _pointwise_inputs(node, result)
+    elif node.op in (ops.scan, ops.while_loop):
+        positions = _first_carry(node, result)
     elif not node.op.has(Trait.IN_PLACE):
         positions = ()
     elif node.op.has(Trait.ELEMENTWISE):
@@ -206,6 +210,20 @@ def overwritable(node: Node, result: Value) -> list[int]:
     else:
         positions = range(1)
     return [position for position in positions if _fits(node, result, position)]
+
+
+def _first_carry(node: Node, result: Value) -> list[int]:
+    """Return where the first value of the carry that `result` is the last of is given.
+
+    A loop in one kernel reads small values again after it has stored results: only what is too
+    large for registers is changed where it lies.
+    """
+    rows = node.op is ops.scan and result.index >= node.attribute("num_carries")
+    trips = node.op is ops.while_loop and result.index == len(node.results) - 1
+    if rows or trips or node.operands.count(node.operands[result.index]) > 1:
+        return []
+    small = node.is_one_kernel and result.type.elements <= LARGEST_VALUE
+    return [] if small else [result.index]
 
 
 def _fits(node: Node, result: Value, position: int) -> bool:

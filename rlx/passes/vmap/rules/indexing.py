@@ -10,12 +10,16 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import Extent, Shape, normalize_axis, product
+from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 from rlx.ir.types import TensorType
+from rlx.passes.loops.loop_steps import Step
 from rlx.passes.vmap.carried import Batching, Carried, batch_to_front, extent_value, reshape_to
 from rlx.passes.vmap.registry import Batched, batch, leading, shifted
 
 leading(ops.topk)
+
+_FEW_ELEMENTS = 64
+"""Elements of an example that are sooner all written anew than one after the other in turn."""
 leading(ops.sort)
 leading(ops.argsort)
 
@@ -73,7 +77,10 @@ def dynamic_slice_batch(at: Batching, x: Value, starts: Value, *, sizes: Shape) 
 
 @batch(ops.dynamic_update_slice)
 def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Value) -> Batched:
-    """With a start per example, each element chooses between `x` and its place in `update`."""
+    """With a start per example, large examples are updated in turn, each where it lies.
+
+    In small ones each element chooses between `x` and its place in `update`.
+    """
     whole = x if at.batched[0] else at.lift(x)
     if not at.batched[2]:
         block = update if at.batched[1] else at.lift(update)
@@ -84,6 +91,8 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
         return Carried(update, at.batched[1])
     if 0 in sizes:
         return whole
+    if isinstance(at.size, int) and upper(product(shape)) > _FEW_ELEMENTS:
+        return _updated_in_turn(whole, update if at.batched[1] else at.lift(update), starts)
     clamped = _clamped_starts(at, starts, shape, sizes)
     along = [
         _positions(at.graph, extent, axis, len(shape)) - start
@@ -95,6 +104,18 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
     ]
     replaced: Value = ops.where(inside, _elements(at, update, at.batched[1], nearest, sizes), whole)
     return replaced
+
+
+def _updated_in_turn(whole: Value, updates: Value, starts: Value) -> Value:
+    """Scan over the examples; the carry holds all of them."""
+    step = Step("update_examples")
+    examples = whole.graph.iota(type=TensorType(DType.I64, (whole.shape[0],)))
+    carry = step.carry(whole, "examples")
+    number, update, start = step.row(examples, "n"), step.row(updates, "u"), step.row(starts, "at")
+    place = ops.concat(reshape_to(number, (1,)), ops.cast(start, to=DType.I64), axis=0)
+    following = ops.dynamic_update_slice(carry, reshape_to(update, (1, *update.shape)), place)
+    (updated,), _ = step.scan([following], [], length=whole.shape[0])
+    return updated
 
 
 def _scattered(at: Batching, dy: Value, indices: Value, axis: int, size: Extent) -> Value:
