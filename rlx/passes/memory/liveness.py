@@ -11,6 +11,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import is_aligned, maps
 from rlx.ir.op import Trait
+from rlx.ir.shape import upper
 from rlx.passes.loops.scalarize import LARGEST_VALUE
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.views import root_of, view_of
@@ -222,7 +223,7 @@ def _first_carry(node: Node, result: Value) -> list[int]:
     trips = node.op is ops.while_loop and result.index == len(node.results) - 1
     if rows or trips or node.operands.count(node.operands[result.index]) > 1:
         return []
-    small = node.is_one_kernel and result.type.elements <= LARGEST_VALUE
+    small = node.is_one_kernel and upper(result.type.elements) <= LARGEST_VALUE
     return [] if small else [result.index]
 
 
