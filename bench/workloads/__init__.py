@@ -9,9 +9,10 @@ from bench.workloads.loops_systems import SYSTEM_ROWS
 from bench.workloads.networks import NETWORKS
 from bench.workloads.products import PRODUCTS
 from bench.workloads.small import SMALL
+from bench.workloads.stencils import STENCILS
 
 WORKLOADS: tuple[Workload, ...] = (*SMALL, *NETWORKS, *DATA, *PRODUCTS)
 """Graphs, in the order of the report."""
 
-PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS)
+PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *STENCILS)
 """Functions, which have a bound in C beside them."""

@@ -9,6 +9,9 @@ work (`a`, `bias`, `scale`); every input is read. Its nodes are, in topological 
   NumPy does), `expand`, and `reshape`s that only insert or remove axes of extent 1. The
   result at an index reads each operand at that index, with axes of extent 1 held at 0: no
   other index is ever read;
+- *movement*: ops with an index map (`rlx.ir.index_maps`) that read elsewhere: `narrow`, `pad`,
+  `concat`, `reverse`, `slice`. They read inputs, or cheap pointwise values of any shape that are
+  computed wherever they are read (`rlx.passes.fusion.recompute`), never another output;
 - at most one *anchor*: a node that is none of these (`reduce_*`, `softmax`, `log_softmax`,
   `layer_norm`, `rms_norm`, `matmul`, `gather`, ...). It has one result.
 
@@ -22,14 +25,14 @@ Let S be the anchor's result shape, or the shape of all outputs if there is no a
   prologue values of shape S (the sum in residual + layer_norm). Constants and inputs are not
   outputs.
 
-Every pointwise value whose shape is not S (or, before the anchor, not the shape of its operand 0)
-comes from inputs and constants through `expand` and `reshape` alone: nothing is computed
-more often than the unfused graph does. The meaning is that of the nodes one by one; a kernel
-may keep f16 and bf16 intermediates in f32 until they are stored. An input may share the memory
-of a result only as the memory planner says (`aliased` of the thunk): an input of the result's
-shape in a body without anchor, or one that only the epilogue reads where the anchor is
-a `matmul` or a `reduce_*`. Their kernels therefore read such an input at an index
-before they store the result there, and store each element once, when it is final.
+Every pointwise value whose shape is not S (or, before the anchor, not the shape of its operand
+0) is read through movement, or comes from inputs and constants through `expand` and `reshape`
+alone. The meaning is that of the nodes one by one; a kernel may keep f16 and bf16 intermediates
+in f32 until they are stored. An input may share the memory of a result only as the memory
+planner says (`aliased` of the thunk): an input of the result's shape, not read through
+movement, in a body without anchor, or one that only the epilogue reads where the anchor is a
+`matmul` or a `reduce_*`. Their kernels therefore read such an input at an index before they
+store the result there, and store each element once, when it is final.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ Three claims, in this order, each in topological order:
    softmax a value may have other readers, for it can be a further result (residual + norm).
 3. *Regions*. The other elementwise nodes of one shape join to maximal convex sets.
 
+Movement, and cheap work that is read through it, belongs to no group: each body that reads it
+holds a copy (`recompute`).
+
 What a node costs and whether it fits is decided in `fusion_policy`; that a claim leaves the
 graph acyclic in `fusion_groups`; bodies are built in `fusion_bodies`.
 """
@@ -43,8 +46,8 @@ def fuse(policy: FusionPolicy | None = None) -> GraphPass:
         %4: f32[8, 4] = add %3, %2       ->      %3: f32[8, 4] = fused %0, %1, %2 {body = ...}
         %5: f32[8, 4] = relu %4
 
-    Requires decomposed ops. Nothing is computed twice, and a value that others read becomes
-    a further result of its fusion.
+    Requires decomposed ops. Nothing costly is computed twice, and a value that others read
+    becomes a further result of its fusion.
     """
     chosen = policy or FusionPolicy()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.codegen.c.emit import emit_kernel
 from rlx.codegen.kernels import build_kernel
 from rlx.codegen.loops.evaluate import numpy_dtype
 from rlx.codegen.loops.interpreter import run_kernel
@@ -177,6 +180,12 @@ def test_the_interior_of_a_stencil_has_no_guards(axes: tuple[int, ...]) -> None:
     interpret(fused_graph([axes], laplacian))
     if len(axes) == 1:
         assert not [node for node in all_expressions(kernel.body) if isinstance(node, Select)]
+
+
+def test_a_stencil_reads_as_its_golden(golden: Callable[[str, str], None]) -> None:
+    graph = fused_graph([(4, 8)], laplacian)
+    kernel = build_kernel(thunk_of(graph.nodes[-1])[0], "laplacian_4x8", ["laplacian -> %1"])
+    golden("laplacian_4x8.c", emit_kernel(kernel) + "\n")
 
 
 def test_a_roll_along_rows_copies_two_runs() -> None:
