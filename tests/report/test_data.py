@@ -64,16 +64,16 @@ def test_every_thunk_has_its_kernel_in_both_forms(data: ReportData) -> None:
 
 def test_a_loop_shows_the_calls_it_makes() -> None:
     body = Graph("step")
-    c, k, x = body.input("c", (1, 96)), body.input("k", (96, 96)), body.input("x", (1, 96))
+    c, k, x = body.input("c", (1, 640)), body.input("k", (640, 640)), body.input("x", (1, 640))
     body.set_outputs([body.tanh(body.matmul(c, k) + x)])
     g = Graph("rnn")
-    h, w, rows = g.input("h", (1, 96)), g.input("w", (96, 96)), g.input("xs", (50, 1, 96))
+    h, w, rows = g.input("h", (1, 640)), g.input("w", (640, 640)), g.input("xs", (50, 1, 640))
     g.set_outputs(g.scan(h, w, rows, body=body, length=50, num_carries=1, num_consts=1))
     data = report_data(Stages.of(g, named_target("x86-64-v3")))
     (loop,) = (thunk for thunk in data.thunks if thunk.kernel.startswith("scan %"))
     assert data.kernels[loop.kernel].loops.startswith("repeat 50")
-    assert "matmul_tanh_96(" in data.kernels[loop.kernel].c
-    assert loop.flops >= 50 * 2 * 96 * 96
+    assert "matmul_tanh_640(" in data.kernels[loop.kernel].c
+    assert loop.flops >= 50 * 2 * 640 * 640
 
 
 def test_equal_layers_share_kernels(data: ReportData) -> None:
