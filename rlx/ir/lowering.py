@@ -135,6 +135,19 @@ class Tile(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Streamed(Lowering):
+    """A product whose second operand streams by: `depth` rows of it at a time.
+
+    Sums of `columns` columns stay in the cache meanwhile, in vectors of `lanes`.
+    """
+
+    columns: int
+    depth: int
+    lanes: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Turned(Lowering):
     """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
 

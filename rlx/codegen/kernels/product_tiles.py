@@ -65,7 +65,7 @@ def _product(
 ) -> None:
     """Cut the product into items, and compute each."""
     k, batched = scope.k, panels.batched
-    groups = _matrix_groups if batched else _row_groups
+    groups = matrix_groups if batched else row_groups
     left, target = a.grouped(groups(a.shape)), out.grouped(groups(out.shape))
     height = out.shape[-2] if batched else product(out.shape[:-1])
     inner = a.shape[-2 if transposed else -1]
@@ -130,7 +130,13 @@ class _Panels:
         """Return where a panel of one of the matrices starts."""
         if self.packed:
             return (matrix * self.count + panel) * (inner * width)
-        return matrix * (inner * self.columns) + panel * width
+        return matrix * (inner * self.columns) + self.first(panel, width)
+
+    def first(self, panel: E, width: int) -> E:
+        """Return the first column a panel holds; the last panel may meet its neighbour."""
+        if self.packed or self.columns % width == 0:
+            return panel * width
+        return minimum(panel * width, self.columns - width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +314,7 @@ class _Item:
         k, width, lanes = self.k, self.shape.columns, self.shape.lanes
         first = k.let("first_column", panel * width)
         count = k.let("columns", minimum(self.panels.columns - first, width))
+        at = at + (first - self.panels.first(panel, width))
         stop = index(strip.rows)
         if strip.end is not None:
             stop = minimum(strip.end - strip.row, strip.rows)
@@ -343,13 +350,13 @@ class _Item:
         return self.k.loop("panel", panels[1], start=panels[0])
 
 
-def _matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
     rank = len(shape) - 2
     return (tuple(range(rank)), (rank,), (rank + 1,))
 
 
-def _row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
     rank = len(shape) - 1
     return ((), tuple(range(rank)), (rank,))

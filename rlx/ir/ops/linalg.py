@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Tile, lowered_by
+from rlx.ir.lowering import Streamed, Tile, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
@@ -42,7 +42,7 @@ def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
     require_dtype(a, "f32 f64")
     columns = b.shape[-1]
     packed = isinstance(columns, int) and b.layout == Panels(tile.columns)
-    whole = b.layout is None and isinstance(columns, int) and columns % tile.columns == 0
+    whole = b.layout is None and isinstance(columns, int) and columns >= tile.columns
     if not (packed or whole) or tile.columns % tile.lanes:
         raise ShapeError(
             f"a tile of {tile.rows} rows and {tile.columns} columns in vectors of {tile.lanes} "
@@ -72,6 +72,32 @@ def _matmul_transposed_in_tiles(
     if right:
         raise ShapeError("tiles read b as it is: pack its transpose, with pack_panels")
     _matmul_in_tiles(tile, swapped_type(a) if left else a, b)
+
+
+@lowered_by(matmul, Streamed)
+def _matmul_streamed(streamed: Streamed, a: TensorType, b: TensorType) -> None:
+    """Rows of `b` as they lie, meeting all rows of `a` at once."""
+    require_dtype(a, "f32 f64")
+    lanes, columns = streamed.lanes, b.shape[-1]
+    rows = a.shape[-2] if b.rank > 2 else product(a.shape[:-1])
+    fits = lanes >= 1 and streamed.columns % lanes == 0 and streamed.depth >= 1
+    known = isinstance(columns, int) and columns >= lanes and isinstance(rows, int)
+    if not (fits and known and streamed.columns >= 1 and b.layout is None):
+        raise ShapeError(
+            f"blocks of {streamed.columns} columns, {streamed.depth} rows at a time, in vectors of "
+            f"{lanes} do not fit a of type {a} and b of type {b}"
+        )
+    if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
+        raise ShapeError(f"a streamed product does not broadcast the matrices of b, of type {b}")
+
+
+@lowered_by(matmul_transposed, Streamed)
+def _matmul_transposed_streamed(
+    streamed: Streamed, a: TensorType, b: TensorType, *, left: bool, right: bool
+) -> None:
+    if right:
+        raise ShapeError("a streamed product reads b as it is: transpose it first")
+    _matmul_streamed(streamed, swapped_type(a) if left else a, b)
 
 
 def swapped(x: Value) -> Value:

@@ -1,8 +1,9 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
 `matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
-to pay for packing. Where neither pays it stays as it is. Transposes of either operand are
-absorbed (`matmul_transposed`):
+to pay for packing. Rows of a `b` that changes are streamed past few rows of `a`: reading `b` takes
+the time. Where nothing pays it stays as it is. Transposes of either operand are absorbed
+(`matmul_transposed`):
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
@@ -17,7 +18,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Tile, Turned
+from rlx.ir.lowering import Lowering, Streamed, Tile, Turned
 from rlx.ir.op import make_attrs
 from rlx.ir.shape import Extent, product, upper
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
@@ -40,6 +41,15 @@ _MIN_ROWS = 4
 
 _FEW_ROWS = 24
 """Rows of `a` up to which an activation is read where it lies: it is read once or twice."""
+
+_REGISTERS_PER_ROW = 4
+"""Registers that each row of a streamed product takes: up to 8 rows with 32 of them."""
+
+_STREAMED_COLUMNS = 2 * 1024
+"""Columns of a streamed block: stretches that long are read at the speed of the memory."""
+
+_LEAST_COLUMNS = 256
+"""Columns of a streamed block below which two threads gain nothing."""
 
 _MIN_ELEMENTS = 4 * 1024
 """Elements of an activation from which on tiles of few rows beat the plain loops."""
@@ -81,21 +91,25 @@ def packed_product(node: Node, target: Target) -> Value | None:
         height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
     lanes, registers = target.lanes(a.dtype.size), target.vector_registers
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
+        most = registers // _REGISTERS_PER_ROW
+        if height in range(1, most + 1) and columns >= lanes:
+            streamed = choose_stream(upper(height), columns, lanes, registers)
+            return lowered_product(a, b, streamed, transposed=a_transposed)
         tile = choose_tile(upper(height), columns, lanes, registers, whole=True)
         if tile.columns >= 2 * lanes:
-            return product_in_tiles(a, b, tile, transposed=a_transposed)
+            return lowered_product(a, b, tile, transposed=a_transposed)
     if not pays(node, height, inner, columns):
         return None
     tile = choose_tile(upper(height), columns, lanes, registers)
     packed = in_panels(b, tile, transposed=b_transposed)
-    return product_in_tiles(a, packed, tile, transposed=a_transposed)
+    return lowered_product(a, packed, tile, transposed=a_transposed)
 
 
-def product_in_tiles(a: Value, b: Value, tile: Tile, *, transposed: bool) -> Value:
-    """Return `a @ b` in tiles; `transposed` says that `a` is given so."""
+def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool) -> Value:
+    """Return `a @ b` computed as `lowering` says; `transposed` says that `a` is given so."""
     definition = ops.matmul_transposed if transposed else ops.matmul
     attrs = make_attrs(definition, {"left": True, "right": False} if transposed else {})
-    return a.graph.append(definition, (a, b), attrs, lowering=tile)[0]
+    return a.graph.append(definition, (a, b), attrs, lowering=lowering)[0]
 
 
 def in_panels(b: Value, tile: Tile, *, transposed: bool) -> Value:
@@ -164,6 +178,18 @@ def without_transpose(value: Value) -> tuple[Value, bool]:
     return value.node.operands[0], True
 
 
+def choose_stream(height: int, columns: int, lanes: int, registers: int) -> Streamed:
+    """Choose blocks of columns, an even number of equal ones, and the rows of `b` to take at once.
+
+    `depth` rows of `b` and their scalars stay in registers, beside a vector of sums.
+    """
+    depth = next(d for d in (4, 2, 1) if d == 1 or (height + 1) * d + 1 <= registers)
+    parts = -(-columns // _STREAMED_COLUMNS)
+    if columns >= 2 * _LEAST_COLUMNS:
+        parts += parts % 2
+    return Streamed(-(-columns // (parts * lanes)) * lanes, depth, lanes)
+
+
 def choose_tile(
     height: int, columns: int, lanes: int, registers: int, *, whole: bool = False
 ) -> Tile:
@@ -171,7 +197,7 @@ def choose_tile(
 
     The tile's accumulators fill the registers that the loop does not need otherwise: 12 x 2
     vectors with 32 registers; fewer rows leave room for wider panels. `whole` panels divide
-    the columns, if any does that is a number of vectors wide.
+    the columns, or the last one meets its neighbour.
     """
     budget = registers - _REGISTERS_BESIDE_TILE
     most = min(_MAX_ROWS, budget // 2)
@@ -180,6 +206,14 @@ def choose_tile(
     widest = budget if whole else _MAX_VECTORS
     vectors = max(1, min(widest, budget // rows, -(-columns // lanes)))
     if whole:
-        dividing = (n for n in range(vectors, 0, -1) if columns % (n * lanes) == 0)
-        vectors = next(dividing, 0)
+        vectors = panel_vectors(columns, lanes, vectors)
     return Tile(rows, vectors * lanes, lanes)
+
+
+def panel_vectors(columns: int, lanes: int, most: int) -> int:
+    """Return the vectors of a panel read where it lies: one that divides the columns, or nearly."""
+    for vectors in range(most, most // 2, -1):
+        if columns % (vectors * lanes) == 0:
+            return vectors
+    needed, most = -(-columns // lanes), min(most, columns // lanes)
+    return -(-needed // -(-needed // most)) if most else 0

@@ -12,7 +12,7 @@ from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.ir.lowering import Tile
+from rlx.ir.lowering import Streamed, Tile
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Shape
@@ -55,12 +55,12 @@ def check(
 
 
 def reads_b_where_it_lies(compiled: Executable | ReferenceExecutable, product: OpDef) -> bool:
-    """True if the one kernel of a program is a product in tiles, of a `b` without a layout."""
+    """True if the one kernel of a program is a product in vectors, of a `b` without a layout."""
     assert isinstance(compiled, Executable)
     (thunk,) = compiled.schedule.thunks
     assert isinstance(thunk, Thunk)
     (node,) = (node for node in thunk_body(thunk).nodes if node.op is product)
-    return isinstance(node.lowering, Tile) and node.operands[1].type.layout is None
+    return isinstance(node.lowering, Tile | Streamed) and node.operands[1].type.layout is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -263,10 +263,34 @@ def test_a_matrix_read_where_it_lies_meets_columns_of_a_transposed_operand(backe
     assert reads_b_where_it_lies(compiled, ops.matmul_transposed)
 
 
-def test_whole_panels_divide_the_columns() -> None:
-    for columns in (64, 96, 160, 208, 3072):
+def test_panels_where_they_lie_divide_the_columns_or_overlap_little() -> None:
+    for columns in (64, 96, 100, 160, 208, 3000, 3072):
         for height in range(1, 25):
             tile = choose_tile(height, columns, 16, 32, whole=True)
+            panels = -(-columns // tile.columns)
+            assert 0 < tile.columns <= columns
             assert tile.columns % 16 == 0
-            assert columns % tile.columns == 0
-    assert choose_tile(4, 100, 16, 32, whole=True).columns == 0
+            assert panels * tile.columns - columns < panels * 16
+    assert choose_tile(1, 3072, 16, 32, whole=True).columns == 384
+    assert choose_tile(4, 12, 16, 32, whole=True).columns == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("columns", [70, 131, 200])
+def test_the_last_panel_where_it_lies_meets_its_neighbour_and_stores_its_own(
+    backend: str, columns: int
+) -> None:
+    g = Graph("product")
+    a, b, c = g.input("a", (13, 90)), g.input("b", (90, columns)), g.input("c", (13, columns))
+    total = ops.matmul(a, b) + c
+    g.set_outputs([total], donated={c: total})
+    random = np.random.default_rng(5)
+    feeds = {
+        str(leaf.node.name): random.standard_normal(leaf.type.static_shape).astype(np.float32)
+        for leaf in g.inputs
+    }
+    compiled = runtime.compile(g, backend=backend, threads=2)
+    assert reads_b_where_it_lies(compiled, ops.matmul)
+    expected = feeds["a"] @ feeds["b"] + feeds["c"]
+    (got,) = compiled.run(feeds)
+    np.testing.assert_allclose(got, expected, atol=1e-4)
