@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +18,11 @@ LAYERS = (
     ("target",),
     ("passes",),
     ("codegen",),
-    ("runtime",),
-    ("blocks", "tracing", "numpy", "transforms", "nn", "optim", "custom"),
-    ("report",),
+    ("custom", "runtime"),
+    ("tracing",),
+    ("numpy",),
+    ("transforms",),
+    ("blocks", "nn", "optim", "report"),
     ("cli", "__main__"),
 )
 """A module imports from its own row and those above it."""
@@ -44,6 +48,54 @@ def modules() -> Iterator[tuple[Path, list[str]]]:
         yield path.relative_to(ROOT), names
 
 
+def module_name(path: Path) -> str:
+    """Return the name by which the source file at `path` in the package is imported."""
+    return ".".join(["rlx", *path.with_suffix("").parts]).removesuffix(".__init__")
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return for every module of the package those that it imports, lazily or not.
+
+    Imports for type annotations alone are not run, and not counted; nor is the package that a
+    submodule lies in, whose `__init__` is the public face of what is inside.
+    """
+    trees = {module_name(path.relative_to(ROOT)): ast.parse(path.read_text())
+             for path in ROOT.rglob("*.py")}  # fmt: skip
+    return {name: set(_imported(tree, set(trees))) for name, tree in trees.items()}
+
+
+def _imported(node: ast.AST, known: set[str]) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        names: list[str] = []
+        if isinstance(child, ast.Import):
+            names = [alias.name for alias in child.names]
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            inner = [f"{child.module}.{alias.name}" for alias in child.names]
+            names = [name if name in known else child.module for name in inner]
+        yield from (name for name in names if name in known)
+        yield from _imported(child, known)
+
+
+def circle_in(graph: dict[str, set[str]]) -> list[str]:
+    """Return modules of which each imports the next, and the last the first; none if there are."""
+    done: set[str] = set()
+
+    def search(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return []
+        for other in sorted(graph[name]):
+            if found := search(other, [*path, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(graph) if (found := search(name, []))), [])
+
+
 def layer(name: str) -> int:
     for number, row in enumerate(LAYERS):
         if name in row:
@@ -62,6 +114,25 @@ def test_no_module_imports_from_a_later_stage() -> None:
             if parts[0] == "rlx" and len(parts) > 1 and layer(parts[1]) > layer(own):
                 wrong.append(f"{path} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_modules_import_each_other_without_circles() -> None:
+    assert not circle_in(import_graph())
+
+
+def test_a_circle_is_found_where_there_is_one() -> None:
+    tree = {"a": {"b", "d"}, "b": {"c"}, "c": {"b"}, "d": set[str]()}
+    assert circle_in(tree) == ["b", "c"]
+    assert not circle_in({**tree, "c": {"d"}})
+
+
+def test_traced_arrays_have_their_methods_whatever_is_imported_first() -> None:
+    for entry in ("transforms.jit", "transforms.differentiate", "numpy", "nn", "optim"):
+        code = (
+            f"import rlx.{entry}\nfrom rlx.tracing.tracer import Tracer\n"
+            "assert all(hasattr(Tracer, n) for n in ('__add__', '__radd__', 'sum', 'at', 'T'))"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_foreign_packages_stay_behind_their_border() -> None:

@@ -25,10 +25,10 @@ from numpy import uint8 as uint8
 from numpy import uint32 as uint32
 
 from rlx.numpy import linalg as linalg
+from rlx.numpy import methods as _methods  # noqa: F401  traced arrays get theirs
 from rlx.numpy.creation import arange as arange
 from rlx.numpy.creation import array as array
 from rlx.numpy.creation import asarray as asarray
-from rlx.numpy.creation import diag as diag
 from rlx.numpy.creation import empty as empty
 from rlx.numpy.creation import empty_like as empty_like
 from rlx.numpy.creation import eye as eye
@@ -45,6 +45,9 @@ from rlx.numpy.creation import tril as tril
 from rlx.numpy.creation import triu as triu
 from rlx.numpy.creation import zeros as zeros
 from rlx.numpy.creation import zeros_like as zeros_like
+from rlx.numpy.diagonals import diag as diag
+from rlx.numpy.diagonals import diagonal as diagonal
+from rlx.numpy.diagonals import trace as trace
 from rlx.numpy.einsum import einsum as einsum
 from rlx.numpy.elementwise import abs as abs
 from rlx.numpy.elementwise import absolute as absolute
@@ -138,14 +141,11 @@ from rlx.numpy.elementwise import tanh as tanh
 from rlx.numpy.elementwise import true_divide as true_divide
 from rlx.numpy.elementwise import trunc as trunc
 from rlx.numpy.elementwise import where as where
-from rlx.numpy.indexing import diagonal as diagonal
 from rlx.numpy.indexing import dynamic_slice as dynamic_slice
 from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
 from rlx.numpy.indexing import getitem as getitem
-from rlx.numpy.indexing import searchsorted as searchsorted
 from rlx.numpy.indexing import take as take
 from rlx.numpy.indexing import take_along_axis as take_along_axis
-from rlx.numpy.indexing import trace as trace
 from rlx.numpy.products import cross as cross
 from rlx.numpy.products import dot as dot
 from rlx.numpy.products import inner as inner
@@ -177,10 +177,14 @@ from rlx.numpy.reductions import nanmin as nanmin
 from rlx.numpy.reductions import nansum as nansum
 from rlx.numpy.reductions import prod as prod
 from rlx.numpy.reductions import ptp as ptp
+from rlx.numpy.reductions import searchsorted as searchsorted
 from rlx.numpy.reductions import sort as sort
 from rlx.numpy.reductions import std as std
 from rlx.numpy.reductions import sum as sum
 from rlx.numpy.reductions import var as var
+from rlx.numpy.repetition import pad as pad
+from rlx.numpy.repetition import repeat as repeat
+from rlx.numpy.repetition import tile as tile
 from rlx.numpy.shaping import array_split as array_split
 from rlx.numpy.shaping import atleast_1d as atleast_1d
 from rlx.numpy.shaping import atleast_2d as atleast_2d
@@ -198,10 +202,8 @@ from rlx.numpy.shaping import hstack as hstack
 from rlx.numpy.shaping import matrix_transpose as matrix_transpose
 from rlx.numpy.shaping import moveaxis as moveaxis
 from rlx.numpy.shaping import ndim as ndim
-from rlx.numpy.shaping import pad as pad
 from rlx.numpy.shaping import permute_dims as permute_dims
 from rlx.numpy.shaping import ravel as ravel
-from rlx.numpy.shaping import repeat as repeat
 from rlx.numpy.shaping import reshape as reshape
 from rlx.numpy.shaping import roll as roll
 from rlx.numpy.shaping import rot90 as rot90
@@ -211,7 +213,6 @@ from rlx.numpy.shaping import split as split
 from rlx.numpy.shaping import squeeze as squeeze
 from rlx.numpy.shaping import stack as stack
 from rlx.numpy.shaping import swapaxes as swapaxes
-from rlx.numpy.shaping import tile as tile
 from rlx.numpy.shaping import transpose as transpose
 from rlx.numpy.shaping import vstack as vstack
 from rlx.numpy.updates import index_add as index_add

@@ -15,7 +15,7 @@ from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
-from rlx.numpy.shaping import broadcast_to, concatenate, stack
+from rlx.numpy.shaping import broadcast_to, stack
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
 
@@ -239,20 +239,3 @@ def _below(shape: Shape, k: int) -> Any:
     rows = wrap(graph().iota(type=TensorType(DType.I64, (shape[-2], 1)), axis=0))
     columns = _iota(shape[-1], DType.I64)
     return elementwise.less_equal(columns, elementwise.add(rows, k))
-
-
-@function
-def diag(x: Any, k: int = 0) -> Any:
-    """The diagonal of a matrix, or the matrix with a given diagonal."""
-    from rlx.numpy.indexing import diagonal
-
-    x = as_tracer(x)
-    if x.ndim == 2:
-        return diagonal(x, k)
-    if x.ndim != 1:
-        raise ShapeError(f"diag takes rank 1 or 2 and was given rank {x.ndim}")
-    size = x.shape[0] + np.abs(k).item()
-    # Column j of the matrix holds one element of `x`: the one that stands at j here.
-    ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
-    columns = concatenate([ahead, x, behind])
-    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(x))

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlx.errors import ShapeError
 from rlx.numpy import elementwise
-from rlx.numpy.indexing import diagonal
+from rlx.numpy.diagonals import diagonal
 from rlx.numpy.products import contract, operands
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, reshape, transpose

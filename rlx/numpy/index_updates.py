@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
+from rlx.numpy import elementwise, shaping, updates
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 Change = Callable[[Any, Any], Any]
@@ -52,19 +52,19 @@ class _Update(ABC):
         """Return a copy with `change(element, value)` there."""
 
     def multiply(self, values: Any) -> Any:
-        return self._changed(rnp.multiply, values)
+        return self._changed(elementwise.multiply, values)
 
     def divide(self, values: Any) -> Any:
-        return self._changed(rnp.divide, values)
+        return self._changed(elementwise.divide, values)
 
     def power(self, values: Any) -> Any:
-        return self._changed(rnp.power, values)
+        return self._changed(elementwise.power, values)
 
     def min(self, values: Any) -> Any:
-        return self._changed(rnp.minimum, values)
+        return self._changed(elementwise.minimum, values)
 
     def max(self, values: Any) -> Any:
-        return self._changed(rnp.maximum, values)
+        return self._changed(elementwise.maximum, values)
 
     def apply(self, function: Callable[[Any], Any]) -> Any:
         """Return a copy with `function` of the elements there."""
@@ -85,14 +85,14 @@ class IndexedUpdate(_Update):
 
     def set(self, values: Any) -> Any:
         """Return a copy with `values` at the index; where an index repeats, the last one stays."""
-        return rnp.index_set(self._array, self._index, values)
+        return updates.index_set(self._array, self._index, values)
 
     def add(self, values: Any) -> Any:
         """Return a copy with `values` added at the index; repeated indices add up."""
-        return rnp.index_add(self._array, self._index, values)
+        return updates.index_add(self._array, self._index, values)
 
     def _changed(self, change: Change, values: Any) -> Any:
-        return rnp.index_change(self._array, self._index, values, change)
+        return updates.index_change(self._array, self._index, values, change)
 
 
 class MaskedUpdate(_Update):
@@ -109,14 +109,14 @@ class MaskedUpdate(_Update):
                 source=calling_source(),
             )
         self._array = array
-        self._mask = rnp.reshape(mask, (*leading, *[1] * (len(array.shape) - len(leading))))
+        self._mask = shaping.reshape(mask, (*leading, *[1] * (len(array.shape) - len(leading))))
 
     def set(self, values: Any) -> Any:
         """Return a copy with the number `values` at all of them."""
         return self._changed(lambda _, new: new, values)
 
     def add(self, values: Any) -> Any:
-        return self._changed(rnp.add, values)
+        return self._changed(elementwise.add, values)
 
     def _changed(self, change: Change, values: Any) -> Any:
         if shape_of(values) != ():
@@ -126,5 +126,5 @@ class MaskedUpdate(_Update):
                 source=calling_source(),
                 remedy="use rlx.numpy.where(mask, values, x)",
             )
-        changed = rnp.astype(change(self._array, values), self._array.dtype)
-        return rnp.where(self._mask, changed, self._array)
+        changed = elementwise.astype(change(self._array, values), self._array.dtype)
+        return elementwise.where(self._mask, changed, self._array)

@@ -402,28 +402,6 @@ def take_along_axis(x: Any, indices: Any, axis: int | None) -> Any:
 
 
 @function
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The elements whose indices on two axes differ by `offset`, along a new last axis."""
-    x = as_tracer(x)
-    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
-    x = moveaxis(x, (first, second), (-2, -1))
-    rows, columns = static_shape(x)[-2:]
-    down, right = max(-offset, 0), max(offset, 0)
-    count = max(min(rows - down, columns - right), 0)
-    steps = np.arange(count)
-    flat = reshape(x, (*x.shape[:-2], rows * columns))
-    return take(flat, (steps + down) * columns + steps + right, -1)
-
-
-@function
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The sum of a diagonal."""
-    from rlx.numpy.reductions import sum
-
-    return sum(diagonal(x, offset, axis1, axis2), -1)
-
-
-@function
 def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
     """The block of shape `sizes` at traced positions; it is moved inside where it sticks out."""
     x = as_tracer(x)
@@ -442,22 +420,3 @@ def _starts(starts: Any) -> Any:
         numbers = [reshape(convert(start, DType.I64), (1,)) for start in starts]
         return concatenate(numbers)
     return convert(starts, DType.I64)
-
-
-@function
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
-    from rlx.numpy.reductions import sum
-
-    if side not in ("left", "right"):
-        raise ShapeError(f"side is {side!r}; it must be 'left' or 'right'")
-    a, v = promoted([a, v])
-    below = elementwise.less if side == "left" else elementwise.less_equal
-    v = expand_dims(v, -1)
-    before = below(a, v)
-    if a.value.dtype.is_float:  # NaN is the largest, as sorting has it
-        last = elementwise.isnan(v)
-        if side == "left":
-            last = elementwise.logical_and(last, elementwise.logical_not(elementwise.isnan(a)))
-        before = elementwise.logical_or(before, last)
-    return sum(before, -1)

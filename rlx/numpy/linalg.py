@@ -10,7 +10,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
-from rlx.numpy.indexing import trace as _trace
+from rlx.numpy.diagonals import trace as _trace
 from rlx.numpy.products import cross as cross
 from rlx.numpy.products import matmul as matmul
 from rlx.numpy.products import outer as outer

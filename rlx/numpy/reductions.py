@@ -13,9 +13,9 @@ from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, static_shape
-from rlx.numpy.creation import dtype_of
+from rlx.numpy.creation import dtype_of, ones_like
 from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape
-from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
 from rlx.tracing.trace import shape_of
 
 
@@ -44,7 +44,7 @@ def mean(
         x = convert(x, dtype_of(dtype, DType.F64))
     if where is None:
         return _fold(ops.reduce_mean, x, axis, keepdims)
-    chosen = elementwise.multiply(elementwise.astype(where, x.dtype), _ones_like(x))
+    chosen = elementwise.multiply(elementwise.astype(where, x.dtype), ones_like(x))
     return elementwise.divide(
         sum(x, axis, keepdims=keepdims, where=where), sum(chosen, axis, keepdims=keepdims)
     )
@@ -60,7 +60,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = F
         trailing = x.ndim - 1 - normalize_axis(axis, x.ndim)
         weights = reshape(weights, (-1, *(1,) * trailing))
     total = sum(elementwise.multiply(x, weights), axis, keepdims=keepdims)
-    weight = elementwise.multiply(weights, _ones_like(x))
+    weight = elementwise.multiply(weights, ones_like(x))
     return elementwise.divide(total, sum(weight, axis, keepdims=keepdims))
 
 
@@ -233,6 +233,23 @@ def _along_rows(definition: OpDef, x: Any, axis: int | None) -> Any:
 
 
 @function
+def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
+    if side not in ("left", "right"):
+        raise ShapeError(f"side is {side!r}; it must be 'left' or 'right'")
+    a, v = promoted([a, v])
+    below = elementwise.less if side == "left" else elementwise.less_equal
+    v = expand_dims(v, -1)
+    before = below(a, v)
+    if a.value.dtype.is_float:  # NaN is the largest, as sorting has it
+        last = elementwise.isnan(v)
+        if side == "left":
+            last = elementwise.logical_and(last, elementwise.logical_not(elementwise.isnan(a)))
+        before = elementwise.logical_or(before, last)
+    return sum(before, -1)
+
+
+@function
 def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The middle element in order, the mean of two for an even count."""
     (x,) = inexact(x)
@@ -288,12 +305,6 @@ def _widened(x: Any, dtype: Any) -> Any:
         return convert(x, dtype_of(dtype, DType.F64))
     narrow = x.value.dtype.is_int or x.value.dtype is DType.BOOL
     return convert(x, DType.I64) if narrow else x
-
-
-def _ones_like(x: Any) -> Any:
-    from rlx.numpy.creation import ones_like
-
-    return ones_like(x)
 
 
 def _count(x: Any, axis: Any) -> int:

@@ -32,6 +32,7 @@ from rlx.numpy.indexing import (
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
+from rlx.tracing.loops import scan_rows
 from rlx.tracing.trace import TracedArray
 
 P = ParamSpec("P")
@@ -168,8 +169,6 @@ def _rows(x: Any, plan: Plan, places: Any, values: Any) -> _Rows:
 
 def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:
     """Change one row after the other, where the array lies."""
-    from rlx.transforms.control import scan
-
     if math.prod(static_shape(rows.values)) == 0:
         return x
 
@@ -179,5 +178,5 @@ def _in_turn(x: Any, rows: _Rows, change: Change) -> Any:
         new = convert(change(old, value), x.value.dtype)
         return dynamic_update_slice(matrix, reshape(new, (1, rows.width)), (place, 0)), None
 
-    matrix, _ = scan(step, reshape(x, (-1, rows.width)), (rows.places, rows.values))
+    matrix, _ = scan_rows(step, reshape(x, (-1, rows.width)), (rows.places, rows.values))
     return reshape(matrix, x.shape)

@@ -9,8 +9,7 @@ loop is unrolled is the compiler's choice.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import rlx.numpy as rnp
@@ -33,9 +32,10 @@ from rlx.tracing.bodies import (
     tracers,
     values_of,
 )
-from rlx.tracing.program import Program, Specification, trace, unique_names
+from rlx.tracing.loops import count_steps, scan_rows
+from rlx.tracing.program import Program, trace
 from rlx.tracing.promotion import ElementType, promote_types
-from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_map, tree_unflatten
+from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of, source_names
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
@@ -63,68 +63,9 @@ def scan(
     require_arguments("scan", "body", f, ("carry", "x"))
 
     def run(init: Any, xs: Any) -> Any:
-        return _scan(f, init, xs, length, reverse, checkpoints)
+        return scan_rows(f, init, xs, length, reverse, checkpoints)
 
     return at_once("scan", run, init, xs)
-
-
-def _scan(
-    f: Function,
-    init: Any,
-    xs: Any,
-    length: int | None,
-    reverse: bool,
-    checkpoints: int | Literal["sqrt"] | None,
-) -> Any:
-    carries, tree = tree_flatten(init)
-    rows, rows_tree = tree_flatten(xs)
-    steps = _steps(rows, leaf_names(rows_tree, "xs"), length)
-    if not carries and not rows:
-        return _scan_of_nothing(f, init, xs, steps)
-    inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
-    inputs = _renamed(inputs)
-    count = len(carries)
-
-    def call(arrays: list[Tracer]) -> Any:
-        carry = tree_unflatten(tree, arrays[:count])
-        return f(carry, tree_unflatten(rows_tree, arrays[count:]))
-
-    program, inputs = trace_carried(call, source_names(f, "body"), inputs, count)
-    carry_tree, _ = _pair(f, program.tree)
-    require_carried("scan", f, inputs[:count], tree, program, carry_tree)
-    captured = [as_value(traced) for traced in program.captured]
-    given = values_of([*carries, *rows], inputs)
-    body = body_of(program, program.captured, leading=count)
-    if not body.outputs:
-        return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
-    results = apply(
-        ops.scan,
-        [*given[:count], *captured, *given[count:]],
-        body=body,
-        length=steps,
-        num_carries=count,
-        num_consts=len(captured),
-        reverse=bool(reverse),
-        checkpoints=_checkpoints(checkpoints, steps),
-    )
-    last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
-    return last, stacked
-
-
-def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
-    """Run steps that are given no arrays over rows that they do not look at."""
-
-    @functools.wraps(f)
-    def step(carry: Any, _: Any) -> Any:
-        return f(carry, xs)
-
-    return _scan(step, init, rnp.zeros(steps, "bool"), None, False, None)
-
-
-def _checkpoints(given: int | Literal["sqrt"] | None, steps: int) -> int | None:
-    if given == "sqrt":
-        return math.isqrt(max(steps, 1) - 1) + 1
-    return given if given is None else static_int(given, "checkpoints", calling_source())
 
 
 def while_loop(
@@ -197,7 +138,7 @@ def fori_loop(
     def run(init_val: Any) -> Any:
         counted = rnp.arange(max(last - first, 0)) + first
         indices = Tracer(counted.owner, as_value(counted, type.dtype), type.weak)
-        return _scan(step, init_val, indices, None, False, None)[0]
+        return scan_rows(step, init_val, indices, None, False, None)[0]
 
     return at_once("fori_loop", run, init_val)
 
@@ -233,7 +174,7 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 
     def run(xs: Any) -> Any:
         if batch_size is None:
-            return _scan(step, None, xs, None, False, None)[1]
+            return scan_rows(step, None, xs, None, False, None)[1]
         return _map_batches(f, xs, static_int(batch_size, "batch_size", calling_source()))
 
     return at_once("map", run, xs)
@@ -245,7 +186,7 @@ def _map_batches(f: Function, xs: Any, size: int) -> Any:
             f"map: batch_size is {size}; it must be at least 1", source=calling_source()
         )
     leaves, tree = tree_flatten(xs)
-    count = _steps(leaves, leaf_names(tree, "xs"), None)
+    count = count_steps(leaves, leaf_names(tree, "xs"), None)
     full = count - count % size
 
     def batches(x: Any) -> Any:
@@ -259,63 +200,6 @@ def _map_batches(f: Function, xs: Any, size: int) -> Any:
         return done
     rest = vmap(f)(tree_map(lambda x: x[full:], xs))
     return tree_map(lambda a, b: rnp.concatenate([a, b]), done, rest)
-
-
-def _rows(tree: TreeDef, leaves: Sequence[Any]) -> list[Specification]:
-    whole = specified(tree, leaves, "x")
-    return [Specification(s.name, s.type.with_shape(s.type.shape[1:]), s.weak) for s in whole]
-
-
-def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
-    names = unique_names([s.name for s in inputs])
-    pairs = zip(names, inputs, strict=True)
-    return [Specification(name, s.type, s.weak) for name, s in pairs]
-
-
-def _steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:
-    """Return the number of steps that `length` and the leading extents of `xs` agree on."""
-    found = (
-        {}
-        if length is None
-        else {"length": static_int(length, "the length of a scan", calling_source())}
-    )
-    for name, x in zip(names, rows, strict=True):
-        shape = shape_of(x)
-        if not shape:
-            raise ShapeError(
-                f"scan: {name} is a number, which has no rows",
-                source=calling_source(),
-                remedy="let the body capture what is the same at every step",
-            )
-        if not isinstance(shape[0], int):
-            raise ShapeError(
-                f"scan: {name} has {shape[0]} rows; a scan needs a number of steps",
-                source=calling_source(),
-                remedy="use rlx.while_loop for a number known only at run time",
-            )
-        found[name] = shape[0]
-    if not found:
-        raise InputError(
-            "scan: neither xs nor length says how many steps to run",
-            source=calling_source(),
-            remedy="pass length=",
-        )
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"{name} has {count}" for name, count in found.items())
-        raise ShapeError(f"scan: the numbers of steps differ: {listed}", source=calling_source())
-    return next(iter(found.values()))
-
-
-def _pair(f: Function, tree: TreeDef) -> tuple[TreeDef, TreeDef]:
-    if tree.cls is not tuple or len(tree.children) != 2:
-        raise InputError(
-            f"scan: body {source_names(f, 'body')!r} returns {tree}; it must return "
-            "(carry, output)",
-            source=line_of(f),
-            remedy="return (carry, None) if the steps have no output",
-        )
-    carry, output = tree.children
-    return carry, output
 
 
 def _require_condition(cond_fun: Function, condition: Program) -> None:

@@ -1,0 +1,52 @@
+"""Diagonals: taken out of an array, summed up, made into a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir.shape import normalize_axis
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.creation import zeros_like
+from rlx.numpy.indexing import take
+from rlx.numpy.reductions import sum
+from rlx.numpy.shaping import concatenate, moveaxis, reshape
+from rlx.tracing.apply import as_tracer, function
+
+
+@function
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements whose indices on two axes differ by `offset`, along a new last axis."""
+    x = as_tracer(x)
+    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    x = moveaxis(x, (first, second), (-2, -1))
+    rows, columns = static_shape(x)[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - down, columns - right), 0)
+    steps = np.arange(count)
+    flat = reshape(x, (*x.shape[:-2], rows * columns))
+    return take(flat, (steps + down) * columns + steps + right, -1)
+
+
+@function
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The sum of a diagonal."""
+    return sum(diagonal(x, offset, axis1, axis2), -1)
+
+
+@function
+def diag(x: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix, or the matrix with a given diagonal."""
+    x = as_tracer(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ShapeError(f"diag takes rank 1 or 2 and was given rank {x.ndim}")
+    size = x.shape[0] + np.abs(k).item()
+    # Column j of the matrix holds one element of `x`: the one that stands at j here.
+    ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
+    columns = concatenate([ahead, x, behind])
+    return elementwise.where(np.eye(size, k=k, dtype=bool), columns, elementwise.zero_of(x))

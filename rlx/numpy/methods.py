@@ -1,0 +1,238 @@
+"""Methods and operators of traced arrays: functions of `rlx.numpy`, attached to `Tracer`.
+
+Importing `rlx.numpy` attaches them, so that `Tracer` itself knows nothing of what is above it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rlx.numpy import diagonals, elementwise, indexing, products, reductions, repetition, shaping
+from rlx.numpy.index_updates import IndexUpdater
+from rlx.tracing.trace import TracedArray
+from rlx.tracing.tracer import Tracer
+
+
+class _Methods(Tracer):
+    """What `attach` gives to `Tracer`; `self` is one."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Any:  # noqa: N802  NumPy's name
+        return shaping.transpose(self)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802  NumPy's name
+        return shaping.swapaxes(self, -1, -2)
+
+    @property
+    def real(self) -> Any:
+        return elementwise.real(self)
+
+    @property
+    def imag(self) -> Any:
+        return elementwise.imag(self)
+
+    @property
+    def at(self) -> IndexUpdater:
+        """`x.at[i].set(v)` and `x.at[i].add(v)` return an updated copy."""
+        return IndexUpdater(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return indexing.getitem(self, index)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over an array without axes")
+        return iter([self[index] for index in range(len(self))])
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        operation = _OPERATIONS.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not kwargs:
+            return operation(*inputs)
+        return self._refuse(
+            f"numpy.{ufunc.__name__}", f"use rlx.numpy.{ufunc.__name__} on traced arrays"
+        )
+
+    def __divmod__(self, other: Any) -> Any:
+        return operator.floordiv(self, other), operator.mod(self, other)
+
+    def __invert__(self) -> Any:
+        return elementwise.bitwise_not(self)
+
+    def __neg__(self) -> Any:
+        return elementwise.negative(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return elementwise.abs(self)
+
+    def __round__(self, digits: int = 0) -> Any:
+        return elementwise.round(self, digits)
+
+    def astype(self, dtype: Any) -> Any:
+        return elementwise.astype(self, dtype)
+
+    def copy(self) -> Any:
+        return self
+
+    def reshape(self, *shape: Any) -> Any:
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        if not axes:
+            return shaping.transpose(self)
+        return shaping.transpose(self, axes[0] if len(axes) == 1 else axes)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        return shaping.swapaxes(self, axis1, axis2)
+
+    def ravel(self) -> Any:
+        return shaping.ravel(self)
+
+    flatten = ravel
+
+    def squeeze(self, axis: Any = None) -> Any:
+        return shaping.squeeze(self, axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
+        return repetition.repeat(self, repeats, axis)
+
+    def take(self, indices: Any, axis: int | None = None) -> Any:
+        return indexing.take(self, indices, axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        return diagonals.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        return diagonals.trace(self, offset, axis1, axis2)
+
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return reductions.sum(self, axis, dtype, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return reductions.prod(self, axis, dtype, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return reductions.mean(self, axis, dtype, keepdims=keepdims)
+
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return reductions.var(self, axis, ddof=ddof, keepdims=keepdims)
+
+    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return reductions.std(self, axis, ddof=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return reductions.max(self, axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return reductions.min(self, axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return reductions.any(self, axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return reductions.all(self, axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        return reductions.argmax(self, axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        return reductions.argmin(self, axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Any:
+        return reductions.cumsum(self, axis, dtype)
+
+    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Any:
+        return reductions.cumprod(self, axis, dtype)
+
+    def dot(self, other: Any) -> Any:
+        return products.dot(self, other)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        return elementwise.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Any:
+        return elementwise.round(self, decimals)
+
+    def conj(self) -> Any:
+        return elementwise.conj(self)
+
+    def sort(self, axis: int = -1) -> Any:
+        return reductions.sort(self, axis)
+
+    def argsort(self, axis: int = -1) -> Any:
+        return reductions.argsort(self, axis)
+
+
+_ARITHMETIC = {
+    "add": elementwise.add,
+    "sub": elementwise.subtract,
+    "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "floordiv": elementwise.floor_divide,
+    "mod": elementwise.remainder,
+    "pow": elementwise.power,
+    "matmul": products.matmul,
+    "and": elementwise.bitwise_and,
+    "or": elementwise.bitwise_or,
+    "xor": elementwise.bitwise_xor,
+    "lshift": elementwise.left_shift,
+    "rshift": elementwise.right_shift,
+}
+"""Operators that exist with the array on the right, too."""
+
+_COMPARISONS = {
+    "eq": elementwise.equal,
+    "ne": elementwise.not_equal,
+    "lt": elementwise.less,
+    "le": elementwise.less_equal,
+    "gt": elementwise.greater,
+    "ge": elementwise.greater_equal,
+}
+
+_OPERATIONS = {f.__name__: f for f in (*_ARITHMETIC.values(), *_COMPARISONS.values())}
+"""What `array <operator> tracer` arrives as, by the names of NumPy's ufuncs."""
+
+_OPERANDS = (TracedArray, np.ndarray, np.generic, int, float, complex)
+
+
+def _forward(operation: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return the operator; what is no array is left to the other operand."""
+
+    def apply(self: Any, other: Any) -> Any:
+        return operation(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return apply
+
+
+def _reflected(operation: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return the operator with the array on the right."""
+
+    def apply(self: Any, other: Any) -> Any:
+        return operation(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return apply
+
+
+def _attach() -> None:
+    """Give `Tracer` its methods and operators."""
+    methods = {name: what for name, what in vars(_Methods).items() if name not in _OF_ANY_CLASS}
+    for name, operation in (_ARITHMETIC | _COMPARISONS).items():
+        methods[f"__{name}__"] = _forward(operation)
+    for name, operation in _ARITHMETIC.items():
+        methods[f"__r{name}__"] = _reflected(operation)
+    for name, method in methods.items():
+        setattr(Tracer, name, method)
+
+
+_OF_ANY_CLASS = frozenset(vars(type("_", (), {"__slots__": ()})))
+
+_attach()

@@ -1,0 +1,65 @@
+"""Functions that repeat elements: whole arrays, single elements, borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.shape import normalize_axis
+from rlx.numpy.axes import count_from, static_shape
+from rlx.numpy.indexing import take
+from rlx.numpy.shaping import broadcast_to, ravel, reshape
+from rlx.tracing.apply import as_tracer, emit, function
+
+
+@function
+def tile(x: Any, reps: Any) -> Any:
+    """Repeat the whole array along each axis."""
+    x = as_tracer(x)
+    counts = (reps,) if isinstance(reps, int) else tuple(reps)
+    counts = tuple(count_from(count, "a number of repeats") for count in counts)
+    rank = max(len(counts), x.ndim)
+    counts = (1,) * (rank - len(counts)) + counts
+    shape = (1,) * (rank - x.ndim) + x.shape
+    paired = [e for count, extent in zip(counts, shape, strict=True) for e in (1, extent)]
+    spread = [e for count, extent in zip(counts, shape, strict=True) for e in (count, extent)]
+    grown = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return reshape(broadcast_to(reshape(x, paired), spread), grown)
+
+
+@function
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Repeat each element along an axis; the counts are known when tracing."""
+    x = as_tracer(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+    counts = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
+    if len(counts) not in (1, extent):
+        raise ShapeError(
+            f"{len(counts)} numbers of repeats for an axis of extent {extent}",
+            remedy="give one number for all elements, or one for each",
+        )
+    return take(x, np.repeat(np.arange(extent), counts), axis)
+
+
+@function
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Any:
+    """Add elements around each axis; modes: constant, edge, reflect, wrap, symmetric."""
+    x = as_tracer(x)
+    widths = np.broadcast_to(np.asarray(pad_width, dtype=int), (x.ndim, 2))
+    if mode == "constant":
+        low, high = (tuple(map(int, widths[:, side])) for side in (0, 1))
+        return emit(ops.pad, x, weak=x.weak, low=low, high=high, value=constant_values)
+    if mode not in ("edge", "reflect", "wrap", "symmetric"):
+        raise ShapeError(
+            f"pad mode is {mode!r}", remedy="use constant, edge, reflect, wrap or symmetric"
+        )
+    for axis, (before, after) in enumerate(widths.tolist()):
+        places = np.arange(static_shape(x)[axis])
+        if before or after:
+            x = take(x, np.pad(places, (before, after), mode=mode), axis)  # type: ignore[call-overload]
+    return x

@@ -1,0 +1,151 @@
+"""Loops over the rows of arrays, traced into a graph: what `rlx.scan` and its relatives are.
+
+The trace is open and the body takes what it is given; `rlx.transforms.control` sees to both.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from rlx.errors import InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import calling_source
+from rlx.tracing.apply import emit, static_int
+from rlx.tracing.bodies import (
+    apply,
+    body_of,
+    line_of,
+    require_carried,
+    specified,
+    trace_carried,
+    tracers,
+    values_of,
+)
+from rlx.tracing.program import Specification, unique_names
+from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.trace import as_value, shape_of, source_names
+from rlx.tracing.tracer import Tracer
+
+Function = Callable[..., Any]
+
+
+def scan_rows(
+    f: Function,
+    init: Any,
+    xs: Any,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoints: int | Literal["sqrt"] | None = None,
+) -> Any:
+    """Append the loop `carry, y = f(carry, x)` to the open trace; the rest as `rlx.scan` has it."""
+    carries, tree = tree_flatten(init)
+    rows, rows_tree = tree_flatten(xs)
+    steps = count_steps(rows, leaf_names(rows_tree, "xs"), length)
+    if not carries and not rows:
+        return _scan_of_nothing(f, init, xs, steps)
+    inputs = [*specified(tree, carries, "carry"), *_rows(rows_tree, rows)]
+    inputs = _renamed(inputs)
+    count = len(carries)
+
+    def call(arrays: list[Tracer]) -> Any:
+        carry = tree_unflatten(tree, arrays[:count])
+        return f(carry, tree_unflatten(rows_tree, arrays[count:]))
+
+    program, inputs = trace_carried(call, source_names(f, "body"), inputs, count)
+    carry_tree, _ = _pair(f, program.tree)
+    require_carried("scan", f, inputs[:count], tree, program, carry_tree)
+    captured = [as_value(traced) for traced in program.captured]
+    given = values_of([*carries, *rows], inputs)
+    body = body_of(program, program.captured, leading=count)
+    if not body.outputs:
+        return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
+    results = apply(
+        ops.scan,
+        [*given[:count], *captured, *given[count:]],
+        body=body,
+        length=steps,
+        num_carries=count,
+        num_consts=len(captured),
+        reverse=bool(reverse),
+        checkpoints=_checkpoints(checkpoints, steps),
+    )
+    last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
+    return last, stacked
+
+
+def _scan_of_nothing(f: Function, init: Any, xs: Any, steps: int) -> Any:
+    """Run steps that are given no arrays over rows that they do not look at."""
+
+    @functools.wraps(f)
+    def step(carry: Any, _: Any) -> Any:
+        return f(carry, xs)
+
+    return scan_rows(step, init, emit(ops.expand, np.False_, shape=(steps,)), None, False, None)
+
+
+def _rows(tree: TreeDef, leaves: Sequence[Any]) -> list[Specification]:
+    whole = specified(tree, leaves, "x")
+    return [Specification(s.name, s.type.with_shape(s.type.shape[1:]), s.weak) for s in whole]
+
+
+def _renamed(inputs: Sequence[Specification]) -> list[Specification]:
+    names = unique_names([s.name for s in inputs])
+    pairs = zip(names, inputs, strict=True)
+    return [Specification(name, s.type, s.weak) for name, s in pairs]
+
+
+def count_steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -> int:
+    """Return the number of steps that `length` and the leading extents of `xs` agree on."""
+    found = (
+        {}
+        if length is None
+        else {"length": static_int(length, "the length of a scan", calling_source())}
+    )
+    for name, x in zip(names, rows, strict=True):
+        shape = shape_of(x)
+        if not shape:
+            raise ShapeError(
+                f"scan: {name} is a number, which has no rows",
+                source=calling_source(),
+                remedy="let the body capture what is the same at every step",
+            )
+        if not isinstance(shape[0], int):
+            raise ShapeError(
+                f"scan: {name} has {shape[0]} rows; a scan needs a number of steps",
+                source=calling_source(),
+                remedy="use rlx.while_loop for a number known only at run time",
+            )
+        found[name] = shape[0]
+    if not found:
+        raise InputError(
+            "scan: neither xs nor length says how many steps to run",
+            source=calling_source(),
+            remedy="pass length=",
+        )
+    if len(set(found.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in found.items())
+        raise ShapeError(f"scan: the numbers of steps differ: {listed}", source=calling_source())
+    return next(iter(found.values()))
+
+
+def _pair(f: Function, tree: TreeDef) -> tuple[TreeDef, TreeDef]:
+    if tree.cls is not tuple or len(tree.children) != 2:
+        raise InputError(
+            f"scan: body {source_names(f, 'body')!r} returns {tree}; it must return "
+            "(carry, output)",
+            source=line_of(f),
+            remedy="return (carry, None) if the steps have no output",
+        )
+    carry, output = tree.children
+    return carry, output
+
+
+def _checkpoints(given: int | Literal["sqrt"] | None, steps: int) -> int | None:
+    if given == "sqrt":
+        return math.isqrt(max(steps, 1) - 1) + 1
+    return given if given is None else static_int(given, "checkpoints", calling_source())
