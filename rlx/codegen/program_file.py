@@ -16,6 +16,7 @@ import json
 import re
 from typing import Any
 
+from rlx.codegen.kernels.build import scratch_bytes
 from rlx.codegen.lower.graph import Program, program_of
 from rlx.errors import FormatError, RlxError
 from rlx.ir import serialize
@@ -43,15 +44,29 @@ def loads_program(content: bytes) -> Program:
     graph = serialize.loads(graph_bytes)
     try:
         plan = _read_plan(graph, json.loads(plan_bytes))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"the plan of program {graph.name!r} is not one: {error}") from error
-    faults = plan_faults(plan)
+    faults = [*plan_faults(plan), *_scratch_faults(plan)]
     if faults:
         raise FormatError(f"the plan of program {graph.name!r} is unsound: {faults[0]}")
     try:
         return program_of(graph, plan)
     except RlxError as error:
         raise FormatError(f"program {graph.name!r} cannot be lowered: {error}") from error
+
+
+def _scratch_faults(plan: MemoryPlan) -> list[str]:
+    """Say which kernels have less scratch than they need, bodies included."""
+    needs = {node: scratch_bytes(node) for node in plan.order}
+    given = {node: slot.size for node, slot in plan.scratch.items()}
+    faults = [
+        f"{node.op.name} has {given.get(node, 0)} bytes of scratch; it needs {need}"
+        for node, need in needs.items()
+        if given.get(node, 0) < need
+    ]
+    return faults + [
+        f for bodies in plan.bodies.values() for b in bodies for f in _scratch_faults(b)
+    ]
 
 
 def _parts(content: bytes) -> tuple[bytes, bytes]:
@@ -102,15 +117,20 @@ def _read_plan(graph: Graph, data: dict[str, Any]) -> MemoryPlan:
     def slot(fields: list[Any]) -> Slot:
         *numbers, resident, root = fields
         offset, size, birth, death = map(_natural, numbers)
-        return Slot(
-            offset, size, birth, death, bool(resident), None if root is None else value(root)
-        )
+        if not isinstance(resident, bool):
+            raise ValueError(f"{resident!r} does not say whether a value is resident")
+        if not birth <= death <= len(graph.nodes):
+            raise ValueError(f"a value lives from step {birth} to {death}")
+        return Slot(offset, size, birth, death, resident, None if root is None else value(root))
 
     header, resident, arena, live = map(_natural, data["bytes"])
     slots = {value(row[:2]): slot(row[2:]) for row in data["slots"]}
     missing = [r.label for n in graph.nodes for r in n.results if r not in slots]
     if missing:
         raise ValueError(f"no slot for {', '.join(missing)}")
+    order = tuple(node(number) for number in data["order"])
+    if sorted(n.index for n in order) != list(range(len(graph.nodes))):
+        raise ValueError("the order does not have every node once")
     return MemoryPlan(
         graph=graph,
         slots=slots,
@@ -123,7 +143,7 @@ def _read_plan(graph: Graph, data: dict[str, Any]) -> MemoryPlan:
             node(number): tuple((_natural(a), _natural(b)) for a, b in pairs)
             for number, pairs in data["in_place"]
         },
-        order=tuple(node(number) for number in data["order"]),
+        order=order,
         bodies={
             node(number): _read_bodies(node(number), plans) for number, plans in data["bodies"]
         },

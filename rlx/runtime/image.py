@@ -13,11 +13,11 @@ constants: weights in a graph are not stored a second time.
 from __future__ import annotations
 
 import json
+import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
 
 from rlx.codegen.regions import Region
 from rlx.errors import FormatError
@@ -113,7 +113,7 @@ def loads_image(data: bytes, source: Graph) -> Image:
         regions = tuple(Region(*values) for values in fields.pop("regions"))
         outputs = tuple(fields.pop("outputs"))
         return Image(**fields, outputs=outputs, constants=constants, regions=regions)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"the image of {source.name!r} is not one: {error}") from error
 
 
@@ -140,7 +140,8 @@ def _constants(
         if not shape:
             yield offset, shared[first]
             continue
-        type = TensorType(DType(first), tuple(shape[0]))
-        stop = start + type.dtype.size * int(np.prod(shape[0], dtype=np.int64))
+        extents = tuple(operator.index(extent) for extent in shape[0])
+        type = TensorType(DType(first), extents)
+        stop = start + type.dtype.size * math.prod(extents)
         yield offset, Literal.from_bytes(type, content[start:stop])
         start = stop

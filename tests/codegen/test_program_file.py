@@ -67,6 +67,7 @@ def test_every_cut_and_flip_is_a_format_error(program: Program) -> None:
         {"slots": []},
         {"bytes": [64, 64]},
         {"order": [999]},
+        {"order": [0]},
         {"scratch": [["x", 1]]},
         {"bodies": [[0, [{}]]]},
         {"in_place": [[0, [[-1, 0]]]]},
@@ -75,6 +76,26 @@ def test_every_cut_and_flip_is_a_format_error(program: Program) -> None:
 def test_a_plan_that_is_none_is_a_format_error(program: Program, change: dict[str, object]) -> None:
     with pytest.raises(FormatError):
         loads_program(forged(dumps_program(program), change))
+
+
+def test_a_plan_in_which_a_softmax_is_a_view_is_refused(program: Program) -> None:
+    content = dumps_program(program)
+    slots = json.loads(content.split(b"\n", 1)[1][int(content.split()[2]) :])["slots"]
+    softmax = program.graph.outputs[0]
+    for row in slots:
+        if row[0] == softmax.node.index:
+            row[-1] = [softmax.node.operands[0].node.index, 0]
+    with pytest.raises(FormatError, match="is planned as a view"):
+        loads_program(forged(content, {"slots": slots, "in_place": []}))
+
+
+def test_a_plan_whose_kernel_lacks_scratch_is_refused() -> None:
+    g = Graph("sums")
+    rows = g.input("rows", (4, 3), "f16")
+    g.set_outputs([g.scatter_add(rows, g.input("at", (4,), "i64"), size=5)])
+    content = dumps_program(lower_for(g, detect_target()))
+    with pytest.raises(FormatError, match="bytes of scratch; it needs"):
+        loads_program(forged(content, {"scratch": []}))
 
 
 def test_a_plan_with_overlapping_values_is_refused(program: Program) -> None:

@@ -39,6 +39,10 @@ def _faults(plan: MemoryPlan, alignment: int, setup: set[Node]) -> list[str]:
     return faults
 
 
+class _NoViewError(Exception):
+    """A value that is planned to lie within its operand, and cannot."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     """Bytes [begin, end)."""
@@ -107,12 +111,17 @@ class _Simulation:
             self._write(result)
 
     def _is_view(self, node: Node) -> bool:
+        if not node.operands or len(node.results) != 1:
+            return False
         return self.plan.slots[node.results[0]].root is not None and node not in self.plan.in_place
 
     def _check_view(self, node: Node) -> None:
-        (result,) = node.results
-        operand = node.operands[0]
-        expected = self.plan.slots[operand].offset + _view_offset(node)
+        result, operand = node.results[0], node.operands[0]
+        try:
+            expected = self.plan.slots[operand].offset + _view_offset(node)
+        except _NoViewError as error:
+            self._fault(str(error))
+            return
         if self.plan.slots[result].offset != expected:
             self._fault(f"view {result.label} is not at byte {expected}")
 
@@ -175,7 +184,7 @@ class _Simulation:
 
 
 def _view_offset(node: Node) -> int:
-    """Return the byte at which a view starts, from strides; InternalError if it is no view."""
+    """Return the byte at which a view starts, from strides; _NoViewError if it is no view."""
     operand, attrs = node.operands[0], node.attrs.as_dict()
     same_bytes = node.op.has(Trait.VIEW) or node.op.name == "cast"
     if same_bytes and operand.dtype is node.results[0].dtype:
@@ -185,12 +194,12 @@ def _view_offset(node: Node) -> int:
         axis = attrs["axis"] % operand.rank
         starts = tuple(attrs["start"] if i == axis else 0 for i in range(operand.rank))
     if node.op.name not in ("narrow", "slice"):
-        raise InternalError(f"{node.op.name} is planned as a view")
+        raise _NoViewError(f"{node.op.name} is planned as a view")
     strides = row_major_strides(operand.shape)
     kept = row_major_strides(node.results[0].shape)
     for extent, stride, own in zip(node.results[0].shape, strides, kept, strict=True):
         if extent != 1 and stride != own:
-            raise InternalError(f"{node.op.name} of scattered elements is planned as a view")
+            raise _NoViewError(f"{node.op.name} of scattered elements is planned as a view")
     steps = (start * stride for start, stride in zip(starts, strides, strict=True))
     return int(sum(steps)) * operand.dtype.size
 
