@@ -94,12 +94,19 @@ class _Search:
         passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
         stored = len(readers) - len(passed)
         self.times[node] = min(sum(passed) + stored, _MANY)
-        if any(r in self.movable or r in self.below_movement for r, _ in readers):
+        if any(self._pulls(r) or r in self.below_movement for r, _ in readers):
             self.below_movement.add(node)
+
+    def _pulls(self, reader: Node) -> bool:
+        """True for movement that computes its operand where it reads it.
+
+        A reshape that is stored is a view of its operand, and has nothing to compute.
+        """
+        return reader in self.movable and (reader.op is not ops.reshape or reader in self.taken)
 
     def _takes(self, reader: Node, position: int) -> bool:
         """True if the kernel of `reader` can compute that operand itself."""
-        if reader in self.movable or is_fusable(reader):
+        if self._pulls(reader) or is_fusable(reader):
             return True
         if is_free(reader):
             return reader in self.taken
