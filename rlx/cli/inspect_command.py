@@ -11,6 +11,7 @@ from rlx.cli.sources import Program, load_program, read_params
 from rlx.report.data import report_data
 from rlx.report.page import write_page
 from rlx.report.stages import Stages
+from rlx.report.why import format_why
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.profile import Profile, profile
 from rlx.runtime.signature import Array, Signature
@@ -27,7 +28,9 @@ def execute(arguments: Namespace) -> int:
     if arguments.lines:
         print(stages.c_with_lines(), end="")
         return 0
-    if arguments.stage or not arguments.html:
+    if arguments.why:
+        print(format_why(stages))
+    elif arguments.stage or not arguments.html:
         stage = arguments.stage or "schedule"
         with progress(f"printing {stage}"):
             text = stages.text(stage, backend=arguments.backend, kernel=arguments.kernel)

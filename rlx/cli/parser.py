@@ -59,6 +59,7 @@ examples:
   $ rlx inspect model.rlx --stage graph
   $ rlx inspect model.rlx --stage c --kernel softmax
   $ rlx inspect model.rlx --lines > debug.c
+  $ rlx inspect model.rlx --why
   $ rlx inspect model.rlx --html report.html
   $ rlx inspect model.rlx --html measured.html --measure
 """,
@@ -260,6 +261,11 @@ def _add_inspect(parser: ArgumentParser) -> None:
         "--lines",
         action="store_true",
         help="the C with #line directives: with -g, a debugger steps through your program",
+    )
+    parser.add_argument(
+        "--why",
+        action="store_true",
+        help="print what was fused, what was not and why, and how kernels were chosen",
     )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write everything as one page")
     parser.add_argument(

@@ -16,8 +16,10 @@ from pathlib import Path
 from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
 from rlx.ir.verify import verify
+from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.use_lapack import use_lapack
@@ -110,20 +112,27 @@ class Pipeline:
 
 
 def pipeline(
-    claimed: Collection[str], target: Target, *, lapack: Callable[[], bool] | None = None
+    claimed: Collection[str],
+    target: Target,
+    *,
+    lapack: Callable[[], bool] | None = None,
+    decisions: Decisions | None = None,
 ) -> Pipeline:
     """Return the passes from any valid graph to one that can be planned and lowered.
 
     `claimed` names the ops that the backend has kernels for although they have a formula;
-    `lapack`, where calling a BLAS library is allowed, says whether there is one.
+    `lapack`, where calling a BLAS library is allowed, says whether there is one. What is decided
+    on the way is entered into `decisions`.
     """
+    choose = nobody if decisions is None else decisions.choose
+    miss = None if decisions is None else decisions.missed.append
     return Pipeline(
         (
             dead_code,
             reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             decompose(claimed),  # first: formulas bring their own constants and casts
-            tile_attention(target),
+            tile_attention(target, choose),
             decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
             update_in_place,  # before loops are made kernels: sums are passes over whole arrays
@@ -134,12 +143,14 @@ def pipeline(
             absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
             scalarize_loops,  # before what suits large bodies
-            *([use_lapack(lapack)] if lapack else []),  # after formulas, which hold systems
-            pack_operands(target),  # after simplify, which brings transposes to the products
+            *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
+            pack_operands(
+                target, choose
+            ),  # after simplify, which brings transposes to the products
             loop_invariant_code_motion,  # packing of what is the same at every step
             propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
-            fuse(),  # after all that changes nodes; bodies are final
+            fuse(seen=miss),  # after all that changes nodes; bodies are final
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update
             bufferize_loops,  # after fusion: bodies are final but for copies and places

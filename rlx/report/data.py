@@ -10,7 +10,6 @@ import linecache
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from rlx.codegen.c.emit import ModuleEmitter
 from rlx.codegen.cost import thunk_cost
@@ -27,7 +26,9 @@ from rlx.ir.printer import format_node
 from rlx.ir.shape import Symbol
 from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.memory.plan import MemoryPlan, Slot
+from rlx.report.places import short_place
 from rlx.report.stages import Stages
+from rlx.report.why import WhySection, why_sections
 from rlx.runtime.profile import Profile
 
 _LINES_AROUND = 2
@@ -130,6 +131,7 @@ class ReportData:
     kernels: Mapping[str, KernelData]
     machine: str
     measured: str
+    why: tuple[WhySection, ...]
 
 
 def report_data(stages: Stages, profile: Profile | None = None) -> ReportData:
@@ -144,6 +146,7 @@ def report_data(stages: Stages, profile: Profile | None = None) -> ReportData:
         kernels=_kernels(program),
         machine=f"{stages.target.cpu}, {stages.target.vector_bytes * 8}-bit vectors",
         measured=f"median of {profile.repeats} runs on 1 thread" if profile else "",
+        why=why_sections(stages),
     )
 
 
@@ -363,8 +366,3 @@ def _excerpt(source: Source) -> SourceData:
     lines = linecache.getlines(source.file)[first - 1 : source.line + _LINES_AROUND]
     dedented = textwrap.dedent("".join(lines)).splitlines()
     return SourceData(short_place(source), source.line, first, tuple(dedented))
-
-
-def short_place(source: Source) -> str:
-    """Return `model.py:41 in encoder`."""
-    return f"{PurePath(source.file).name}:{source.line} in {source.function}"

@@ -26,7 +26,7 @@ def render_page(data: ReportData) -> str:
         autoescape=True,
     )
     template = environment.get_template("report.html.j2")
-    return template.render(name=data.name, data=embedded_json(data))
+    return template.render(name=data.name, data=embedded_json(data), why=data.why)
 
 
 def embedded_json(data: ReportData) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rlx.codegen.c.emit import ModuleEmitter, emit_module
@@ -21,10 +22,12 @@ from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.inspect import summary
 from rlx.ir.printer import format_graph
+from rlx.passes.decisions import Decisions
 from rlx.passes.memory.report import format_plan
 from rlx.passes.pipeline import PipelineReport, pipeline
 from rlx.passes.precision.mixed_precision import at_precision
 from rlx.passes.precision.policy import Precision
+from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import claimed_ops
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
 from rlx.runtime.toolchain import find_toolchain, run_tool
@@ -39,13 +42,17 @@ class Stages:
     passes: PipelineReport
     program: Program
     target: Target
+    decisions: Decisions
 
     @staticmethod
     def of(graph: Graph, target: Target, precision: Precision = None) -> Stages:
         """Run the passes and lower, for one thread."""
-        low = at_precision(graph, precision)
-        done, report = pipeline(claimed_ops(), target).run_with_report(low)
-        return Stages(graph, report, lower_graph(done.graph), target)
+        decisions = Decisions()
+        low = at_precision(graph, precision, decisions.lowered.append)
+        lapack = partial(has_lapack, target)
+        passes = pipeline(claimed_ops(), target, lapack=lapack, decisions=decisions)
+        done, report = passes.run_with_report(low)
+        return Stages(graph, report, lower_graph(done.graph), target, decisions)
 
     def text(self, stage: str, *, backend: str = "auto", kernel: str | None = None) -> str:
         """Return one stage; `kernel` narrows those made of kernels to names that contain it."""

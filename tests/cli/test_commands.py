@@ -57,6 +57,14 @@ def test_products_are_lowered_in_what_is_written(command: list[str], capsys: Cap
     assert "bf16" in text
 
 
+def test_inspect_says_why(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--why"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Fused: ")
+    assert "Not fused: " in shown
+    assert "conftest.py:19 in mlp" in shown
+
+
 def test_run_shows_each_output_with_its_type(capsys: Capture) -> None:
     assert main(["run", "model.rlx", "--random", "3"]) == 0
     assert capsys.readouterr().out.startswith("output 0: float32[4, 3]\n")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
+from rlx.passes.fusion.reasons import Obstacle, Reason
 from rlx.passes.fusion.recompute import Recomputed
 
 _MOST_EDGES = 1024
@@ -59,13 +60,17 @@ class Groups:
             group.moved.update(source.node for source in self.sources(operand))
 
     def can_merge(self, a: Group, b: Group) -> bool:
-        """True if the union of `a` and `b` is convex and the two are not too far apart.
+        """True if the union of `a` and `b` is convex and the two are not too far apart."""
+        return self.obstacle(a, b) is None
+
+    def obstacle(self, a: Group, b: Group) -> Obstacle | None:
+        """Return what keeps `a` and `b` apart.
 
         A kernel reads its own results at no other index: it may not have stored them yet.
         """
         if self._reads_elsewhere(a, b) or self._reads_elsewhere(b, a):
-            return False
-        return self._between(a, b) is not None
+            return Reason.MOVED_RESULT.because()
+        return Reason.BETWEEN.because() if self._between(a, b) is None else None
 
     def _reads_elsewhere(self, a: Group, b: Group) -> bool:
         return any(self.group_of.get(node) is b for node in a.moved)

@@ -51,9 +51,10 @@ class FusionPolicy:
         less, whatever the reader costs.
         """
         known = node.op.has(Trait.EPILOGUE) and len(node.results) == 1
-        return known and not self._folds_short_rows(node)
+        return known and not self.folds_short_rows(node)
 
-    def _folds_short_rows(self, node: Node) -> bool:
+    def folds_short_rows(self, node: Node) -> bool:
+        """True for reductions that fold their rows one by one."""
         if not node.op.has(Trait.REDUCTION):
             return False
         shape = node.operands[0].shape

@@ -20,7 +20,8 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering, Streamed, Tile, Turned
 from rlx.ir.op import make_attrs
-from rlx.ir.shape import Extent, product, upper
+from rlx.ir.shape import Extent, format_shape, product, upper
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
@@ -35,6 +36,9 @@ _MAX_VECTORS = 8
 
 _MIN_WORK = 8 * 1024
 """Multiply-adds below which packing an activation costs more than it saves."""
+
+_MIN_WEIGHTS = 256
+"""Elements of weights from which on packing them, once, pays."""
 
 _MIN_ROWS = 4
 """Rows of `a` from which on packing an activation pays."""
@@ -55,13 +59,15 @@ _MIN_ELEMENTS = 4 * 1024
 """Elements of an activation from which on tiles of few rows beat the plain loops."""
 
 
-def pack_operands(target: Target) -> GraphPass:
-    """Return the pass for `target`."""
+def pack_operands(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+    """Return the pass for `target`; `seen` is told of every product."""
 
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
             return None
-        packed = packed_product(node, target)
+        choice = choose_product(node, target)
+        seen(node, choice)
+        packed = packed_product(node, choice)
         return product_as_it_lies(node) if packed is None else packed
 
     def run(graph: Graph) -> Rewritten:
@@ -70,39 +76,65 @@ def pack_operands(target: Target) -> GraphPass:
     return GraphPass("pack-operands", run, __doc__ or "")
 
 
-def packed_product(node: Node, target: Target) -> Value | None:
-    """Return `node`, a matmul, as a packed product, or None where that does not pay."""
+def choose_product(node: Node, target: Target) -> Choice:
+    """Choose tile and layout of `node`, a matmul."""
     a, b = node.operands
     if a.dtype.is_low_precision:
-        return in_single_precision(node)
+        return Why.WIDENED.because(a.dtype)
     if a.dtype not in (DType.F32, DType.F64):
-        return None
-    a, a_transposed = without_transpose(a)
-    b, b_transposed = without_transpose(b)
+        return Why.DTYPE.because(a.dtype)
+    (a, a_transposed), (b, b_transposed) = without_transpose(a), without_transpose(b)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
     columns = b.shape[-2 if b_transposed else -1]
     if not isinstance(columns, int) or columns == 0:
-        return None
+        return Why.COLUMNS.because(columns)
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
-        return None
+        return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
     if b.rank == 2:
         if a_transposed and a.rank > 2:
-            return None
+            return Why.TURNED_BATCH.because()
         height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
-    lanes, registers = target.lanes(a.dtype.size), target.vector_registers
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
-        most = registers // _REGISTERS_PER_ROW
-        if height in range(1, most + 1) and columns >= lanes:
-            streamed = choose_stream(upper(height), columns, lanes, registers)
-            return lowered_product(a, b, streamed, transposed=a_transposed)
-        tile = choose_tile(upper(height), columns, lanes, registers, whole=True)
-        if tile.columns >= 2 * lanes:
-            return lowered_product(a, b, tile, transposed=a_transposed)
-    if not pays(node, height, inner, columns):
+        in_place = _choose_in_place(a, height, columns, target)
+        if in_place is not None:
+            return in_place
+    tile = choose_tile(upper(height), columns, target.lanes(a.dtype.size), target.vector_registers)
+    return _packing(node, height, inner, tile, columns)
+
+
+def _choose_in_place(a: Value, height: Extent, columns: int, target: Target) -> Choice | None:
+    """Choose how `b` is read where it lies; None where its columns suit no tile."""
+    lanes, registers = target.lanes(a.dtype.size), target.vector_registers
+    rows, most = upper(height), registers // _REGISTERS_PER_ROW
+    if height in range(1, most + 1) and columns >= lanes:
+        streamed = choose_stream(rows, columns, lanes, registers)
+        return Why.STREAMED.because(rows, most, streamed)
+    tile = choose_tile(rows, columns, lanes, registers, whole=True)
+    return Why.IN_PLACE.because(rows, _FEW_ROWS, tile) if tile.columns >= 2 * lanes else None
+
+
+def _packing(node: Node, height: Extent, inner: Extent, tile: Tile, columns: int) -> Choice:
+    """Choose whether `b` is packed for `tile`."""
+    fits = pays(node, height, inner, columns)
+    elements = upper(inner) * columns
+    if is_prepared(node.operands[1]):
+        once = Why.PACKED_ONCE.because(lowering=tile)
+        return once if fits else Why.SMALL_WEIGHTS.because(elements, _MIN_WEIGHTS)
+    rows = upper(height)
+    work, least = f"{rows} rows, {rows * elements}", f"{_MIN_ROWS} rows, {_MIN_WORK}"
+    return Why.PACKED.because(work, least, tile) if fits else Why.SMALL.because(work, least)
+
+
+def packed_product(node: Node, choice: Choice) -> Value | None:
+    """Return `node`, a matmul, as it was chosen; None for plain loops."""
+    if choice.why is Why.WIDENED:
+        return in_single_precision(node)
+    if choice.lowering is None:
         return None
-    tile = choose_tile(upper(height), columns, lanes, registers)
-    packed = in_panels(b, tile, transposed=b_transposed)
-    return lowered_product(a, packed, tile, transposed=a_transposed)
+    (a, a_transposed), (b, b_transposed) = map(without_transpose, node.operands)
+    if isinstance(choice.lowering, Tile) and choice.why is not Why.IN_PLACE:
+        b = in_panels(b, choice.lowering, transposed=b_transposed)
+    return lowered_product(a, b, choice.lowering, transposed=a_transposed)
 
 
 def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool) -> Value:
@@ -148,7 +180,7 @@ def widened(operand: Value) -> Value:
 def pays(node: Node, height: Extent, inner: Extent, columns: int) -> bool:
     """True if the tiled kernel with its packing beats the plain loops."""
     if is_prepared(node.operands[1]):
-        return upper(inner) * columns >= 256
+        return upper(inner) * columns >= _MIN_WEIGHTS
     rows = upper(height)
     return rows >= _MIN_ROWS and rows * upper(inner) * columns >= _MIN_WORK
 

@@ -13,6 +13,7 @@ from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Tile
 from rlx.ir.ops.attention_layout import AttentionLayout, attention_layout
 from rlx.ir.shape import upper
+from rlx.passes.layout.choices import ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import (
     GraphPass,
     LocalRewrite,
@@ -32,11 +33,15 @@ _FEWEST_PRODUCTS = 4
 """Products in a register tile below which additions wait for each other."""
 
 
-def tile_attention(target: Target) -> GraphPass:
-    """Return the pass for `target`."""
+def tile_attention(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+    """Return the pass for `target`; `seen` is told of every attention."""
 
     def rule(node: Node) -> Replacement:
-        tile = None if node.lowering is not None else attention_tile(node, target)
+        if node.lowering is not None:
+            return None
+        tile = attention_tile(node, target)
+        found = Why.NO_QUERIES if tile is None else Why.QUERIES
+        seen(node, found.because(node.operands[0].type, lowering=tile))
         return None if tile is None else with_lowering(node, tile)
 
     def run(graph: Graph) -> Rewritten:

@@ -13,6 +13,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Library
 from rlx.ir.shape import upper
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import (
     GraphPass,
     LocalRewrite,
@@ -25,16 +26,26 @@ from rlx.passes.rewrite import (
 LARGE = 192
 
 
-def use_lapack(available: Callable[[], bool]) -> GraphPass:
+def use_lapack(available: Callable[[], bool], seen: ChoiceObserver = nobody) -> GraphPass:
     """Return the pass; `available` is asked only where a system is large."""
 
     def rule(node: Node) -> Replacement:
-        a = node.operands[0]
-        if node.lowering is not None or upper(a.shape[-1]) < LARGE or not available():
+        if node.lowering is not None:
             return None
-        return with_lowering(node, Library("lapack"))
+        choice = choose_library(upper(node.operands[0].shape[-1]), available)
+        seen(node, choice)
+        return None if choice.lowering is None else with_lowering(node, choice.lowering)
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, [LocalRewrite((ops.solve,), rule)])
 
     return GraphPass("use-lapack", run, __doc__ or "")
+
+
+def choose_library(rows: int, available: Callable[[], bool]) -> Choice:
+    """Choose what solves a system of `rows` rows."""
+    if rows < LARGE:
+        return Why.SMALL_SYSTEM.because(rows, LARGE)
+    if not available():
+        return Why.NO_LIBRARY.because(rows)
+    return Why.LARGE_SYSTEM.because(rows, LARGE, Library("lapack"))

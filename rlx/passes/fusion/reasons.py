@@ -1,0 +1,53 @@
+"""Why two nodes that touch are not one kernel: typed reasons, with a sentence each."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from rlx.ir.graph import Node
+
+
+class Reason(enum.Enum):
+    """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
+
+    SHAPES = "shapes differ: {found} is not {limit}, which the kernel computes"
+    LONG_BODY = "the kernel would compute {found} nodes, of {limit} at most"
+    MANY_VALUES = "the kernel would have {found} operands and results, of {limit} at most"
+    BETWEEN = "another kernel reads the one and feeds the other, or they are far apart"
+    MOVED_RESULT = "the one reads the other's result at another index than its own"
+    MOVED_OPERAND = "it reads an operand at another index, which a kernel of {found} does not"
+    OTHER_READERS = "{found} kernels read the value: it is stored once"
+    DEAR = "{found} reads each element several times: what is dear is computed once before"
+    STORED_OPERANDS = "{found} reads stored operands: it computes nothing of what it reads"
+    OTHER_OPERAND = "{found} computes only its first operand as it reads"
+    STORED_RESULT = "{found} stores its result before anything reads it"
+    SHORT_ROWS = "{found} folds rows too short for vectors: what follows runs in vectors alone"
+    LEFT_TO_READER = "it is computed in the kernel of {found}, which alone reads it"
+    TWO_ANCHORS = "they belong to two kernels, of {found} and of {limit}"
+    ORDER = "an earlier choice stood between them"
+
+    def because(self, found: object = None, limit: object = None) -> Obstacle:
+        """Return this reason with what was found, and what would have done."""
+        return Obstacle(self, found, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A reason with its facts; `str` is the sentence."""
+
+    reason: Reason
+    found: object = None
+    limit: object = None
+
+    def __str__(self) -> str:
+        return self.reason.value.format(found=self.found, limit=self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFusion:
+    """A value that is stored by one kernel and read by another, and why."""
+
+    producer: Node
+    consumer: Node
+    obstacle: Obstacle

@@ -1,0 +1,61 @@
+"""Why a node got its kernel: typed reasons for tiles, layouts and libraries."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.ir.graph import Node
+from rlx.ir.lowering import Lowering
+
+
+class Why(enum.Enum):
+    """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
+
+    WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"
+    DTYPE = "plain loops: there are no tiles of {found}"
+    COLUMNS = "plain loops: b has {found} columns, a number that must be known and not 0"
+    BATCHES = "plain loops: a has batch axes {found} and b has {limit}"
+    TURNED_BATCH = "plain loops: a is a batch of transposes, and b is one matrix"
+    SMALL = "plain loops: {found} multiply-adds; packing pays from {limit} on"
+    SMALL_WEIGHTS = "plain loops: b has {found} elements; packing weights pays from {limit} on"
+    STREAMED = "rows of b stream by: it changes at every call and meets {found} rows, up to {limit}"
+    IN_PLACE = (
+        "b is read where it lies: it changes at every call, meets {found} rows, up to {limit}"
+    )
+    PACKED_ONCE = "b is packed in setup: it depends on params and constants only"
+    PACKED = "b is packed at every call: {found} multiply-adds; it pays from {limit} on"
+    QUERIES = "one pass over keys in tiles that suit the head"
+    NO_QUERIES = "scores are stored: no tile fits {found}"
+    LARGE_SYSTEM = "{found} rows, from {limit} on a library is faster"
+    SMALL_SYSTEM = "the generated kernel: {found} rows, below {limit} it is as fast as a library"
+    NO_LIBRARY = "the generated kernel: {found} rows are many, and there is no library"
+
+    def because(
+        self, found: object = None, limit: object = None, lowering: Lowering | None = None
+    ) -> Choice:
+        """Return this reason with what was found, and what was chosen."""
+        return Choice(self, found, limit, lowering)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a node, a record or the plain kernel, and why; `str` is the sentence."""
+
+    why: Why
+    found: object = None
+    limit: object = None
+    lowering: Lowering | None = None
+
+    def __str__(self) -> str:
+        return self.why.value.format(found=self.found, limit=self.limit)
+
+
+ChoiceObserver: TypeAlias = Callable[[Node, Choice], None]
+"""Told of every choice; nodes are those of the graph that the pass reads or makes."""
+
+
+def nobody(node: Node, choice: Choice) -> None:
+    """Observe nothing."""

@@ -1,0 +1,112 @@
+"""Why a product, an attention or a system got its kernel."""
+
+from __future__ import annotations
+
+from rlx.ir.graph import Graph, Node
+from rlx.ir.lowering import Library, Streamed, Tile
+from rlx.ir.shape import Dim
+from rlx.passes.layout.choices import Choice, Why
+from rlx.passes.layout.pack_operands import pack_operands
+from rlx.passes.layout.tile_attention import tile_attention
+from rlx.passes.layout.use_lapack import choose_library
+from rlx.passes.rewrite import GraphPass
+from rlx.target import named_target
+
+TARGET = named_target("x86-64-v3")
+
+
+class Seen(list[tuple[Node, Choice]]):
+    def __call__(self, node: Node, choice: Choice) -> None:
+        self.append((node, choice))
+
+    def only(self) -> Choice:
+        ((_, choice),) = self
+        return choice
+
+
+def product(a: tuple[int | Dim, ...], b: tuple[int | Dim, ...], leaf: str, dtype: str) -> Graph:
+    g = Graph("g")
+    right = g.param("b", b, dtype) if leaf == "param" else g.input("b", b, dtype)
+    g.set_outputs([g.matmul(g.input("a", a, dtype), right)])
+    return g
+
+
+def chosen(
+    a: tuple[int | Dim, ...], b: tuple[int | Dim, ...], leaf: str = "input", dtype: str = "f32"
+) -> Choice:
+    seen = Seen()
+    pack_operands(TARGET, seen)(product(a, b, leaf, dtype))
+    return seen[0][1]
+
+
+def test_weights_are_packed_once() -> None:
+    choice = chosen((8, 64), (64, 64), "param")
+    assert choice.why is Why.PACKED_ONCE
+    assert isinstance(choice.lowering, Tile)
+
+
+def test_activations_are_packed_where_rows_pay_for_it() -> None:
+    choice = chosen((64, 64), (64, 64))
+    assert choice.why is Why.PACKED
+    assert str(choice) == (
+        "b is packed at every call: 64 rows, 262144 multiply-adds; it pays from 4 rows, 8192 on"
+    )
+
+
+def test_few_rows_read_an_activation_where_it_lies() -> None:
+    choice = chosen((12, 64), (64, 64))
+    assert choice.why is Why.IN_PLACE
+    assert isinstance(choice.lowering, Tile)
+    assert "meets 12 rows, up to 24" in str(choice)
+
+
+def test_an_activation_streams_past_very_few_rows() -> None:
+    choice = chosen((2, 64), (64, 64))
+    assert choice.why is Why.STREAMED
+    assert isinstance(choice.lowering, Streamed)
+    assert "meets 2 rows, up to 4" in str(choice)
+
+
+def test_small_products_are_plain_loops() -> None:
+    choice = chosen((2, 3), (3, 4))
+    assert (choice.why, choice.lowering) == (Why.SMALL, None)
+
+
+def test_small_weights_are_read_where_they_lie() -> None:
+    choice = chosen((8, 4), (4, 8), "param")
+    assert str(choice) == "plain loops: b has 32 elements; packing weights pays from 256 on"
+
+
+def test_reasons_of_types() -> None:
+    assert chosen((8, 8), (8, 8), dtype="i32").why is Why.DTYPE
+    assert chosen((8, 8), (8, 8), dtype="bf16").why is Why.WIDENED
+    assert chosen((8, 8), (8, Dim("n", max=4))).why is Why.COLUMNS
+    assert chosen((2, 1, 8, 8), (3, 8, 8)).why is Why.BATCHES
+
+
+def attention(head: int) -> Graph:
+    g = Graph("g")
+    q, k, v = (g.input(name, (1, 2, 16, head)) for name in "qkv")
+    g.set_outputs([g.attention(q, k, v, num_heads=2, head_dim=head)])
+    return g
+
+
+def seen_by(graph_pass: GraphPass, graph: Graph, seen: Seen) -> Choice:
+    graph_pass(graph)
+    return seen.only()
+
+
+def test_attention_is_tiled_where_a_vector_divides_the_head() -> None:
+    seen = Seen()
+    assert seen_by(tile_attention(TARGET, seen), attention(32), seen).why is Why.QUERIES
+    odd = Seen()
+    choice = seen_by(tile_attention(TARGET, odd), attention(3), odd)
+    assert (choice.why, choice.lowering) == (Why.NO_QUERIES, None)
+
+
+def test_large_systems_go_to_a_library_that_is_there() -> None:
+    assert choose_library(500, lambda: True).lowering == Library("lapack")
+    assert choose_library(500, lambda: False).why is Why.NO_LIBRARY
+    assert str(choose_library(20, lambda: True)).endswith(
+        "20 rows, below 192 it is as fast as a library"
+    )
