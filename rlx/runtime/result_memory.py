@@ -1,12 +1,15 @@
 """Memory of results that are not copied out of the arena.
 
 Fresh memory costs a page fault for every 4 KiB, more than most kernels take to fill it. So what
-a result lay in is used again as soon as nobody holds the array, or a view of it.
+a result lay in is used again as soon as nobody holds the array, or a view of it. What is kept for
+that is bounded, over all executables together; what was used longest ago is given back first.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,11 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy import ndarray
 
+from rlx.errors import InternalError
 from rlx.runtime.signature import Array
 
 _ALIGNMENT = 64
 _BLOCKS_KEPT = 2
 """Per result: `y = f(x)` in a loop holds the last result while the next is computed."""
+
+MOST_KEPT = 128 * 1024 * 1024
+"""Bytes that are kept for the results of all executables, whether somebody holds them or not."""
 
 
 class Result(Protocol):
@@ -71,18 +78,73 @@ class ResultMemory:
     def __init__(self, kind: ArrayKind) -> None:
         self._kind = kind
         self._blocks: list[Block] = []
+        self._taken: Block | None = None
+        """What a run writes to: other threads may give `_blocks` back meanwhile."""
+        self._used = 0
+        _register(self)
 
     def take(self) -> int:
-        for place, block in enumerate(self._blocks):
+        self._used = next(_calls)
+        blocks = self._blocks
+        for place, block in enumerate(blocks):
             if not block.is_held():
-                self._blocks.append(self._blocks.pop(place))
+                blocks.append(blocks.pop(place))
+                self._taken = block
                 return block.address
-        block = Block(self._kind)
-        self._blocks = [*self._blocks[1 - _BLOCKS_KEPT :], block]
+        self._taken = block = Block(self._kind)
+        if self._kind.memory_size <= MOST_KEPT:
+            self._blocks = [*blocks[1 - _BLOCKS_KEPT :], block]
+            _give_back(MOST_KEPT)
         return block.address
 
     def show(self) -> Array:
-        return self._blocks[-1].view()
+        taken, self._taken = self._taken, None
+        if taken is None:
+            raise InternalError("a result is shown that no run has written")
+        return taken.view()
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept for the next runs."""
+        return len(self._blocks) * self._kind.memory_size
+
+    def give_back(self, excess: int) -> None:
+        """Let go of the oldest blocks, `excess` bytes or more, if there are so many."""
+        self._blocks = self._blocks[-(-excess // self._kind.memory_size) :]
+
+
+_calls = itertools.count(1)
+_memories: dict[int, weakref.ref[ResultMemory]] = {}
+"""What is alive, by identity. Changed and copied in single steps, so that no lock is needed."""
+
+
+def _register(memory: ResultMemory) -> None:
+    key = id(memory)
+    _memories[key] = weakref.ref(memory, lambda _: _memories.pop(key, None))
+
+
+def _living() -> list[ResultMemory]:
+    found = [reference() for reference in list(_memories.values())]
+    return [memory for memory in found if memory is not None]
+
+
+def kept_bytes() -> int:
+    """Return the bytes that are kept for results of all executables."""
+    return sum(memory.kept for memory in _living())
+
+
+def _give_back(most: int) -> None:
+    """Give back what was used longest ago until at most `most` bytes are kept."""
+    memories = _living()
+    excess = sum(memory.kept for memory in memories) - most
+    if excess <= 0:
+        return
+    for memory in sorted(memories, key=lambda memory: memory._used):
+        before = memory.kept
+        memory.give_back(excess)
+        excess -= before - memory.kept
+        if excess <= 0:
+            return
 
 
 class State:
