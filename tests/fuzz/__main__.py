@@ -1,8 +1,9 @@
 """Run the fuzzer: `python -m tests.fuzz --minutes 60`, or one program: `--only SEED`.
 
 Every program is compared over the reference and LLVM; every fifth one with C, at the flags that
-users get and at others; every tenth one with JAX where that is installed. Failures are shrunk
-and printed as Python.
+users get and at others; every tenth one with JAX where that is installed; every 40th one is
+exported, compiled with several compilers and sanitizers, and run. Failures are shrunk and printed
+as Python.
 """
 
 from __future__ import annotations
@@ -30,10 +31,19 @@ def with_jax(seed: int) -> bool:
     return seed % 10 == 0 and importlib.util.find_spec("jax") is not None
 
 
+def with_exports(seed: int) -> bool:
+    return seed % 40 == 3 and has_toolchain()
+
+
+def checked(seed: int, made: Program) -> Failure | None:
+    """Return how a program fails in what is asked of a seed's."""
+    return check(made, backends_for(seed), jax=with_jax(seed), exports=with_exports(seed))
+
+
 def examine(seed: int) -> tuple[Program, Failure | None]:
     """Return the program of a seed and how it fails, if it does."""
     made = program(seed, large=seed % 25 == 7)
-    return made, check(made, backends_for(seed), jax=with_jax(seed))
+    return made, checked(seed, made)
 
 
 def seeds(first: int, count: int, minutes: float) -> Iterator[int]:
@@ -48,11 +58,11 @@ def report(seed: int, made: Program, failure: Failure) -> None:
     """Print a failure and the smallest program that fails in the same way."""
 
     def fails(candidate: Program) -> bool:
-        found = check(candidate, backends_for(seed), jax=with_jax(seed))
+        found = checked(seed, candidate)
         return found is not None and found.kind == failure.kind
 
     small = shrink(made, fails)
-    again = check(small, backends_for(seed), jax=with_jax(seed)) or failure
+    again = checked(seed, small) or failure
     print(f"\n--- seed {seed}: {again}\n{small.script()}", flush=True)
 
 

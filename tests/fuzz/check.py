@@ -18,6 +18,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.ir.verify import verify
 from rlx.runtime.executable import Executable
+from tests.fuzz.export import ExportError, exported_results
 from tests.fuzz.jax_library import UNDEFINED, of_jax
 from tests.fuzz.program import FLOATS, NAMES, Array, Program, of_rlx
 
@@ -46,18 +47,22 @@ class HangError(Exception):
 
 
 def check(
-    program: Program, backends: Sequence[str] = ("llvm",), *, jax: bool = False
+    program: Program,
+    backends: Sequence[str] = ("llvm",),
+    *,
+    jax: bool = False,
+    exports: bool = False,
 ) -> Failure | None:
     """Return how the program fails; None if all agree, or if it is no valid program."""
     try:
         with time_limit(_SECONDS), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return _check(program, backends, jax)
+            return _check(program, backends, jax, exports)
     except HangError:
         return Failure("hang", f"more than {_SECONDS} s")
 
 
-def _check(program: Program, backends: Sequence[str], jax: bool) -> Failure | None:
+def _check(program: Program, backends: Sequence[str], jax: bool, exports: bool) -> Failure | None:
     arrays = program.arrays()
     try:
         graph = trace(program)
@@ -71,6 +76,10 @@ def _check(program: Program, backends: Sequence[str], jax: bool) -> Failure | No
     allowed = tolerances(program, graph, arrays, expected)
     for backend in backends:
         failure = _compare_backend(graph, backend, arrays, expected, allowed)
+        if failure is not None:
+            return failure
+    if exports and not graph.symbols:
+        failure = _compare_exports(graph, arrays, expected, allowed)
         if failure is not None:
             return failure
     return _compare_jax(program, arrays, expected, allowed) if jax else None
@@ -139,6 +148,23 @@ def _compare_backend(
         return None
     except (RlxError, RecursionError, AssertionError, KeyError, ValueError, TypeError) as error:
         return Failure(f"{backend} raises", f"{type(error).__name__}: {error}"[:2000])
+    return None
+
+
+def _compare_exports(
+    graph: Graph,
+    arrays: Sequence[Array],
+    expected: Sequence[Array],
+    allowed: Sequence[Array],
+) -> Failure | None:
+    try:
+        for how, found in exported_results(graph, arrays):
+            text = difference(found, expected, allowed)
+            if text:
+                return Failure("export differs", f"{how}: {text}")
+    except (RlxError, ExportError) as error:
+        singular = "singular" in str(error)  # by a rounding: another compiler, another pivot
+        return None if singular else Failure("export raises", str(error))
     return None
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.__main__ import backends_for, examine
 from tests.fuzz.check import Failure, check, difference, trace
+from tests.fuzz.export import exported_results
 from tests.fuzz.generate import program
 from tests.fuzz.program import Array, Line, Program
 from tests.fuzz.shrink import shrink
@@ -81,6 +84,24 @@ def test_jax_is_asked_with_the_derivatives_at_kinks_that_rlx_states() -> None:
         made = Program((("f64", (7,)),), (Line(1, line, (0,)),), (1,), "grad", seed=1)
         assert 0 in made.arrays()[0]
         assert check(made, (), jax=True) is None, line
+
+
+@pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
+def test_an_export_is_compiled_run_and_compared() -> None:
+    lines = Line(1, "np.sort(np.tanh({0}), axis=0)", (0,)), Line(2, "np.cumsum({0})", (1,))
+    made = Program((("f32", (5, 3)),), lines, (1, 2))
+    built = dict(exported_results(trace(made), made.arrays()))
+    assert {"gcc -O3 (portable)", "gcc -O1 (native)"} <= set(built) or not shutil.which("gcc")
+    assert check(made, (), exports=True) is None
+
+
+def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
+    wrong = [("gcc", [np.zeros(3, np.float32)])]
+    monkeypatch.setattr("tests.fuzz.check.exported_results", lambda *_: iter(wrong))
+    failure = check(made, (), exports=True)
+    assert failure is not None
+    assert failure.kind == "export differs"
 
 
 def test_every_fifth_program_runs_in_c_too() -> None:

@@ -1,0 +1,45 @@
+// Runs an exported program: stdin has the inputs as they lie in the arena, stdout gets the arena.
+//
+// stdin: the number of inputs, then for each its offset, its size and its bytes.
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+static void read_exactly(void *to, size_t size) {
+  if (size != 0 && fread(to, 1, size, stdin) != size) {
+    exit(2);
+  }
+}
+
+static void check(int status, const void *arena) {
+  if (status != 0) {
+    fprintf(stderr, "%s: %s\n", fuzz_status_string(status), fuzz_fault_string(arena));
+    exit(3);
+  }
+}
+
+int main(int count, char **arguments) {
+  const size_t size = count > 1 ? (size_t)strtoull(arguments[1], NULL, 10) : 0;
+  unsigned char *arena = aligned_alloc(64, size);
+  if (arena == NULL) {
+    return 4;
+  }
+  memset(arena, 0xCD, size);
+  check(fuzz_init(arena, size), arena);
+  check(fuzz_setup(arena), arena);
+  uint64_t inputs = 0;
+  read_exactly(&inputs, sizeof inputs);
+  for (uint64_t i = 0; i < inputs; ++i) {
+    uint64_t place[2];
+    read_exactly(place, sizeof place);
+    read_exactly(arena + place[0], (size_t)place[1]);
+  }
+  check(fuzz_run(arena), arena);
+  fwrite(arena, 1, size, stdout);
+  free(arena);
+  return 0;
+}
