@@ -43,7 +43,10 @@ def require_shape(operand: str, value: Value, expected: tuple[Extent | None, ...
     )
     if not fits:
         wanted = ", ".join("any" if extent is None else str(extent) for extent in expected)
-        raise ShapeError(f"{operand} has shape {format_shape(value.shape)}; it must be ({wanted})")
+        raise ShapeError(
+            f"{operand} has shape {format_shape(value.shape)}; it must be ({wanted})",
+            remedy="reshape or slice it to that shape",
+        )
 
 
 def require_hidden(operand: str, value: Value, ranks: tuple[int, ...] = (2, 3)) -> Extent:
@@ -51,10 +54,14 @@ def require_hidden(operand: str, value: Value, ranks: tuple[int, ...] = (2, 3)) 
     if value.rank not in ranks:
         listed = " or ".join(map(str, ranks))
         raise ShapeError(
-            f"{operand} has shape {format_shape(value.shape)}; its rank must be {listed}"
+            f"{operand} has shape {format_shape(value.shape)}; its rank must be {listed}",
+            remedy="add or drop axes with reshape",
         )
     if not value.dtype.is_float:
-        raise DTypeError(f"{operand} has dtype {value.dtype}; it must be a float")
+        raise DTypeError(
+            f"{operand} has dtype {value.dtype}; it must be a float",
+            remedy="convert it with cast",
+        )
     return value.shape[-1]
 
 

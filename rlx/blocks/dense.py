@@ -77,5 +77,8 @@ def embedding(table: Value, indices: Value, *, name: str | None = None) -> Value
 
 def _last_extent(x: Value) -> Extent:
     if x.rank == 0:
-        raise ShapeError(f"x has shape {format_shape(x.shape)}; its rank must be at least 1")
+        raise ShapeError(
+            f"x has shape {format_shape(x.shape)}; its rank must be at least 1",
+            remedy="add an axis with reshape",
+        )
     return x.shape[-1]

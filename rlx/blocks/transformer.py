@@ -217,5 +217,8 @@ def _biases(weights: AttentionWeights) -> dict[str, Value | None]:
 def _head_dim(q: Value, num_heads: int) -> int:
     width: Extent = q.shape[-1]
     if not isinstance(width, int) or num_heads < 1 or width % num_heads:
-        raise ShapeError(f"width {width} does not divide into {num_heads} heads")
+        raise ShapeError(
+            f"width {width} does not divide into {num_heads} heads",
+            remedy="choose a width that is a multiple of the number of heads",
+        )
     return width // num_heads

@@ -27,7 +27,10 @@ def conform(name: str, hint: Any, value: Any) -> Any:
     """Return `value` in canonical form, or raise GraphError if it does not fit `hint`."""
     fitted = _fit(hint, value)
     if fitted is _MISFIT:
-        raise GraphError(f"attribute {name} is {value!r}; it must be {describe_hint(hint)}")
+        raise GraphError(
+            f"attribute {name} is {value!r}; it must be {describe_hint(hint)}",
+            remedy=f"pass {name}= as {describe_hint(hint)}",
+        )
     return fitted
 
 

@@ -254,7 +254,10 @@ class Graph(Builders):
         """Return the input or param called `name`."""
         if name not in self._leaves:
             known = ", ".join(self._leaves) or "none"
-            raise GraphError(f"graph {self.name!r} has no input or param {name!r} (has: {known})")
+            raise GraphError(
+                f"graph {self.name!r} has no input or param {name!r} (has: {known})",
+                remedy="use a name that it has, or declare one with graph.input or graph.param",
+            )
         return self._leaves[name]
 
     # Growing
@@ -366,7 +369,8 @@ class Graph(Builders):
         inputs = body.inputs
         if len(inputs) != len(operands):
             raise GraphError(
-                f"body {body.name!r} takes {len(inputs)} inputs and was given {len(operands)}"
+                f"body {body.name!r} takes {len(inputs)} inputs and was given {len(operands)}",
+                remedy="pass one operand for each input of the body",
             )
         value_map: dict[Value, Value] = dict(zip(inputs, operands, strict=True))
         for node in body.nodes:
@@ -397,12 +401,16 @@ class Graph(Builders):
             if output.graph is not self:
                 raise GraphError(
                     f"output {output.label} belongs to graph {output.graph.name!r}, "
-                    f"not to {self.name!r}"
+                    f"not to {self.name!r}",
+                    remedy="pass values made by this graph",
                 )
         self.donations = {}
         for leaf, output in (donated or {}).items():
             if output not in self.outputs:
-                raise GraphError(f"donated value {output.label} is not an output")
+                raise GraphError(
+                    f"donated value {output.label} is not an output",
+                    remedy="donate a value that set_outputs was given",
+                )
             if leaf.node.name is None or self._leaves.get(leaf.node.name) is not leaf:
                 raise GraphError(
                     f"{leaf.label} ({leaf.op.name}) cannot be replaced in place",
@@ -437,7 +445,8 @@ class Graph(Builders):
             return self.constant(operand)
         raise GraphError(
             f"operand {operand!r} is a {type(operand).__name__}; "
-            "operands are values of this graph, numbers or arrays"
+            "operands are values of this graph, numbers or arrays",
+            remedy="pass values made by this graph's own methods, numbers or arrays",
         )
 
     def _scalar(self, number: int | float | complex, anchor: DType | None) -> Value:
@@ -550,10 +559,16 @@ def check_arity(definition: OpDef, given: int) -> None:
     if definition.variadic:
         fewest = most - 1 if most > 1 or definition.holds_bodies else most
         if given < fewest:
-            raise GraphError(f"takes at least {fewest} operands and was given {given}")
+            raise GraphError(
+                f"takes at least {fewest} operands and was given {given}",
+                remedy="pass the missing operands",
+            )
     elif not least <= given <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
-        raise GraphError(f"takes {expected} operands and was given {given}")
+        raise GraphError(
+            f"takes {expected} operands and was given {given}",
+            remedy="pass as many operands as the op takes",
+        )
 
 
 def _as_shape(shape: Sequence[Extent]) -> Shape:
@@ -567,9 +582,15 @@ def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(value, dtype=None if dtype is None else dtype.numpy)
     except OverflowError as error:
-        raise DTypeError(f"constant {value!r} does not fit {dtype}") from error
+        raise DTypeError(
+            f"constant {value!r} does not fit {dtype}",
+            remedy="use a wider dtype, or a smaller number",
+        ) from error
     except (TypeError, ValueError) as error:
-        raise DTypeError(f"constant {value!r} is not an array of numbers: {error}") from error
+        raise DTypeError(
+            f"constant {value!r} is not an array of numbers: {error}",
+            remedy="pass numbers, in lists of equal lengths",
+        ) from error
     if dtype is not None:
         return array
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):

@@ -320,10 +320,16 @@ def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
         return _no_attributes(definition)
     for name in attributes:
         if name not in declared:
-            raise GraphError(f"has no attribute {name!r} (has: {', '.join(declared) or 'none'})")
+            raise GraphError(
+                f"has no attribute {name!r} (has: {', '.join(declared) or 'none'})",
+                remedy="use one of the attributes that the op has",
+            )
     for name, attribute in declared.items():
         if name not in attributes and attribute.default is dataclasses.MISSING:
-            raise GraphError(f"needs attribute {name!r} and was not given it")
+            raise GraphError(
+                f"needs attribute {name!r} and was not given it",
+                remedy=f"pass {name}=",
+            )
     fitted = {n: conform(n, declared[n].type, value) for n, value in attributes.items()}
     return definition.attrs(**fitted)
 

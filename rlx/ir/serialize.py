@@ -90,7 +90,10 @@ def _padded(text: bytes) -> bytes:
 def _parse_file(content: bytes, file: str) -> Graph:
     match = _FIRST_LINE.match(content[:_LONGEST_FIRST_LINE])
     if match is None:
-        raise FormatError(f"{file}: not an rlx graph file")
+        raise FormatError(
+            f"{file}: not an rlx graph file",
+            remedy="give a file that Graph.save wrote",
+        )
     version, text_bytes, data_bytes = (int(match.group(i)) for i in (1, 2, 3))
     if version != VERSION:
         raise FormatError(
@@ -101,13 +104,18 @@ def _parse_file(content: bytes, file: str) -> Graph:
     data_start = start + text_bytes + -(start + text_bytes) % _ALIGNMENT
     if len(content) != data_start + data_bytes:
         raise FormatError(
-            f"{file}: {len(content)} bytes long; its first line announces {data_start + data_bytes}"
+            f"{file}: {len(content)} bytes long; "
+            f"its first line announces {data_start + data_bytes}",
+            remedy="copy the file again, or save the graph anew",
         )
     text, data = content[start : start + text_bytes], memoryview(content)[data_start:]
     digest = hashlib.sha256(text)
     digest.update(data)
     if digest.hexdigest().encode() != match.group(4):
-        raise FormatError(f"{file}: damaged: the checksum does not match the content")
+        raise FormatError(
+            f"{file}: damaged: the checksum does not match the content",
+            remedy="copy the file again, or save the graph anew",
+        )
     return parse_graph(_decoded(text, file), file=file, raw=data)
 
 
@@ -115,4 +123,7 @@ def _decoded(text: bytes, file: str) -> str:
     try:
         return text.decode("ascii")
     except UnicodeDecodeError as error:
-        raise FormatError(f"{file}: the text is not ASCII: {error}") from error
+        raise FormatError(
+            f"{file}: the text is not ASCII: {error}",
+            remedy="copy the file again, or save the graph anew",
+        ) from error

@@ -37,7 +37,8 @@ class Symbol:
         if self.min < 0 or (self.max is not None and self.max < self.min):
             raise ShapeError(
                 f"extent {self.name} has bounds {self.min}..{self.max}; "
-                "they must satisfy 0 <= min <= max"
+                "they must satisfy 0 <= min <= max",
+                remedy="give bounds with 0 <= min <= max",
             )
 
     def __lt__(self, other: Symbol) -> bool:
@@ -133,7 +134,10 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
     """Return the exact quotient of two extents, or raise ShapeError."""
     if isinstance(dividend, int) and isinstance(divisor, int):
         if divisor == 0 or dividend % divisor:
-            raise ShapeError(f"extent {dividend} is not divisible by {divisor}")
+            raise ShapeError(
+                f"extent {dividend} is not divisible by {divisor}",
+                remedy="choose an extent that is a multiple of the divisor",
+            )
         return dividend // divisor
     if dividend == divisor:
         return 1
@@ -141,17 +145,26 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
         return 0
     terms = _terms(divisor)
     if len(terms) != 1:
-        raise ShapeError(f"extent {dividend} is not divisible by {divisor}")
+        raise ShapeError(
+            f"extent {dividend} is not divisible by {divisor}",
+            remedy="choose an extent that is a multiple of the divisor",
+        )
     (monomial, coefficient) = terms[0]
     quotient = []
     for own, factor in _terms(dividend):
         rest = list(own)
         for symbol in monomial:
             if symbol not in rest:
-                raise ShapeError(f"extent {dividend} is not divisible by {divisor}")
+                raise ShapeError(
+                    f"extent {dividend} is not divisible by {divisor}",
+                    remedy="choose an extent that is a multiple of the divisor",
+                )
             rest.remove(symbol)
         if factor % coefficient:
-            raise ShapeError(f"extent {dividend} is not divisible by {divisor}")
+            raise ShapeError(
+                f"extent {dividend} is not divisible by {divisor}",
+                remedy="choose an extent that is a multiple of the divisor",
+            )
         quotient.append((tuple(rest), factor // coefficient))
     return _normalize(quotient)
 
@@ -199,7 +212,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 listed = " and ".join(format_shape(shape) for shape in shapes)
                 raise ShapeError(
                     f"shapes {listed} do not broadcast: "
-                    f"extents {result[axis]} and {extent} meet on axis {axis - rank}"
+                    f"extents {result[axis]} and {extent} meet on axis {axis - rank}",
+                    remedy="make the extents equal, or insert an axis of extent 1 with x[:, None]",
                 )
     return tuple(result)
 
@@ -207,7 +221,10 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 def normalize_axis(axis: int, rank: int) -> int:
     """Return `axis` counted from the front; raise ShapeError outside [-rank, rank)."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"axis {axis} is out of range for rank {rank}")
+        raise ShapeError(
+            f"axis {axis} is out of range for rank {rank}",
+            remedy=f"use an axis in [-{rank}, {rank})",
+        )
     return axis % rank
 
 

@@ -47,7 +47,10 @@ def dropout(x: Any, mask: Any, rate: float) -> Any:
     Draw the mask outside, with NumPy, for instance `generator.random(shape) >= rate`.
     """
     if not 0 <= rate < 1:
-        raise ShapeError(f"dropout rate is {rate}; it must be in [0, 1)")
+        raise ShapeError(
+            f"dropout rate is {rate}; it must be in [0, 1)",
+            remedy="give the share to drop, as in 0.1",
+        )
     return rnp.where(mask, rnp.multiply(x, 1.0 / (1.0 - rate)), 0)
 
 
@@ -73,7 +76,10 @@ def dot_product_attention(
         whole = dot_product_attention(q, k, v, bias, mask, scale=scale, is_causal=is_causal)
         return rnp.squeeze(whole, 0)
     if q.ndim != 4:
-        raise ShapeError(f"query has shape {q.shape}; it must be [B, S, H, D] or [S, H, D]")
+        raise ShapeError(
+            f"query has shape {q.shape}; it must be [B, S, H, D] or [S, H, D]",
+            remedy="reshape it to [batch, steps, heads, head_dim]",
+        )
     heads, width = q.shape[2], q.shape[3]
     kind, bias_or_mask = _mask(q, k, bias, mask, is_causal)
     operands = [q, k, v] if bias_or_mask is None else [q, k, v, bias_or_mask]

@@ -20,7 +20,10 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     named = (axis,) if isinstance(axis, int) else tuple(axis)
     found = tuple(normalize_axis(each, rank) for each in named)
     if len(set(found)) != len(found):
-        raise ShapeError(f"axis {axis} names an axis twice")
+        raise ShapeError(
+            f"axis {axis} names an axis twice",
+            remedy="name each axis once",
+        )
     return found
 
 
@@ -29,7 +32,10 @@ def static_shape(x: Any) -> tuple[int, ...]:
     shape = shape_of(x)
     for extent in shape:
         if not isinstance(extent, int):
-            raise ShapeError(f"extent {extent} is symbolic; this function needs a number")
+            raise ShapeError(
+                f"extent {extent} is symbolic; this function needs a number",
+                remedy="trace it for a fixed size, or use a function that takes any extent",
+            )
     return tuple(extent for extent in shape if isinstance(extent, int))
 
 
@@ -56,7 +62,10 @@ def count_from(x: Any, what: str, *, least: int = 0) -> int:
     """Return a number of things, which is known and not less than `least`."""
     count = static_int(x, what)
     if count < least:
-        raise ShapeError(f"{what} is {count}; it must be {least} or more")
+        raise ShapeError(
+            f"{what} is {count}; it must be {least} or more",
+            remedy=f"give a count of {least} or more",
+        )
     return count
 
 

@@ -137,7 +137,10 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         target = dtype_of(dtype, DType.I64)
         return _iota(max(bounds[1], 0), target)
     if step == 0:
-        raise ShapeError("arange: the step is 0; it must move")
+        raise ShapeError(
+            "arange: the step is 0; it must move",
+            remedy="give a positive or a negative step",
+        )
     require_listable(math.ceil((bounds[1] - bounds[0]) / step), "arange")
     found = np.arange(bounds[0], bounds[1], step)
     return as_tracer(found) if dtype is None else convert(found, dtype_of(dtype, DType.F64))
@@ -201,7 +204,10 @@ def _rows_and_columns(rows: int, columns: int | None) -> tuple[int, int]:
 def meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
     """Coordinate arrays of the grid over coordinate vectors."""
     if indexing not in ("xy", "ij"):
-        raise ShapeError(f"indexing is {indexing!r}; it must be 'xy' or 'ij'")
+        raise ShapeError(
+            f"indexing is {indexing!r}; it must be 'xy' or 'ij'",
+            remedy="use 'xy' for Cartesian order or 'ij' for matrix order",
+        )
     tracers = [as_tracer(x) for x in arrays]
     order = list(range(len(tracers)))
     if indexing == "xy" and len(order) > 1:
@@ -235,7 +241,10 @@ def triu(x: Any, k: int = 0) -> Any:
 def _below(shape: Shape, k: int) -> Any:
     """True on and below diagonal `k`: computed from indices, not stored."""
     if len(shape) < 2:
-        raise ShapeError(f"an array of rank {len(shape)} has no diagonal; the rank must be 2 up")
+        raise ShapeError(
+            f"an array of rank {len(shape)} has no diagonal; the rank must be 2 up",
+            remedy="give it two axes with x[None, :] or x[:, None]",
+        )
     rows = wrap(graph().iota(type=TensorType(DType.I64, (shape[-2], 1)), axis=0))
     columns = _iota(shape[-1], DType.I64)
     return elementwise.less_equal(columns, elementwise.add(rows, k))

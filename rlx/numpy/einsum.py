@@ -32,7 +32,10 @@ class Term:
 def einsum(subscripts: str, *arrays: Any) -> Any:
     """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes."""
     if not isinstance(subscripts, str):
-        raise ShapeError("einsum takes its subscripts as a string, as in 'ij,jk->ik'")
+        raise ShapeError(
+            "einsum takes its subscripts as a string, as in 'ij,jk->ik'",
+            remedy="pass the subscripts first, then the operands",
+        )
     inputs, output = parse(subscripts, [len(shape_of(x)) for x in arrays])
     tracers = promoted(arrays)
     _check_extents(subscripts, inputs, tracers)
@@ -50,11 +53,17 @@ def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ranks):
-        raise ShapeError(f"einsum {subscripts!r} names {len(inputs)} operands, {len(ranks)} given")
+        raise ShapeError(
+            f"einsum {subscripts!r} names {len(inputs)} operands, {len(ranks)} given",
+            remedy="write one group of letters for each operand, separated by commas",
+        )
     named = [text.replace("...", "") for text in inputs]
     letters = "".join(named) + right.replace("...", "")
     if not all(letter in string.ascii_letters for letter in letters):
-        raise ShapeError(f"einsum {subscripts!r}: axes are named by letters")
+        raise ShapeError(
+            f"einsum {subscripts!r}: axes are named by letters",
+            remedy="use letters, commas, '->' and '...' only",
+        )
     sizes = [rank - len(n) for t, n, rank in zip(inputs, named, ranks, strict=True) if "..." in t]
     free = [letter for letter in string.ascii_letters if letter not in letters]
     ellipsis = "".join(free[: max([0, *sizes])])
@@ -65,14 +74,20 @@ def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     output = right.replace("...", ellipsis)
     missing = [letter for letter in output if letter not in "".join(spelled)]
     if missing or len(set(output)) != len(output):
-        raise ShapeError(f"einsum {subscripts!r}: each axis of the result occurs once, and before")
+        raise ShapeError(
+            f"einsum {subscripts!r}: each axis of the result occurs once, and before",
+            remedy="name axes of the operands, each once, after '->'",
+        )
     return spelled, output
 
 
 def _spell(text: str, ellipsis: str, rank: int, subscripts: str) -> str:
     covered = rank - len(text.replace("...", ""))
     if covered < 0 or (covered and "..." not in text):
-        raise ShapeError(f"einsum {subscripts!r}: {text!r} does not fit an operand of rank {rank}")
+        raise ShapeError(
+            f"einsum {subscripts!r}: {text!r} does not fit an operand of rank {rank}",
+            remedy="write one letter for each axis, or '...' for those in front",
+        )
     return text.replace("...", ellipsis[len(ellipsis) - covered :])
 
 
@@ -85,7 +100,8 @@ def _check_extents(subscripts: str, inputs: list[str], arrays: list[Any]) -> Non
                 extents[letter] = extent
             elif extent not in (1, known):
                 raise ShapeError(
-                    f"einsum {subscripts!r}: axis {letter!r} has extents {known} and {extent}"
+                    f"einsum {subscripts!r}: axis {letter!r} has extents {known} and {extent}",
+                    remedy="use another letter, or bring both axes to one extent",
                 )
 
 

@@ -581,7 +581,10 @@ def _bitwise(symbol: str, of_bools: OpDef, of_integers: OpDef, x: Any, y: Any) -
 def _shift(symbol: str, definition: OpDef, x: Any, y: Any) -> Any:
     _require_bits(symbol, x, y)
     if _is_bool(x, y):
-        raise DTypeError(f"`{symbol}` takes integers and was given bools")
+        raise DTypeError(
+            f"`{symbol}` takes integers and was given bools",
+            remedy="convert with .astype('i64'), or use rlx.numpy.logical_xor",
+        )
     return emit_promoted(definition, x, y)
 
 

@@ -107,6 +107,7 @@ class MaskedUpdate(_Update):
                 f"a mask has shape {mask.shape} and the array {array.shape}; a mask has the "
                 "shape of the array, or of its leading axes",
                 source=calling_source(),
+                remedy="reshape or broadcast the mask to the array's leading axes",
             )
         self._array = array
         self._mask = shaping.reshape(mask, (*leading, *[1] * (len(array.shape) - len(leading))))

@@ -99,10 +99,16 @@ def _expanded(items: tuple[Item, ...], rank: int) -> list[Item]:
         found.extend(_from_mask(item))
     ellipses = sum(item is Ellipsis for item in found)
     if ellipses > 1:
-        raise ShapeError("an index has two ellipses; one at most may stand in it")
+        raise ShapeError(
+            "an index has two ellipses; one at most may stand in it",
+            remedy="keep one `...` and write `:` for other axes",
+        )
     named = sum(item is not None and item is not Ellipsis for item in found)
     if named > rank:
-        raise ShapeError(f"{named} indices for an array of rank {rank}")
+        raise ShapeError(
+            f"{named} indices for an array of rank {rank}",
+            remedy="drop indices, or add axes to the array with x[..., None]",
+        )
     whole = [slice(None)] * (rank - named)
     if not ellipses:
         return [*found, *whole]
@@ -146,12 +152,19 @@ def _position(item: Item, extent: Extent, axis: int) -> int:
         position: int = item.__index__()
     except (AttributeError, TypeError):
         raise DTypeError(
-            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array"
+            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array",
+            remedy="use an integer; round numbers first with .astype('i64')",
         ) from None
     if isinstance(extent, int) and not -extent <= position < extent:
-        raise IndexOutOfRangeError(f"index {position} is out of range for axis {axis} of {extent}")
+        raise IndexOutOfRangeError(
+            f"index {position} is out of range for axis {axis} of {extent}",
+            remedy=f"use an index in [-{extent}, {extent}), or check the axis",
+        )
     if position < 0 and not isinstance(extent, int):
-        raise ShapeError(f"a negative index needs a known extent; axis {axis} has {extent}")
+        raise ShapeError(
+            f"a negative index needs a known extent; axis {axis} has {extent}",
+            remedy="count from the front, or trace it for a fixed size",
+        )
     return position % extent if isinstance(extent, int) else position
 
 
@@ -168,13 +181,19 @@ def _checked_static(item: Item, extent: Extent, axis: int) -> Any:
         and not (-extent <= places.min() and places.max() < extent)
     ):
         worst = places.min() if places.min() < -extent else places.max()
-        raise IndexOutOfRangeError(f"index {worst} is out of range for axis {axis} of {extent}")
+        raise IndexOutOfRangeError(
+            f"index {worst} is out of range for axis {axis} of {extent}",
+            remedy=f"use indices in [-{extent}, {extent}), or clip them",
+        )
     return np.where(places < 0, places + extent, places) if isinstance(extent, int) else places
 
 
 def _extent_value(extent: Extent) -> int:
     if not isinstance(extent, int):
-        raise ShapeError(f"a traced index needs a known extent; this one is {extent}")
+        raise ShapeError(
+            f"a traced index needs a known extent; this one is {extent}",
+            remedy="trace it for a fixed size",
+        )
     return extent
 
 
@@ -186,13 +205,19 @@ def _resolved(item: slice, extent: Extent) -> slice:
                 remedy="use rlx.numpy.dynamic_slice(x, starts, sizes)",
             )
     if item.step == 0:
-        raise ShapeError("a slice has step 0; it must move")
+        raise ShapeError(
+            "a slice has step 0; it must move",
+            remedy="use a positive or a negative step",
+        )
     if isinstance(extent, int):
         start, stop, step = item.indices(extent)
         return slice(start, stop, step)
     if item == slice(None):
         return slice(0, extent, 1)
-    raise ShapeError(f"an axis of symbolic extent {extent} takes whole slices only")
+    raise ShapeError(
+        f"an axis of symbolic extent {extent} takes whole slices only",
+        remedy="take a part with rlx.numpy.dynamic_slice, or trace it for a fixed size",
+    )
 
 
 def _sliced(x: Any, slices: tuple[slice, ...]) -> Any:
@@ -387,7 +412,10 @@ def take_along_axis(x: Any, indices: Any, axis: int | None) -> Any:
     position = normalize_axis(axis, x.ndim)
     shape = shape_of(indices)
     if len(shape) != x.ndim:
-        raise ShapeError(f"indices have rank {len(shape)}; x has rank {x.ndim}, they must agree")
+        raise ShapeError(
+            f"indices have rank {len(shape)}; x has rank {x.ndim}, they must agree",
+            remedy="expand the indices to the rank of x, or use rlx.numpy.take",
+        )
     index: list[Any] = []
     for a in range(x.ndim):
         if a == position:

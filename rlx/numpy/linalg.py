@@ -48,7 +48,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, *, keepdims: bool = False) -
         return vector_norm(x, ord, axis=axes, keepdims=keepdims)
     if len(axes) == 2:
         return matrix_norm(x, ord, axes, keepdims=keepdims)
-    raise ShapeError(f"a norm with ord {ord!r} is over one or two axes; {len(axes)} are given")
+    raise ShapeError(
+        f"a norm with ord {ord!r} is over one or two axes; {len(axes)} are given",
+        remedy="pass axis= with one or two axes",
+    )
 
 
 @function

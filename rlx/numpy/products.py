@@ -24,7 +24,8 @@ def matmul(x: Any, y: Any) -> Any:
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ShapeError(
             f"x has shape {x.shape} and y has {y.shape}; the last extent of x, "
-            f"{x.shape[-1]}, must equal {y.shape[-2 if y.ndim > 1 else 0]} of y"
+            f"{x.shape[-1]}, must equal {y.shape[-2 if y.ndim > 1 else 0]} of y",
+            remedy="transpose one of them with .T, or reshape it, so that these extents agree",
         )
     rows = expand_dims(x, 0) if x.ndim == 1 else x
     columns = expand_dims(y, 1) if y.ndim == 1 else y
@@ -88,7 +89,10 @@ def cross(x: Any, y: Any, axis: int = -1) -> Any:
     """Cross product of vectors with three elements."""
     x, y = promoted([x, y])
     if x.shape[axis] != 3 or y.shape[axis] != 3:
-        raise ShapeError(f"extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} are 3")
+        raise ShapeError(
+            f"extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} must be 3",
+            remedy="give vectors of 3 elements along that axis",
+        )
     first = elementwise.multiply(x, roll(y, -1, axis))
     second = elementwise.multiply(roll(x, -1, axis), y)
     return roll(elementwise.subtract(first, second), -1, axis)

@@ -236,7 +236,10 @@ def _along_rows(definition: OpDef, x: Any, axis: int | None) -> Any:
 def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
     """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
     if side not in ("left", "right"):
-        raise ShapeError(f"side is {side!r}; it must be 'left' or 'right'")
+        raise ShapeError(
+            f"side is {side!r}; it must be 'left' or 'right'",
+            remedy="pass side='left' or side='right'",
+        )
     a, v = promoted([a, v])
     below = elementwise.less if side == "left" else elementwise.less_equal
     v = expand_dims(v, -1)
@@ -285,9 +288,15 @@ def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
     x = as_tracer(x)
     axes = axes_of(axis, x.ndim)
     if x.value.dtype.is_complex:
-        raise DTypeError("complex numbers have no order")
+        raise DTypeError(
+            "complex numbers have no order",
+            remedy="compare rlx.numpy.abs(x), or the real parts",
+        )
     if 0 in [x.shape[a] for a in axes]:
-        raise ShapeError(f"an empty axis of shape {x.shape} has no largest or smallest element")
+        raise ShapeError(
+            f"an empty axis of shape {x.shape} has no largest or smallest element",
+            remedy="check for empty arrays before the call, or reduce another axis",
+        )
     return emit(definition, x, axes=axes, keepdims=keepdims)
 
 
@@ -310,5 +319,8 @@ def _widened(x: Any, dtype: Any) -> Any:
 def _count(x: Any, axis: Any) -> int:
     count: Extent = product(x.shape[a] for a in axes_of(axis, x.ndim))
     if not isinstance(count, int):
-        raise ShapeError(f"the count {count} is symbolic; ddof needs a number")
+        raise ShapeError(
+            f"the count {count} is symbolic; ddof needs a number",
+            remedy="trace it for a fixed size, or leave ddof at 0",
+        )
     return count

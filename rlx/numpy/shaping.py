@@ -61,7 +61,10 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     x = as_tracer(x)
     sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
     if len(sources) != len(targets):
-        raise ShapeError(f"{source} and {destination} must name as many axes")
+        raise ShapeError(
+            f"{source} and {destination} must name as many axes",
+            remedy="give one destination for each source",
+        )
     rest = [axis for axis in range(x.ndim) if axis not in sources]
     placed = dict(zip(targets, sources, strict=True))
     remaining = iter(rest)
@@ -83,7 +86,10 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     dropped = ones if axis is None else axes_of(axis, x.ndim)
     for position in dropped:
         if x.shape[position] != 1:
-            raise ShapeError(f"axis {position} has extent {x.shape[position]}; it must be 1")
+            raise ShapeError(
+                f"axis {position} has extent {x.shape[position]}; it must be 1",
+                remedy="name axes of extent 1, or leave axis out",
+            )
     return reshape(x, tuple(e for a, e in enumerate(x.shape) if a not in dropped))
 
 
@@ -158,7 +164,10 @@ def _depth(arrays: Any) -> int:
     depths = {_depth(item) for item in arrays}
     if len(depths) != 1:
         found = f"lists of depths {sorted(depths)}" if depths else "an empty list"
-        raise ShapeError(f"{found}; all lists must be equally deep, and none empty")
+        raise ShapeError(
+            f"{found}; all lists must be equally deep, and none empty",
+            remedy="nest the lists evenly",
+        )
     return 1 + depths.pop()
 
 
@@ -167,7 +176,10 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis."""
     shapes = [shape_of(x) for x in arrays]
     if len(set(shapes)) > 1:
-        raise ShapeError(f"the arrays have shapes {shapes}; they must agree")
+        raise ShapeError(
+            f"the arrays have shapes {shapes}; they must agree",
+            remedy="broadcast or pad them to one shape, or use rlx.numpy.concatenate",
+        )
     return concatenate([expand_dims(x, axis) for x in arrays], axis)
 
 

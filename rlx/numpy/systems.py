@@ -52,7 +52,10 @@ def solve_triangular(
 ) -> Any:
     """Solve with a triangle of `a`, transposed for `trans` 1 or "T", as SciPy's function does."""
     if trans not in (0, 1, "N", "T"):
-        raise ShapeError(f"trans is {trans!r}; it must be 0, 1, 'N' or 'T'")
+        raise ShapeError(
+            f"trans is {trans!r}; it must be 0, 1, 'N' or 'T'",
+            remedy="pass trans=0 for a, trans=1 for its transpose",
+        )
     a, b = inexact(a, b)
     _require_matrices(a, "solve_triangular")
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
@@ -134,4 +137,7 @@ def _stretched(x: Any, batch: Shape) -> Any:
 
 def _require_matrices(a: Any, name: str) -> None:
     if a.ndim < 2:
-        raise ShapeError(f"{name}: a has shape {a.shape}; a matrix has two axes")
+        raise ShapeError(
+            f"{name}: a has shape {a.shape}; a matrix has two axes",
+            remedy="pass an array of rank 2 or more",
+        )

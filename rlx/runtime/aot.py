@@ -167,7 +167,10 @@ def write_weights(manifest: Mapping[str, Any], path: Path | str, params: Mapping
     arrays = {}
     for tensor in tensors:
         if tensor.name not in params:
-            raise InputError(f"param {tensor.name!r} is missing from the weights")
+            raise InputError(
+                f"param {tensor.name!r} is missing from the weights",
+                remedy="add an array of that name to the weights",
+            )
         arrays[tensor.name] = checked(
             Argument(tensor.name, tensor.type), params[tensor.name], what="param"
         )
@@ -186,7 +189,10 @@ def _read(path: Path | str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read {path}: {error.strerror}",
+            remedy="check the path and its permissions",
+        ) from error
 
 
 def _graph_of(
@@ -234,7 +240,10 @@ def _keep(graph: Graph, weights: str | Mapping[str, str]) -> dict[str, Keep]:
     chosen = dict.fromkeys(names, weights) if isinstance(weights, str) else weights
     unknown = [name for name in chosen if name not in names]
     if unknown:
-        raise InputError(f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}")
+        raise InputError(
+            f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}",
+            remedy="use the names of the graph's params",
+        )
     known = {keep.value for keep in Keep}
     for name, how in chosen.items():
         if how not in known:
@@ -298,7 +307,8 @@ def _make_directory(out_dir: Path | str) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"cannot make the output directory {directory}: {error.strerror}"
+            f"cannot make the output directory {directory}: {error.strerror}",
+            remedy="choose a directory that can be written",
         ) from error
     return directory
 
@@ -363,11 +373,17 @@ def _write_bytes(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror}",
+            remedy="choose a directory that can be written",
+        ) from error
 
 
 def _write_text(path: Path, content: str) -> None:
     try:
         path.write_text(content, newline="\n", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror}",
+            remedy="choose a directory that can be written",
+        ) from error

@@ -165,7 +165,10 @@ def _here(level: str) -> Compiler:
         return zig_compiler(f"{platform.machine()}-linux-gnu")
     archiver = next((name for name in ("ar", "llvm-ar") if shutil.which(name)), None)
     if archiver is None:
-        raise ToolchainError("no archiver found: neither ar nor llvm-ar is on the path")
+        raise ToolchainError(
+            "no archiver found: neither ar nor llvm-ar is on the path",
+            remedy="install binutils or llvm",
+        )
     toolchain = find_toolchain()
     return Compiler(toolchain.command, (archiver,), _proven(toolchain, level))
 

@@ -182,7 +182,10 @@ class Executable:
         try:
             text = Path(source).read_text(encoding="utf-8")
         except OSError as error:
-            raise InputError(f"cannot read {source}: {error.strerror}") from error
+            raise InputError(
+                f"cannot read {source}: {error.strerror}",
+                remedy="check the path and its permissions",
+            ) from error
         except UnicodeDecodeError as error:
             raise FormatError(
                 f"{source} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"

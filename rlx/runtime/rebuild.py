@@ -27,7 +27,10 @@ def rebuild_artifact(
 def _manifest_path(directory: Path) -> Path:
     """Return the one manifest of a directory: the .json file beside a .c of its name."""
     if not directory.is_dir():
-        raise InputError(f"there is no directory {directory}")
+        raise InputError(
+            f"there is no directory {directory}",
+            remedy="give the directory that rlx.aot wrote",
+        )
     found = [path for path in sorted(directory.glob("*.json")) if path.with_suffix(".c").is_file()]
     if len(found) != 1:
         raise FormatError(

@@ -31,7 +31,10 @@ class ReferenceExecutable:
         self.signature.bind(arrays)
         unset = [a.name for a in self.signature.params if a.name not in self._params]
         if unset:
-            raise InputError(f"{self.signature.name}: params not set: {', '.join(unset)}")
+            raise InputError(
+                f"{self.signature.name}: params not set: {', '.join(unset)}",
+                remedy="pass params= to rlx.compile, or call set_param(name, array)",
+            )
         names = [argument.name for argument in self.signature.inputs]
         feeds = {**self._params, **dict(zip(names, arrays, strict=True))}
         results = tuple(evaluate(self._graph, feeds))

@@ -64,12 +64,16 @@ class Signature:
     def _arrange_mixed(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         if len(positional) > len(self.inputs):
             raise InputError(
-                f"{self.name} takes {len(self.inputs)} inputs and was given {len(positional)}"
+                f"{self.name} takes {len(self.inputs)} inputs and was given {len(positional)}",
+                remedy=f"pass one array for each: {', '.join(a.name for a in self.inputs)}",
             )
         given = {a.name: x for a, x in zip(self.inputs, positional, strict=False)}
         for name, value in named.items():
             if name in given:
-                raise InputError(f"{self.name}: input {name!r} is given twice")
+                raise InputError(
+                    f"{self.name}: input {name!r} is given twice",
+                    remedy="pass it once, by position or by name",
+                )
             given[name] = value
         missing = [argument.name for argument in self.inputs if argument.name not in given]
         unknown = [name for name in given if all(name != a.name for a in self.inputs)]
@@ -105,7 +109,8 @@ class Signature:
         if value < symbol.min or (symbol.max is not None and value > symbol.max):
             raise InputError(
                 f"{self.name}: extent {symbol.name} = {value} is outside its bounds "
-                f"[{symbol.min}, {symbol.max}]"
+                f"[{symbol.min}, {symbol.max}]",
+                remedy="give an array within the bounds, or declare a larger rlx.Dim",
             )
 
     def _names_message(self, missing: Sequence[str], unknown: Sequence[str]) -> str:
@@ -140,7 +145,8 @@ def checked(argument: Argument, value: Any, *, what: str = "input") -> Array:
     if not fits:
         raise InputError(
             f"{what} {argument.name!r} has shape {array.shape}; "
-            f"it must be {wanted.describe_shape()}"
+            f"it must be {wanted.describe_shape()}",
+            remedy="reshape or slice the array to that shape",
         )
     return array
 
@@ -156,7 +162,8 @@ def named_params(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(params, Mapping):
         raise InputError(
-            f"params= is a {type(params).__name__}; it must be a mapping from names to arrays"
+            f"params= is a {type(params).__name__}; it must be a mapping from names to arrays",
+            remedy="pass a dict, as in {'w': array}",
         )
     return params
 
@@ -210,7 +217,8 @@ def _bind_extent(
         if expected != given:
             raise InputError(
                 f"input {argument.name!r} has extent {given} on axis {axis}; it must be "
-                f"{extent} = {expected} ({_shown(extent, binding)})"
+                f"{extent} = {expected} ({_shown(extent, binding)})",
+                remedy="give the axes that share an extent the same size",
             )
 
 

@@ -250,4 +250,8 @@ def static_int(x: Any, what: str, source: Source | None = None) -> int:
     try:
         return int(x.__index__())
     except (AttributeError, TypeError):
-        raise DTypeError(f"{what} is {x!r}; it must be an integer", source=source) from None
+        raise DTypeError(
+            f"{what} is {x!r}; it must be an integer",
+            source=source,
+            remedy="pass a Python integer; round numbers first with int()",
+        ) from None

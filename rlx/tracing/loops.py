@@ -129,7 +129,11 @@ def count_steps(rows: Sequence[Any], names: Sequence[str], length: int | None) -
         )
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in found.items())
-        raise ShapeError(f"scan: the numbers of steps differ: {listed}", source=calling_source())
+        raise ShapeError(
+            f"scan: the numbers of steps differ: {listed}",
+            source=calling_source(),
+            remedy="slice xs to one length, and leave length= out",
+        )
     return next(iter(found.values()))
 
 

@@ -49,7 +49,10 @@ def promote_types(types: Iterable[ElementType]) -> ElementType:
     """Return the type in which `types` meet."""
     given = list(types)
     if not given:
-        raise InputError("is given no array; it needs at least one")
+        raise InputError(
+            "is given no array; it needs at least one",
+            remedy="pass one array or more",
+        )
     joined = functools.reduce(_join, [_node(type) for type in given])
     if joined == "c128":
         raise DTypeError(

@@ -91,7 +91,10 @@ def register_dataclass(cls: _Class, *, static: Iterable[str] = ()) -> _Class:
     names = [field.name for field in dataclasses.fields(cls) if field.init]
     unknown = [name for name in fixed if name not in names]
     if unknown:
-        raise InputError(f"{cls.__name__} has no field {', '.join(unknown)}")
+        raise InputError(
+            f"{cls.__name__} has no field {', '.join(unknown)}",
+            remedy="name fields of the dataclass only",
+        )
     moving = tuple(name for name in names if name not in fixed)
 
     def split(x: Any) -> tuple[list[Any], Hashable]:
@@ -120,7 +123,10 @@ def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """Return the tree of structure `treedef` with `leaves`."""
     given = list(leaves)
     if len(given) != treedef.leaf_count:
-        raise InputError(f"{treedef} has {treedef.leaf_count} leaves and was given {len(given)}")
+        raise InputError(
+            f"{treedef} has {treedef.leaf_count} leaves and was given {len(given)}",
+            remedy="give one leaf for each, in the order of rlx.tree_leaves",
+        )
     return _build(treedef, iter(given))
 
 
@@ -143,7 +149,10 @@ def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
     """Return the leaves of `tree`, whose structure must be `treedef`."""
     leaves, own = tree_flatten(tree)
     if own != treedef:
-        raise InputError(f"{what}: the trees differ: {own} is given where {treedef} is expected")
+        raise InputError(
+            f"{what}: the trees differ: {own} is given where {treedef} is expected",
+            remedy="give both trees the same containers and keys",
+        )
     return leaves
 
 
@@ -158,7 +167,10 @@ def broadcast_prefix(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
     children, _ = kind.split(prefix)
     alike = prefix.__class__ is treedef.cls or {prefix.__class__, treedef.cls} == {tuple, list}
     if not alike or len(children) != len(treedef.children):
-        raise InputError(f"{what} is {prefix!r}; it must be a prefix of the tree {treedef}")
+        raise InputError(
+            f"{what} is {prefix!r}; it must be a prefix of the tree {treedef}",
+            remedy="give one entry for all, or one for each part of the tree",
+        )
     pairs = zip(children, treedef.children, strict=True)
     return [entry for child, below in pairs for entry in broadcast_prefix(child, below, what)]
 

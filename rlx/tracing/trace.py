@@ -166,7 +166,9 @@ def concrete(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(x, dtype=target.numpy)
     except OverflowError as error:
         raise DTypeError(
-            f"the number {x!r} does not fit {target}", source=calling_source()
+            f"the number {x!r} does not fit {target}",
+            source=calling_source(),
+            remedy="use a wider dtype, or a smaller number",
         ) from error
 
 

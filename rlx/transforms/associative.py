@@ -114,11 +114,17 @@ def _interleaved(even: Any, odd: Any) -> Any:
 def _places(leaves: Sequence[Any], axis: int) -> list[int]:
     """Return the scanned axis of each leaf, counted from the front."""
     if not leaves:
-        raise InputError("associative_scan is given no arrays", source=calling_source())
+        raise InputError(
+            "associative_scan is given no arrays",
+            source=calling_source(),
+            remedy="pass a tree with one array or more",
+        )
     scalars = [x for x in leaves if not shape_of(x)]
     if scalars:
         raise ShapeError(
-            "associative_scan is given a number, which has no axis", source=calling_source()
+            "associative_scan is given a number, which has no axis",
+            source=calling_source(),
+            remedy="pass arrays with the axis to scan along",
         )
     places = [normalize_axis(axis, len(shape_of(x))) for x in leaves]
     counts = {static_shape(x)[place] for x, place in zip(leaves, places, strict=True)}
@@ -126,5 +132,6 @@ def _places(leaves: Sequence[Any], axis: int) -> list[int]:
         raise ShapeError(
             f"associative_scan: the extents along axis {axis} differ: {sorted(counts)}",
             source=calling_source(),
+            remedy="give all arrays one extent along that axis",
         )
     return places

@@ -143,11 +143,17 @@ def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         raise ShapeError(
-            f"vmap: the mapped axes differ in extent: {listed}", source=calling_source()
+            f"vmap: the mapped axes differ in extent: {listed}",
+            source=calling_source(),
+            remedy="give the mapped axes one extent, or in_axes=None to what is shared",
         )
     size = next(iter(sizes.values()))
     if not isinstance(size, int):
-        raise ShapeError(f"vmap needs a known extent, not {size}", source=calling_source())
+        raise ShapeError(
+            f"vmap needs a known extent, not {size}",
+            source=calling_source(),
+            remedy="trace it for a fixed size",
+        )
     return size
 
 

@@ -73,6 +73,7 @@ def symbolic_shape(shape: Shape, axes: Axes, argument: str) -> Shape:
                 f"argument {argument!r} has shape {tuple(shape)}, without axis {axis}, which "
                 f"buckets {buckets.name!r} name",
                 source=calling_source(),
+                remedy="name an axis that the argument has",
             )
         extent = extents[axis]
         extents[axis] = buckets.dim(extent, argument) if isinstance(extent, int) else extent

@@ -183,7 +183,9 @@ def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
 def _map_batches(f: Function, xs: Any, size: int) -> Any:
     if size < 1:
         raise InputError(
-            f"map: batch_size is {size}; it must be at least 1", source=calling_source()
+            f"map: batch_size is {size}; it must be at least 1",
+            source=calling_source(),
+            remedy="give a batch_size of 1 or more, or none",
         )
     leaves, tree = tree_flatten(xs)
     count = count_steps(leaves, leaf_names(tree, "xs"), None)
@@ -208,6 +210,7 @@ def _require_condition(cond_fun: Function, condition: Program) -> None:
         raise InputError(
             f"while_loop: condition {name!r} returns {condition.tree}; it must return one bool",
             source=line_of(cond_fun),
+            remedy="return one comparison, as in value[0] < 10",
         )
     (output,) = condition.graph.outputs
     if output.shape:
@@ -233,5 +236,6 @@ def _index_type(lower: Any, upper: Any) -> ElementType:
                 f"fori_loop: the {name} bound has dtype {element_type(bound).dtype}; it must be "
                 "an integer",
                 source=calling_source(),
+                remedy="convert the bound with int() or .astype('i64')",
             )
     return promote_types([element_type(lower), element_type(upper)])

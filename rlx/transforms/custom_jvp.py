@@ -114,6 +114,7 @@ def _forward(
                 f"custom_jvp: {source_names(jvp, 'jvp')!r} of {name!r} must return "
                 "(result, tangent)",
                 source=line_of(jvp),
+                remedy="return a pair: (result, tangent)",
             )
         results = flatten_like(primal.tree, returned[0], f"custom_jvp: the result of {name!r}")
         leaves = flatten_like(primal.tree, returned[1], f"custom_jvp: the tangent of {name!r}")

@@ -74,6 +74,7 @@ def _call_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], na
             f"custom_vjp: {source_names(fwd, 'fwd')!r} of {name!r} returns {forward.tree}; it must "
             "return (result, residuals)",
             source=line_of(fwd),
+            remedy="return a pair: (result, residuals)",
         )
     primal = trace(chosen.call, name, chosen.inputs)
     count = forward.tree.children[0].leaf_count

@@ -156,6 +156,7 @@ def _pull_back(chosen: Chosen, program: Program, has_aux: bool, cotangent: Any) 
             raise ShapeError(
                 f"a cotangent has shape {shape_of(leaf)}; the output has {output.shape}",
                 source=calling_source(),
+                remedy="give a cotangent of the output's shape",
             )
     seeded = [output.dtype.is_differentiable for output in outputs]
     active = [output for output, flows in zip(outputs, seeded, strict=True) if flows]
@@ -221,6 +222,7 @@ def _loss(program: Program, name: str, has_aux: bool) -> Value:
         raise NonDifferentiableError(
             f"grad needs a real floating result, and {name} returns {loss.dtype}",
             source=calling_source(),
+            remedy="convert the result with .astype('f32'), or take its real part",
         )
     return loss
 
@@ -233,6 +235,7 @@ def _main_count(program: Program, has_aux: bool) -> int:
         raise InputError(
             f"with has_aux=True the function returns (value, aux); it returns {program.tree}",
             source=calling_source(),
+            remedy="return (value, aux), or leave has_aux out",
         )
     return program.tree.children[0].leaf_count
 
@@ -254,6 +257,7 @@ def _directions(chosen: Chosen, tangents: Sequence[Any]) -> list[Any]:
         raise InputError(
             f"jvp is given {len(chosen.trees)} primals and {len(tangents)} tangents",
             source=calling_source(),
+            remedy="give one tangent for each primal",
         )
     leaves = [
         leaf
@@ -266,6 +270,7 @@ def _directions(chosen: Chosen, tangents: Sequence[Any]) -> list[Any]:
                 f"the tangent of {given.name!r} has shape {shape_of(leaf)}; it must be "
                 f"{given.type.describe_shape()}",
                 source=calling_source(),
+                remedy="give a tangent of the primal's shape",
             )
     pairs = zip(chosen.inputs, leaves, strict=True)
     return [leaf for given, leaf in pairs if given.type.dtype.is_differentiable]

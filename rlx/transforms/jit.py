@@ -103,7 +103,9 @@ def jit(
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if not callable(fun):
         raise InputError(
-            f"jit takes a function and was given a {type(fun).__name__}", source=calling_source()
+            f"jit takes a function and was given a {type(fun).__name__}",
+            source=calling_source(),
+            remedy="pass the function itself, as in jit(f), and call what is returned",
         )
     return JittedFunction(
         fun,
@@ -356,6 +358,7 @@ class JittedFunction:
                 f"buckets name {', '.join(map(repr, sorted(unknown)))}; the arguments are "
                 f"{', '.join(map(repr, dict.fromkeys(names))) or 'none'}",
                 source=calling_source(),
+                remedy="name arguments of the function",
             )
         return [
             symbolic_shape(shape, self._buckets.get(name, {}), name)
@@ -402,12 +405,14 @@ def _static_positions(
             raise StaticArgumentError(
                 f"static_argnums names argument {number}; the function has {len(known)}",
                 source=calling_source(),
+                remedy="count positional arguments from 0",
             )
     for name in names:
         if name not in inspect.signature(fun).parameters and not takes_any:
             raise StaticArgumentError(
                 f"static_argnames names {name!r}; the function has {', '.join(known) or 'none'}",
                 source=calling_source(),
+                remedy="use the name of an argument in the function's signature",
             )
     numbered = {number if number >= 0 else number + len(known) for number in given}
     return frozenset(numbered | {known.index(name) for name in names if name in known})

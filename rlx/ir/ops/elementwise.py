@@ -189,9 +189,15 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
     to nothing else but bool.
     """
     if rounding not in ("trunc", "away"):
-        raise DTypeError(f"rounding is {rounding!r}; it must be 'trunc' or 'away'")
+        raise DTypeError(
+            f"rounding is {rounding!r}; it must be 'trunc' or 'away'",
+            remedy="pass rounding='trunc' or rounding='away'",
+        )
     if x.dtype.is_complex and to not in (DType.F32, DType.F64, DType.BOOL, DType.C64):
-        raise DTypeError(f"c64 does not convert to {to}; it converts to f32, f64 and bool")
+        raise DTypeError(
+            f"c64 does not convert to {to}; it converts to f32, f64 and bool",
+            remedy="take the real part first",
+        )
     return x.with_dtype(to)
 
 

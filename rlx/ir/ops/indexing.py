@@ -81,7 +81,10 @@ def topk(x: TensorType, *, k: int) -> tuple[TensorType, TensorType]:
     require_dtype(x, "float int")
     require_rank(x, 1)
     if not (k >= 0 and at_most(k, x.shape[-1])):
-        raise ShapeError(f"k is {k}; it must be in [0, {x.shape[-1]}], the last extent")
+        raise ShapeError(
+            f"k is {k}; it must be in [0, {x.shape[-1]}], the last extent",
+            remedy="choose k no larger than the last extent",
+        )
     values = x.with_shape((*x.shape[:-1], k))
     return values, values.with_dtype(DType.I64)
 
@@ -137,5 +140,6 @@ def _require_fits(block: Shape, whole: Shape) -> None:
     )
     if not fits:
         raise ShapeError(
-            f"block of shape {format_shape(block)} does not fit into {format_shape(whole)}"
+            f"block of shape {format_shape(block)} does not fit into {format_shape(whole)}",
+            remedy="give a smaller block",
         )

@@ -39,6 +39,7 @@ def _declared(name: str, type: TensorType) -> TensorType:
         if isinstance(extent, bool) or not isinstance(extent, int) or extent < 0:
             raise ShapeError(
                 f"{name!r} has extent {extent!r} on axis {axis}; "
-                "extents are nonnegative integers or Dims"
+                "extents are nonnegative integers or Dims",
+                remedy="give numbers of 0 or more, or rlx.Dim for a size known at the call",
             )
     return type

@@ -29,7 +29,8 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
             f"a has shape {a.describe_shape()} and b has {b.describe_shape()}; "
-            f"the last extent of a, {a.shape[-1]}, must equal {b.shape[-2]}, the second last of b"
+            f"the last extent of a, {a.shape[-1]}, must equal {b.shape[-2]}, the second last of b",
+            remedy="transpose or reshape one of them so that the extents agree",
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return TensorType(dtype, (*batch, a.shape[-2], b.shape[-1]))
@@ -171,7 +172,8 @@ def free_axes(rank: int, contracting: tuple[int, ...], batch: tuple[int, ...]) -
     if len(set(taken)) != len(taken) or not all(0 <= axis < rank for axis in taken):
         raise ShapeError(
             f"contracting axes {contracting} and batch axes {batch} must be distinct "
-            f"and in [0, {rank})"
+            f"and in [0, {rank})",
+            remedy="name each axis once, counted from the front",
         )
     return tuple(axis for axis in range(rank) if axis not in taken)
 
@@ -180,13 +182,17 @@ def _require_pairs(
     a: TensorType, b: TensorType, kind: str, left: tuple[int, ...], right: tuple[int, ...]
 ) -> None:
     if len(left) != len(right):
-        raise ShapeError(f"{kind} axes {left} of a and {right} of b must pair up")
+        raise ShapeError(
+            f"{kind} axes {left} of a and {right} of b must pair up",
+            remedy="name as many axes of a as of b",
+        )
     free_axes(a.rank, left, ())
     free_axes(b.rank, right, ())
     if _extents(a.shape, left) != _extents(b.shape, right):
         raise ShapeError(
             f"{kind} axes {left} of a, {a.describe_shape()}, and {right} of b, "
-            f"{b.describe_shape()}, must have equal extents"
+            f"{b.describe_shape()}, must have equal extents",
+            remedy="name axes of equal extents",
         )
 
 

@@ -53,7 +53,10 @@ def scan(
     _require_count("num_carries", num_carries, 0)
     _require_count("num_consts", num_consts, 0)
     if checkpoints is not None and not 1 <= checkpoints <= max(length, 1):
-        raise GraphError(f"checkpoints is {checkpoints}; it must lie in 1..{length}, the length")
+        raise GraphError(
+            f"checkpoints is {checkpoints}; it must lie in 1..{length}, the length",
+            remedy="give a number of checkpoints from 1 to the length, or none",
+        )
     first = num_carries + num_consts
     if len(operands) < first:
         raise GraphError(
@@ -97,7 +100,8 @@ def while_loop(
     require_carries(body, carries, exactly=True)
     if len(condition.outputs) != 1:
         raise GraphError(
-            f"condition {condition.name!r} has {len(condition.outputs)} outputs; it must have one"
+            f"condition {condition.name!r} has {len(condition.outputs)} outputs; it must have one",
+            remedy="return one bool from the condition",
         )
     return (*carries, TensorType(DType.I64, ()))
 
@@ -122,9 +126,15 @@ def switch(
             remedy="choose element by element with `where`",
         )
     if not selector.dtype.is_int and selector.dtype is not DType.BOOL:
-        raise DTypeError(f"the selector has dtype {selector.dtype}; it must be an integer or bool")
+        raise DTypeError(
+            f"the selector has dtype {selector.dtype}; it must be an integer or bool",
+            remedy="convert the selector with cast, or compare it",
+        )
     if not branches:
-        raise GraphError("there are no branches to choose from")
+        raise GraphError(
+            "there are no branches to choose from",
+            remedy="pass one branch or more",
+        )
     for branch in branches:
         require_inputs(branch, operands)
     types = tuple(output.type for output in branches[0].outputs)
@@ -153,6 +163,7 @@ def require_inputs(body: Graph, given: Sequence[TensorType]) -> None:
                 f"input {position} ({value.node.name!r}) of body {body.name!r} has type "
                 f"{value.type} and was given {type}",
                 source=value.node.source,
+                remedy="give operands of the types that the body takes",
             )
 
 
@@ -187,7 +198,8 @@ def _require_outputs(branch: Graph, first: Graph, types: tuple[TensorType, ...])
     if len(branch.outputs) != len(types):
         raise GraphError(
             f"branch {branch.name!r} has {len(branch.outputs)} outputs and branch "
-            f"{first.name!r} has {len(types)}"
+            f"{first.name!r} has {len(types)}",
+            remedy="return as many values from every branch",
         )
     for position, (output, type) in enumerate(zip(branch.outputs, types, strict=True)):
         if output.type != type:
@@ -195,6 +207,7 @@ def _require_outputs(branch: Graph, first: Graph, types: tuple[TensorType, ...])
                 f"output {position} of branch {branch.name!r} has type {output.type}, "
                 f"that of branch {first.name!r} {type}",
                 source=output.node.source,
+                remedy="cast or reshape the output, so that all branches agree",
             )
 
 
@@ -202,7 +215,8 @@ def _row(type: TensorType, length: int, position: int) -> TensorType:
     if type.rank == 0 or type.shape[0] != length:
         raise ShapeError(
             f"operand {position} has shape {type.describe_shape()}; the scanned operands of a "
-            f"scan of length {length} have {length} rows"
+            f"scan of length {length} have {length} rows",
+            remedy="give scanned operands as many rows as the scan has steps",
         )
     return type.with_shape(type.shape[1:])
 
@@ -213,7 +227,10 @@ def _names(body: Graph) -> set[str | None]:
 
 def _require_count(name: str, value: int, least: int) -> None:
     if value < least:
-        raise GraphError(f"{name} is {value}; it must be at least {least}")
+        raise GraphError(
+            f"{name} is {value}; it must be at least {least}",
+            remedy=f"give {least} or more",
+        )
 
 
 __all__ = ["require_carries", "require_inputs", "scan", "switch", "while_loop"]

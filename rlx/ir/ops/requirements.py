@@ -22,7 +22,10 @@ def require_dtype(type: TensorType, takes: str, operand: str = "operand") -> Non
     """
     if not _is_among(type.dtype, takes):
         listed = takes.replace("index", "i32 i64 f32").replace(" ", ", ")
-        raise DTypeError(f"{operand} has dtype {type.dtype}; it must be one of: {listed}")
+        raise DTypeError(
+            f"{operand} has dtype {type.dtype}; it must be one of: {listed}",
+            remedy="convert it to one of these dtypes, with .astype in a traced function",
+        )
 
 
 @functools.cache
@@ -53,21 +56,26 @@ def require_rank(type: TensorType, least: int, operand: str = "operand") -> None
     if type.rank < least:
         raise ShapeError(
             f"{operand} has shape {type.describe_shape()} of rank {type.rank}; "
-            f"the rank must be at least {least}"
+            f"the rank must be at least {least}",
+            remedy="add axes with reshape",
         )
 
 
 def require_shape(type: TensorType, expected: tuple[Extent, ...], operand: str) -> None:
     if type.shape != expected:
         wanted = type.with_shape(expected).describe_shape()
-        raise ShapeError(f"{operand} has shape {type.describe_shape()}; it must be {wanted}")
+        raise ShapeError(
+            f"{operand} has shape {type.describe_shape()}; it must be {wanted}",
+            remedy="reshape or slice it to that shape",
+        )
 
 
 def require_extents(shape: Shape) -> None:
     """Demand that no extent is negative."""
     if any(isinstance(extent, int) and extent < 0 for extent in shape):
         raise ShapeError(
-            f"shape {format_shape(shape)} has a negative extent; extents are 0 or more"
+            f"shape {format_shape(shape)} has a negative extent; extents are 0 or more",
+            remedy="give extents of 0 or more",
         )
 
 
@@ -81,7 +89,8 @@ def require_nonempty_axis(type: TensorType, axis: int) -> int:
     position = normalize_axis(axis, type.rank)
     if type.shape[position] == 0:
         raise ShapeError(
-            f"axis {axis} of shape {type.describe_shape()} is empty; it must hold an element"
+            f"axis {axis} of shape {type.describe_shape()} is empty; it must hold an element",
+            remedy="check for empty arrays before the call, or reduce another axis",
         )
     return position
 

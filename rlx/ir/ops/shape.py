@@ -24,7 +24,10 @@ def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     One extent may be -1: what remains of the element count. 0 is a literal extent.
     """
     if shape.count(-1) > 1:
-        raise ShapeError(f"shape {format_shape(shape)} has more than one -1")
+        raise ShapeError(
+            f"shape {format_shape(shape)} has more than one -1",
+            remedy="leave one extent at most to be computed",
+        )
     resolved = shape
     if -1 in shape:
         rest = divide(x.elements, product(extent for extent in shape if extent != -1))
@@ -33,7 +36,8 @@ def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     if product(resolved) != x.elements:
         raise ShapeError(
             f"shape {x.describe_shape()} has {x.elements} elements and "
-            f"{format_shape(resolved)} has {product(resolved)}; the counts must agree"
+            f"{format_shape(resolved)} has {product(resolved)}; the counts must agree",
+            remedy=f"give extents whose product is {x.elements}, or -1 for one of them",
         )
     return x.with_shape(resolved)
 
@@ -42,7 +46,10 @@ def reshape(x: TensorType, *, shape: Shape) -> TensorType:
 def transpose(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
     """Permute the axes: result axis `d` is operand axis `perm[d]`."""
     if sorted(perm) != list(range(x.rank)):
-        raise ShapeError(f"perm {perm} is not a permutation of the {x.rank} axes")
+        raise ShapeError(
+            f"perm {perm} is not a permutation of the {x.rank} axes",
+            remedy=f"name each axis from 0 to {x.rank - 1} once",
+        )
     return x.with_shape(tuple(x.shape[axis] for axis in perm))
 
 
@@ -53,19 +60,22 @@ def expand(x: TensorType, *, shape: Shape) -> TensorType:
     padded = (1,) * missing + x.shape
     if missing < 0:
         raise ShapeError(
-            f"shape {x.describe_shape()} has a higher rank than the target {format_shape(shape)}"
+            f"shape {x.describe_shape()} has a higher rank than the target {format_shape(shape)}",
+            remedy="drop axes first, or give a target of as many axes",
         )
     if -1 in shape[:missing]:
         raise ShapeError(
             f"shape {format_shape(shape)} has -1 where {x.describe_shape()} has no axis; "
-            "-1 keeps the extent of an axis"
+            "-1 keeps the extent of an axis",
+            remedy="give a number there",
         )
     resolved = tuple(own if e == -1 else e for own, e in zip(padded, shape, strict=True))
     require_extents(resolved)
     if any(own not in (1, e) for own, e in zip(padded, resolved, strict=True)):
         raise ShapeError(
             f"shape {x.describe_shape()} does not broadcast to {format_shape(shape)}; "
-            "each extent must be 1 or the target's"
+            "each extent must be 1 or the target's",
+            remedy="insert axes of extent 1 with reshape where the extents differ",
         )
     return x.with_shape(resolved)
 
@@ -78,7 +88,8 @@ def narrow(x: TensorType, *, axis: int, start: Extent, length: Extent) -> Tensor
     in_range = at_most(0, start) and at_most(0, length) and at_most(start + length, extent)
     if not in_range:
         raise ShapeError(
-            f"start {start} and length {length} reach outside axis {axis} of extent {extent}"
+            f"start {start} and length {length} reach outside axis {axis} of extent {extent}",
+            remedy="give a range inside the axis",
         )
     return x.with_shape(_with_extent(x.shape, position, length))
 
@@ -96,7 +107,8 @@ def concat(*tensors: TensorType, axis: int) -> TensorType:
         ):
             raise ShapeError(
                 f"operand {index} has shape {tensor.describe_shape()}; outside axis {axis} "
-                f"it must agree with operand 0, {first.describe_shape()}"
+                f"it must agree with operand 0, {first.describe_shape()}",
+                remedy="slice, pad or transpose the operands so that other axes agree",
             )
         total = total + tensor.shape[position]
     return first.with_shape(_with_extent(first.shape, position, total))
@@ -115,9 +127,15 @@ def pad(
 ) -> TensorType:
     """Add `low[d]` elements before and `high[d]` after axis `d`, all equal to `value`."""
     if len(low) != x.rank or len(high) != x.rank:
-        raise ShapeError(f"low {low} and high {high} must name each of the {x.rank} axes")
+        raise ShapeError(
+            f"low {low} and high {high} must name each of the {x.rank} axes",
+            remedy="give one width for each axis",
+        )
     if not all(at_most(0, count) for count in (*low, *high)):
-        raise ShapeError(f"low {low} and high {high} must not be negative")
+        raise ShapeError(
+            f"low {low} and high {high} must not be negative",
+            remedy="give widths of 0 or more; slice to remove elements",
+        )
     sides = zip(low, x.shape, high, strict=True)
     return x.with_shape(tuple(before + extent + after for before, extent, after in sides))
 
@@ -132,7 +150,10 @@ def slice(
     steps are a `reverse` by then. A symbolic `stop` needs step 1.
     """
     if not len(start) == len(stop) == len(step) == x.rank:
-        raise ShapeError(f"start, stop and step must each name the {x.rank} axes")
+        raise ShapeError(
+            f"start, stop and step must each name the {x.rank} axes",
+            remedy="give one entry for each axis",
+        )
     return x.with_shape(tuple(map(_sliced_extent, x.shape, start, stop, step)))
 
 
@@ -154,7 +175,8 @@ def _sliced_extent(extent: Extent, start: int, stop: Extent, step: int) -> Exten
     if not in_range or step < 1:
         raise ShapeError(
             f"slice {start}:{stop}:{step} of an axis of extent {extent}; "
-            "0 <= start <= stop <= extent and step >= 1 must hold"
+            "0 <= start <= stop <= extent and step >= 1 must hold",
+            remedy="give bounds inside the axis",
         )
     length = stop - start
     return -(-length // step) if isinstance(length, int) else divide(length, step)

@@ -205,7 +205,8 @@ def _require_square(a: TensorType, operand: str) -> None:
     require_rank(a, 2, operand)
     if a.shape[-1] != a.shape[-2]:
         raise ShapeError(
-            f"{operand} has shape {a.describe_shape()}; its last two extents must be equal"
+            f"{operand} has shape {a.describe_shape()}; its last two extents must be equal",
+            remedy="pass square matrices",
         )
     if not isinstance(a.shape[-1], int):
         raise ShapeError(
@@ -220,5 +221,6 @@ def _require_sides(a: TensorType, b: TensorType, rank: int, axis: int) -> None:
         wanted = "a vector" if rank == 1 else "a matrix"
         raise ShapeError(
             f"b has shape {b.describe_shape()} and a has {a.describe_shape()}; b must be {wanted} "
-            f"of extent {a.shape[-1]} on axis {axis} for each slice of a"
+            f"of extent {a.shape[-1]} on axis {axis} for each slice of a",
+            remedy="give b as many rows as a has",
         )

@@ -20,7 +20,8 @@ def bind_extents(
         if len(shape) != len(given[name]):
             raise InputError(
                 f"{name!r} has shape {given[name]}; it must be {format_shape(shape)}, "
-                f"of rank {len(shape)}"
+                f"of rank {len(shape)}",
+                remedy="add or drop axes of the array",
             )
     binding: dict[str, int] = {}
     pairs = list(_pairs(declared, given))
@@ -61,7 +62,10 @@ def _check(name: str, shape: Shape, given: tuple[int, ...], binding: Mapping[str
     if expected != given:
         described = ", ".join(f"{key} = {value}" for key, value in sorted(binding.items()))
         where = f" with {described}" if any(map(_is_symbolic, shape)) else ""
-        raise InputError(f"{name!r} has shape {given}; it must be {format_shape(shape)}{where}")
+        raise InputError(
+            f"{name!r} has shape {given}; it must be {format_shape(shape)}{where}",
+            remedy="reshape or slice the array to that shape",
+        )
 
 
 def _check_symbol(name: str, symbol: Symbol, binding: Mapping[str, int]) -> None:
@@ -74,7 +78,8 @@ def _check_symbol(name: str, symbol: Symbol, binding: Mapping[str, int]) -> None
     if value < symbol.min or (symbol.max is not None and value > symbol.max):
         bound = "unbounded" if symbol.max is None else symbol.max
         raise InputError(
-            f"{name!r} sets {symbol.name} = {value}; it must lie in [{symbol.min}, {bound}]"
+            f"{name!r} sets {symbol.name} = {value}; it must lie in [{symbol.min}, {bound}]",
+            remedy="give an array within the bounds, or declare a larger rlx.Dim",
         )
 
 

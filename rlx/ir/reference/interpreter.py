@@ -110,7 +110,8 @@ def _checked(graph: Graph, leaves: Sequence[Value], feeds: Mapping[str, Array]) 
             if given
         ]
         raise InputError(
-            f"graph {graph.name!r} takes {', '.join(names) or 'no arrays'}; " + "; ".join(faults)
+            f"graph {graph.name!r} takes {', '.join(names) or 'no arrays'}; " + "; ".join(faults),
+            remedy="give one array for each name",
         )
     arrays = [np.asarray(feeds[name]) for name in names]
     for name, leaf, array in zip(names, leaves, arrays, strict=True):

@@ -109,5 +109,8 @@ def _checked(x: Array, faults: Array, on_singular: str) -> Array:
     singular: Array = np.any(faults, axis=-1)
     if on_singular == "error" and singular.any():
         position = int(np.argmax(singular.ravel()))
-        raise SingularMatrixError(f"singular matrix at position {position}")
+        raise SingularMatrixError(
+            f"singular matrix at position {position}",
+            remedy="add a small multiple of the identity, or check the matrix",
+        )
     return np.where(singular[..., None, None], np.asarray(np.nan, x.dtype), x)

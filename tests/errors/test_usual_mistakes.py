@@ -1,0 +1,236 @@
+"""What users usually get wrong: each error has its class, both values, a line and a remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import (
+    DTypeError,
+    FormatError,
+    GraphError,
+    IndexOutOfRangeError,
+    InputError,
+    RlxError,
+    ShapeError,
+    UnsupportedError,
+)
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.ir.serialize import load
+from rlx.runtime.aot import write_weights
+from rlx.tracing.errors import (
+    ConcretizationError,
+    LeakedTracerError,
+    MutationError,
+    StaticArgumentError,
+    TraceError,
+)
+
+Use = Callable[[], Any]
+Mistake = tuple[type[RlxError], str, Use]
+"""The class, a pattern that the message holds, and what raises it."""
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+Y = np.arange(4, dtype=np.float32)
+I = np.arange(3)  # noqa: E741
+
+
+def of(function: Callable[..., Any], *args: Any) -> Use:
+    """Return a use of `function` in a trace."""
+    return lambda: rlx.jit(function)(*args)
+
+
+SHAPES: list[Mistake] = [
+    (ShapeError, r"add: .*\(2, 3\).*\(4,\)", of(lambda x, y: x + y, X, Y)),
+    (ShapeError, r"matmul: .*\(2, 3\).*\(4,\).* 3, must equal 4", of(lambda x, y: x @ y, X, Y)),
+    (ShapeError, r"reshape: .*6 elements.*8", of(lambda x: x.reshape(4, 2), X)),
+    (ShapeError, r"reshape: .*more than one -1", of(lambda x: x.reshape(-1, -1), X)),
+    (ShapeError, r"sum: axis 2 .*rank 2", of(lambda x: x.sum(2), X)),
+    (ShapeError, r"mean: .*names an axis twice", of(lambda x: rnp.mean(x, (0, 0)), X)),
+    (ShapeError, r"transpose: perm \(0,\).*2 axes", of(lambda x: rnp.transpose(x, (0,)), X)),
+    (ShapeError, r"squeeze: axis 0 has extent 2", of(lambda x: rnp.squeeze(x, 0), X)),
+    (ShapeError, r"concat.*operand 1.*axis 0", of(lambda x, y: rnp.concatenate([x, y]), X, X.T)),
+    (ShapeError, r"stack: .*\(2, 3\), \(4,\)", of(lambda x, y: rnp.stack([x, y]), X, Y)),
+    (ShapeError, r"split: extent 3 of axis 1 .*by 2", of(lambda x: rnp.split(x, 2, 1), X)),
+    (ShapeError, r"expand: shape \(2, 3\) .*\(3, 2\)",
+     of(lambda x: rnp.broadcast_to(x, (3, 2)), X)),
+    (ShapeError, r"einsum.*'j' has extents 3 and 2",
+     of(lambda x: rnp.einsum("ij,jk->ik", x, x), X)),
+    (ShapeError, r"einsum.*names 2 operands, 1 given", of(lambda x: rnp.einsum("ij,jk", x), X)),
+    (ShapeError, r"diag.*rank 1 or 2.*rank 3", of(lambda x: rnp.diag(x[None]), X)),
+    (ShapeError, r"cross: extents 4 and 4 of axis -1 must be 3", of(lambda x: rnp.cross(x, x), Y)),
+    (ShapeError, r"solve.*\(2, 3\)", of(lambda x: rnp.linalg.solve(x, x), X)),
+    (ShapeError, r"moveaxis: \(0, 1\) and 0", of(lambda x: rnp.moveaxis(x, (0, 1), 0), X)),
+    (ShapeError, r"zeros.*\(2, -1\) has a negative extent", of(lambda: rnp.zeros((2, -1)))),
+    (ShapeError, r"max: an empty axis of shape \(0, 3\)", of(lambda x: rnp.max(x, 0), X[:0])),
+]  # fmt: skip
+
+INDICES: list[Mistake] = [
+    (IndexOutOfRangeError, r"getitem: index 5 .*axis 0 of 2", of(lambda x: x[5], X)),
+    (IndexOutOfRangeError, r"getitem: index 7 .*axis 1 of 3",
+     of(lambda x: x[:, np.array([0, 7])], X)),
+    (ShapeError, r"getitem: 3 indices .*rank 2", of(lambda x: x[0, 0, 0], X)),
+    (DTypeError, r"getitem: index 1.5 of axis 0", of(lambda x: x[1.5], X)),
+    (DTypeError, r"getitem: an index has dtype f32", of(lambda x, y: x[y], X, Y)),
+    (ShapeError, r"getitem: .*two ellipses", of(lambda x: x[..., 0, ...], X)),
+    (ConcretizationError, r"getitem: a traced bool mask", of(lambda x: x[x > 0], X)),
+    (ConcretizationError, r"getitem: a slice has a traced bound", of(lambda x, i: x[: i[0]], X, I)),
+    (DTypeError, r"take: an index has dtype f32", of(lambda x, y: rnp.take(x, y), X, Y)),
+    (ShapeError, r"rank 1; x has rank 2", of(lambda x, i: rnp.take_along_axis(x, i, 0), X, I)),
+    (MutationError, r"cannot be changed in place", of(lambda x: x.__setitem__(0, 1.0), X)),
+]  # fmt: skip
+
+
+def _branch(x: Any) -> Any:
+    return x if x.sum() > 0 else -x
+
+
+def _leaks() -> Any:
+    kept: list[Any] = []
+
+    def keep(x: Any) -> Any:
+        kept.append(x)
+        return x
+
+    rlx.jit(keep)(X)
+    return kept[0] + 1
+
+
+TRACING: list[Mistake] = [
+    (ConcretizationError, r"Python condition .* type bool", of(_branch, X)),
+    (ConcretizationError, r"float\(\) .* type f32\[2, 3\]", of(lambda x: float(x), X)),
+    (ConcretizationError, r"int\(\) .* type f32\[2, 3\]", of(lambda x: int(x), X)),
+    (ConcretizationError, r"numpy.sin .* type f32\[2, 3\]", of(lambda x: np.sin(x), X)),
+    (ConcretizationError, r"a NumPy function", of(lambda x: np.asarray(x), X)),
+    (ConcretizationError, r"range or shape .*i64\[\]", of(lambda i: list(range(i[2])), I)),
+    (ConcretizationError, r"item\(\)", of(lambda x: x.sum().item(), X)),
+    (ShapeError, r"shape is a traced array", of(lambda i: rnp.zeros(i[2]), I)),
+    (LeakedTracerError, r"f32\[2, 3\].*after the trace", _leaks),
+    (DTypeError, r"zeros: shape is 1.5", of(lambda: rnp.zeros(1.5))),
+    (InputError, r"type str is no array", of(lambda x: rnp.add(x, "a"), X)),
+]
+
+DTYPES: list[Mistake] = [
+    (DTypeError, r"bitwise_and.* f32", of(lambda x: x & x, X)),
+    (DTypeError, r"max: complex numbers have no order",
+     of(lambda x: rnp.max(x), X.astype(np.complex64))),
+    (RlxError, r"astype: .*'float31'", of(lambda x: x.astype("float31"), X)),
+    (DTypeError, r"grad.* i64", lambda: rlx.grad(lambda i: i.sum())(I)),
+    (ShapeError, r"grad needs a scalar, and sin returns shape \(2, 3\)",
+     lambda: rlx.grad(rnp.sin)(X)),
+]  # fmt: skip
+
+TRANSFORMS: list[Mistake] = [
+    (ShapeError, r"scan: body .*shape of carry.*f64\[\] and leaves as f64\[2\]",
+     of(lambda x: rlx.scan(lambda c, _: (rnp.stack([c, c]), None), x, length=2), np.float64(0))),
+    (DTypeError, r"scan: body .*dtype of carry.*i32\[\] and leaves as f32\[\]",
+     of(lambda c, x: rlx.scan(lambda c, x: (c + x, c), c, x), np.int32(0), Y)),
+    (InputError, r"scan: body .*carry of structure.*returns",
+     of(lambda x: rlx.scan(lambda c, _: ((c, c), None), 0.0, x), Y)),
+    (InputError, r"scan: body .*must return \(carry, output\)",
+     of(lambda x: rlx.scan(lambda c, x: c + x, 0.0, x), Y)),
+    (ShapeError, r"numbers of steps differ: .*2.*4",
+     of(lambda x, y: rlx.scan(lambda c, r: (c, r[1]), 0.0, (x, y)), X, Y)),
+    (InputError, r"scan: neither xs nor length", of(lambda: rlx.scan(lambda c, _: (c, c), 0.0))),
+    (ShapeError, r"while_loop: condition .*\(4,\).*scalar",
+     of(lambda y: rlx.while_loop(lambda v: v < 9, lambda v: v + 1, y), Y)),
+    (DTypeError, r"fori_loop: the upper bound has dtype f64",
+     of(lambda y: rlx.fori_loop(0, 2.0, lambda _, v: v, y), Y)),
+    (ShapeError, r"vmap: .*differ in extent: .*2.*4", lambda: rlx.vmap(rnp.add)(X, Y)),
+    (ShapeError, r"vmap: in_axes: axis 5 .*rank 2", lambda: rlx.vmap(rnp.sin, in_axes=5)(X)),
+    (ShapeError, r"cond: .*\(4,\).*scalar",
+     of(lambda y: rlx.cond(y > 0, lambda: 1.0, lambda: 2.0), Y)),
+    (StaticArgumentError, r"argument 3; the function has 1",
+     lambda: rlx.jit(lambda x: x, static_argnums=3)(X)),
+    (StaticArgumentError, r"names 'b'; the function has a",
+     lambda: rlx.jit(lambda a: a, static_argnames="b")(X)),
+    (TraceError, r"static", lambda: rlx.jit(lambda x: x, static_argnums=0)(X)),
+    (InputError, r"jit takes a function and was given a int",
+     lambda: rlx.jit(3)),  # type: ignore[call-overload]  # the mistake
+    (InputError, r"has_aux=True", lambda: rlx.grad(lambda x: x.sum(), has_aux=True)(X)),
+    (InputError, r"holds an object of type str", lambda: rlx.jit(lambda x: x)({"a": "text"})),
+    (RlxError, r"tangent of 'x' .*\(4,\).*\(2, 3\)", lambda: rlx.jvp(rnp.sin, (X,), (Y,))),
+]  # fmt: skip
+
+TRACED = [*SHAPES, *INDICES, *TRACING, *DTYPES, *TRANSFORMS]
+
+
+def _graph() -> Graph:
+    graph = Graph("g")
+    graph.set_outputs([graph.input("x", (3,)) + graph.param("w", (3,))])
+    return graph
+
+
+def _compiled() -> Any:
+    return rlx.compile(_graph(), backend="reference", params={"w": np.zeros(3, np.float32)})
+
+
+CALLS: list[Mistake] = [
+    (InputError, r"'x' has shape \(4,\); it must be \(3,\)", lambda: _compiled()(Y)),
+    (InputError, r"'x' has dtype int64; it must be", lambda: _compiled()(I)),
+    (InputError, r"takes 1 inputs and was given 2", lambda: _compiled()(Y, Y)),
+    (InputError, r"'y'", lambda: _compiled()(y=Y)),
+    (InputError, r"'x' is given twice|x.*twice", lambda: _compiled()(Y[:3], x=Y[:3])),
+    (InputError, r"params not set: w",
+     lambda: rlx.compile(_graph(), backend="reference")(Y[:3])),
+    (InputError, r"'v'", lambda: _compiled().set_param("v", Y[:3])),
+    (InputError, r"'w' has shape \(4,\); it must be \(3,\)",
+     lambda: _compiled().set_param("w", Y)),
+    (UnsupportedError, r"backend 'cuda'", lambda: rlx.compile(_graph(), backend="cuda")),
+    (GraphError, r"Graph and was given a function",
+     lambda: rlx.compile(lambda x: x)),  # type: ignore[call-overload]  # the mistake
+    (GraphError, r"no input or param 'z' \(has: ", lambda: _graph().leaf("z")),
+    (GraphError, r"has no attribute 'axis'", lambda: ops.exp(_graph().leaf("x"), axis=0)),
+]  # fmt: skip
+
+
+def error_of(mistake: Mistake) -> RlxError:
+    kind, pattern, use = mistake
+    with pytest.raises(kind) as caught:
+        use()
+    assert re.search(pattern, caught.value.message), caught.value.message
+    return caught.value
+
+
+@pytest.mark.parametrize("mistake", TRACED, ids=[each[1] for each in TRACED])
+def test_a_mistake_in_a_traced_function_names_its_line_and_a_remedy(mistake: Mistake) -> None:
+    error = error_of(mistake)
+    assert error.source is not None
+    assert error.source.file == __file__
+    assert error.remedy
+
+
+@pytest.mark.parametrize("mistake", CALLS, ids=[each[1] for each in CALLS])
+def test_a_mistake_in_a_call_names_a_remedy(mistake: Mistake) -> None:
+    assert error_of(mistake).remedy
+
+
+def test_files_that_are_none_name_a_remedy(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("nothing of the kind")
+    assert error_of((FormatError, r"notes.txt: not an rlx graph", lambda: load(text))).remedy
+
+
+def test_an_artifact_that_lacks_a_param_or_names_another_says_what_to_do(tmp_path: Path) -> None:
+    def name_another() -> Any:
+        return rlx.aot(_graph(), tmp_path, weights={"v": "file"}, emit_only=True)
+
+    def leave_one_out() -> Any:
+        artifact = rlx.aot(_graph(), tmp_path, weights="file", params={"w": Y[:3]}, emit_only=True)
+        return write_weights(artifact.manifest, tmp_path / "w.bin", {})
+
+    assert error_of((InputError, "names 'v', which is no param of 'g'", name_another)).remedy
+    assert error_of((InputError, "param 'w' is missing", leave_one_out)).remedy
+
+
+def test_an_index_out_of_range_at_run_time_names_a_remedy() -> None:
+    words = "gather: index out of range at position 2: 2 for an axis of extent 2"
+    assert error_of((IndexOutOfRangeError, words, of(lambda x, i: x[i], X, I))).remedy
