@@ -24,7 +24,9 @@ def execute(arguments: Namespace) -> int:
     inputs = read_inputs(arguments.input)
     program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     with progress(f"lowering {program.graph.name}"):
-        stages = Stages.of(program.graph, detect_target(), arguments.precision)
+        stages = Stages.of(
+            program.graph, detect_target(), arguments.precision, libraries=not _is_edited(arguments)
+        )
     if arguments.lines:
         print(stages.c_with_lines(), end="")
         return 0
@@ -41,6 +43,11 @@ def execute(arguments: Namespace) -> int:
             write_page(report_data(stages, times), arguments.html)
         print(f"written to {arguments.html}")
     return 0
+
+
+def _is_edited(arguments: Namespace) -> bool:
+    """True if C is printed, for people to edit and run."""
+    return bool(arguments.lines or arguments.stage == "c")
 
 
 def _measure(

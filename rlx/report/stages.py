@@ -45,11 +45,16 @@ class Stages:
     decisions: Decisions
 
     @staticmethod
-    def of(graph: Graph, target: Target, precision: Precision = None) -> Stages:
-        """Run the passes and lower, for one thread."""
+    def of(
+        graph: Graph, target: Target, precision: Precision = None, *, libraries: bool = True
+    ) -> Stages:
+        """Run the passes and lower, for one thread.
+
+        Without `libraries` the code calls none, so that its C can be edited and compiled as it is.
+        """
         decisions = Decisions()
         low = at_precision(graph, precision, decisions.lowered.append)
-        lapack = partial(has_lapack, target)
+        lapack = partial(has_lapack, target) if libraries else None
         passes = pipeline(claimed_ops(), target, lapack=lapack, decisions=decisions)
         done, report = passes.run_with_report(low)
         return Stages(graph, report, lower_graph(done.graph), target, decisions)

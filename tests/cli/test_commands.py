@@ -10,7 +10,9 @@ import pytest
 
 from rlx.cli.main import main
 from rlx.cli.parser import STAGES
+from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
+from rlx.ir.serialize import save
 from rlx.runtime.aot import load_manifest
 from tests.cli.conftest import mlp
 
@@ -75,6 +77,27 @@ def test_random_runs_with_one_seed_agree(capsys: Capture) -> None:
     first = capsys.readouterr().out
     assert main(["run", "model.rlx", "--random", "3", "--backend", "llvm"]) == 0
     assert capsys.readouterr().out == first
+
+
+def large_system() -> Graph:
+    g = Graph("large")
+    g.set_outputs([g.solve(g.input("a", (200, 200)), g.input("b", (200, 1)))])
+    return g
+
+
+@pytest.mark.parametrize("options", [["--stage", "c"], ["--lines"]])
+def test_c_that_is_printed_to_be_edited_calls_no_library(
+    options: list[str], capsys: Capture
+) -> None:
+    save(large_system(), Path("large.rlx"))
+    assert main(["inspect", "large.rlx", *options]) == 0
+    assert "gesv" not in capsys.readouterr().out
+
+
+def test_inspect_says_what_solves_a_large_system(capsys: Capture) -> None:
+    save(large_system(), Path("large.rlx"))
+    assert main(["inspect", "large.rlx", "--why"]) == 0
+    assert "200 rows" in capsys.readouterr().out
 
 
 def test_run_takes_edited_c(capsys: Capture) -> None:
