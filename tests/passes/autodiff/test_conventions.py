@@ -343,7 +343,8 @@ def by_double_transposition(case: Case, moving: dict[str, Array]) -> Sequence[Ar
 def every_case() -> list[Case]:
     from tests.passes.autodiff.test_op_rules import ALL
 
-    return [case for case in ALL if "nothing" not in case.name]
+    # Rules never meet layouts: transforms make such tensors plain first.
+    return [case for case in ALL if "nothing" not in case.name and "panels" not in case.name]
 
 
 @pytest.mark.parametrize("case", every_case(), ids=lambda case: case.name)
