@@ -24,7 +24,10 @@ def depthwise_conv1d_causal(
         require_shape("weight", weight, (channels, 1, 1, None))
         taps = weight.shape[3]
         if not isinstance(taps, int) or taps < 1:
-            raise ShapeError(f"weight has shape {format_shape(weight.shape)}; it needs taps")
+            raise ShapeError(
+                f"weight has shape {format_shape(weight.shape)}; it needs taps",
+                remedy="give it a last extent of 1 or more",
+            )
         require_shape("left_pad", left_pad, (x.shape[0], taps - 1, channels))
         padded = graph.concat(left_pad, x, axis=1) if taps > 1 else x
         terms = [

@@ -47,8 +47,7 @@ class _Methods(Tracer):
         return indexing.getitem(self, index)
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
-            raise TypeError("iteration over an array without axes")
+        self._require_axis("iteration")
         return iter([self[index] for index in range(len(self))])
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

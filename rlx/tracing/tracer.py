@@ -13,7 +13,7 @@ import numpy as np
 
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape, product
-from rlx.tracing.errors import ConcretizationError, MutationError
+from rlx.tracing.errors import ConcretizationError, MutationError, TraceError
 from rlx.tracing.trace import TracedArray
 
 
@@ -47,9 +47,16 @@ class Tracer(TracedArray):
         return f"Tracer<{self.value.type}{weak}>"
 
     def __len__(self) -> Any:
-        if not self.shape:
-            raise TypeError("len() of an array without axes")
+        self._require_axis("len()")
         return self.shape[0]
+
+    def _require_axis(self, use: str) -> None:
+        if not self.shape:
+            raise TraceError(
+                f"{use} of an array without axes, of type {self.value.type}",
+                source=calling_source(),
+                remedy="use the array itself, or give it an axis with rlx.numpy.atleast_1d(x)",
+            )
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         del index, value

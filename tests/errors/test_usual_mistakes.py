@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.errors
 import rlx.numpy as rnp
 from rlx.errors import (
     DTypeError,
@@ -160,7 +162,30 @@ TRANSFORMS: list[Mistake] = [
     (RlxError, r"tangent of 'x' .*\(4,\).*\(2, 3\)", lambda: rlx.jvp(rnp.sin, (X,), (Y,))),
 ]  # fmt: skip
 
-TRACED = [*SHAPES, *INDICES, *TRACING, *DTYPES, *TRANSFORMS]
+MORE_TRANSFORMS: list[Mistake] = [
+    (InputError, r"donate_argnums names argument 3, .* given 1",
+     lambda: rlx.jit(lambda x: x, donate_argnums=3)(X)),
+    (InputError, r"argnums names argument 5, .* given 1",
+     lambda: rlx.grad(lambda x: x.sum(), argnums=5)(X)),
+    (StaticArgumentError, r"argument 1 of type list is not hashable",
+     lambda: rlx.jit(lambda x, _: x, static_argnums=1)(X, [1])),
+    (ShapeError, r"cond: .*f32\[2, 3\] in .*, f32\[\] in",
+     of(lambda x: rlx.cond(True, lambda: x, lambda: x.sum()), X)),
+    (InputError, r"cond: .*returns \* and .*tuple\(\*, \*\)",
+     of(lambda x: rlx.cond(True, lambda: x, lambda: (x, x)), X)),
+    (DTypeError, r"switch: the index has dtype f64",
+     of(lambda: rlx.switch(0.5, [lambda: 1.0, lambda: 2.0]))),
+    (ShapeError, r"cotangent has shape \(4,\); the output has \(2, 3\)",
+     lambda: rlx.vjp(rnp.sin, X)[1](Y)),
+    (InputError, r"function returns an object of type str", of(lambda _: "text", X)),
+    (ShapeError, r"pad mode is 'zero'", of(lambda x: rnp.pad(x, 1, mode="zero"), X)),
+    (ShapeError, r"mask has shape \(4,\) and the array \(2, 3\)",
+     of(lambda x, y: x.at[y > 0].set(1.0), X, Y)),
+    (TraceError, r"len\(\) of an array without axes, of type f32", of(lambda x: len(x.sum()), X)),
+    (TraceError, r"iteration of an array without axes", of(lambda x: list(x.sum()), X)),
+]  # fmt: skip
+
+TRACED = [*MORE_TRANSFORMS, *SHAPES, *INDICES, *TRACING, *DTYPES, *TRANSFORMS]
 
 
 def _graph() -> Graph:
@@ -234,3 +259,32 @@ def test_an_artifact_that_lacks_a_param_or_names_another_says_what_to_do(tmp_pat
 def test_an_index_out_of_range_at_run_time_names_a_remedy() -> None:
     words = "gather: index out of range at position 2: 2 for an axis of extent 2"
     assert error_of((IndexOutOfRangeError, words, of(lambda x, i: x[i], X, I))).remedy
+
+
+def test_every_error_of_the_front_end_names_a_remedy() -> None:
+    root = Path(rlx.__file__).parent
+    silent = [
+        f"{path.relative_to(root)}:{line}"
+        for package in ("tracing", "numpy", "transforms", "nn", "optim", "blocks")
+        for path in sorted((root / package).rglob("*.py"))
+        for line in _raised_without_remedy(path.read_text())
+    ]
+    assert not silent
+
+
+def _raised_without_remedy(text: str) -> list[int]:
+    """Return the lines that raise an error of rlx by its class, without `remedy=`."""
+    kinds = {name for name, kind in vars(rlx.errors).items() if _is_told_to_users(kind)}
+    calls = [n.exc for n in ast.walk(ast.parse(text))
+             if isinstance(n, ast.Raise) and isinstance(n.exc, ast.Call)]  # fmt: skip
+    return [
+        call.lineno
+        for call in calls
+        if ast.unparse(call.func) in kinds
+        and all(keyword.arg != "remedy" for keyword in call.keywords)
+    ]
+
+
+def _is_told_to_users(kind: object) -> bool:
+    is_error = isinstance(kind, type) and issubclass(kind, RlxError)
+    return is_error and kind is not rlx.errors.InternalError
