@@ -21,6 +21,7 @@ from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
 from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_operands import pack_operands
+from rlx.passes.layout.share_factors import share_factors
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.use_lapack import use_lapack
 from rlx.passes.loops.absorb_transposes import absorb_transposes
@@ -144,6 +145,7 @@ def pipeline(
             dead_code,  # transposes that only loops read
             scalarize_loops,  # before what suits large bodies
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
+            share_factors,  # after the library has taken its systems
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products
