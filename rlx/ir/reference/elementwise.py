@@ -58,7 +58,8 @@ def _gelu(x: Array) -> Array:
     exact = -bounded / np.sqrt(np.longdouble(2))
     near = exact.astype(np.float64)
     slope = -2 / np.sqrt(np.pi) * np.exp(-near * near)
-    tail = np.asarray(_erfc(near)).astype(np.longdouble) + slope * (exact - near)
+    rest = np.where(np.isinf(near), 0, exact - near)
+    tail = np.asarray(_erfc(near)).astype(np.longdouble) + slope * rest
     return bounded * tail / 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,15 @@ def test_f16_is_computed_in_f32_and_rounded_once() -> None:
     # 300 * 300 overflows f16 on the way, the result does not.
     big = np.full(4, 300, np.float16)
     np.testing.assert_array_equal(run(ops.reduce_mean, big, axes=(0,)), np.float16(300))
+
+
+@pytest.mark.parametrize("op", [ops.gelu, ops.gelu_approx, ops.silu, ops.mish])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_gated_activations_of_infinities_are_their_limits(op: OpDef, dtype: Any) -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 3], dtype)
+    y = run(op, x)
+    assert y[0] == np.inf
+    assert y[1] == 0
+    assert np.signbit(y[1])
+    assert np.isnan(y[2])
+    assert 2.8 < y[3] < 3
