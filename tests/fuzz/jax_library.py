@@ -17,7 +17,8 @@ def of_jax() -> SimpleNamespace:
     import jax
     import jax.numpy
 
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]  # JAX has no types here
+    config: Any = jax.config  # without types
+    config.update("jax_enable_x64", True)
     control = {name: getattr(jax.lax, name) for name in ("scan", "fori_loop", "while_loop", "cond")}
     others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
     names = {name: getattr(jax, name) for name in others}
