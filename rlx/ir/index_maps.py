@@ -121,6 +121,8 @@ def moves(node: Node) -> bool:
 
 def is_aligned(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
+    if len(node.operands) > 1 and not node.op.has(Trait.ELEMENTWISE):
+        return False  # each is read for a part of the result; told without making their map
     found = index_map(node)
     if found is None or found.fill is not None or len(found.pieces) != len(node.operands):
         return False

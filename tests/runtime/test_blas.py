@@ -59,17 +59,32 @@ def test_openblas_is_left_with_one_thread_and_the_environment_as_it_was() -> Non
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_small_product_runs_near_the_peak_of_the_core() -> None:
-    """Kernels for vectors of half the width would stay below 0.5; what the user names holds."""
+def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
+    """Measured, not read off names; beside kernels for half the width, whatever else is running."""
+    target = detect_target()
+    if not target.has("avx512f") or "OPENBLAS_CORETYPE" in os.environ:
+        pytest.skip("only AVX-512 has kernels of half its width, and what the user names holds")
+    library, told = find_blas(target).library.path, find_blas(target).told or DETECTED
+    measured = []
+    for _ in range(8):  # until both were measured at the same load
+        gflops.cache_clear()
+        measured.append(gflops(library, told) / gflops(library, "Haswell"))
+        if measured[-1] > 1.2:
+            return
+    raise AssertionError(f"times the speed of AVX2 kernels: {measured}")
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_small_product_reaches_a_part_of_the_peak_even_beside_other_tests() -> None:
+    """Seven tenths alone; two tests that share a core leave each other half."""
     library = find_blas(detect_target()).library.path
-    share = 0.25 if "OPENBLAS_CORETYPE" in os.environ else 0.55
     told = find_blas(detect_target()).told or os.environ.get("OPENBLAS_CORETYPE", DETECTED)
     measured = []
-    for _ in range(8):  # until both were measured in a quiet moment
+    for _ in range(8):
         gflops.cache_clear()
         peak = measure_peaks(choose_backend("auto"), detect_target()).flops / 1e9
         measured.append(gflops(library, told) / peak)
-        if measured[-1] > share:
+        if measured[-1] > 0.25:
             return
     raise AssertionError(f"shares of the peak: {measured}")
 

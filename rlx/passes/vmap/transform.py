@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape, format_shape
 from rlx.passes.rewrites.unfuse import unfuse
 from rlx.passes.vmap.carried import Carried, batch_to, batch_to_front, expand_to, reshape_to
@@ -35,7 +36,8 @@ def vmap(
     """
     axes = _input_axes(graph, in_axes)
     extent = _size(size, axes)
-    graph = unfuse(graph)
+    if any(node.op.has(Trait.LAYOUT) for node in graph.nodes):
+        graph = unfuse(graph)  # rules know plain tensors only
     target, value_map = Graph(f"{graph.name}_vmap"), Image()
     for node in live(graph):
         if node.name in axes and node.op.name == "input":

@@ -126,16 +126,21 @@ def test_what_fails_at_run_time_is_left_to_fail_there() -> None:
 
 
 def test_a_composite_becomes_its_formula_unless_it_is_claimed() -> None:
-    text = '  %0: f32[4] = input "x"\n  %1: f32[4] = silu %0\n  return %1'
-    assert_unchanged(decompose({"silu"}), text)
+    text = '  %0: f32[4] = input "x"\n  %1: f32[4] = log_sigmoid %0\n  return %1'
+    assert_unchanged(decompose({"log_sigmoid"}), text)
     assert_becomes(
         decompose(),
         text,
         """
           %0: f32[4] = input "x"
-          %1: f32[4] = sigmoid %0
-          %2: f32[4] = mul %0, %1
-          return %2
+          %1: f32[] = constant [0.0]
+          %2: f32[4] = minimum %0, %1
+          %3: f32[4] = abs %0
+          %4: f32[4] = neg %3
+          %5: f32[4] = exp %4
+          %6: f32[4] = log1p %5
+          %7: f32[4] = sub %2, %6
+          return %7
         """,
     )
 
