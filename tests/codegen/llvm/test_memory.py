@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -24,10 +26,8 @@ def _resident() -> int:
     return int(_STATUS.read_text().split()[1]) * _PAGE
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not _STATUS.exists(), reason="reads the resident memory where Linux shows it")
-@pytest.mark.parametrize(("pipeline", "runs"), [(Pipeline.LIGHT, 300), (Pipeline.O2, 100)])
-def test_a_compilation_keeps_less_than_3_kib(pipeline: Pipeline, runs: int) -> None:
+def _growth(pipeline: Pipeline, runs: int) -> float:
+    """Return the bytes that a compilation keeps, on average over `runs`."""
     machine = binding.host_machine(detect_target().vector_bytes)
     k = KernelBuilder("scale")
     x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
@@ -42,4 +42,13 @@ def test_a_compilation_keeps_less_than_3_kib(pipeline: Pipeline, runs: int) -> N
     compile_often(30)
     before = _resident()
     compile_often(runs)
-    assert (_resident() - before) / runs < 3 * 1024
+    return (_resident() - before) / runs
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _STATUS.exists(), reason="reads the resident memory where Linux shows it")
+@pytest.mark.parametrize(("pipeline", "runs"), [(Pipeline.LIGHT, 300), (Pipeline.O2, 100)])
+def test_a_compilation_keeps_less_than_3_kib(pipeline: Pipeline, runs: int) -> None:
+    """In a process of its own: other tests leave holes in the heap, and threads that fill them."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        assert process.submit(_growth, pipeline, runs).result() < 3 * 1024
