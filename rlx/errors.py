@@ -130,6 +130,6 @@ def blamed(context: str, source: Source | None) -> Iterator[None]:
         raise error.located(context, source) from error
     except (RlxError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # any is a fault of rlx: raised again, with its cause
         message = f"{context}: {type(error).__name__}: {error}"
         raise InternalError(message, source=source) from error

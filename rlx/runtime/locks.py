@@ -82,7 +82,7 @@ def _renew() -> None:
             lock._at_fork_reinit()
 
 
-if hasattr(os, "register_at_fork"):
+if os.name == "posix":  # nothing forks elsewhere
     os.register_at_fork(
         before=_before_fork,
         after_in_parent=lambda: _changed.release(),

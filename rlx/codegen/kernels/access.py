@@ -17,6 +17,7 @@ written once, with or without fusion:
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -243,7 +244,7 @@ def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(ABC):
     """Access over an iteration shape, with the leading groups bound by `at`."""
 
     body: Body
@@ -255,9 +256,9 @@ class Grouped:
     decided: Mapping[Guard | Clamp, E] = field(default_factory=dict, kw_only=True)
     """Guards and clamped indices that do not change in the groups not bound, by name."""
 
+    @abstractmethod
     def roots(self) -> list[Located]:
         """Return what is read, from which everything else follows."""
-        raise NotImplementedError
 
     def stored(self) -> list[tuple[str, Index]]:
         """Return what is written where, by name."""
