@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rlx.codegen.kernels.access import Body, Reader, Writer
+from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.elementwise import region
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.grouped import Body
 from rlx.codegen.kernels.registry import (
     KERNELS,
     LOWERED,

@@ -7,8 +7,9 @@ region of one node.
 
 from __future__ import annotations
 
-from rlx.codegen.kernels.access import Body, GroupedWriter, target
+from rlx.codegen.kernels.access import GroupedWriter
 from rlx.codegen.kernels.affine import Grid, Groups
+from rlx.codegen.kernels.grouped import Body, target
 from rlx.codegen.kernels.parallel import BLOCK, LOOP_NAMES, blocks, is_large
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E, maximum, minimum

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rlx.codegen.kernels.access import Body, Reader, Writer
+from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.grouped import Body
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.passes.pipeline import KernelPass

@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlx.codegen.kernels.access import (
-    GroupedReader,
-    GroupedWriter,
-    Reader,
-    Writer,
-    operand_position,
-)
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.affine import collapse
 from rlx.codegen.kernels.elementwise import region
+from rlx.codegen.kernels.grouped import operand_position
 from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, no_kernel
 from rlx.codegen.kernels.slices import slices

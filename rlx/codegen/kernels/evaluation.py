@@ -1,0 +1,159 @@
+"""The nodes of a body at one point of the iteration space: what reading an element computes."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from operator import and_
+
+from rlx.codegen.kernels.grouped import Grouped, Target
+from rlx.codegen.kernels.guards import (
+    Address,
+    Located,
+    address_of,
+    alternatives_at,
+    operands_at,
+)
+from rlx.codegen.kernels.scalars import element, uses_once
+from rlx.codegen.kernels.values import (
+    Scalar,
+    chosen_where,
+    filled,
+    literal,
+    load,
+    named,
+    store,
+)
+from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.math.storage import rounded
+from rlx.codegen.loops.nodes import Buffer
+from rlx.codegen.loops.scalar import cast
+from rlx.errors import InternalError
+from rlx.ir.graph import Value
+from rlx.ir.index_maps import (
+    Index,
+)
+from rlx.ir.op import Trait
+
+
+class Evaluation:
+    """The nodes of a body at one point of the iteration space, each computed once."""
+
+    def __init__(self, access: Grouped, indices: tuple[E, ...], lanes: int = 1) -> None:
+        self._access = access
+        self._body = access.body
+        self._indices = indices
+        self._lanes = lanes
+        self._box = access.grid.box
+        self._known: dict[Located, Scalar] = {}
+        self._given: dict[Value, Scalar] = {}
+        self._uses: Counter[Located] = Counter()
+
+    def give(self, value: Value, element: Scalar) -> None:
+        """Supply the anchor's result, which is rounded before anything is computed from it."""
+        if isinstance(element, E):
+            element = rounded(element, value.dtype)
+        self._given[value] = self._named(value, element) if self._is_shared(value) else element
+
+    def count(self, roots: Iterable[Located]) -> None:
+        """Count the uses of every value, so that the shared ones get a name."""
+        for located in roots:
+            self._uses[located] += 1
+        for located in self._body.evaluated_at(roots, self._box):
+            if not self._body.is_given(located.value):
+                self._uses.update(operands_at(located, self._box))
+
+    def value(self, located: Located) -> Scalar:
+        """Return the element of a value at a position."""
+        if located.value in self._given:
+            return self._given[located.value]
+        if located not in self._known:
+            if not self._uses:
+                self.count([located])
+            self._known[located] = self._compute(located)
+        return self._known[located]
+
+    def store_all(self, targets: tuple[Target, ...]) -> None:
+        """Store every target; several are computed first, as one may overwrite an operand."""
+        k = self._body.k
+        elements = [self.value(each.source) for each in targets]
+        if len(targets) > 1:
+            pairs = zip(targets, elements, strict=True)
+            elements = [self._named(each.value, computed) for each, computed in pairs]
+        for each, computed in zip(targets, elements, strict=True):
+            at = self._access.locate(Address(each.at), self._indices)
+            store(k, each.buffer, each.value.dtype, at, computed)
+
+    def _compute(self, located: Located) -> Scalar:
+        value = located.value
+        if value in self._body.inputs:
+            result = self._load(self._body.inputs[value], located)
+        elif value.op.name == "constant":
+            return literal(value.node.attribute("value").array.flat[0].item(), value.dtype)
+        elif value.op.name == "iota":
+            result = self._iota(located)
+        elif value.op.has(Trait.ELEMENTWISE):
+            result = self._apply(located)
+        else:
+            result = self._select(located)
+        shared = self._uses[located] > 1
+        return self._named(value, result) if shared else result
+
+    def _apply(self, located: Located) -> Scalar:
+        node, sources = located.value.node, operands_at(located, self._box)
+        operands = [self.value(source) for source in sources]
+        result = element(node, operands)
+        if all(uses_once(result, operand) for operand in operands):
+            return result
+        pairs = zip(node.operands, operands, strict=True)
+        return element(node, [self._named(operand, each) for operand, each in pairs])
+
+    def _select(self, located: Located) -> Scalar:
+        """Return the element of the first alternative whose guards hold, or the fill."""
+        alternatives = alternatives_at(located, self._box)
+        result = filled(located.value)
+        for each in reversed(alternatives):
+            chosen = self.value(each.source)
+            if each.guards and result is not None:
+                # C must not branch around what is computed for one side: vectors compute both.
+                chosen = self._named(each.source.value, chosen)
+                result = self._named(located.value, result)
+                guards = (self._access.condition(g, self._indices) for g in each.guards)
+                chosen = chosen_where(functools.reduce(and_, guards), chosen, result)
+            result = chosen
+        return literal(0, located.value.dtype) if result is None else result
+
+    def _load(self, buffer: Buffer, located: Located) -> Scalar:
+        if located.value.type.layout is not None:
+            value = located.value
+            raise InternalError(f"{value.label} lies in {value.type.layout}: its kernel reads it")
+        where = address_of(located, self._box)
+        at = self._access.locate(where, self._indices)
+        k, dtype = self._body.k, located.value.dtype
+        if self._lanes == 1 or not self._advances(where.index):
+            return load(k, buffer, dtype, at)
+        return load(k, buffer, dtype, at, self._lanes)
+
+    def _advances(self, where: Index) -> bool:
+        """True if a vector along the last group reads consecutive elements, False if one."""
+        grid = self._access.grid
+        runs = grid.runs(len(grid.groups) - 1, where)
+        if any(stride != 0 for _, stride in runs) and (len(runs) > 1 or runs[0][1] != 1):
+            raise InternalError(f"a vector read is not contiguous: runs {runs}")
+        return any(stride != 0 for _, stride in runs)
+
+    def _iota(self, located: Located) -> Scalar:
+        where = located.position[located.value.node.attribute("axis")]
+        at = self._access.locate(Address(where), self._indices)
+        if self._lanes > 1 and self._advances(where):
+            at = at.ramp(self._lanes)
+        return cast(at, to=located.value.dtype)
+
+    def _is_shared(self, value: Value) -> bool:
+        return sum(n for used, n in self._uses.items() if used.value is value) > 1
+
+    def _named(self, value: Value, element: Scalar) -> Scalar:
+        buffer = self._body.inputs.get(value)
+        name = value.op.name if buffer is None else buffer.name
+        return named(self._body.k, f"{name}_value", element)
