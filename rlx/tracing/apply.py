@@ -110,7 +110,8 @@ def _key_of(
     A trace sees of an array its type only, and of other arguments their values.
     """
     parts: list[Any] = [body]
-    given = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
+    # In the order of the leaves of (args, kwargs): dicts are flattened by their sorted keys.
+    given = (*enumerate(args), *sorted(kwargs.items())) if kwargs else enumerate(args)
     for name, x in given:
         cls = x.__class__
         if cls is np.ndarray:

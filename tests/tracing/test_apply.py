@@ -98,3 +98,15 @@ def test_lists_of_numbers_become_arrays_without_a_trace(traces: list[str]) -> No
     assert traces == []
     with pytest.raises(ShapeError, match="array: the lists do not form an array"):
         rnp.array([[1, 2], [3]])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_arrays_by_name_are_replayed_as_they_were_traced(order: int) -> None:
+    """The second and third calls replay the first; names come in any order."""
+    x, low, high = (np.array(v) for v in ([-1.0, 0.5, 3.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]))
+    a, b = np.array([5.0, 7.0]), np.array([1.0, 2.0])
+    bounds = dict([("min", low), ("max", high)][::order])
+    pair = dict([("y", a), ("x", b)][::order])
+    for _ in range(3):
+        np.testing.assert_array_equal(rnp.clip(x, **bounds), np.clip(x, low, high))
+        np.testing.assert_array_equal(rnp.subtract(**pair), b - a)
