@@ -173,6 +173,10 @@ class Executable:
         """Return another executable of the same code and params, with its own arena."""
         return self._over(self._native)
 
+    def empty_clone(self) -> Executable:
+        """Return another executable of the same code whose params are not set; waits for no run."""
+        return type(self)(self._graph, self._program, self._native, image=self._image)
+
     def rebuild(self, source: str | os.PathLike[str], *, flags: Sequence[str] = ()) -> Executable:
         """Return an executable of these params that runs the C in the file `source`.
 
@@ -194,7 +198,7 @@ class Executable:
 
     def _over(self, native: NativeModule) -> Executable:
         """Return another executable of this program and its params, over `native`."""
-        return Executable(self._graph, self._program, native, image=self._image, params=self.params)
+        return type(self)(self._graph, self._program, native, image=self._image, params=self.params)
 
     # Looking inside
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.regions import Region
-from rlx.runtime.backend import NativeModule
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import InputPort, OutputPort
 from rlx.runtime.locks import refuse_reentry
@@ -62,11 +61,6 @@ class IoBindingExecutable(Executable):
                 self._fast.ready = False
                 self._fast = None
         return super().address
-
-    def _over(self, native: NativeModule) -> IoBindingExecutable:
-        return IoBindingExecutable(
-            self._graph, self._program, native, image=self._image, params=self.params
-        )
 
     # Execution
 

@@ -21,16 +21,20 @@ from rlx.errors import BusyError, InputError, ReentryError, UnsupportedError
 from rlx.runtime.executable import Executable
 from rlx.runtime.locks import call_lock
 from rlx.runtime.signature import Array, checked
+from rlx.target import detect_target
 
 Outputs = tuple[Array, ...]
+
+_NONE_YET = -1
 
 
 class Session:
     """Runs one compiled graph from several threads, in a pool of arenas.
 
-    `arenas` is how many runs overlap at most (default: the cores of this process); an arena and
-    its copy of the params are made when first needed. Compile with `threads=1` where requests
-    come in parallel: then every core works on a request of its own.
+    `arenas` is how many runs overlap at most (default: the cores of this process); an arena is
+    made when first needed, with a copy of the params as they are now, or as `set_params` left
+    them. Compile with `threads=1` where requests come in parallel: then every core works on a
+    request of its own.
     """
 
     def __init__(self, executable: Executable, *, arenas: int | None = None) -> None:
@@ -46,7 +50,7 @@ class Session:
                 "several arenas would part ways",
                 remedy="call the executable itself, or make that state an input and an output",
             )
-        count = (os.cpu_count() or 1) if arenas is None else arenas
+        count = detect_target().cores if arenas is None else arenas
         if count < 1:
             raise InputError(f"a session of {count} arenas cannot run", remedy="use 1 or more")
         self.signature = executable.signature
@@ -56,7 +60,7 @@ class Session:
         for _ in range(count - 1):
             self._free.put(_Place(None))
         self._free.put(_Place(executable))  # last in, first out: what exists is used first
-        self._params: dict[str, Array] = {}
+        self._params = executable.params
         self._params_set = 0
         self._lock = call_lock()
         self._process = os.getpid()
@@ -77,15 +81,18 @@ class Session:
         Waits at most `timeout` seconds for one (default: as long as it takes), then raises
         `BusyError`. An output goes to its array in `out`, where there is one.
         """
-        with self._lease(timeout) as executable:
-            return executable.run(feeds, out=out)
+        self._check_open()
+        return self._run(feeds, out, timeout)
 
     def submit(
         self, feeds: Mapping[str, Any], *, out: Sequence[Array | None] | None = None
     ) -> Future[Outputs]:
         """Start a run and return its future; the arrays must stay as they are until it is done."""
         self._check_open()
-        return self._workers.submit(self.run, feeds, out=out)
+        try:
+            return self._workers.submit(self._run, feeds, out, None)
+        except RuntimeError:  # closed meanwhile
+            raise self._closed_error() from None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Set params for all runs that begin from now on; runs under way keep the old ones."""
@@ -113,9 +120,20 @@ class Session:
     ) -> None:
         self.close()
 
+    def _run(
+        self, feeds: Mapping[str, Any], out: Sequence[Array | None] | None, timeout: float | None
+    ) -> Outputs:
+        """Run, also what was submitted before the session was closed."""
+        with self._lease(timeout) as executable:
+            return executable.run(feeds, out=out)
+
     @contextmanager
     def _lease(self, timeout: float | None) -> Iterator[Executable]:
-        self._check_open()
+        if timeout is not None and timeout < 0:
+            raise InputError(
+                f"{self.signature.name}: timeout is {timeout} s",
+                remedy="wait 0 seconds or more, or None for as long as it takes",
+            )
         thread = threading.get_ident()
         nested = thread in self._inside
         self._inside.add(thread)
@@ -151,7 +169,7 @@ class Session:
     def _ready(self, place: _Place) -> Executable:
         """Return the executable of a leased place, with the params that were set last."""
         if place.executable is None:
-            place.executable = self._first.clone()
+            place.executable = self._first.empty_clone()
         with self._lock:
             params, latest = self._params, self._params_set
         if place.params_set != latest:
@@ -162,9 +180,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InputError(
-                f"{self.signature.name}: the session is closed", remedy="make another one"
-            )
+            raise self._closed_error()
         if os.getpid() != self._process:
             raise InputError(
                 f"{self.signature.name}: the session belongs to the process that made it; a forked "
@@ -172,10 +188,16 @@ class Session:
                 remedy="make a session in the child",
             )
 
+    def _closed_error(self) -> InputError:
+        return InputError(
+            f"{self.signature.name}: the session is closed", remedy="make another one"
+        )
+
 
 class _Place:
     """One arena of the pool; leased to one run at a time."""
 
     def __init__(self, executable: Executable | None) -> None:
         self.executable = executable
-        self.params_set = 0
+        self.params_set = _NONE_YET if executable is None else 0
+        """How often the params had been set when this arena took them."""

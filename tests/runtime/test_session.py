@@ -134,6 +134,28 @@ def test_submitted_runs_are_futures() -> None:
         session.run({"x": numbers(SMALL)})
 
 
+def test_what_was_submitted_is_done_before_the_session_is_closed() -> None:
+    with rlx.Session(scaled(SMALL), arenas=1) as session:
+        futures = [session.submit({"x": numbers(SMALL, seed)}) for seed in range(20)]
+    for seed, future in enumerate(futures):
+        np.testing.assert_array_equal(future.result()[0], numbers(SMALL, seed) * 2)
+
+
+def test_another_arena_is_made_while_the_first_is_in_a_run() -> None:
+    executable = scaled(SMALL)
+    session = rlx.Session(executable, arenas=2)
+    with session._lease(None) as first, executable._lock:  # as during a run
+        assert first is executable
+        with ThreadPoolExecutor(1) as other:
+            run = other.submit(session.run, {"x": numbers(SMALL)}, timeout=0.01)
+            np.testing.assert_array_equal(run.result(timeout=60)[0], numbers(SMALL) * 2)
+
+
+def test_a_negative_timeout_is_refused() -> None:
+    with pytest.raises(InputError, match="timeout is -1"):
+        rlx.Session(scaled(SMALL), arenas=1).run({"x": numbers(SMALL)}, timeout=-1)
+
+
 def test_params_that_are_set_hold_for_every_later_run() -> None:
     session = rlx.Session(scaled(SMALL), arenas=3)
     x = np.ones(SMALL, np.float32)
