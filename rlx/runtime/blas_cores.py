@@ -38,7 +38,9 @@ def fastest_core_type(library: Path, target: Target, candidates: tuple[str, ...]
     key = content_key("core type", target.cpu, *identity, *candidates)
 
     def make(path: Path) -> None:
-        path.write_text(max(candidates, key=lambda core: gflops(library, core)), encoding="utf-8")
+        speeds = {core: gflops(library, core) for core in candidates}
+        best = max(speeds, key=lambda core: speeds[core])
+        path.write_text(best if speeds[best] else DETECTED, encoding="utf-8")  # none could run
 
     return Cache(cache_directory()).fetch(key, ".core", make).read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ of the exact size, nothing is padded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
@@ -33,10 +33,12 @@ class Buckets:
 
     def __post_init__(self) -> None:
         sizes = tuple(self.sizes)
-        rising = all(a < b for a, b in pairwise((0, *sizes)))
+        whole = all(isinstance(size, int) for size in sizes)
+        rising = whole and all(a < b for a, b in pairwise((0, *sizes)))
         if not sizes or not rising:
             raise InputError(
-                f"buckets {self.name!r} have sizes {sizes}; they must be positive and rise",
+                f"buckets {self.name!r} have sizes {sizes}; "
+                "they must be positive integers that rise",
                 source=calling_source(),
                 remedy="list each bucket's largest size, as in (64, 256, 1024)",
             )
@@ -61,6 +63,34 @@ class Buckets:
             f"{self.name!r}: {self.sizes[-1]}",
             source=calling_source(),
             remedy="add a larger bucket",
+        )
+
+
+def symbolic_shapes(shapes: Iterable[tuple[str, Shape]], tables: Mapping[str, Axes]) -> list[Shape]:
+    """Return the shapes of named arguments, symbolic where `tables` has buckets for their axes."""
+    symbolic = []
+    extents: dict[str, tuple[str, int]] = {}
+    for argument, shape in shapes:
+        axes = tables.get(argument, {})
+        symbolic.append(symbolic_shape(shape, axes, argument))
+        for axis, buckets in axes.items():
+            _require_one_extent(extents, buckets.name, argument, shape[axis])
+    return symbolic
+
+
+def _require_one_extent(
+    extents: dict[str, tuple[str, int]], name: str, argument: str, extent: Extent
+) -> None:
+    """Raise InputError if an axis of the same buckets had another extent."""
+    if not isinstance(extent, int):
+        return
+    other, first = extents.setdefault(name, (argument, extent))
+    if first != extent:
+        raise InputError(
+            f"argument {argument!r} has extent {extent} and {other!r} has {first}, on axes that "
+            f"share the buckets {name!r}",
+            source=calling_source(),
+            remedy="pass arrays of one extent, or give the axes buckets of other names",
         )
 
 

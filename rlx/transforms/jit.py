@@ -9,6 +9,7 @@ predict.graph(W, X)            # the traced graph; also .executable, .c_source, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -39,7 +40,7 @@ from rlx.tracing.program import (
 )
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
-from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shape
+from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
 
 Key = tuple[Any, ...]
 _STATE = _state
@@ -299,7 +300,8 @@ class JittedFunction:
             self._compiled += 1
             if len(self._entries) > _ENTRIES_KEPT:
                 self._entries.popitem(last=False)
-        self._entries.move_to_end(key)
+        with contextlib.suppress(KeyError):  # another thread may have forgotten it
+            self._entries.move_to_end(key)
         return entry, arrays
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
@@ -360,10 +362,7 @@ class JittedFunction:
                 source=calling_source(),
                 remedy="name arguments of the function",
             )
-        return [
-            symbolic_shape(shape, self._buckets.get(name, {}), name)
-            for name, shape in zip(names, shapes, strict=True)
-        ]
+        return symbolic_shapes(zip(names, shapes, strict=True), self._buckets)
 
     def _as_array(self, leaf: Any, tree: TreeDef, position: int) -> Any:
         """Return leaf number `position` of the arguments as an array."""
