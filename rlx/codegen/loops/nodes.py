@@ -47,7 +47,7 @@ Semantics where C and hardware differ:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.ir.dtype import DType
@@ -128,14 +128,23 @@ class Buffer:
 # Expressions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A literal, printed so that it round-trips bit for bit."""
+    """A literal, printed so that it round-trips bit for bit; -0.0 is another one than 0.0."""
 
     value: bool | int | float
     type: ValueType
-    name: str = field(default="", compare=False)
+    name: str = ""
     """What a person calls the number: where a tensor lies in the arena."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self._bits() == other._bits()
+
+    def __hash__(self) -> int:
+        return hash(self._bits())
+
+    def _bits(self) -> tuple[ValueType, str]:
+        return self.type, repr(self.value)
 
 
 @dataclass(frozen=True, slots=True)

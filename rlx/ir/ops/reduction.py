@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Value
+from rlx.ir.graph import Node, Value
 from rlx.ir.op import ROW_WISE, OpDef, Trait, declare_op, op
 from rlx.ir.ops.elementwise import exp, is_finite, log, stop_gradient, where
 from rlx.ir.ops.precision import in_single_precision
@@ -121,6 +121,12 @@ def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Val
         result, shape=_reduced(x.shape, normalize_axes(axes, x.rank), keepdims=False)
     )
     return kept
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """Return the axes that a reduction folds, counted from the front, in order."""
+    given = (node.attribute("axis"),) if node.op.has(Trait.SEARCH) else node.attribute("axes")
+    return normalize_axes(given, node.operands[0].rank)
 
 
 def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:

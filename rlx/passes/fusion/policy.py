@@ -8,8 +8,9 @@ from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.fused import is_pointwise
 from rlx.ir.ops.indexing import gather
+from rlx.ir.ops.reduction import reduced_axes
 from rlx.ir.ops.shape import iota
-from rlx.ir.shape import normalize_axis, product, upper
+from rlx.ir.shape import product, upper
 from rlx.passes.rewrites.common_subexpressions import is_impure
 
 
@@ -58,7 +59,7 @@ class FusionPolicy:
         if not node.op.has(Trait.REDUCTION):
             return False
         shape = node.operands[0].shape
-        folded = {normalize_axis(axis, len(shape)) for axis in node.attribute("axes")}
+        folded = reduced_axes(node)
         rows = [shape[axis] for axis in folded if shape[axis] != 1]
         in_rows = len(shape) - 1 in folded and node.result.rank > 0
         many = upper(product(node.result.shape)) >= self.many_rows

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import axis_of_operand, axis_of_result, reads_along
 from rlx.ir.op import Trait
-from rlx.ir.shape import normalize_axis
+from rlx.ir.ops.reduction import reduced_axes
 
 LEAST_LANES = 8
 """Fewer instances than this fill no vector; they are better written out."""
@@ -195,7 +195,7 @@ def axis_rule(node: Node) -> AxisRule:
 def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
     """True for a sum along the lanes: a reduction, or a product that contracts them."""
     if node.op.name == "reduce_sum":
-        return found[0][1] in _reduced_axes(node)
+        return found[0][1] in reduced_axes(node)
     if node.op.name != "matmul" or len(found) != 2:
         return False
     a, b = node.operands
@@ -216,20 +216,15 @@ def _mapped_operand(node: Node, operand: int, axis: int) -> int | None:
     return found
 
 
-def _reduced_axes(node: Node) -> list[int]:
-    given = node.attribute("axes")
-    return sorted(normalize_axis(axis, node.operands[0].rank) for axis in given)
-
-
 def _reduced_result(node: Node, operand: int, axis: int) -> int:
-    folded = _reduced_axes(node)
+    folded = reduced_axes(node)
     if axis in folded:
         raise MixedError
     return axis if node.attribute("keepdims") else axis - sum(a < axis for a in folded)
 
 
 def _reduced_operand(node: Node, operand: int, axis: int) -> int:
-    folded = _reduced_axes(node)
+    folded = reduced_axes(node)
     if node.attribute("keepdims"):
         return axis
     kept = [a for a in range(node.operands[0].rank) if a not in folded]

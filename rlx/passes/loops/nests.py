@@ -9,7 +9,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map, moves
 from rlx.ir.op import Trait
-from rlx.ir.shape import normalize_axis
+from rlx.ir.ops.reduction import reduced_axes
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 from rlx.passes.rewrites.decompose import is_pointwise_formula
 
@@ -150,10 +150,9 @@ def is_long_fold(node: Node) -> bool:
 
 def folded_axes(node: Node) -> tuple[int, ...]:
     """Return the axes of operand 0 that a reduction or product folds, in order."""
-    rank = node.operands[0].rank
     if node.op is ops.matmul:
-        return (rank - 1,)
-    return tuple(sorted({normalize_axis(axis, rank) for axis in node.attribute("axes")}))
+        return (node.operands[0].rank - 1,)
+    return reduced_axes(node)
 
 
 def folded_extents(node: Node) -> tuple[int, ...]:

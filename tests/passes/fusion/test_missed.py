@@ -163,3 +163,9 @@ def test_every_reason_is_a_sentence(reason: Reason) -> None:
     text = str(reason.because("found", "limit"))
     assert "{" not in text
     assert not text.endswith(".")
+
+
+def test_a_search_is_told_of_by_the_axis_that_it_searches() -> None:
+    g = Graph("g")
+    found = missed(graph_of(g.exp(g.cast(g.argmax(g.input("x", (8, 4)), axis=1), to="f32"))))
+    assert ("argmax", "cast") in found

@@ -135,7 +135,8 @@ class _Fusion:
         if not self._passes(second, between):
             return None
         here, there = self._accesses(first), self._accesses(second)
-        span = _range(first) or range(0)
+        span = _range(first)
+        assert span, "only loops of known trips are fused"
         for a in here:
             for b in there:
                 if _may_depend(a, b) and not _keeps_apart(span, a, b):
@@ -180,7 +181,7 @@ class _Fusion:
 def _may_fuse(statement: Stmt) -> bool:
     if not isinstance(statement, For) or statement.kind is LoopKind.PARALLEL:
         return False
-    return _range(statement) is not None
+    return bool(_range(statement))  # known, and not empty
 
 
 def _range(loop: For) -> range | None:

@@ -78,3 +78,12 @@ def test_values_of_a_variable_that_changes_stay_apart() -> None:
         k.local("scratch", Prim.F64, 2)
 
     unchanged(common_subexpressions, write)
+
+
+def test_zeros_of_two_signs_are_two_values() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        up, down = k.let("up", k.load(x, 0) * 0.0), k.let("down", k.load(x, 0) * -0.0)
+        k.store(y, 0, up)
+        k.store(y, 1, down)
+
+    unchanged(common_subexpressions, write)

@@ -155,3 +155,14 @@ def test_arguments_that_may_be_one_array_keep_loops_apart() -> None:
             k.store(y, j + 16, k.load(x, j))
 
     unchanged(fuse_loops, write, may_alias=True)
+
+
+def test_loops_of_no_trips_stay_as_they_are() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        scratch = k.local("scratch", Prim.F64, 8)
+        with k.loop("i", 0) as i:
+            k.store(scratch, i, k.load(x, i) * 2.0)
+        with k.loop("j", 0) as j:
+            k.store(y, j, k.load(scratch, j) + 1.0)
+
+    unchanged(fuse_loops, write)
