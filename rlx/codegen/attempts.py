@@ -24,16 +24,13 @@ from rlx.codegen.loops.nodes import (
     Buffer,
     Const,
     Fail,
-    For,
-    If,
     Kernel,
     Prim,
     Status,
     Stmt,
     ValueType,
-    While,
 )
-from rlx.codegen.loops.visit import walk
+from rlx.codegen.loops.visit import map_blocks, walk
 from rlx.codegen.schedule import BufferRef, Thunk
 from rlx.ir.dtype import DType
 from rlx.ir.types import TensorType
@@ -94,16 +91,9 @@ def _noting(block: Block, flag: Buffer) -> Block:
 
 
 def _noted(statement: Stmt, flag: Buffer) -> Stmt:
-    match statement:
-        case Fail():
-            return Atomic(AtomicOp.STORE, flag, _word(0), _word(1))
-        case For() | While():
-            return replace(statement, body=_noting(statement.body, flag))
-        case If():
-            then, orelse = _noting(statement.then, flag), _noting(statement.orelse, flag)
-            return replace(statement, then=then, orelse=orelse)
-        case _:
-            return statement
+    if isinstance(statement, Fail):
+        return Atomic(AtomicOp.STORE, flag, _word(0), _word(1))
+    return map_blocks(statement, lambda block: _noting(block, flag))
 
 
 def _word(value: int) -> Const:

@@ -236,6 +236,11 @@ def row_major_strides(shape: Shape) -> Shape:
     return tuple(strides)
 
 
+def static_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the element strides of a dense row-major tensor whose extents are known."""
+    return tuple(map(upper, row_major_strides(shape)))
+
+
 def format_shape(shape: Shape) -> str:
     """Return `(2, n, 3)`, with symbols by name."""
     inner = ", ".join(str(extent) for extent in shape)

@@ -51,7 +51,11 @@ def ask(port: int, content: object) -> tuple[int, Any]:
     return response.status, answer
 
 
-def test_every_client_gets_the_digits_of_its_own_images(session: rlx.Session, port: int) -> None:
+def test_every_client_gets_the_digits_of_its_own_images(
+    session: rlx.Session, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("examples.serve.SECONDS_TO_WAIT", 60.0)  # other tests may take the cores
+
     def client(number: int) -> list[tuple[int, bool]]:
         random = np.random.default_rng(number)
         results = []

@@ -24,7 +24,7 @@ from rlx.codegen.loops.nodes import (
     Unary,
     Var,
 )
-from rlx.codegen.loops.visit import addresses, expressions, walk, walk_expression
+from rlx.codegen.loops.visit import addresses, evaluated, walk
 
 _INDEX_OPS = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.MAX)
 
@@ -37,7 +37,7 @@ def used_names(kernel: Kernel) -> set[str]:
             case Store(buffer=buffer) | Atomic(buffer=buffer) | Prefetch(buffer=buffer):
                 names.add(buffer.name)
         names.update(address.buffer.name for address in addresses(statement))
-        for expression in _evaluated(statement):
+        for expression in evaluated(statement):
             match expression:
                 case Var(name, _):
                     names.add(name)
@@ -119,7 +119,7 @@ def _index_positions(statement: Stmt) -> Iterator[Expr]:
             yield index
     for address in addresses(statement):
         yield address.index
-    for expression in _evaluated(statement):
+    for expression in evaluated(statement):
         if isinstance(expression, Load):
             yield expression.index
 
@@ -134,9 +134,3 @@ def _index_leaves(expr: Expr) -> set[str]:
             return _index_leaves(a) | _index_leaves(b)
         case _:
             return set()
-
-
-def _evaluated(statement: Stmt) -> Iterator[Expr]:
-    """Yield every expression node that a statement itself evaluates."""
-    for expression in expressions(statement):
-        yield from walk_expression(expression)

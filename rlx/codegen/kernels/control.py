@@ -16,7 +16,7 @@ import numpy as np
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.cells import Cell, Cells, Level, value_of
-from rlx.codegen.kernels.nest_scan import ScanNest
+from rlx.codegen.kernels.nest_scan import ScanNest, name_of
 from rlx.codegen.kernels.nest_while import WhileNest
 from rlx.codegen.kernels.parallel import PARALLEL_WORK
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -28,8 +28,10 @@ from rlx.codegen.loops.expr import E, const, minimum, select
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.codegen.loops.passes.pipeline import FUSION, UNROLLED_FUSION
+from rlx.codegen.loops.scalar import truth
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import OneKernel
+from rlx.ir.shape import static_strides
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes
 from rlx.passes.loops.nests import has_short_products
 from rlx.passes.loops.scalarize import shape_in_registers, while_tables
@@ -132,13 +134,13 @@ class Held:
 
     def at(self, index: tuple[int, ...], row: E | int, lane: E | int) -> E:
         """Return where element `index` of `lane` lies in row `row` of the buffer."""
-        strides = np.cumprod([1, *self.value.type.static_shape[:0:-1]])[::-1]
-        fixed = int(sum(i * s for i, s in zip(index, strides, strict=False)))
+        strides = static_strides(self.value.type.static_shape)
+        fixed = sum(i * s for i, s in zip(index, strides, strict=True))
         place = const(fixed, Prim.I64)
         if isinstance(row, E):
             place = row * self.size + place
         if self.in_lanes:
-            stride = int(strides[self.lanes.axes[self.value]])
+            stride = strides[self.lanes.axes[self.value]]
             place = place + (lane * stride if isinstance(lane, E) else const(0, Prim.I64))
         return place
 
@@ -206,7 +208,7 @@ class _Scan:
 
     def _variables(self, held: Held) -> Array:
         """Declare the elements of a carry as variables that hold the first values."""
-        name = _name(held.value)
+        name = name_of(held.value)
         return cells_of(
             held.shape,
             lambda index: self.k.mutable(name_at(name, index), held.load(index, 0, 0)),
@@ -226,7 +228,7 @@ class _Scan:
             return table_of(self.cells, held, lambda: self.row * held.size if in_rows else 0)
         level = Level.STEP if in_rows else Level.ONCE
         level = Level.LANE if held.in_lanes else level
-        name = _name(held.value)
+        name = name_of(held.value)
 
         def read(index: tuple[int, ...]) -> Cell:
             return self.cells.loaded(
@@ -335,7 +337,7 @@ class _Scan:
             return cells_of(
                 held.shape,
                 lambda index: self.cells.loaded(
-                    name_at(_name(held.value), index),
+                    name_at(name_of(held.value), index),
                     lambda: self.k.load(array, at[0] + numbers[index] * width),
                     Level.LANE,
                 ),
@@ -361,7 +363,7 @@ class _Scan:
     def _array(self, held: Held, width: int) -> Buffer:
         """Declare a local array for a carry: a row of lanes for each of its elements."""
         elements = math.prod(held.shape)
-        return self.k.local(_name(held.value), compute_prim(held.value.dtype), elements * width)
+        return self.k.local(name_of(held.value), compute_prim(held.value.dtype), elements * width)
 
     @contextmanager
     def _lanes(self, start: E, lanes: E) -> Iterator[E]:
@@ -432,7 +434,7 @@ class _While:
         self._store(trips)
 
     def _elements(self, held: Held, declare: Callable[[str, E], E]) -> Array:
-        name = _name(held.value)
+        name = name_of(held.value)
         return cells_of(
             held.shape,
             lambda index: declare(name_at(name, index), held.load(index, 0, 0)),
@@ -466,7 +468,7 @@ class _While:
         flags = self._flags(cells)
         if len(flags) != 1 or not cells.is_short(flags[0]):
             return None
-        return _truth(cells.inlined(flags[0]))
+        return truth(cells.inlined(flags[0]))
 
     def _truth(self) -> E:
         """Compute the condition: true if every element is."""
@@ -475,9 +477,9 @@ class _While:
         cells.need(flags)
         for level in Level:
             cells.emit(level)
-        total = _truth(value_of(flags[0])) if flags else const(True, Prim.BOOL)
+        total = truth(value_of(flags[0])) if flags else const(True, Prim.BOOL)
         for flag in flags[1:]:
-            total = total & _truth(value_of(flag))
+            total = total & truth(value_of(flag))
         return total
 
     def _store(self, trips: E) -> None:
@@ -489,7 +491,7 @@ class _While:
 
 def table_of(cells: Cells, held: Held, start: Callable[[], E | int] = lambda: 0) -> Table:
     shape = held.value.type.static_shape
-    return Table(cells, _name(held.value), shape, held.value.dtype, held.buffer, start)
+    return Table(cells, name_of(held.value), shape, held.value.dtype, held.buffer, start)
 
 
 def table_in(cells: Cells, first: Held, result: Held) -> Table:
@@ -499,7 +501,7 @@ def table_in(cells: Cells, first: Held, result: Held) -> Table:
         with k.loop("i", first.size, kind=LoopKind.SIMD) as i:
             k.store(result.buffer, i, k.load(first.buffer, i))
     shape = first.value.type.static_shape
-    return Table(cells, _name(first.value), shape, first.value.dtype, result.buffer)
+    return Table(cells, name_of(first.value), shape, first.value.dtype, result.buffer)
 
 
 def _store_all(held: Held, variables: Array) -> None:
@@ -547,14 +549,6 @@ def _known(cells: Cells, array: Array) -> Array:
 def _all_cells(outputs: Sequence[Operand]) -> list[Cell]:
     arrays = (whole(output) for output in outputs if not isinstance(output, Table))
     return [cell for array in arrays for cell in array.ravel()]
-
-
-def _name(value: Value) -> str:
-    return "".join(c if c.isalnum() else "_" for c in str(value.node.name))
-
-
-def _truth(x: E) -> E:
-    return x if x.type.prim is Prim.BOOL else x.ne(0)
 
 
 def _block(lanes: Lanes) -> int:

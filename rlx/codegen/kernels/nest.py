@@ -29,7 +29,7 @@ from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
-from rlx.ir.shape import upper
+from rlx.ir.shape import static_strides, upper
 from rlx.passes.loops.nests import is_in_pieces, is_long_fold, values_to_keep
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 
@@ -70,8 +70,7 @@ class Nest:
 
     def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
         """Return a value as it lies in an argument of the kernel."""
-        strides = np.cumprod([1, *value.type.static_shape[:0:-1]])[::-1]
-        return Array(self.k, value, buffer, tuple(map(int, strides[: value.rank])), start)
+        return Array(self.k, value, buffer, static_strides(value.type.static_shape), start)
 
     def suits_vectors(self, array: Array) -> bool:
         """True if an argument may be read where it lies."""

@@ -1,7 +1,7 @@
 """Tables of bodies in registers: elements read and replaced where they lie in memory.
 
-See `passes.tables` for what a table is. Reads and stores stand in the order of the body's nodes,
-as cells that take statements; an index outside its range ends the kernel before it is used.
+See `passes.loops.tables` for what a table is. Reads and stores stand in the order of the body's
+nodes, as cells that take statements; an index outside its range ends the kernel before it is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bodies written out element by element: what each op does to arrays of cells.
 
 Movement ops move cells and cost nothing; NumPy does it. Arrays have the shape of one instance
-(see `passes.lanes`), so that axes keep their numbers.
+(see `passes.loops.batch_axis`), so that axes keep their numbers.
 """
 
 from __future__ import annotations

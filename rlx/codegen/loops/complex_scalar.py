@@ -27,10 +27,6 @@ def complex_function(name: str) -> ComplexFunction:
         raise InternalError(f"{name}: no scalar function of complex numbers") from None
 
 
-def complex_names() -> tuple[str, ...]:
-    return tuple(_TABLE)
-
-
 def _wide(x: E) -> E:
     return x.cast(Prim.F64)
 

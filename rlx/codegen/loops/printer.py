@@ -41,7 +41,6 @@ from rlx.codegen.loops.nodes import (
     Load,
     Local,
     LoopKind,
-    Module,
     Pause,
     Prefetch,
     Prim,
@@ -82,15 +81,6 @@ _INFIX: dict[BinaryOp | CompareOp, tuple[str, int]] = {
 _PREFIX = {UnaryOp.NEG: "-", UnaryOp.NOT: "~"}
 _PREFIX_PRECEDENCE = 10
 _ATOM = 11
-
-
-def format_module(module: Module) -> str:
-    """Print every function and kernel, callees first, and the entries' names."""
-    functions = [format_function(function) for function in module.functions]
-    kernels = [format_kernel(kernel) for kernel in module.kernels]
-    entries = "entries: " + ", ".join(kernel.name for kernel in module.entries) + "\n"
-    entry_kernels = [format_kernel(kernel) for kernel in module.entries]
-    return "\n".join([f"module {module.name}\n", *functions, *kernels, *entry_kernels, entries])
 
 
 def format_function(function: Function) -> str:

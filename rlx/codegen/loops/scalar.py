@@ -43,17 +43,9 @@ def scalar_expression(name: str, operands: Sequence[E]) -> E:
     return scalar_function(name)(*operands)
 
 
-def has_scalar_function(name: str) -> bool:
-    return name in _TABLE
-
-
 def is_library_function(name: str) -> bool:
     """True if op `name` computes floats by a function of the math library: some tens of steps."""
     return name in _LIBRARY
-
-
-def scalar_names() -> tuple[str, ...]:
-    return tuple(_TABLE)
 
 
 def truth(x: E) -> E:

@@ -201,6 +201,12 @@ def with_blocks(statement: Stmt, new: tuple[Block, ...]) -> Stmt:
             return statement
 
 
+def evaluated(statement: Stmt) -> Iterator[Expr]:
+    """Yield every expression node that a statement itself evaluates."""
+    for expr in expressions(statement):
+        yield from walk_expression(expr)
+
+
 def map_blocks(statement: Stmt, change: Callable[[Block], Block]) -> Stmt:
     """Return a statement with `change` applied to each block nested directly in it."""
     return with_blocks(statement, tuple(change(block) for block in blocks(statement)))

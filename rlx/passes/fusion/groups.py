@@ -59,12 +59,8 @@ class Groups:
         for operand in filter(self.recomputed.moves, node.operands):
             group.moved.update(source.node for source in self.sources(operand))
 
-    def can_merge(self, a: Group, b: Group) -> bool:
-        """True if the union of `a` and `b` is convex and the two are not too far apart."""
-        return self.obstacle(a, b) is None
-
     def obstacle(self, a: Group, b: Group) -> Obstacle | None:
-        """Return what keeps `a` and `b` apart.
+        """Return what keeps `a` and `b` apart: their union is not convex, or they are far apart.
 
         A kernel reads its own results at no other index: it may not have stored them yet.
         """
@@ -76,7 +72,7 @@ class Groups:
         return any(self.group_of.get(node) is b for node in a.moved)
 
     def merge(self, a: Group, b: Group) -> Group:
-        """Merge `b` into `a`, which is returned; `can_merge` must hold."""
+        """Merge `b` into `a`, which is returned; they must have no `obstacle`."""
         between = self._between(a, b)
         assert between is not None, "only groups whose union is convex are merged"
         for node in b.members:

@@ -54,7 +54,7 @@ def test_groups_merge_exactly_if_their_union_is_convex_and_stay_ordered() -> Non
             if a is b:
                 continue
             convex = _is_convex(groups, {a, b})
-            assert groups.can_merge(a, b) == convex
+            assert (groups.obstacle(a, b) is None) == convex
             if convex:
                 assert groups.merge(a, b) is a
             present = set(groups.group_of.values())
@@ -72,5 +72,5 @@ def test_groups_that_are_far_apart_stay_apart_at_a_bounded_cost() -> None:
         last = right.node
     graph.set_outputs([left, right])
     groups = _groups(graph)
-    assert not groups.can_merge(groups.group_of[first], groups.group_of[last])
-    assert groups.can_merge(groups.group_of[first], groups.group_of[left.node]) is False
+    assert groups.obstacle(groups.group_of[first], groups.group_of[last]) is not None
+    assert groups.obstacle(groups.group_of[first], groups.group_of[left.node]) is not None

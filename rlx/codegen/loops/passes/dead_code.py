@@ -26,8 +26,7 @@ from rlx.codegen.loops.nodes import (
     Var,
     While,
 )
-from rlx.codegen.loops.passes.effects import evaluated
-from rlx.codegen.loops.visit import addresses, walk
+from rlx.codegen.loops.visit import addresses, evaluated, walk
 
 
 def dead_code(kernel: Kernel) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rlx.codegen.loops.nodes import (
@@ -11,7 +11,6 @@ from rlx.codegen.loops.nodes import (
     Block,
     Buffer,
     Declare,
-    Expr,
     External,
     Fail,
     For,
@@ -26,7 +25,7 @@ from rlx.codegen.loops.nodes import (
     Var,
     While,
 )
-from rlx.codegen.loops.visit import addresses, expressions, walk, walk_expression
+from rlx.codegen.loops.visit import addresses, evaluated, walk
 
 
 @dataclass(slots=True)
@@ -94,12 +93,6 @@ def bound_names(statement: Stmt) -> set[str]:
             return {result.name}
         case _:
             return set()
-
-
-def evaluated(statement: Stmt) -> Iterator[Expr]:
-    """Yield every expression node that a statement itself evaluates."""
-    for expr in expressions(statement):
-        yield from walk_expression(expr)
 
 
 def may_overlap(a: Buffer, b: Buffer) -> bool:

@@ -31,12 +31,12 @@ from rlx.codegen.loops.passes.effects import (
     Effects,
     conflict,
     effects,
-    evaluated,
     may_overlap,
     mutable_names,
 )
 from rlx.codegen.loops.passes.names import substituted
 from rlx.codegen.loops.visit import (
+    evaluated,
     map_blocks,
     walk,
 )

@@ -36,10 +36,11 @@ from rlx.codegen.loops.nodes import (
     While,
 )
 from rlx.codegen.loops.passes.affine import Affine, Forms
-from rlx.codegen.loops.passes.effects import effects, evaluated, may_overlap, mutable_names
+from rlx.codegen.loops.passes.effects import effects, may_overlap, mutable_names
 from rlx.codegen.loops.passes.names import Names
 from rlx.codegen.loops.visit import (
     addresses,
+    evaluated,
     map_blocks,
     rewrite_own,
     walk,
