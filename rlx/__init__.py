@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rlx.transforms.associative import associative_scan as associative_scan
     from rlx.transforms.batch import hessian as hessian
     from rlx.transforms.batch import jacfwd as jacfwd
+    from rlx.transforms.batch import jacobian as jacobian
     from rlx.transforms.batch import jacrev as jacrev
     from rlx.transforms.batch import vmap as vmap
     from rlx.transforms.branches import cond as cond
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "rlx.errors": ["BusyError", "RlxError"],
     "rlx.transforms.associative": ["associative_scan"],
-    "rlx.transforms.batch": ["hessian", "jacfwd", "jacrev", "vmap"],
+    "rlx.transforms.batch": ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
     "rlx.transforms.buckets": ["Buckets"],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],

@@ -17,7 +17,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Return the axes that an integer, a tuple or `None` (all) names, counted from the front."""
     if axis is None:
         return tuple(range(rank))
-    named = (axis,) if isinstance(axis, int) else tuple(axis)
+    named = tuple(axis) if isinstance(axis, Sequence) else (static_int(axis, "axis"),)
     found = tuple(normalize_axis(each, rank) for each in named)
     if len(set(found)) != len(found):
         raise ShapeError(

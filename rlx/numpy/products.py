@@ -66,10 +66,11 @@ def outer(x: Any, y: Any) -> Any:
 
 
 @function
-def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
-    """Sum of products along one axis, `x` conjugated."""
-    x, y = moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1)
-    return sum(elementwise.multiply(x, y), -1)
+def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """Sum of products along one axis, `x1` conjugated."""
+    x, y = operands("vecdot", x1, x2)
+    products = elementwise.multiply(moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1))
+    return sum(products, -1, products.dtype)
 
 
 @function
@@ -85,17 +86,33 @@ def kron(x: Any, y: Any) -> Any:
 
 
 @function
-def cross(x: Any, y: Any, axis: int = -1) -> Any:
-    """Cross product of vectors with three elements."""
+def cross(
+    x: Any, y: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """Cross product of vectors with three elements; of two, counted as ones in a plane."""
     x, y = promoted([x, y])
-    if x.shape[axis] != 3 or y.shape[axis] != 3:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    extents = x.shape[-1], y.shape[-1]
+    if not {*extents} <= {2, 3}:
         raise ShapeError(
-            f"extents {x.shape[axis]} and {y.shape[axis]} of axis {axis} must be 3",
+            f"extents {extents[0]} and {extents[1]} of the crossed axes must be 2 or 3",
             remedy="give vectors of 3 elements along that axis",
         )
-    first = elementwise.multiply(x, roll(y, -1, axis))
-    second = elementwise.multiply(roll(x, -1, axis), y)
-    return roll(elementwise.subtract(first, second), -1, axis)
+    if extents == (2, 2):
+        first = elementwise.multiply(x[..., 0], y[..., 1])
+        return elementwise.subtract(first, elementwise.multiply(x[..., 1], y[..., 0]))
+    x, y = (_in_space(each) for each in (x, y))
+    first = elementwise.multiply(x, roll(y, -1, -1))
+    second = elementwise.multiply(roll(x, -1, -1), y)
+    return moveaxis(roll(elementwise.subtract(first, second), -1, -1), -1, axisc)
+
+
+def _in_space(x: Any) -> Any:
+    """Return vectors of two elements with a third, 0."""
+    missing = 3 - x.shape[-1]
+    return emit(ops.pad, x, low=(0,) * x.ndim, high=(*(0,) * (x.ndim - 1), missing))
 
 
 @function

@@ -14,9 +14,8 @@ from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, static_shape
 from rlx.numpy.creation import dtype_of, ones_like
-from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape
+from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape, transpose
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
-from rlx.tracing.trace import shape_of
 
 
 @function
@@ -51,17 +50,39 @@ def mean(
 
 
 @function
-def average(x: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
-    """Weighted mean."""
+def average(
+    x: Any,
+    axis: Any = None,
+    weights: Any = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """Weighted mean; with `returned` also the sum of the weights."""
+    (x,) = inexact(x)
     if weights is None:
-        return mean(x, axis, keepdims=keepdims)
-    x = as_tracer(x)
-    if len(shape_of(weights)) == 1 and isinstance(axis, int):
-        trailing = x.ndim - 1 - normalize_axis(axis, x.ndim)
-        weights = reshape(weights, (-1, *(1,) * trailing))
+        found = mean(x, axis, keepdims=keepdims)
+        ones = ones_like(x)
+        return (found, sum(ones, axis, keepdims=keepdims)) if returned else found
+    x, weights = inexact(x, weights)
+    if weights.shape != x.shape:
+        weights = _aligned(weights, x, axis)
     total = sum(elementwise.multiply(x, weights), axis, keepdims=keepdims)
-    weight = elementwise.multiply(weights, ones_like(x))
-    return elementwise.divide(total, sum(weight, axis, keepdims=keepdims))
+    weight = sum(elementwise.multiply(weights, ones_like(x)), axis, keepdims=keepdims)
+    found = elementwise.divide(total, weight)
+    return (found, weight) if returned else found
+
+
+def _aligned(weights: Any, x: Any, axis: Any) -> Any:
+    """Bring weights of the extents of `axis`, in its order, to where these axes lie in `x`."""
+    axes = axes_of(axis, x.ndim)
+    wanted = tuple(x.shape[a] for a in axes)
+    if axis is None or weights.shape != wanted:
+        raise ShapeError(
+            f"weights have shape {weights.shape}; x has {x.shape}, with {wanted} on axis {axis}",
+            remedy="give weights of the shape of x, or of its extents on the axes",
+        )
+    ordered = transpose(weights, sorted(range(len(axes)), key=axes.__getitem__))
+    return reshape(ordered, tuple(e if a in axes else 1 for a, e in enumerate(x.shape)))
 
 
 @function
@@ -148,12 +169,23 @@ def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 @function
 def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return max(elementwise.where(elementwise.isnan(x), -np.inf, x), axis, keepdims=keepdims)
+    """Largest element that is no NaN; NaN if there is none."""
+    return _nan_extremum(max, -np.inf, x, axis, keepdims)
 
 
 @function
 def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return min(elementwise.where(elementwise.isnan(x), np.inf, x), axis, keepdims=keepdims)
+    """Smallest element that is no NaN; NaN if there is none."""
+    return _nan_extremum(min, np.inf, x, axis, keepdims)
+
+
+def _nan_extremum(fold: Any, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = as_tracer(x)
+    if not x.value.dtype.is_float:
+        return fold(x, axis, keepdims=keepdims)
+    missing = elementwise.isnan(x)
+    found = fold(elementwise.where(missing, worst, x), axis, keepdims=keepdims)
+    return elementwise.where(all(missing, axis, keepdims=keepdims), np.nan, found)
 
 
 # Along an axis

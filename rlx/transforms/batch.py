@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,52 +56,70 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     return transformed
 
 
-def jacfwd(fun: Function, argnums: int = 0) -> Function:
+def jacfwd(fun: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """Return the Jacobian of `fun`, a column at a time: for more results than arguments.
 
-    Each leaf has the axes of the result, then those of the argument.
+    Each leaf has the axes of the result, then those of the argument; for several `argnums` there
+    is a tuple of such in the place of each result. With `has_aux`, `fun` returns `(value, aux)`
+    and the result is `(jacobian, aux)`.
     """
 
     @functools.wraps(fun)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        (position,) = positions(argnums, len(args), "argnums")
-        primal = args[position]
+        of, primal = _by_arguments(fun, argnums, args, kwargs)
 
         def along(tangent: Any) -> Any:
-            def of(x: Any) -> Any:
-                return fun(*args[:position], x, *args[position + 1 :], **kwargs)
+            pushed = jvp(of, (primal,), (tangent,), has_aux)
+            return pushed[1:] if has_aux else pushed[1]
 
-            return jvp(of, (primal,), (tangent,))[1]
-
-        columns = vmap(along, out_axes=-1)(_basis(primal))
-        return tree_map(lambda leaf: _split(leaf, primal, -1), columns)
+        ends = (-1, None) if has_aux else -1
+        columns = vmap(along, out_axes=ends)(_basis(primal))
+        moved, aux = columns if has_aux else (columns, None)
+        jacobian = tree_map(lambda leaf: _split(leaf, primal, -1), moved)
+        return (jacobian, aux) if has_aux else jacobian
 
     return transformed
 
 
-def jacrev(fun: Function, argnums: int = 0) -> Function:
+def jacrev(fun: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """Return the Jacobian of `fun`, a row at a time: for more arguments than results.
 
-    Each leaf has the axes of the result, then those of the argument.
+    Its parts are as those of `jacfwd`.
     """
 
     @functools.wraps(fun)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        (position,) = positions(argnums, len(args), "argnums")
-
-        def of(x: Any) -> Any:
-            return fun(*args[:position], x, *args[position + 1 :], **kwargs)
-
-        value, pullback = vjp(of, args[position])
+        of, primal = _by_arguments(fun, argnums, args, kwargs)
+        value, pullback, *aux = vjp(of, primal, has_aux=has_aux)
         rows = vmap(lambda cotangent: pullback(cotangent)[0])(_basis(value))
-        return _split_rows(rows, value)
+        jacobian = _split_rows(rows, value)
+        return (jacobian, *aux) if has_aux else jacobian
 
     return transformed
 
 
-def hessian(fun: Function, argnums: int = 0) -> Function:
+jacobian = jacrev
+
+
+def hessian(fun: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """Return the matrix of second derivatives of `fun`, which gives a scalar."""
-    return jacfwd(jacrev(fun, argnums), argnums)
+    return jacfwd(jacrev(fun, argnums, has_aux=has_aux), argnums, has_aux=has_aux)
+
+
+def _by_arguments(
+    fun: Function, argnums: int | Sequence[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Function, Any]:
+    """Return `fun` as a function of the arguments `argnums` alone, a tuple if several, and them."""
+    wanted = positions(argnums, len(args), "argnums")
+    single = isinstance(argnums, int)
+
+    def of(moving: Any) -> Any:
+        given = list(args)
+        for position, x in zip(wanted, (moving,) if single else moving, strict=True):
+            given[position] = x
+        return fun(*given, **kwargs)
+
+    return of, args[wanted[0]] if single else tuple(args[position] for position in wanted)
 
 
 def _batched(program: Program, fronts: list[int | None], ends: list[Any], size: int) -> Graph:

@@ -22,6 +22,7 @@ from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.bodies import line_of, values_of
+from rlx.tracing.orders import derivatives_taken
 from rlx.tracing.program import Program
 from rlx.tracing.trace import (
     TracedArray,
@@ -34,8 +35,9 @@ from rlx.tracing.trace import (
 
 Function = Callable[..., Any]
 
-_MOST_NESTED = 2
-"""A rule that calls the function itself gets its rule so many times, then plain derivatives."""
+_LEAST_NESTED = 2
+"""A rule that calls the function itself gets its rule so many times, or once for every derivative
+that is being taken, and plain derivatives beyond: graphs may be differentiated later."""
 
 
 class _Nesting(threading.local):
@@ -83,7 +85,8 @@ class CustomFunction:
                 remedy="call its defvjp (or defjvp) before the function is used",
             )
         given = _positional(self._fun, args, kwargs)
-        if current_trace() is None or self._nesting.depth >= _MOST_NESTED:
+        nested = max(_LEAST_NESTED, derivatives_taken())
+        if current_trace() is None or self._nesting.depth >= nested:
             return self._fun(*given)
         fixed = positions(self._fixed, len(given), "nondiff_argnums")
         moving = tuple(i for i in range(len(given)) if i not in fixed)

@@ -16,6 +16,7 @@ from rlx.ir.graph import Value, calling_source
 from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
 from rlx.passes.autodiff.algebra import full, zeros
 from rlx.tracing.arguments import Chosen, choose, positions
+from rlx.tracing.orders import differentiating
 from rlx.tracing.program import Program, splice, trace
 from rlx.tracing.pytree import flatten_like, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, element_type, shape_of, source_names
@@ -39,7 +40,9 @@ def value_and_grad(
         chosen = choose(fun, args, kwargs, wanted)
         _require_differentiable(chosen, "grad")
         name = source_names(fun, "function")
-        program = _stated(trace(chosen.call, f"{name}_grad", chosen.inputs), "vjp_body")
+        with differentiating():
+            traced = trace(chosen.call, f"{name}_grad", chosen.inputs)
+        program = _stated(traced, "vjp_body")
         loss = _loss(program, name, has_aux)
         seed = full(program.graph, loss.type, 1)
         gradients = _pulled(program, [loss], [seed])
@@ -72,7 +75,8 @@ def jvp(
     args = tuple(primals)
     chosen = choose(fun, args, {}, tuple(range(len(args))))
     directions = _directions(chosen, tangents)
-    traced = trace(chosen.call, f"{source_names(fun, 'function')}_jvp", chosen.inputs)
+    with differentiating():
+        traced = trace(chosen.call, f"{source_names(fun, 'function')}_jvp", chosen.inputs)
     program = _stated(traced, "jvp_body")
     graph, outputs = program.graph, program.graph.outputs
     moving = [value for value in program.inputs if value.dtype.is_differentiable]
@@ -99,7 +103,8 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     That function computes what it needs of `fun` again; in one compiled graph the two merge.
     """
     chosen = choose(fun, primals, {}, tuple(range(len(primals))))
-    traced = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
+    with differentiating():
+        traced = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
     program = _stated(traced, "vjp_body")
     operands = [*chosen.leaves, *program.captured]
     results = splice(stated.finish(program.graph), operands, program.weak)

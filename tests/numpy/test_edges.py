@@ -90,3 +90,34 @@ def test_complex_log10_of_zero() -> None:
     found = rlx.jit(rnp.log10)(z)
     same(found.real, expected.real)
     same(found.imag, expected.imag)
+
+
+def test_vecdot_and_nanmax_keep_integers() -> None:
+    small = np.array([200, 100], np.uint8)
+    assert rnp.vecdot(small, small).dtype == np.uint8
+    signed = np.array([[3, -1]], np.int32)
+    found = rnp.nanmax(signed, 1)
+    assert found.dtype == np.int32
+    same(found, [3])
+    same(rnp.nanmin(np.array([[np.nan, np.nan], [1, np.nan]]), 1), [np.nan, 1])
+
+
+def test_cross_along_one_axis_of_unequal_ranks() -> None:
+    x, y = np.arange(12.0).reshape(3, 4), np.array([1.0, 2, 4])
+    same(rnp.cross(x, y, axis=0), np.cross(x, y, axis=0))
+    same(rnp.cross(x.T[:, :2], y), np.cross(np.pad(x.T[:, :2], ((0, 0), (0, 1))), y))
+
+
+def test_average_over_axes_out_of_order() -> None:
+    x, weights = np.arange(24.0).reshape(2, 3, 4), np.arange(8.0).reshape(4, 2) + 1
+    expected = np.average(x, axis=(0, 2), weights=weights.T)
+    same(rnp.average(x, axis=(2, 0), weights=weights), expected)
+    found, total = rnp.average(x, axis=1, weights=np.ones(3), returned=True)
+    same(found, x.mean(1))
+    same(total, np.full((2, 4), 3.0))
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), ((1.0, 2.0), (3.0, 4.0)), 5, np.arange(2.0)])
+def test_pad_with_a_constant_for_each_side(values: Any) -> None:
+    x, widths = np.ones((2, 3)), ((1, 2), (0, 1))
+    same(rnp.pad(x, widths, constant_values=values), np.pad(x, widths, constant_values=values))

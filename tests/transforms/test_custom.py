@@ -252,3 +252,20 @@ def test_wrong_rules_are_named() -> None:
         stated(lambda x: (x * x, x), lambda r, ct: (ct, ct))(X)
     with pytest.raises(ShapeError, match=r"cotangent of 'x'.*\n.*test_custom.py"):
         stated(lambda x: (x * x, x), lambda r, ct: (ct[:2],))(X)
+
+
+def test_third_derivatives_follow_a_rule_that_calls_its_function() -> None:
+    @rlx.custom_jvp
+    def grown(x: Any) -> Any:
+        return rnp.exp(x)
+
+    @grown.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        y = grown(*primals)
+        return y, 3 * y * (1 - y) * tangents[0]
+
+    third = rlx.grad(rlx.grad(rlx.grad(grown)))
+    y = np.exp(0.7)
+    first = 3 * y * (1 - y)
+    second = 3 * (1 - 2 * y) * first
+    np.testing.assert_allclose(third(0.7), 3 * (1 - 2 * y) * second - 6 * first * first)

@@ -66,6 +66,14 @@ COMPOSITIONS: dict[str, Composed] = {
             {"a": w[0], "b": x[0, :2]}
         )
     ),
+    "jacrev by several": lambda t, n: t.jacrev(lambda w, x: n.tanh(w @ x[0]), argnums=(0, 1)),
+    "jacfwd by several": lambda t, n: t.jacfwd(lambda w, x: n.tanh(w @ x[0]), argnums=(1, 0)),
+    "jacfwd with aux": lambda t, n: (
+        lambda w, x: t.jacfwd(lambda v: (n.tanh(w @ v), v * 2), has_aux=True)(x[0])
+    ),
+    "hessian by several": lambda t, n: (
+        lambda w, x: t.hessian(lambda a, b: n.sum(n.tanh(a * b)), argnums=(0, 1))(x[0], w[0])
+    ),
     "jacrev of trees": lambda t, n: (
         lambda w, x: t.jacrev(lambda p: {"y": p["a"] * n.sum(p["b"]), "z": p["b"] ** 2})(
             {"a": w[0], "b": x[0, :2]}
