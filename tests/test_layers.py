@@ -15,6 +15,7 @@ ROOT = Path(rlx.__file__).parent
 LAYERS = (
     ("errors",),
     ("ir",),
+    ("gguf",),
     ("target",),
     ("passes",),
     ("codegen",),

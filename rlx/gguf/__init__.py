@@ -1,0 +1,7 @@
+"""Weights and metadata of language models, in GGUF files."""
+
+from rlx.gguf.encoding import encode
+from rlx.gguf.file import GgufFile, read
+from rlx.gguf.header import TensorInfo
+
+__all__ = ["GgufFile", "TensorInfo", "encode", "read"]

@@ -1,0 +1,68 @@
+"""Reading numbers and strings from the head of a file whose lengths are not believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import FormatError
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A place in a file's bytes. Errors name the file and what was being read."""
+
+    path: str
+    data: NDArray[np.uint8]
+    order: str = "<"
+    at: int = 0
+    wide: bool = True
+    """True if counts and lengths have 64 bits: from version 2 on."""
+
+    def error(self, what: str, problem: str) -> FormatError:
+        return FormatError(
+            f"{self.path}: {what}: {problem}",
+            remedy="the file is damaged or incomplete: get it again",
+        )
+
+    @property
+    def left(self) -> int:
+        """Bytes from here to the end."""
+        return len(self.data) - self.at
+
+    def numbers(self, count: int, dtype: str, what: str) -> NDArray[Any]:
+        """Read `count` numbers, without copying them."""
+        kind = np.dtype(self.order + dtype)
+        size = count * kind.itemsize
+        if size > self.left:
+            raise self.error(
+                what, f"{size} bytes are needed at byte {self.at}, the file has {self.left} more"
+            )
+        result = np.frombuffer(self.data, kind, count, self.at)
+        self.at += size
+        return result
+
+    def number(self, dtype: str, what: str) -> Any:
+        """Read one number as Python's."""
+        return self.numbers(1, dtype, what)[0].item()
+
+    def count(self, what: str, least: int) -> int:
+        """Read how many things follow; each takes `least` bytes or more."""
+        count = int(self.number("u8" if self.wide else "u4", what))
+        if count * least > self.left:
+            raise self.error(
+                what, f"{count} entries are claimed, {self.left} bytes are left for them"
+            )
+        return count
+
+    def text(self, what: str) -> str:
+        """Read a string: its length, then UTF-8."""
+        length = self.count(f"{what}: length of a string", 1)
+        raw = self.numbers(length, "u1", what).tobytes()
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.error(what, f"a string is not UTF-8: {error}") from None

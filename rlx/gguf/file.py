@@ -1,0 +1,195 @@
+"""GGUF files: weights and metadata of language models, read without copying.
+
+    file = rlx.gguf.read("model.gguf")
+    file.metadata["general.architecture"]
+    file.tensor_bytes("token_embd.weight")     # as it lies in the file, mapped into memory
+    file.dequant_f32("token_embd.weight")      # decoded
+
+Nothing is believed before it is checked: a damaged file is a FormatError that names the key or
+tensor, never a crash, and never memory that only the file says is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import FormatError, InputError
+from rlx.gguf.element_types import ELEMENT_TYPES, ElementType, type_name
+from rlx.gguf.header import Header, MetadataValue, TensorInfo, read_header
+from rlx.ir.block_decoding import decode_blocks
+from rlx.ir.block_types import BlockType
+
+_SPLIT_COUNT, _SPLIT_NUMBER = "split.count", "split.no"
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+_MOST_PARTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One file, mapped into memory."""
+
+    path: str
+    data: NDArray[np.uint8]
+    header: Header
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """A model's metadata and tensors, from one file or several parts."""
+
+    path: str
+    version: int
+    alignment: int
+    metadata: Mapping[str, MetadataValue]
+    tensors: Mapping[str, TensorInfo]
+    _parts: Mapping[str, _Part]
+    """Which part a tensor lies in."""
+
+    def element_type(self, name: str) -> ElementType:
+        """Return what a tensor holds; a FormatError for a type that cannot be read."""
+        info = self._info(name)
+        if info.type not in ELEMENT_TYPES:
+            known = " ".join(sorted(kind.name for kind in ELEMENT_TYPES.values()))
+            raise FormatError(
+                f"{self._parts[name].path}: tensor {name!r}: its type, {type_name(info.type)}, "
+                "cannot be read",
+                remedy=f"use a file with types among: {known}",
+            )
+        return ELEMENT_TYPES[info.type]
+
+    def tensor_bytes(self, name: str) -> NDArray[np.uint8]:
+        """Return a tensor's bytes, `[..., bytes of a row]`, in little-endian order.
+
+        They are the file's own, mapped, unless the file is big-endian.
+        """
+        info, kind, part = self._info(name), self.element_type(name), self._parts[name]
+        start = part.header.data_start + info.offset
+        size = math.prod(info.dims) // kind.elements * kind.size
+        *outer, row = info.shape or (1,)
+        flat = part.data[start : start + size]
+        if part.header.order == ">":
+            flat = _swapped(flat, kind)
+        return flat.reshape(*outer, row // kind.elements * kind.size)
+
+    def dequant_f32(self, name: str) -> NDArray[np.float32]:
+        """Return a tensor decoded to f32, in NumPy's order of axes."""
+        kind, packed = self.element_type(name), self.tensor_bytes(name)
+        if kind.blocks is not None:
+            return decode_blocks(packed, kind.blocks)
+        shape = self._info(name).shape
+        numbers = np.frombuffer(packed.tobytes(), f"<{kind.numpy}")
+        if kind.name == "bf16":
+            numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+        return numbers.astype(np.float32).reshape(shape)
+
+    def _info(self, name: str) -> TensorInfo:
+        if name not in self.tensors:
+            raise InputError(
+                f"{self.path} has no tensor {name!r}",
+                remedy="its tensors are listed in .tensors",
+            )
+        return self.tensors[name]
+
+
+def read(path: str | os.PathLike[str]) -> GgufFile:
+    """Map a GGUF file, or all parts of a split one given its first, and read its head."""
+    first = _open(Path(path))
+    parts = [first, *(_open(other) for other in _other_parts(first))]
+    tensors: dict[str, TensorInfo] = {}
+    places: dict[str, _Part] = {}
+    for part in parts:
+        for name, info in part.header.tensors.items():
+            if name in tensors:
+                raise FormatError(
+                    f"{part.path}: tensor {name!r} is in {places[name].path} too",
+                    remedy="keep the parts of one model together, and no others",
+                )
+            tensors[name], places[name] = info, part
+    header = first.header
+    metadata = dict(header.metadata)
+    if len(parts) > 1:
+        metadata[_SPLIT_COUNT] = 1
+        metadata.pop(_SPLIT_NUMBER, None)
+    return GgufFile(first.path, header.version, header.alignment, metadata, tensors, places)
+
+
+def _open(path: Path) -> _Part:
+    """Map one file and check its head."""
+    try:
+        empty = path.stat().st_size == 0
+        data = np.zeros(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise FormatError(
+            f"{path} cannot be read: {error.strerror or error}", remedy="check the path"
+        ) from error
+    header = read_header(str(path), np.asarray(data))
+    for info in header.tensors.values():
+        _check_place(str(path), info, len(data) - header.data_start)
+    return _Part(str(path), np.asarray(data), header)
+
+
+def _check_place(path: str, info: TensorInfo, room: int) -> None:
+    """Demand that a tensor lies in its file; one of unknown type is checked when it is read."""
+    kind = ELEMENT_TYPES.get(info.type)
+    if kind is None:
+        return
+    row = info.dims[0] if info.dims else 1
+    if row % kind.elements:
+        raise FormatError(
+            f"{path}: tensor {info.name!r}: rows of {row} elements are no whole blocks of "
+            f"{kind.elements}, as {kind.name} has",
+            remedy="the file is damaged: get it again",
+        )
+    end = info.offset + math.prod(info.dims) // kind.elements * kind.size
+    if end > max(room, 0):
+        raise FormatError(
+            f"{path}: tensor {info.name!r} ends at byte {end} of the data, which has "
+            f"{max(room, 0)}",
+            remedy="the file is incomplete: get it again",
+        )
+
+
+def _other_parts(first: _Part) -> list[Path]:
+    """Return where the other parts of a split file lie."""
+    count = first.header.metadata.get(_SPLIT_COUNT, 1)
+    if not isinstance(count, int) or not 0 <= count <= _MOST_PARTS:
+        raise FormatError(
+            f"{first.path}: key {_SPLIT_COUNT!r} is {count!r}; it must be a number of files",
+            remedy="the file is damaged: get it again",
+        )
+    if count <= 1:
+        return []
+    match = _PART.search(first.path)
+    if match is None or int(match[1]) != 1 or int(match[2]) != count:
+        raise FormatError(
+            f"{first.path}: the model has {count} parts and the first is called "
+            f"<name>-00001-of-{count:05}.gguf",
+            remedy="give the first part, and keep the names that the parts came with",
+        )
+    stem = first.path[: match.start()]
+    return [Path(f"{stem}-{part:05}-of-{count:05}.gguf") for part in range(2, count + 1)]
+
+
+def _swapped(data: NDArray[np.uint8], kind: ElementType) -> NDArray[np.uint8]:
+    """Return big-endian elements as little-endian ones."""
+    if kind.blocks is None:
+        return data.reshape(-1, kind.size)[:, ::-1].reshape(-1)
+    blocks = np.array(data).reshape(-1, kind.size)
+    for at, size in _fields(kind.blocks):
+        blocks[:, at : at + size] = blocks[:, at : at + size][:, ::-1]
+    return blocks.reshape(-1)
+
+
+def _fields(kind: BlockType) -> list[tuple[int, int]]:
+    """Return place and size of every field of several bytes."""
+    if kind.name == "q8_k":
+        return [(0, 4), *((260 + 2 * run, 2) for run in range(16))]
+    return [(at, 2) for at in kind.halves]
