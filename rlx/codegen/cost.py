@@ -86,6 +86,13 @@ def matmul_flops(node: Node, binding: Binding) -> int:
     return 2 * inner * _elements(node.result.type, binding)
 
 
+@flop_rules(ops.conv)
+def conv_flops(node: Node, binding: Binding) -> int:
+    """Every element of the result meets a window of one group's channels."""
+    window = evaluate(product(node.operands[1].shape[1:]), binding)
+    return 2 * window * _elements(node.result.type, binding)
+
+
 @flop_rules(ops.cast, ops.gather, ops.pack_panels, ops.dynamic_slice, ops.dynamic_update_slice)
 def no_flops(_: Node, __: Binding) -> int:
     """Moving and converting is no arithmetic."""

@@ -252,6 +252,134 @@ class Builders:
         )
         return results
 
+    def col2im(
+        self,
+        columns: Operand,
+        *,
+        shape: Sequence[int],
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+    ) -> Value:
+        """Add every row to its window of an image of `shape`: the transpose of `im2col`."""
+        return self._one(
+            OPS["col2im"],
+            (columns,),
+            shape=shape,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+        )
+
+    def conv(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """Sum of products of every window of `x` with the taps of `w`; no tap is flipped."""
+        return self._one(
+            OPS["conv"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+        )
+
+    def conv_backward_input(
+        self,
+        dy: Operand,
+        w: Operand,
+        *,
+        spatial: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """Gradient of `conv` by its input, whose spatial extents are `spatial`."""
+        return self._one(
+            OPS["conv_backward_input"],
+            (dy, w),
+            spatial=spatial,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+
+    def conv_backward_weight(
+        self,
+        x: Operand,
+        dy: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """Gradient of `conv` by its weights, which have `kernel_size` taps."""
+        return self._one(
+            OPS["conv_backward_weight"],
+            (x, dy),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+
+    def conv_transpose(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        output_padding: Sequence[int] = (),
+        dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """Spread every element of `x` over its window: the transpose of `conv` by its input."""
+        return self._one(
+            OPS["conv_transpose"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            output_padding=output_padding,
+            dilation=dilation,
+            groups=groups,
+        )
+
+    def im2col(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+    ) -> Value:
+        """Copy every window of `x` `[N, C, *spatial]` to a row of `[N * positions, C * taps]`."""
+        return self._one(
+            OPS["im2col"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+        )
+
     def custom_call(
         self,
         *operands: Operand,

@@ -21,6 +21,8 @@ from rlx.nn.activations import softmax as softmax
 from rlx.nn.activations import softplus as softplus
 from rlx.nn.activations import swish as swish
 from rlx.nn.activations import tanh as tanh
+from rlx.nn.convolution import conv as conv
+from rlx.nn.convolution import conv_transpose as conv_transpose
 from rlx.nn.layers import dot_product_attention as dot_product_attention
 from rlx.nn.layers import dropout as dropout
 from rlx.nn.layers import embedding as embedding

@@ -1,7 +1,8 @@
 """Initial values of parameters, as NumPy arrays.
 
-`generator` is a NumPy `Generator`, or a seed. Fans are the extents of the last two axes times
-those before them, as for `x @ w` and convolutions with channels last.
+`generator` is a NumPy `Generator`, or a seed. Fans are the extents of `in_axis` and `out_axis`
+times those of all other axes: the last two axes for `x @ w` and convolutions with channels last;
+`in_axis=1, out_axis=0` for convolutions with channels first.
 """
 
 from __future__ import annotations
@@ -35,26 +36,54 @@ def uniform(
     return drawn.astype(as_dtype(dtype).numpy)
 
 
-def glorot_uniform(generator: Random, shape: Sequence[int], dtype: Any = "f32") -> Array:
+def glorot_uniform(
+    generator: Random,
+    shape: Sequence[int],
+    dtype: Any = "f32",
+    *,
+    in_axis: int = -2,
+    out_axis: int = -1,
+) -> Array:
     """Variance `2 / (fan_in + fan_out)`, uniform: for tanh and attention."""
-    fan_in, fan_out = fans(shape)
+    fan_in, fan_out = fans(shape, in_axis, out_axis)
     return uniform(generator, shape, dtype, limit=math.sqrt(6 / (fan_in + fan_out)))
 
 
-def glorot_normal(generator: Random, shape: Sequence[int], dtype: Any = "f32") -> Array:
+def glorot_normal(
+    generator: Random,
+    shape: Sequence[int],
+    dtype: Any = "f32",
+    *,
+    in_axis: int = -2,
+    out_axis: int = -1,
+) -> Array:
     """Variance `2 / (fan_in + fan_out)`, normal."""
-    fan_in, fan_out = fans(shape)
+    fan_in, fan_out = fans(shape, in_axis, out_axis)
     return normal(generator, shape, dtype, stddev=math.sqrt(2 / (fan_in + fan_out)))
 
 
-def he_uniform(generator: Random, shape: Sequence[int], dtype: Any = "f32") -> Array:
+def he_uniform(
+    generator: Random,
+    shape: Sequence[int],
+    dtype: Any = "f32",
+    *,
+    in_axis: int = -2,
+    out_axis: int = -1,
+) -> Array:
     """Variance `2 / fan_in`, uniform: for relu."""
-    return uniform(generator, shape, dtype, limit=math.sqrt(6 / fans(shape)[0]))
+    return uniform(generator, shape, dtype, limit=math.sqrt(6 / fans(shape, in_axis, out_axis)[0]))
 
 
-def he_normal(generator: Random, shape: Sequence[int], dtype: Any = "f32") -> Array:
+def he_normal(
+    generator: Random,
+    shape: Sequence[int],
+    dtype: Any = "f32",
+    *,
+    in_axis: int = -2,
+    out_axis: int = -1,
+) -> Array:
     """Variance `2 / fan_in`, normal."""
-    return normal(generator, shape, dtype, stddev=math.sqrt(2 / fans(shape)[0]))
+    return normal(generator, shape, dtype, stddev=math.sqrt(2 / fans(shape, in_axis, out_axis)[0]))
 
 
 def zeros(shape: Sequence[int], dtype: Any = "f32") -> Array:
@@ -65,10 +94,11 @@ def ones(shape: Sequence[int], dtype: Any = "f32") -> Array:
     return np.ones(shape, as_dtype(dtype).numpy)
 
 
-def fans(shape: Sequence[int]) -> tuple[int, int]:
+def fans(shape: Sequence[int], in_axis: int = -2, out_axis: int = -1) -> tuple[int, int]:
     """Return how many inputs and outputs a weight of `shape` connects; at least 1 each."""
     if len(shape) < 2:
         size = max(math.prod(shape), 1)
         return size, size
-    field = math.prod(shape[:-2])
-    return max(shape[-2] * field, 1), max(shape[-1] * field, 1)
+    ends = {in_axis % len(shape), out_axis % len(shape)}
+    field = math.prod(extent for axis, extent in enumerate(shape) if axis not in ends)
+    return max(shape[in_axis] * field, 1), max(shape[out_axis] * field, 1)

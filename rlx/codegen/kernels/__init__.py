@@ -6,6 +6,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 from rlx.codegen.kernels import (
     attention,
     control,
+    conv,
     factorization,
     indexing,
     linalg,
@@ -35,6 +36,7 @@ __all__ = [
     "attention",
     "build_kernel",
     "control",
+    "conv",
     "factorization",
     "has_kernel",
     "indexing",

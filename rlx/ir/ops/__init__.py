@@ -8,6 +8,8 @@ them all. An op is visible here as soon as its family's file declares it.
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.control import *
+from rlx.ir.ops.conv import *
+from rlx.ir.ops.conv_transpose import *
 from rlx.ir.ops.custom import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.fused import *
@@ -23,3 +25,4 @@ from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
 from rlx.ir.ops.state_space import *
 from rlx.ir.ops.trajectories import *
+from rlx.ir.ops.windows import *

@@ -3,6 +3,7 @@
 from rlx.ir.reference import (
     attention,
     control,
+    conv,
     elementwise,
     fused,
     indexing,
@@ -20,6 +21,7 @@ from rlx.ir.reference.registry import reference
 __all__ = [
     "attention",
     "control",
+    "conv",
     "elementwise",
     "evaluate",
     "evaluate_body",

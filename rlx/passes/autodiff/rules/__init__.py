@@ -3,6 +3,7 @@
 from rlx.passes.autodiff.rules import attention as attention
 from rlx.passes.autodiff.rules import branches as branches
 from rlx.passes.autodiff.rules import control as control
+from rlx.passes.autodiff.rules import conv as conv
 from rlx.passes.autodiff.rules import custom as custom
 from rlx.passes.autodiff.rules import elementwise as elementwise
 from rlx.passes.autodiff.rules import indexing as indexing

@@ -1,0 +1,85 @@
+"""Convolution over 1, 2 or 3 spatial axes.
+
+Images are `[N, C, *spatial]` and weights `[C_out, C_in / groups, *taps]`. Geometry lists have one
+entry per spatial axis; an empty list means stride 1, no padding, dilation 1. Padding is a pair per
+axis; negative padding crops.
+
+There is one primitive. With elements of the input spread apart (`input_dilation`) it is also its
+own transpose: the gradients of a convolution by either operand are convolutions, to any order.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry, result_extents
+from rlx.ir.ops.requirements import require_dtype, require_same_dtype
+from rlx.ir.types import TensorType
+
+__all__ = ["conv"]
+
+_FAMILY = "conv"
+_MOST_AXES = 3
+
+
+@op(
+    _FAMILY,
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, Trait.BILINEAR, Trait.PROMOTES),
+)
+def conv(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+    groups: int = 1,
+) -> TensorType:
+    """Sum of products of every window of `x` with the taps of `w`; no tap is flipped.
+
+    `x` `[N, C_in, *spatial]`, `w` `[C_out, C_in / groups, *taps]`; outside of `x` there are zeros.
+    Group `g` of the output channels sees group `g` of the input channels. Taps lie `dilation`
+    apart, elements of `x` `input_dilation`, with zeros between. No channels give zeros; integers
+    wrap; f16 and bf16 accumulate in f32.
+    """
+    dtype = require_same_dtype(x, w)
+    require_dtype(x, "float int")
+    axes = spatial_axes(x, w)
+    _require_channels(x, w, groups)
+    sliding = geometry(axes, stride, padding, dilation, input_dilation)
+    spatial = result_extents(x.shape[2:], w.shape[2:], sliding)
+    return TensorType(dtype, (x.shape[0], w.shape[0], *spatial))
+
+
+def spatial_axes(x: TensorType, w: TensorType) -> int:
+    """Return the number of spatial axes; both operands have it, and the window has taps."""
+    axes = x.rank - 2
+    if not 1 <= axes <= _MOST_AXES or w.rank != x.rank:
+        raise ShapeError(
+            f"operands have shapes {x.describe_shape()} and {w.describe_shape()}; both must have "
+            f"two axes and the same 1 to {_MOST_AXES} spatial axes",
+            remedy="add axes of extent 1 with reshape",
+        )
+    if 0 in w.shape[2:]:
+        raise ShapeError(
+            f"operand 1 has shape {w.describe_shape()}; a window needs an element",
+            remedy="give every spatial axis an extent of 1 or more",
+        )
+    return axes
+
+
+def _require_channels(x: TensorType, w: TensorType, groups: int) -> None:
+    outputs = w.shape[0]
+    if groups < 1 or (isinstance(outputs, int) and outputs % groups):
+        raise ShapeError(
+            f"groups is {groups} and w has {outputs} output channels; "
+            "groups must be 1 or more and divide the channels",
+            remedy="choose groups that divide both numbers of channels",
+        )
+    if x.shape[1] != w.shape[1] * groups:
+        raise ShapeError(
+            f"x has {x.shape[1]} channels and w {w.shape[1]} in each of {groups} groups; "
+            f"{w.shape[1]} * {groups} must be {x.shape[1]}",
+            remedy="w is [C_out, C_in / groups, *taps]",
+        )

@@ -1,0 +1,126 @@
+"""The geometry of a convolution: how its window moves along each spatial axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.errors import ShapeError
+from rlx.ir.shape import Extent, Shape
+
+Numbers: TypeAlias = tuple[int, ...]
+Pads: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """How the window moves along one axis.
+
+    Result index `i` and tap `t` meet the padded input at `i * stride + t * dilation - low`; there
+    is an element where that is a multiple of `input_dilation`.
+    """
+
+    stride: int = 1
+    low: int = 0
+    high: int = 0
+    """Elements of padding behind the input; negative padding crops."""
+    dilation: int = 1
+    input_dilation: int = 1
+
+    def positions(self, extent: Extent, taps: Extent) -> Extent:
+        """Return how many windows of `taps` fit along an axis of `extent`."""
+        room = spread(extent, self.input_dilation) + self.low + self.high - reach(taps, self)
+        if not isinstance(room, int):
+            if self.stride != 1:
+                raise ShapeError(
+                    f"a symbolic extent {extent} meets stride {self.stride}; a symbolic spatial "
+                    "extent needs stride 1",
+                    remedy="bind the extent, or slice the result of stride 1",
+                )
+            return room + 1
+        if room < 0:
+            raise ShapeError(
+                f"a window of {taps} taps, {self.dilation} apart, does not fit {extent} elements "
+                f"padded by {self.low} and {self.high}",
+                remedy="pad more, or choose a smaller window",
+            )
+        return room // self.stride + 1
+
+
+Geometry: TypeAlias = tuple[Sliding, ...]
+"""One `Sliding` per spatial axis."""
+
+
+def geometry(
+    axes: int,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+) -> Geometry:
+    """Return the geometry over `axes` spatial axes; empty lists mean 1, and no padding."""
+    strides = per_axis("stride", stride, axes, default=1, least=1)
+    dilations = per_axis("dilation", dilation, axes, default=1, least=1)
+    spreads = per_axis("input_dilation", input_dilation, axes, default=1, least=1)
+    require_length("padding", padding, axes)
+    pads = padding or ((0, 0),) * axes
+    return tuple(
+        Sliding(s, low, high, d, spread)
+        for s, (low, high), d, spread in zip(strides, pads, dilations, spreads, strict=True)
+    )
+
+
+def per_axis(name: str, given: Numbers, axes: int, *, default: int, least: int) -> Numbers:
+    """Return one number per spatial axis, checked."""
+    require_length(name, given, axes)
+    if any(number < least for number in given):
+        raise ShapeError(
+            f"{name} {given} holds a number below {least}", remedy=f"give numbers from {least} on"
+        )
+    return given or (default,) * axes
+
+
+def require_length(name: str, given: Sequence[object], axes: int) -> None:
+    """Demand that a list is empty or names each spatial axis."""
+    if len(given) not in (0, axes):
+        raise ShapeError(
+            f"{name} {tuple(given)} has {len(given)} entries for {axes} spatial axes",
+            remedy=f"give {axes} entries, or none for the default",
+        )
+
+
+def spread(extent: Extent, step: int) -> Extent:
+    """Return the extent of an axis whose elements lie `step` apart."""
+    return extent if extent == 0 or step == 1 else (extent - 1) * step + 1
+
+
+def reach(taps: Extent, axis: Sliding) -> Extent:
+    """Return the elements between the first and the last tap, both included."""
+    return spread(taps, axis.dilation)
+
+
+def result_extents(spatial: Shape, taps: Shape, sliding: Geometry) -> Shape:
+    """Return the spatial shape of a convolution's result."""
+    axes = zip(spatial, taps, sliding, strict=True)
+    return tuple(axis.positions(extent, count) for extent, count, axis in axes)
+
+
+def attributes_of(sliding: Geometry) -> dict[str, tuple[object, ...]]:
+    """Return the attributes of `conv` that say `sliding`."""
+    return {
+        "stride": tuple(axis.stride for axis in sliding),
+        "padding": tuple((axis.low, axis.high) for axis in sliding),
+        "dilation": tuple(axis.dilation for axis in sliding),
+        "input_dilation": tuple(axis.input_dilation for axis in sliding),
+    }
+
+
+def static(extent: Extent) -> int:
+    """Return an extent that padding is computed from."""
+    if isinstance(extent, int):
+        return extent
+    raise ShapeError(
+        f"the padding of a transposed convolution depends on {extent}, which is symbolic",
+        remedy="bind the spatial extents",
+    )
