@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rlx.errors import UnsupportedError
 
+_SINGLE = 4
 _CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
@@ -46,8 +47,14 @@ class Target:
         return 32 if self.vector_bytes == 64 or self.architecture == "aarch64" else 16
 
     def lanes(self, element_bytes: int) -> int:
-        """Return how many elements fit a vector register."""
-        return self.vector_bytes // element_bytes
+        """Return how many elements fit a vector register; 1 where there are none."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def multiplies_and_adds(self, element_bytes: int) -> bool:
+        """True if there is an instruction for `a * b + c` with one rounding."""
+        if self.architecture in ("aarch64", "riscv64"):
+            return True
+        return self.has("fma") or (element_bytes == _SINGLE and self.has("vfp4sp"))
 
     def has(self, feature: str) -> bool:
         return feature in self.features

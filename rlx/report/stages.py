@@ -57,7 +57,7 @@ class Stages:
         lapack = partial(has_lapack, target) if libraries else None
         passes = pipeline(claimed_ops(), target, lapack=lapack, decisions=decisions)
         done, report = passes.run_with_report(low)
-        return Stages(graph, report, lower_graph(done.graph), target, decisions)
+        return Stages(graph, report, lower_graph(done.graph, target), target, decisions)
 
     def text(self, stage: str, *, backend: str = "auto", kernel: str | None = None) -> str:
         """Return one stage; `kernel` narrows those made of kernels to names that contain it."""

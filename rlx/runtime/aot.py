@@ -144,7 +144,7 @@ def aot(
         threads=threads,
         target=target,
         libraries=_libraries(externals, library, math),
-        machine=machine if math == "none" else None,
+        without_libm=math == "none",
         external=_link_names(externals, library, name or graph.name, in_object=uses_llvm),
         line_directives=line_directives,
         with_object=uses_llvm,

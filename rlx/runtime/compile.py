@@ -191,7 +191,8 @@ def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
-    program = lower_graph(pipeline(claimed_ops(), target, lapack=lapack).run(graph))
+    done = pipeline(claimed_ops(), target, lapack=lapack).run(graph)
+    program = lower_graph(done, target)
     dump_program(program)
     return program
 

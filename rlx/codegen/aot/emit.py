@@ -51,7 +51,6 @@ from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import ALIGNMENT, HEADER_BYTES
-from rlx.target import Target
 
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"
@@ -77,8 +76,7 @@ class Options:
     target: str = "portable"
     libraries: tuple[str, ...] = ("m",)
     """What the C links against."""
-    machine: Target | None = None
-    """Set where the C must do without libm: what its instructions replace depends on it."""
+    without_libm: bool = False
     external: Mapping[str, str] = field(default_factory=dict)
     """What the linker calls external functions, where it differs."""
     line_directives: bool = False
@@ -112,8 +110,8 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     run = run_steps(program, layout, is_threaded=options.threads is not None)
     module = _module(program, (*setup, *run))
     unit = unit_view(module, options.external)
-    if options.machine is not None:
-        unit = without_libm(unit, options.machine)
+    if options.without_libm:
+        unit = without_libm(unit)
     view = _view(program, layout, options, setup, run)
     view = {**view, "source_hash": f"0x{_source_hash(unit, view):016x}"}
     manifest = manifest_of(program, layout, view, options.threads, options.target)
@@ -224,6 +222,7 @@ def _view(
         "header_bytes": HEADER_BYTES,
         "flags": PORTABLE_FLAGS,
         "libraries": options.libraries,
+        "freestanding": options.without_libm,
         "link_words": link_words(options.libraries),
         "threads": options.threads,
         "statuses": status_views(),

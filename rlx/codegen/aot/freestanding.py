@@ -13,30 +13,19 @@ from dataclasses import replace
 from importlib import resources
 
 from rlx.codegen.c.emit import UnitView
-from rlx.errors import UnsupportedError
-from rlx.target import Target
 
 _CALL = re.compile(r"\b((?:fabs|trunc|floor|ceil|rint|sqrt|fma)f?)\(")
 _OWN_CALL = re.compile(r"\b(own_\w+)\(")
 _HEAD = re.compile(r"static inline \w+ (\w+)\(")
 
 
-def without_libm(unit: UnitView, target: Target) -> UnitView:
+def without_libm(unit: UnitView) -> UnitView:
     """Return `unit` with the functions that it needs of libm defined in it."""
     texts = (unit.helpers, unit.functions, unit.kernels)
     called = {name for group in texts for text in group for name in _CALL.findall(text)}
-    if "fma" in called and not _multiplies_and_adds(target):
-        raise UnsupportedError(
-            f"{target.cpu} has no fused multiply-add for f64, which this program needs",
-            remedy="use math='libm', or a target with the instruction such as 'x86-64-v3'",
-        )
     helpers, functions, kernels = (tuple(map(_renamed, group)) for group in texts)
     own = _definitions(f"own_{name}" for name in called)
     return replace(unit, helpers=(*own, *helpers), functions=functions, kernels=kernels)
-
-
-def _multiplies_and_adds(target: Target) -> bool:
-    return target.has("fma") or target.architecture in ("aarch64", "riscv64")
 
 
 def _renamed(text: str) -> str:

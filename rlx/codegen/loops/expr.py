@@ -209,11 +209,11 @@ def select(condition: E, a: Operand, b: Operand) -> E:
     return E(Select(condition.splat(lanes).node, left.node, right.node), left.type)
 
 
-def fma(a: Operand, b: Operand, c: Operand) -> E:
-    """`a * b + c`, rounded once."""
+def fma(a: Operand, b: Operand, c: Operand, *, exact: bool = False) -> E:
+    """`a * b + c`, rounded once; unless `exact`, twice where the target lacks the instruction."""
     wide = max((x for x in (a, b, c) if isinstance(x, E)), key=lambda x: x.type.lanes)
     left, middle, right = (_meet(wide, x)[1] for x in (a, b, c))
-    return E(Fma(left.node, middle.node, right.node), left.type)
+    return E(Fma(left.node, middle.node, right.node, exact), left.type)
 
 
 def call(function: Function, *args: E) -> E:

@@ -54,8 +54,8 @@ def _lift(expr: Expr, lanes: int) -> Expr:
             return Compare(relation, _lift(a, lanes), _lift(b, lanes))
         case Select(condition, a, b):
             return Select(_lift(condition, lanes), _lift(a, lanes), _lift(b, lanes))
-        case Fma(a, b, c):
-            return Fma(_lift(a, lanes), _lift(b, lanes), _lift(c, lanes))
+        case Fma(a, b, c, exact):
+            return Fma(_lift(a, lanes), _lift(b, lanes), _lift(c, lanes), exact)
         case Cast(x, prim):
             return Cast(_lift(x, lanes), prim)
         case Bitcast(x, prim):

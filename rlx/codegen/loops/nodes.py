@@ -251,11 +251,16 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Fma:
-    """`a * b + c` with one rounding; one instruction where the target has it."""
+    """`a * b + c` with one rounding; one instruction where the target has it.
+
+    Where it has not, `passes/separate_multiply_adds.py` rounds the product by itself. An `exact`
+    one cannot live with that: its algorithm rests on what the product's rounding would lose.
+    """
 
     a: Expr
     b: Expr
     c: Expr
+    exact: bool = False
 
     @property
     def type(self) -> ValueType:

@@ -11,6 +11,8 @@ from rlx.codegen.c.names import c_identifier
 from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
+from rlx.codegen.loops.passes.pipeline import run_passes
+from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower.comments import argument_names, kernel_doc
 from rlx.codegen.lower.node import lower_node
@@ -23,6 +25,7 @@ from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
 from rlx.passes.memory.planner import plan_memory
+from rlx.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,11 @@ class Program:
     module: Module
 
 
-def lower_graph(graph: Graph) -> Program:
-    """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view."""
+def lower_graph(graph: Graph, target: Target | None = None) -> Program:
+    """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view.
+
+    Kernels use what `target` has; without one they may use everything.
+    """
     for leaf in (*graph.inputs, *graph.params):
         if leaf.type.layout is not None:
             raise GraphError(
@@ -46,14 +52,15 @@ def lower_graph(graph: Graph) -> Program:
                 source=leaf.node.source,
                 remedy="pack it in the graph",
             )
-    return program_of(graph, plan_memory(graph, scratch_bytes=scratch_bytes))
+    return program_of(graph, plan_memory(graph, scratch_bytes=scratch_bytes), target)
 
 
-def program_of(graph: Graph, plan: MemoryPlan) -> Program:
+def program_of(graph: Graph, plan: MemoryPlan, target: Target | None = None) -> Program:
     """Return the program of a legal graph whose memory is planned."""
     schedule = make_schedule(graph, plan)
     verify_schedule(schedule)
-    kernels = make_kernels(schedule)
+    passes = () if target is None else target_passes(target)
+    kernels = {key: run_passes(k, passes) for key, k in make_kernels(schedule).items()}
     setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
     ordered = tuple(kernels.values())
     entries = (setup, run)

@@ -128,7 +128,7 @@ static inline float own_fmaf(float a, float b, float c) {
 #endif
 }
 
-// In double there is no wider type: targets without the instruction are refused at export.
+// In double there is no wider type: only code for targets with the instruction calls it.
 static inline double own_fma(double a, double b, double c) {
   return __builtin_fma(a, b, c);
 }

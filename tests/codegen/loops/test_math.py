@@ -1,4 +1,7 @@
-"""Measured errors of the math library against its stated bounds, and its special values."""
+"""Measured errors of the math library against its stated bounds, and its special values.
+
+Every function has two forms: with fused multiply-adds, and for targets that lack them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from numpy.typing import NDArray
 
 from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
 from rlx.codegen.loops.math import MATH_FUNCTIONS, build_function
-from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.nodes import Function, Prim
+from rlx.codegen.loops.passes.separate_multiply_adds import separate_function
 from rlx.codegen.loops.verify import verify_function
 
 special = pytest.importorskip("scipy.special")
@@ -72,6 +76,13 @@ REFERENCE: dict[str, Callable[..., Array]] = {
 }
 ONE_ARGUMENT = sorted(name for name, f in MATH_FUNCTIONS.items() if len(f.parameters) == 1)
 BOTH = (Prim.F32, Prim.F64)
+FORMS = ("fused", "separate")
+
+
+def function_in(form: str, name: str, prim: Prim) -> Function:
+    """Return a function as targets with, or without, multiply-adds compute it."""
+    function = build_function(name, prim)
+    return function if form == "fused" else separate_function(function, frozenset(BOTH))
 
 
 def errors_in_ulp(actual: Array, exact: Array) -> Array:
@@ -89,10 +100,13 @@ def errors_in_ulp(actual: Array, exact: Array) -> Array:
     return np.where(same, 0, np.where(np.isnan(error), np.inf, error))
 
 
-def assert_within_bound(name: str, prim: Prim, actual: Array, exact: Array, *args: Array) -> None:
+def assert_within_bound(
+    name: str, prim: Prim, actual: Array, exact: Array, *args: Array, form: str = "fused"
+) -> None:
     errors = errors_in_ulp(actual, exact)
     worst = int(np.argmax(errors))
-    bound = MATH_FUNCTIONS[name].bounds[prim]
+    declared = MATH_FUNCTIONS[name]
+    bound = (declared.bounds if form == "fused" else declared.separate)[prim]
     at = ", ".join(repr(arg[worst]) for arg in args)
     assert errors[worst] <= bound, f"{name}({at}) = {actual[worst]!r}: {errors[worst]:.3f} ulp"
 
@@ -110,24 +124,25 @@ def in_domain(name: str, x: Array) -> Array:
     return x[~(x > 0)] if name == "exp_weight" else x
 
 
-def check_f32(name: str, count: int) -> None:
+def check_f32(name: str, form: str, count: int) -> None:
     x = in_domain(name, f32_arguments(count))
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(np.float64))
-    assert_within_bound(
-        name, Prim.F32, evaluate_function(build_function(name, Prim.F32), x), exact, x
-    )
+    actual = evaluate_function(function_in(form, name, Prim.F32), x)
+    assert_within_bound(name, Prim.F32, actual, exact, x, form=form)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
-def test_f32_error_is_below_its_bound_over_all_exponents(name: str) -> None:
-    check_f32(name, 1 << 16)
+def test_f32_error_is_below_its_bound_over_all_exponents(name: str, form: str) -> None:
+    check_f32(name, form, 1 << 16)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
-def test_f32_error_is_below_its_bound_over_a_dense_sweep(name: str) -> None:
-    check_f32(name, 1 << 22)
+def test_f32_error_is_below_its_bound_over_a_dense_sweep(name: str, form: str) -> None:
+    check_f32(name, form, 1 << 22)
 
 
 def f64_arguments(count: int) -> Array:
@@ -151,23 +166,25 @@ BY_MPMATH: dict[str, Callable[..., Any]] = {
 
 
 @needs_long_double
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", [name for name in ONE_ARGUMENT if name not in BY_MPMATH])
-def test_f64_error_is_below_its_bound_against_long_double(name: str) -> None:
+def test_f64_error_is_below_its_bound_against_long_double(name: str, form: str) -> None:
     x = in_domain(name, f64_arguments(5000))
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(np.longdouble))
-    actual = evaluate_function(build_function(name, Prim.F64), x)
-    assert_within_bound(name, Prim.F64, actual, exact, x)
+    actual = evaluate_function(function_in(form, name, Prim.F64), x)
+    assert_within_bound(name, Prim.F64, actual, exact, x, form=form)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", BY_MPMATH)
-def test_f64_error_is_below_its_bound_against_arbitrary_precision(name: str) -> None:
+def test_f64_error_is_below_its_bound_against_arbitrary_precision(name: str, form: str) -> None:
     mpmath = pytest.importorskip("mpmath")
     least = {"gelu": -38.5}.get(name, -6.5)
     x = np.concatenate([np.linspace(least, 6.5, 1999), [1e-300, 5e-324, 1e-9], [26.1, 8.0]])
     with mpmath.workdps(40):
         exact = [BY_MPMATH[name](mpmath, mpmath.mpf(float(value))) for value in x]
-        actual = evaluate_function(build_function(name, Prim.F64), x)
+        actual = evaluate_function(function_in(form, name, Prim.F64), x)
         ulps = [
             abs(mpmath.mpf(float(a)) - e) / mpmath.ldexp(1, max(mpmath.frexp(e)[1] - 53, -1074))
             for a, e in zip(actual, exact, strict=True)
@@ -193,23 +210,25 @@ def pow_arguments(count: int, dtype: Any) -> tuple[Array, Array]:
     return np.concatenate([x, bases]).astype(dtype), np.concatenate([y, integers]).astype(dtype)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["pow", "atan2"])
-def test_f32_error_of_two_arguments_is_below_its_bound(name: str) -> None:
+def test_f32_error_of_two_arguments_is_below_its_bound(name: str, form: str) -> None:
     x, y = pow_arguments(20000, np.float32)
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(np.float64), y.astype(np.float64))
-    actual = evaluate_function(build_function(name, Prim.F32), x, y)
-    assert_within_bound(name, Prim.F32, actual, exact, x, y)
+    actual = evaluate_function(function_in(form, name, Prim.F32), x, y)
+    assert_within_bound(name, Prim.F32, actual, exact, x, y, form=form)
 
 
 @needs_long_double
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["pow", "atan2"])
-def test_f64_error_of_two_arguments_is_below_its_bound(name: str) -> None:
+def test_f64_error_of_two_arguments_is_below_its_bound(name: str, form: str) -> None:
     x, y = pow_arguments(3000, np.float64)
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(np.longdouble), y.astype(np.longdouble))
-    actual = evaluate_function(build_function(name, Prim.F64), x, y)
-    assert_within_bound(name, Prim.F64, actual, exact, x, y)
+    actual = evaluate_function(function_in(form, name, Prim.F64), x, y)
+    assert_within_bound(name, Prim.F64, actual, exact, x, y, form=form)
 
 
 @pytest.mark.parametrize("prim", BOTH)
@@ -255,26 +274,30 @@ def assert_same_special(actual: Array, expected: Array, where: str) -> None:
     np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(expected[zero]), where)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("prim", BOTH)
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
-def test_special_values_are_those_of_annex_f(name: str, prim: Prim) -> None:
+def test_special_values_are_those_of_annex_f(name: str, prim: Prim, form: str) -> None:
     dtype = numpy_dtype(prim)
     info = np.finfo(dtype)
     limits = [info.smallest_subnormal, -info.smallest_subnormal, info.max, -info.max]
     x = in_domain(name, np.array([*EDGES, *limits], dtype))
     with np.errstate(all="ignore"):
         expected = REFERENCE[name](x)
-    assert_same_special(evaluate_function(build_function(name, prim), x), expected, name)
+    assert_same_special(evaluate_function(function_in(form, name, prim), x), expected, name)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("prim", BOTH)
 @pytest.mark.parametrize("name", ["pow", "atan2"])
-def test_special_values_of_two_arguments_are_those_of_annex_f(name: str, prim: Prim) -> None:
+def test_special_values_of_two_arguments_are_those_of_annex_f(
+    name: str, prim: Prim, form: str
+) -> None:
     edges = np.array([*EDGES, 1e-40, 16777217.0, 9007199254740993.0], numpy_dtype(prim))
     x, y = (grid.ravel() for grid in np.meshgrid(edges, edges))
     with np.errstate(all="ignore"):
         expected = REFERENCE[name](x, y)
-    assert_same_special(evaluate_function(build_function(name, prim), x, y), expected, name)
+    assert_same_special(evaluate_function(function_in(form, name, prim), x, y), expected, name)
 
 
 @pytest.mark.parametrize("prim", BOTH)
@@ -307,4 +330,4 @@ def test_log2_of_powers_of_two_is_exact() -> None:
 def test_every_function_verifies_and_states_its_bound(name: str, prim: Prim) -> None:
     function = build_function(name, prim)
     verify_function(function)
-    assert function.doc.endswith(f"Error below {MATH_FUNCTIONS[name].bounds[prim]:g} ulp.")
+    assert f"Error below {MATH_FUNCTIONS[name].bounds[prim]:g} ulp" in function.doc

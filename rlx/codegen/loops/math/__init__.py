@@ -1,8 +1,8 @@
 """The math library: pure functions of the loop language, branch-free, with stated bounds.
 
 `build_function("exp", Prim.F32)` returns a `Function`; `MATH_FUNCTIONS` lists them with their
-bounds in ulp. They lean on `Fma`: a target without the instruction pays a library call for each
-(same bits, an order of magnitude slower), so emitters should ask for it where the CPU has it.
+bounds in ulp. They lean on `Fma`; for a target without the instruction a pass rewrites them
+(`passes/separate_multiply_adds.py`), within bounds that are stated, too.
 """
 
 from rlx.codegen.loops.math import (

@@ -130,7 +130,7 @@ def _product_modulo(m: FunctionBuilder, x: E, y: E, n: E, half: E) -> E:
     """
     product, low = m.exact_product(x, y)
     quotient = (product / n).unary(UnaryOp.ROUND_EVEN)
-    return _centered(m, fma(-quotient, n, product) + low, n, half)
+    return _centered(m, fma(-quotient, n, product, exact=True) + low, n, half)
 
 
 def _centered(m: FunctionBuilder, x: E, n: E, half: E) -> E:

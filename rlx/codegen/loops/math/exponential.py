@@ -7,6 +7,7 @@ import math
 from rlx.codegen.loops.expr import E, fma, maximum, minimum, select
 from rlx.codegen.loops.math import coefficients
 from rlx.codegen.loops.math.define import FunctionBuilder, keep_tiny, math_function
+from rlx.codegen.loops.nodes import Prim
 
 LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 
@@ -41,12 +42,12 @@ def exponential_parts(m: FunctionBuilder, x: E) -> tuple[E, E]:
     """e**x as `p * 2**n`, n in the low bits of `shifted`: x = n ln 2 + r with |r| <= ln(2) / 2."""
     shifted = m.let("shifted", fma(x, 1 / math.log(2), m.format.magic))
     n = m.let("n", shifted - m.format.magic)
-    high, low = m.split(*LN2)
+    high, low = m.split_for_integers(*LN2)
     r = m.let("r", fma(n, -low, fma(n, -high, x)))
     return m.polynomial(r, coefficients.EXPM1, 1.0, 1.0), shifted
 
 
-@math_function(f32=2.0, f64=1.5)
+@math_function(f32=2.0, f64=1.5, separate={Prim.F64: 2.0})
 def exp(m: FunctionBuilder, x: E) -> E:
     """e**x. Overflows to infinity and underflows gradually.
 
@@ -57,7 +58,7 @@ def exp(m: FunctionBuilder, x: E) -> E:
     x = clamp(m, x)
     shifted = m.let("shifted", fma(x, 0.5 / math.log(2), m.format.magic))
     k = m.let("k", shifted - m.format.magic)
-    high, low = m.split(2 * LN2[0], 2 * LN2[1])
+    high, low = m.split_for_integers(2 * LN2[0], 2 * LN2[1])
     r = m.let("r", fma(k, -low, fma(k, -high, x)))
     q = m.polynomial_in_halves(r, coefficients.EXP)
     p = m.let("near", fma(m.let("slope", fma(q, r, 1.0)), r, 1.0))
@@ -76,13 +77,13 @@ def exp_weight(m: FunctionBuilder, x: E) -> E:
     clamped = m.let("clamped", maximum(low, x))
     shifted = m.let("shifted", fma(clamped, 1 / math.log(2), m.format.magic))
     n = m.let("n", shifted - m.format.magic)
-    high, rest = m.split(*LN2)
+    high, rest = m.split_for_integers(*LN2)
     r = m.let("r", fma(n, -rest, fma(n, -high, clamped)))
     p = m.polynomial(r, coefficients.EXPM1, 1.0, 1.0)
     return select(x < low, 0.0, p * power_of_two(m, m.bits(shifted)))
 
 
-@math_function(f32=1.0, f64=1.0)
+@math_function(f32=1.0, f64=1.0, separate={Prim.F32: 1.5, Prim.F64: 1.5})
 def exp2(m: FunctionBuilder, x: E) -> E:
     """2**x. Overflows to infinity and underflows gradually."""
     low, high = m.choose(-152.0, -1078.0), m.choose(130.0, 1026.0)
@@ -100,7 +101,7 @@ def expm1(m: FunctionBuilder, x: E) -> E:
     clamped = m.let("clamped", maximum(low, minimum(high, x)))
     shifted = m.let("shifted", fma(clamped, 1 / math.log(2), f.magic))
     k = m.let("k", shifted - f.magic)
-    high_part, low_part = m.split(*LN2)
+    high_part, low_part = m.split_for_integers(*LN2)
     first = m.let("first", fma(k, -high_part, clamped))
     r = m.let("r", fma(k, -low_part, first))
     lost = m.let("lost", fma(k, -low_part, first - r))
@@ -121,7 +122,7 @@ def sigmoid(m: FunctionBuilder, x: E) -> E:
     lost = e - (denominator - 1.0)
     inverse = m.let("inverse", 1.0 / denominator)
     quotient = m.let("quotient", numerator * inverse)
-    residual = fma(-quotient, lost, fma(-quotient, denominator, numerator))
+    residual = fma(-quotient, lost, fma(-quotient, denominator, numerator, exact=True))
     return fma(residual, inverse, quotient)
 
 

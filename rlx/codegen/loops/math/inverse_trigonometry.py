@@ -19,7 +19,9 @@ def half_angle(m: FunctionBuilder, a: E) -> tuple[E, E]:
     y = m.let("y", select(above, fma(-0.5, a, 0.5), a * a))
     root = m.let("root", square_root(y))
     s = m.let("s", select(above, root, a))
-    defect = select(above & (root > 0.0), 0.5 * fma(-root, root, y) / root, m.constant(0.0))
+    defect = select(
+        above & (root > 0.0), 0.5 * fma(-root, root, y, exact=True) / root, m.constant(0.0)
+    )
     return s, m.let("tail", fma(s * y, m.polynomial(y, coefficients.ASIN), defect))
 
 

@@ -59,7 +59,7 @@ def at_edges(m: FunctionBuilder, x: E, result: E) -> E:
 
 def assemble(m: FunctionBuilder, e: E, f: E, tail: E) -> E:
     """`e ln 2 + f + tail`."""
-    high, low = m.split(*LN2)
+    high, low = m.split_for_integers(*LN2)
     return fma(e, high, f + fma(e, low, tail))
 
 
@@ -70,7 +70,7 @@ def log(m: FunctionBuilder, x: E) -> E:
     return at_edges(m, x, assemble(m, e, f, log_tail(m, f)))
 
 
-@math_function(f32=1.5, f64=1.0)
+@math_function(f32=1.5, f64=1.0, separate={Prim.F64: 1.5})
 def log2(m: FunctionBuilder, x: E) -> E:
     """Logarithm to base two, exact for powers of two."""
     e, f = split_argument(m, x)
@@ -127,7 +127,7 @@ def root_sum(m: FunctionBuilder, a: E, b: E, c: float) -> tuple[E, E]:
     product, product_rest = m.exact_product(b, b)
     square, square_rest = m.exact_sum(m.constant(c), product)
     root = m.let("root", square_root(square))
-    defect = fma(-root, root, square) + (square_rest + product_rest)
+    defect = fma(-root, root, square, exact=True) + (square_rest + product_rest)
     total, rest = m.exact_sum(a, root)
     return total, rest + 0.5 * defect / root
 
@@ -137,9 +137,9 @@ def acosh(m: FunctionBuilder, x: E) -> E:
     """Inverse hyperbolic cosine; NaN below 1."""
     t = m.let("t", x - 1.0)
     product = m.let("product", fma(t, t, 2.0 * t))
-    product_rest = m.let("product_rest", fma(t, t, -(product - 2.0 * t)))
+    product_rest = m.let("product_rest", fma(t, t, -(product - 2.0 * t), exact=True))
     root = m.let("root", square_root(product))
-    defect = fma(-root, root, product) + product_rest
+    defect = fma(-root, root, product, exact=True) + product_rest
     correction = select(root > 0.0, 0.5 * defect / root, m.constant(0.0))
     near, near_rest = m.exact_sum(t, root)
     total, rest = m.exact_sum(m.constant(1.0), near)

@@ -39,8 +39,7 @@ def near_function(name: str, prim: Prim) -> Function:
     else:
         result = (sine_of if name == "sin" else tangent_of)(m, x, *reduced)
     summary = MATH_FUNCTIONS[name].doc.split(",")[0]
-    bound = MATH_FUNCTIONS[name].bounds[prim]
-    doc = f"{summary}, up to 2**20. Error below {bound:g} ulp."
+    doc = f"{summary}, up to 2**20. {MATH_FUNCTIONS[name].bound_text(prim)}"
     return Function(f"near_{name}_{prim}", (param,), tuple(m.lets), result.node, doc)
 
 
@@ -66,7 +65,8 @@ def _reduce_f32(m: FunctionBuilder, magnitude: E) -> tuple[E, E, E]:
     wide = m.let("wide", magnitude.cast(Prim.F64))
     shifted = m.let("shifted", fma(wide, 1 / HALF_PI[0], magic))
     n = m.let("n", shifted - magic)
-    exact = m.let("exact", fma(n, -HALF_PI[1], fma(n, -HALF_PI[0], wide)))
+    rest = (HALF_PI[0] - _PARTS[0]) + HALF_PI[1]
+    exact = m.let("exact", fma(n, -rest, fma(n, -_PARTS[0], wide)))
     r = m.let("r", exact.cast(Prim.F32))
     low = m.let("low", (exact - r.cast(Prim.F64)).cast(Prim.F32))
     return m.let("quadrant", shifted.bitcast(Prim.I64).cast(Prim.I32)), r, low

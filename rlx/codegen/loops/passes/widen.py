@@ -121,7 +121,9 @@ class Widener:
                 parts = (self.vector(part) for part in (node.condition, node.a, node.b))
                 return Select(*parts)
             case Fma():
-                return Fma(self.vector(node.a), self.vector(node.b), self.vector(node.c))
+                return replace(
+                    node, a=self.vector(node.a), b=self.vector(node.b), c=self.vector(node.c)
+                )
             case Cast():
                 return Cast(self.vector(node.x), node.prim)
             case Bitcast():

@@ -1,0 +1,16 @@
+"""What kernels are rewritten to where a target lacks what they were built with."""
+
+from __future__ import annotations
+
+from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.passes.pipeline import KernelPass
+from rlx.codegen.loops.passes.separate_multiply_adds import separate_multiply_adds
+from rlx.target import Target
+
+_FLOATS = (Prim.F32, Prim.F64)
+
+
+def target_passes(target: Target) -> tuple[KernelPass, ...]:
+    """Return the passes that every kernel for `target` goes through last."""
+    lacking = frozenset(p for p in _FLOATS if not target.multiplies_and_adds(p.size))
+    return (separate_multiply_adds(lacking),) if lacking else ()
