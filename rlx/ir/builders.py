@@ -753,6 +753,20 @@ class Builders:
         """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending."""
         return self._one(OPS["scatter_add"], (updates, indices), size=size)
 
+    def scatter_max(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
+        """The largest of the `updates[i]` whose `indices[i]` is the row; NaN if one is. A row
+        without any has the least value of the dtype."""
+        return self._one(OPS["scatter_max"], (updates, indices), size=size)
+
+    def scatter_min(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
+        """The smallest of the `updates[i]` whose `indices[i]` is the row; NaN if one is. A row
+        without any has the greatest value of the dtype."""
+        return self._one(OPS["scatter_min"], (updates, indices), size=size)
+
+    def scatter_mul(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
+        """Multiply row `indices[i]` of `size` rows of ones by `updates[i]`, for `i` ascending."""
+        return self._one(OPS["scatter_mul"], (updates, indices), size=size)
+
     def sort(self, x: Operand) -> Value:
         """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they
         come."""
@@ -901,6 +915,18 @@ class Builders:
     def argmin(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
         """Lowest index of the smallest element; the first NaN wins."""
         return self._one(OPS["argmin"], (x,), axis=axis, keepdims=keepdims)
+
+    def cummax(self, x: Operand, *, axis: int, reverse: bool = False) -> Value:
+        """Largest element so far along `axis`; NaN from the first on."""
+        return self._one(OPS["cummax"], (x,), axis=axis, reverse=reverse)
+
+    def cummin(self, x: Operand, *, axis: int, reverse: bool = False) -> Value:
+        """Smallest element so far along `axis`; NaN from the first on."""
+        return self._one(OPS["cummin"], (x,), axis=axis, reverse=reverse)
+
+    def cumprod(self, x: Operand, *, axis: int, reverse: bool = False) -> Value:
+        """Product running along `axis`, back if `reverse`."""
+        return self._one(OPS["cumprod"], (x,), axis=axis, reverse=reverse)
 
     def cumsum(
         self, x: Operand, *, axis: int, exclusive: bool = False, reverse: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from tests.record_data import edges, exactly, indices, normal, separate, ties
+from tests.record_data import edges, exactly, indices, normal, separate, ties, uniform
 from tests.records import Operand, OpRecord, over_all_dtypes
 
 _INDEX_DTYPES = (DType.I32, DType.I64, DType.F32)
@@ -70,6 +70,22 @@ _SCATTERS = [
     for dtype in _INDEX_DTYPES
 ]  # fmt: skip
 
+_SCATTER_FOLDS = [
+    over_all_dtypes(
+        op, f"{name}-{dtype}", Operand((*index, *row), make), Operand(index, indices(size), dtype),
+        smooth=True, growth=0.0 if op is not ops.scatter_mul else _SUM_GROWTH, size=size,
+    )
+    for op, make in {
+        ops.scatter_mul: uniform(0.8, 1.2), ops.scatter_max: separate, ops.scatter_min: separate
+    }.items()
+    for name, index, row, size, dtype in [
+        ("rows", (5,), (4,), 3, DType.I32),
+        ("embedding", (2, 3), (7,), 11, DType.I64),
+        ("scalars", (33,), (), 6, DType.F32),
+        ("no-index", (0,), (3,), 2, DType.I64),
+    ]
+]  # fmt: skip
+
 _TOPKS = [
     over_all_dtypes(ops.topk, name, Operand(shape, make), smooth=smooth, growth=0.0, k=k)
     for name, shape, make, k, smooth in [
@@ -121,6 +137,7 @@ _DYNAMIC = [
 RECORDS: list[OpRecord] = [
     *(record for name, case in _GATHERS.items() for record in _gathers(name, *case)),
     *_SCATTERS,
+    *_SCATTER_FOLDS,
     *_TOPKS,
     *_SORTS,
     *_DYNAMIC,

@@ -32,6 +32,7 @@ _AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
     "over-empty": ((3, 0), (1,), False),
     "of-empty": ((0, 3), (1,), False),
 }
+_RUNNING_EXACT = {ops.cummax, ops.cummin}
 _SUM_GROWTH = 16.0  # sums of up to 131 terms, in any order
 
 
@@ -82,6 +83,20 @@ _RUNNING = [
     for reverse in (False, True)
 ]  # fmt: skip
 
+_RUNNING_FOLDS = [
+    over_all_dtypes(
+        op, f"{name}{'-reverse' * reverse}", Operand(shape, make), smooth=shape != (2, 0),
+        growth=0.0 if op in _RUNNING_EXACT else _SUM_GROWTH, axis=axis, reverse=reverse,
+    )
+    for op, make in {
+        ops.cumprod: uniform(0.8, 1.2), ops.cummax: separate, ops.cummin: separate
+    }.items()
+    for name, shape, axis in [
+        ("last", (3, 17), -1), ("first", (9, 2), 0), ("middle", (2, 4, 3), 1), ("empty", (2, 0), 1)
+    ]
+    for reverse in (False, True)
+]  # fmt: skip
+
 _SOFTMAXES = [
     over_all_dtypes(op, name, Operand(shape, make), smooth=smooth, growth=4.0, axis=axis)
     for op in (ops.softmax, ops.log_softmax)
@@ -117,6 +132,8 @@ RECORDS: list[OpRecord] = [
     *(_with_nan(op, axis=1) for op in _ALONG_ONE_AXIS),
     *_SEARCHES,
     *_RUNNING,
+    *_RUNNING_FOLDS,
+    *(_with_nan(op, axis=1) for op in (ops.cumprod, ops.cummax, ops.cummin)),
     *_SOFTMAXES,
     *_LOGSUMEXPS,
 ]

@@ -10,14 +10,25 @@ loop, and the checks stay with one (`codegen.checks`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
 from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.folds import (
+    Fold,
+    State,
+    across_columns,
+    max_fold,
+    min_fold,
+    prod_fold,
+    sum_fold,
+)
 from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
 from rlx.codegen.kernels.sort import sorts_whole_rows, topk_by_sorting
-from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, literal, load, store
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, load, named, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
@@ -101,26 +112,40 @@ def gather_backward(
     del size  # the result's shape says it
     axis = normalize_axis(axis, len(y.shape))
     source = dy.grouped(_around(len(dy.shape), axis, len(indices.shape)))
-    _add_slices(scope, source, indices, y, axis)
+    _fold_slices(scope, source, indices, y, axis, sum_fold(y.dtype))
 
 
-@kernel("scatter_add")
-def scatter_add(scope: Scope, updates: Reader, indices: Reader, y: Writer, *, size: Extent) -> None:
-    """Add rows of updates into rows of zeros."""
-    del size
-    source = updates.grouped(_around(len(updates.shape), 0, len(indices.shape)))
-    _add_slices(scope, source, indices, y, 0)
+def _scatter(fold_of: Callable[[DType], Fold]) -> Callable[..., None]:
+    """Return the kernel that folds rows of updates into rows of the fold's start."""
+
+    def build(scope: Scope, updates: Reader, indices: Reader, y: Writer, **_: object) -> None:
+        source = updates.grouped(_around(len(updates.shape), 0, len(indices.shape)))
+        _fold_slices(scope, source, indices, y, 0, across_columns(fold_of(y.dtype)))
+
+    return build
 
 
 @scratch("gather_backward")
-@scratch("scatter_add")
-def sums_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
-    """Sums of 16-bit floats grow in f32 and are rounded once."""
+def folds_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+    """Folds of 16-bit floats grow in f32 and are rounded once."""
     del operands
     return results[0].bytes * 2 if results[0].dtype.is_low_precision else 0
 
 
-def _add_slices(scope: Scope, source: GroupedReader, indices: Reader, y: Writer, axis: int) -> None:
+_SCATTERED = {
+    "scatter_add": sum_fold,
+    "scatter_mul": prod_fold,
+    "scatter_max": max_fold,
+    "scatter_min": min_fold,
+}
+for _name, _fold in _SCATTERED.items():
+    kernel(_name)(_scatter(_fold))
+    scratch(_name)(folds_scratch)
+
+
+def _fold_slices(
+    scope: Scope, source: GroupedReader, indices: Reader, y: Writer, axis: int, fold: Fold
+) -> None:
     k = scope.k
     chosen = indices.grouped((tuple(range(len(indices.shape))),))
     groups = _around(len(y.shape), axis, 1)
@@ -129,51 +154,55 @@ def _add_slices(scope: Scope, source: GroupedReader, indices: Reader, y: Writer,
     stride = scope.extents(inner)
     height = target.extent(1)
     work = product(source.grid.shape) + y.type.elements
-    sums = _Sums(scope, y)
+    found = _Folded(scope, y, fold)
     with column_blocks(scope, outer, inner, work) as columns:
         base = k.let("base", columns.outer * (height * stride) + columns.start)
         with k.loop("r", height) as r, k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-            sums.set(base + r * stride + j, literal(0, y.dtype))
+            found.start(base + r * stride + j)
         with k.loop("n", source.extent(1)) as n:
             index = checked_index(scope, chosen, n, height)
             row = k.let("row", base + index * stride)
             slice_ = source.at(columns.outer, n)
             with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                sums.add(row + j, slice_.read(columns.start + j))
-        if sums.is_scratch:
+                found.take(row + j, slice_.read(columns.start + j))
+        if found.is_scratch:
             with k.loop("r", height) as r, k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-                sums.round(base + r * stride + j)
+                found.round(base + r * stride + j)
 
 
-class _Sums:
-    """Where sums grow: the result itself, or f32 scratch for 16-bit floats."""
+class _Folded:
+    """Where folds grow: the result itself, or f32 scratch for 16-bit floats."""
 
-    def __init__(self, scope: Scope, y: Writer) -> None:
+    def __init__(self, scope: Scope, y: Writer, fold: Fold) -> None:
         if y.memory is None:
-            raise InternalError("a sum of slices must not have an epilogue")
+            raise InternalError("a fold of slices must not have an epilogue")
         self._k = scope.k
+        self._fold = fold
         self._result = y.memory
         self._dtype = y.dtype
         self._buffer: Buffer = y.memory
         self.is_scratch = y.dtype.is_low_precision
         if self.is_scratch:
             if scope.scratch is None and y.type.elements != 0:
-                raise InternalError("a sum of 16-bit floats needs scratch")
+                raise InternalError("a fold of 16-bit floats needs scratch")
             self._buffer = scope.scratch or y.memory  # nothing is added to nothing
 
     @property
     def _stored(self) -> DType:
         return DType.F32 if self.is_scratch else self._dtype
 
-    def set(self, at: E, value: Scalar) -> None:
-        store(self._k, self._buffer, self._stored, at, value)
+    def start(self, at: E) -> None:
+        self._set(at, self._fold.start)
 
-    def add(self, at: E, value: Scalar) -> None:
+    def take(self, at: E, value: Scalar) -> None:
         before = load(self._k, self._buffer, self._stored, at)
-        if isinstance(before, Complex) and isinstance(value, Complex):
-            self.set(at, Complex(before.re + value.re, before.im + value.im))
-        elif isinstance(before, E) and isinstance(value, E):
-            self.set(at, before + value)
+        if isinstance(before, Complex):  # both parts are read before one is written
+            before = named(self._k, "before", before)
+        parts = (before.re, before.im) if isinstance(before, Complex) else (before,)
+        self._set(at, self._fold.take(parts, value))
+
+    def _set(self, at: E, state: State) -> None:
+        store(self._k, self._buffer, self._stored, at, self._fold.finish(state, at))
 
     def round(self, at: E) -> None:
         store(self._k, self._result, self._dtype, at, self._k.load(self._buffer, at))

@@ -1,11 +1,19 @@
-"""Running sums along any axis."""
+"""Running sums, products and extrema along any axis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.folds import Fold, State, sum_fold
+from rlx.codegen.kernels.folds import (
+    Fold,
+    State,
+    across_columns,
+    max_fold,
+    min_fold,
+    prod_fold,
+    sum_fold,
+)
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.reduction import accumulators, assign, fill, loaded, local_state, stored
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -13,6 +21,7 @@ from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import named
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.ir.dtype import DType
 
 
 @kernel("cumsum")
@@ -26,12 +35,35 @@ def cumsum(
     reverse: bool = False,
 ) -> None:
     """Write the sum up to each element; without the element itself if `exclusive`."""
+    _running(scope, x, y, sum_fold(x.dtype), axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+def _along(fold_of: Callable[[DType], Fold]) -> Callable[..., None]:
+    """Return the kernel that writes the fold of all elements up to each."""
+
+    def build(scope: Scope, x: Reader, y: Writer, *, axis: int, reverse: bool = False) -> None:
+        _running(scope, x, y, across_columns(fold_of(x.dtype)), axis=axis, reverse=reverse)
+
+    return build
+
+
+for _name, _fold in {"cumprod": prod_fold, "cummax": max_fold, "cummin": min_fold}.items():
+    kernel(_name)(_along(_fold))
+
+
+def _running(
+    scope: Scope,
+    x: Reader,
+    y: Writer,
+    fold: Fold,
+    *,
+    axis: int,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> None:
     split = slices(x.shape, axis)
-    fold = sum_fold(x.dtype)
-    if split.are_rows:
-        _rows(scope, x, y, split, fold, exclusive=exclusive, reverse=reverse)
-    else:
-        _columns(scope, x, y, split, fold, exclusive=exclusive, reverse=reverse)
+    run = _rows if split.are_rows else _columns
+    run(scope, x, y, split, fold, exclusive=exclusive, reverse=reverse)
 
 
 def _rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
-from rlx.ir.op import Trait, op
+from rlx.ir.op import OpDef, Trait, declare_op, op
 from rlx.ir.ops.requirements import (
     at_most,
     require_dtype,
@@ -56,20 +56,50 @@ def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Ext
     return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
 
 
-@op(_FAMILY, Trait.INDEXED_WRITE, Trait.MAY_FAULT)
-def scatter_add(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:
-    """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending.
+def scatter(name: str, doc: str, takes: str) -> OpDef:
+    """Declare a fold of `updates[i]` into row `indices[i]` of `size` rows, for `i` ascending."""
 
-    `updates` has the shape of `indices` followed by the shape of a row.
-    """
-    require_dtype(updates, "float int complex", "updates")
-    require_dtype(indices, "index", "indices")
-    if updates.shape[: indices.rank] != indices.shape:
-        raise ShapeError(
-            f"updates has shape {updates.describe_shape()}; it must begin with the shape of "
-            f"indices, {indices.describe_shape()}"
-        )
-    return updates.with_shape((size, *updates.shape[indices.rank :]))
+    def infer(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:
+        require_dtype(updates, takes, "updates")
+        require_dtype(indices, "index", "indices")
+        if updates.shape[: indices.rank] != indices.shape:
+            raise ShapeError(
+                f"updates has shape {updates.describe_shape()}; it must begin with the shape of "
+                f"indices, {indices.describe_shape()}"
+            )
+        return updates.with_shape((size, *updates.shape[indices.rank :]))
+
+    return declare_op(
+        name, _FAMILY, infer, traits=(Trait.INDEXED_WRITE, Trait.MAY_FAULT), doc=f"{doc}{_ROWS}"
+    )
+
+
+_ROWS = """
+
+`updates` has the shape of `indices` followed by the shape of a row.
+"""
+scatter_add = scatter(
+    "scatter_add",
+    "Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending.",
+    "float int complex",
+)
+scatter_mul = scatter(
+    "scatter_mul",
+    "Multiply row `indices[i]` of `size` rows of ones by `updates[i]`, for `i` ascending.",
+    "float int complex",
+)
+scatter_max = scatter(
+    "scatter_max",
+    "The largest of the `updates[i]` whose `indices[i]` is the row; NaN if one is. "
+    "A row without any has the least value of the dtype.",
+    "float int",
+)
+scatter_min = scatter(
+    "scatter_min",
+    "The smallest of the `updates[i]` whose `indices[i]` is the row; NaN if one is. "
+    "A row without any has the greatest value of the dtype.",
+    "float int",
+)
 
 
 @op(_FAMILY, Trait.WHOLE, Trait.SEARCH)

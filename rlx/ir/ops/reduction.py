@@ -6,15 +6,27 @@ Sums may be taken in any order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import ROW_WISE, OpDef, Trait, declare_op, op
-from rlx.ir.ops.elementwise import exp, is_finite, log, stop_gradient, where
+from rlx.ir.ops.elementwise import (
+    exp,
+    is_finite,
+    log,
+    maximum,
+    minimum,
+    mul,
+    stop_gradient,
+    where,
+)
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import normalize_axes, require_dtype, require_nonempty_axis
-from rlx.ir.ops.shape import reshape
-from rlx.ir.shape import Shape, normalize_axis
+from rlx.ir.ops.shape import concat, narrow, pad, reshape
+from rlx.ir.ops.shape import reverse as reverse_
+from rlx.ir.shape import Shape, normalize_axis, upper
 from rlx.ir.types import TensorType
 
 _FAMILY = "reduction"
@@ -73,6 +85,53 @@ def cumsum(
     require_dtype(x, "float int complex")
     normalize_axis(axis, x.rank)
     return x
+
+
+def _by_doubling(join: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    """Return the formula of a running fold: each step joins what lies 1, 2, 4, .. before."""
+
+    def formula(x: Value, *, axis: int, reverse: bool = False) -> Value:
+        position = normalize_axis(axis, x.rank)
+        extent, bound = x.shape[position], upper(x.shape[position])
+        found = reverse_(x, axes=(position,)) if reverse else x
+        if extent != bound:  # what comes behind is read by nothing before it
+            high = tuple(bound - extent if a == position else 0 for a in range(x.rank))
+            found = pad(found, low=(0,) * x.rank, high=high)
+        distance = 1
+        while distance < bound:
+            begin = narrow(found, axis=position, start=0, length=distance)
+            late = narrow(found, axis=position, start=distance, length=bound - distance)
+            early = narrow(found, axis=position, start=0, length=bound - distance)
+            found = concat(begin, join(early, late), axis=position)
+            distance *= 2
+        if extent != bound:
+            found = narrow(found, axis=position, start=0, length=extent)
+        return reverse_(found, axes=(position,)) if reverse else found
+
+    return formula
+
+
+def running(name: str, doc: str, takes: str, join: Callable[[Value, Value], Value]) -> OpDef:
+    """Declare a fold that runs along one axis; its derivatives are those of doubling."""
+
+    def infer(x: TensorType, *, axis: int, reverse: bool = False) -> TensorType:
+        require_dtype(x, takes)
+        normalize_axis(axis, x.rank)
+        return x
+
+    formula = in_single_precision(_by_doubling(join))
+    return declare_op(name, _FAMILY, infer, traits=(Trait.WHOLE,), doc=doc, decompose=formula)
+
+
+cumprod = running(
+    "cumprod", "Product running along `axis`, back if `reverse`.", "float int complex", mul
+)
+cummax = running(
+    "cummax", "Largest element so far along `axis`; NaN from the first on.", "float int", maximum
+)
+cummin = running(
+    "cummin", "Smallest element so far along `axis`; NaN from the first on.", "float int", minimum
+)
 
 
 @in_single_precision

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from rlx.errors import IndexOutOfRangeError
 from rlx.ir import ops
+from rlx.ir.reference.reduction import bounds
 from rlx.ir.reference.registry import Array, reference
 
 
@@ -40,12 +44,21 @@ def gather_backward(dy: Array, indices: Array, *, axis: int, size: int) -> Array
     return np.moveaxis(result, 0, position)
 
 
-@reference(ops.scatter_add)
-def scatter_add(updates: Array, indices: Array, *, size: int) -> Array:
-    rows = decoded(indices, size, "index")
-    result = np.zeros((size, *updates.shape[indices.ndim :]), updates.dtype)
-    np.add.at(result, rows, updates)
-    return result
+def _scattered(ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Callable[..., Array]:
+    def scatter(updates: Array, indices: Array, *, size: int) -> Array:
+        rows = decoded(indices, size, "index")
+        shape = (size, *updates.shape[indices.ndim :])
+        result = np.full(shape, start(updates.dtype), updates.dtype)
+        ufunc.at(result, rows, updates)
+        return result
+
+    return scatter
+
+
+reference.register(ops.scatter_add, _scattered(np.add, lambda _: 0))
+reference.register(ops.scatter_mul, _scattered(np.multiply, lambda _: 1))
+reference.register(ops.scatter_max, _scattered(np.maximum, lambda dtype: bounds(dtype)[0]))
+reference.register(ops.scatter_min, _scattered(np.minimum, lambda dtype: bounds(dtype)[1]))
 
 
 @reference.exact(ops.sort)

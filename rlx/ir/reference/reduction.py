@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,12 @@ def reduce_prod(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 @reference(ops.reduce_max)
 def reduce_max(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.max(x, axis=_axes(x, axes), keepdims=keepdims, initial=_bounds(x)[0])
+    return np.max(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[0])
 
 
 @reference(ops.reduce_min)
 def reduce_min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.min(x, axis=_axes(x, axes), keepdims=keepdims, initial=_bounds(x)[1])
+    return np.min(x, axis=_axes(x, axes), keepdims=keepdims, initial=bounds(x.dtype)[1])
 
 
 @reference(ops.argmax)
@@ -57,6 +58,20 @@ def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     return np.moveaxis(running, 0, axis)
 
 
+def _running(ufunc: np.ufunc) -> Callable[..., Array]:
+    def accumulate(x: Array, *, axis: int, reverse: bool) -> Array:
+        given = np.flip(x, axis) if reverse else x
+        found = ufunc.accumulate(given, axis, dtype=x.dtype)
+        return np.flip(found, axis) if reverse else found
+
+    return accumulate
+
+
+reference.register(ops.cumprod, _running(np.multiply))
+reference.register(ops.cummax, _running(np.maximum))
+reference.register(ops.cummin, _running(np.minimum))
+
+
 @reference(ops.softmax)
 def softmax(x: Array, *, axis: int) -> Array:
     weights = np.exp(x - np.max(x, axis=axis, keepdims=True))
@@ -73,10 +88,10 @@ def _axes(x: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple({axis % x.ndim for axis in axes})
 
 
-def _bounds(x: Array) -> tuple[Any, Any]:
-    """Return the least and the greatest value of the dtype."""
-    if np.issubdtype(x.dtype, np.floating):
-        return -np.inf, np.inf
-    if x.dtype == np.bool_:
+def bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the least and the greatest value of a dtype."""
+    if dtype == np.bool_:
         return False, True
-    return np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    if dtype.kind not in "iu":
+        return -np.inf, np.inf
+    return np.iinfo(dtype).min, np.iinfo(dtype).max

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import bodies_of
 from rlx.passes.vmap.carried import Batching
-
-_INDEXING = (ops.gather, ops.gather_backward, ops.scatter_add)
-"""Ops that end a run at an index outside its range."""
 
 
 def borrowed(
@@ -42,4 +40,5 @@ def may_fail(body: Graph) -> bool:
 
 
 def _fails(node: Node) -> bool:
-    return node.op in _INDEXING or node.attrs.as_dict().get("on_singular") == "error"
+    policy = node.attrs.as_dict().get("on_singular", "error")
+    return node.op.has(Trait.MAY_FAULT) and policy == "error"

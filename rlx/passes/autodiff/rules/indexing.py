@@ -8,7 +8,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.shape import Extent, Shape, normalize_axis
+from rlx.ir.shape import Extent, Shape, normalize_axis, upper
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import reshape_to, zeros
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, zero
@@ -48,6 +48,71 @@ def dynamic_update_slice_transpose(
     if at.wanted[1]:
         inside = ops.dynamic_slice(g, starts, sizes=update.shape)
     return around, inside
+
+
+@jvp(ops.scatter_max, ops.scatter_min)
+def scatter_extremum_jvp(
+    at: Pushforward, updates: Value, indices: Value, *, size: Extent
+) -> Derivatives:
+    """The mean tangent of the tied updates, as in a reduction."""
+    tangent = at.tangents[0]
+    if tangent is None:
+        return None
+    ties = ops.eq(updates, ops.gather(at.result, indices))
+    count = ops.scatter_add(ops.cast(ties, to=updates.dtype), indices, size=size)
+    total = ops.scatter_add(ops.where(ties, tangent, 0.0), indices, size=size)
+    return total / ops.maximum(count, 1.0)
+
+
+@jvp(ops.scatter_mul)
+def scatter_mul_jvp(
+    at: Pushforward, updates: Value, indices: Value, *, size: Extent
+) -> Derivatives:
+    """Each update's partial is the product of the others of its row: exact at zeros.
+
+    In the order of their rows, those before and those behind it are folds by doubling.
+    """
+    tangent = at.tangents[0]
+    if tangent is None or 0 in indices.shape:
+        return None
+    count = indices.type.elements
+    row = updates.shape[indices.rank :]
+    places = ops.cast(reshape_to(indices, (count,)), to=DType.I64)
+    order = ops.argsort(places)
+    places = ops.gather(places, order)
+    factors = ops.gather(reshape_to(updates, (count, *row)), order)
+    moved = ops.gather(reshape_to(tangent, (count, *row)), order)
+    before = _products_before(factors, places)
+    behind = ops.reverse(
+        _products_before(ops.reverse(factors, axes=(0,)), ops.reverse(places, axes=(0,))),
+        axes=(0,),
+    )
+    return ops.scatter_add(before * behind * moved, places, size=size)
+
+
+def _products_before(factors: Value, places: Value) -> Value:
+    """Return the product of the earlier factors at the same place; equal places are together."""
+    bound = upper(factors.shape[0])
+    products, distance = _earlier(factors, places, 1), 1
+    while distance < bound:
+        products, distance = products * _earlier(products, places, distance), 2 * distance
+    return products
+
+
+def _earlier(factors: Value, places: Value, distance: int) -> Value:
+    """Return the factor `distance` before, or 1 where it is at another place."""
+    if distance >= upper(factors.shape[0]):
+        return ops.expand(factors.graph.constant(1, factors.dtype), shape=factors.shape)
+    kept = factors.shape[0] - distance
+    rank = factors.rank
+
+    def delayed(x: Value, value: float) -> Value:
+        low = (distance, *(0,) * (x.rank - 1))
+        return ops.pad(ops.narrow(x, axis=0, start=0, length=kept), low=low, high=(0,) * x.rank,
+                       value=value)  # fmt: skip
+
+    same = ops.eq(delayed(places, -1.0), places)
+    return ops.where(reshape_to(same, (*same.shape, *(1,) * (rank - 1))), delayed(factors, 1.0), 1)
 
 
 @jvp(ops.topk)

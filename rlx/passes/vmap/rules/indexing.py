@@ -10,11 +10,19 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 from rlx.passes.loops.loop_steps import Step
-from rlx.passes.vmap.carried import Batching, Carried, batch_to_front, extent_value, reshape_to
-from rlx.passes.vmap.registry import Batched, batch, leading, shifted
+from rlx.passes.vmap.carried import (
+    Batching,
+    Carried,
+    batch_to,
+    batch_to_front,
+    extent_value,
+    reshape_to,
+)
+from rlx.passes.vmap.registry import Batched, BatchRule, batch, leading, shifted
 
 leading(ops.topk)
 
@@ -118,14 +126,38 @@ def _updated_in_turn(whole: Value, updates: Value, starts: Value) -> Value:
     return updated
 
 
-def _scattered(at: Batching, dy: Value, indices: Value, axis: int, size: Extent) -> Value:
-    """Add the slices of `dy` into the tables of all examples put end to end."""
+def _scatter_batch(definition: OpDef) -> BatchRule:
+    """Return the rule of a fold: of shared indices, all examples are one longer row."""
+
+    def rule(at: Batching, updates: Value, indices: Value, *, size: Extent) -> Batched:
+        if at.batched[1]:
+            return _scattered(at, updates, indices, 0, size, definition)
+        rank = at.operands[1].rank
+        folded: Value = definition(batch_to(updates, rank), indices, size=size)
+        return batch_to_front(folded, 1)
+
+    return rule
+
+
+for _definition in (ops.scatter_mul, ops.scatter_max, ops.scatter_min):
+    batch.register(_definition, _scatter_batch(_definition))
+
+
+def _scattered(
+    at: Batching,
+    dy: Value,
+    indices: Value,
+    axis: int,
+    size: Extent,
+    definition: OpDef = ops.scatter_add,
+) -> Value:
+    """Fold the slices of `dy` into the tables of all examples put end to end."""
     whole = dy if at.batched[0] else at.lift(dy)
     before = at.operands[0].shape[:axis]
     after = at.operands[0].shape[axis + at.operands[1].rank :]
     rows = product(before)
     slices = reshape_to(whole, (at.size, rows, *at.operands[1].shape, *after))
-    added: Value = ops.scatter_add(
+    added: Value = definition(
         slices, _end_to_end(at, indices, rows, size), size=at.size * rows * size
     )
     return reshape_to(added, (at.size, *before, size, *after))
