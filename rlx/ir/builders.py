@@ -96,6 +96,56 @@ class Builders:
         """Rotate pairs (i, i + n_rot/2) of each head by its position's angle; copy the rest."""
         return self._one(OPS["rope"], (x, cos, sin), head_dim=head_dim, n_rot=n_rot)
 
+    def batch_norm_inference(
+        self,
+        x: Operand,
+        gamma: Operand,
+        beta: Operand,
+        mean: Operand,
+        variance: Operand,
+        *,
+        axis: int = -1,
+        eps: float,
+    ) -> Value:
+        """`(x - mean) / sqrt(variance + eps) * gamma + beta` with frozen statistics per channel."""
+        return self._one(
+            OPS["batch_norm_inference"], (x, gamma, beta, mean, variance), axis=axis, eps=eps
+        )
+
+    def batch_norm_training(
+        self, x: Operand, gamma: Operand, beta: Operand, *, axis: int = -1, eps: float
+    ) -> tuple[Value, Value, Value]:
+        """Batch norm with the batch's own mean and biased variance, which follow the result."""
+        results: tuple[Value, Value, Value] = self.apply(
+            OPS["batch_norm_training"], (x, gamma, beta), axis=axis, eps=eps
+        )
+        return results
+
+    def group_norm(
+        self,
+        x: Operand,
+        gamma: Operand,
+        beta: Operand,
+        *,
+        num_groups: int,
+        axis: int = 1,
+        eps: float,
+    ) -> Value:
+        """Normalize each example's groups of neighboring channels, then `* gamma + beta`."""
+        return self._one(
+            OPS["group_norm"], (x, gamma, beta), num_groups=num_groups, axis=axis, eps=eps
+        )
+
+    def instance_norm(
+        self, x: Operand, gamma: Operand, beta: Operand, *, axis: int = 1, eps: float
+    ) -> Value:
+        """Normalize each channel of each example over its spatial axes, then `* gamma + beta`."""
+        return self._one(OPS["instance_norm"], (x, gamma, beta), axis=axis, eps=eps)
+
+    def layer_norm2d(self, x: Operand, gamma: Operand, beta: Operand, *, eps: float) -> Value:
+        """`layer_norm` over the channels of `[N, C, H, W]` or `[N, C, L]`, at each position."""
+        return self._one(OPS["layer_norm2d"], (x, gamma, beta), eps=eps)
+
     def barrier(self, x: Operand, *dependencies: Operand) -> Value:
         """`x` itself, available only once `dependencies` are computed."""
         return self._one(OPS["barrier"], (x, *dependencies))
@@ -907,6 +957,171 @@ class Builders:
     ) -> Value:
         """Scale `x` to unit mean square along `axis`, then `* gamma` and, if given, `+ beta`."""
         return self._one(OPS["rms_norm"], (x, gamma, beta), axis=axis, eps=eps)
+
+    def max_pool(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Largest element of each window; NaN wins; -inf if it has none."""
+        return self._one(
+            OPS["max_pool"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
+
+    def max_pool_backward(
+        self,
+        x: Operand,
+        dy: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Gradient of `max_pool` by `x`: `dy` of each window is added at its first maximum."""
+        return self._one(
+            OPS["max_pool_backward"],
+            (x, dy),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
+
+    def max_pool_take(
+        self,
+        x: Operand,
+        values: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Element of `values` where each window of `x` has its first maximum; 0 if it has none."""
+        return self._one(
+            OPS["max_pool_take"],
+            (x, values),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
+
+    def mean_pool(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+        divisor: Literal["window", "padded", "inside"] = "window",
+    ) -> Value:
+        """Mean of each window: its sum, divided by what `divisor` counts."""
+        return self._one(
+            OPS["mean_pool"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+            divisor=divisor,
+        )
+
+    def min_pool(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Smallest element of each window; NaN wins; +inf if it has none."""
+        return self._one(
+            OPS["min_pool"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
+
+    def prod_pool(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Product of each window."""
+        return self._one(
+            OPS["prod_pool"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
+
+    def sum_pool(
+        self,
+        x: Operand,
+        *,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int | tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        ceil_mode: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Sum of each window."""
+        return self._one(
+            OPS["sum_pool"],
+            (x,),
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            inner=inner,
+        )
 
     def argmax(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
         """Lowest index of the largest element; the first NaN wins."""

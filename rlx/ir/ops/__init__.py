@@ -7,6 +7,7 @@ them all. An op is visible here as soon as its family's file declares it.
 
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
+from rlx.ir.ops.channel_norm import *
 from rlx.ir.ops.control import *
 from rlx.ir.ops.conv import *
 from rlx.ir.ops.conv_transpose import *
@@ -20,6 +21,7 @@ from rlx.ir.ops.linalg import *
 from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
+from rlx.ir.ops.pool import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *

@@ -76,7 +76,8 @@ class FusionPolicy:
 
     def suits_prologue(self, node: Node, anchor: Node) -> bool:
         """True if `anchor` may compute `node` as often as it reads its operand."""
-        return not anchor.op.has(Trait.ROW_WISE) or node.op.has(Trait.CHEAP)
+        reads_again = anchor.op.has(Trait.ROW_WISE) or anchor.op.has(Trait.WHOLE)
+        return not reads_again or node.op.has(Trait.CHEAP)
 
     def keeps_operand_shape(self, anchor: Node) -> bool:
         """True if a value before `anchor` can be a result of the fusion, too."""

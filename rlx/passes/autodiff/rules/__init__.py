@@ -2,6 +2,7 @@
 
 from rlx.passes.autodiff.rules import attention as attention
 from rlx.passes.autodiff.rules import branches as branches
+from rlx.passes.autodiff.rules import channel_norm as channel_norm
 from rlx.passes.autodiff.rules import control as control
 from rlx.passes.autodiff.rules import conv as conv
 from rlx.passes.autodiff.rules import custom as custom
@@ -11,6 +12,7 @@ from rlx.passes.autodiff.rules import linalg as linalg
 from rlx.passes.autodiff.rules import loops as loops
 from rlx.passes.autodiff.rules import loss as loss
 from rlx.passes.autodiff.rules import norm as norm
+from rlx.passes.autodiff.rules import pool as pool
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape
 from rlx.passes.autodiff.rules import solve as solve

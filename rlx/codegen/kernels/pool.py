@@ -1,0 +1,278 @@
+"""Pooling: windows folded first across rows, then along them.
+
+A fold over a window is a fold over its axes, one after another. The rows that a line of
+windows reads are folded into one local row, contiguous and as wide as its windows span,
+with the fold's start where there is padding; then each window folds its part of that row.
+So an element is read `size / stride` times per outer axis, and nothing is guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.affine import Groups
+from rlx.codegen.kernels.folds import (
+    Fold,
+    State,
+    across_columns,
+    max_fold,
+    min_fold,
+    prod_fold,
+    sum_fold,
+)
+from rlx.codegen.kernels.parallel import LOOP_NAMES, rows
+from rlx.codegen.kernels.reduction import accumulators, assign, loaded, local_state, stored
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.shape import coordinates
+from rlx.codegen.loops.expr import E, maximum, minimum
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.windows import WindowAxis, window_axes
+
+LOCAL_ELEMENTS = 4096
+"""Elements of a local row: 16 KiB of f32, half of a first cache."""
+
+MOST_COLUMNS = 256
+"""Inner elements worked on together."""
+
+WRITTEN_OUT = 16
+"""Taps along a row that are written out; more are a loop."""
+
+POOLS: dict[str, Callable[[DType], Fold]] = {
+    "max_pool": max_fold,
+    "min_pool": min_fold,
+    "sum_pool": sum_fold,
+    "prod_pool": prod_fold,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of one operand, and what of them a kernel works on together."""
+
+    shape: Shape
+    axes: tuple[WindowAxis, ...]
+    inner: int
+    columns: int
+    """Inner elements worked on together."""
+    width: int
+    """Windows along the last spatial axis worked on together."""
+
+    @property
+    def last(self) -> WindowAxis:
+        return self.axes[-1]
+
+    @property
+    def outer(self) -> tuple[WindowAxis, ...]:
+        return self.axes[:-1]
+
+    @property
+    def leading(self) -> Extent:
+        return product(self.shape[: self._first])
+
+    @property
+    def groups(self) -> Groups:
+        """What is in front, each spatial axis, and what lies inside."""
+        every = tuple(range(len(self.shape)))
+        end = len(self.shape) - self.inner
+        return every[: self._first], *((axis,) for axis in every[self._first : end]), every[end:]
+
+    @property
+    def inner_elements(self) -> Extent:
+        return product(self.shape[len(self.shape) - self.inner :])
+
+    @property
+    def _first(self) -> int:
+        return len(self.shape) - self.inner - len(self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Windows `first` to `first + width` of a row, and inner elements from `column` on."""
+
+    first: E
+    width: E
+    column: E
+    columns: E
+
+
+def windows_of(shape: Shape, *, inner: int, **geometry: Any) -> Windows:
+    """Return the windows of an operand, in blocks whose local row is small enough."""
+    axes = window_axes(shape, inner=inner, **geometry)
+    last = axes[-1]
+    columns = max(1, min(upper(product(shape[len(shape) - inner :])), MOST_COLUMNS))
+    while columns > 1 and last.reach * columns > LOCAL_ELEMENTS:
+        columns = (columns + 1) // 2
+    fitting = (LOCAL_ELEMENTS // columns - last.reach) // last.stride + 1
+    return Windows(shape, axes, inner, columns, max(1, min(fitting, upper(last.count))))
+
+
+@kernel("max_pool", "min_pool", "sum_pool", "prod_pool")
+def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
+    """Fold every window, by the fold that the anchor's name stands for."""
+    anchor = scope.body.anchor
+    assert anchor is not None  # this builder runs for an anchor
+    fold = across_columns(POOLS[anchor.op.name](x.dtype))
+    windows = windows_of(x.shape, **geometry)
+    fold_block = _fold_long if windows.last.reach > LOCAL_ELEMENTS else _fold_rows
+    source, target = x.grouped(windows.groups), y.grouped(windows.groups)
+    lines = (windows.leading, *(axis.count for axis in windows.outer))
+    with rows(scope.k, "row", scope.extents(product(lines)), x.type.elements) as row:
+        leading, *place = coordinates(scope, row, lines)
+        image, line = source.at(leading), target.at(leading, *place)
+        with blocks(scope, windows) as block:
+
+            def write(at: E, column: E, state: State) -> None:
+                line.write(block.first + at, block.column + column, value=fold.finish(state, at))
+
+            fold_block(scope, windows, image, place, block, fold, write)
+
+
+def _fold_rows(
+    scope: Scope,
+    windows: Windows,
+    image: GroupedReader,
+    place: Sequence[E],
+    block: Block,
+    fold: Fold,
+    write: Callable[[E, E, State], None],
+) -> None:
+    """Fold rows into a local one, then windows of it."""
+    k, last = scope.k, windows.last
+    span = k.let("span", (block.width - 1) * last.stride + last.reach)
+    state = local_state(k, fold, ((windows.width - 1) * last.stride + last.reach) * windows.columns)
+    base = k.let("base", block.first * last.stride - last.low)
+    with lanes(scope, windows, block, scope.extents(0), span) as (i, c):
+        stored(k, fold, state, i * windows.columns + c, fold.start)
+    start, stop = _inside(scope, last, base, span)
+    with outer_taps(scope, windows, place) as (positions, _):
+        line = image.at(*positions)
+        with lanes(scope, windows, block, start, stop) as (i, c):
+            at = k.let("at", i * windows.columns + c)
+            value = line.read(base + i, block.column + c)
+            stored(k, fold, state, at, fold.take(loaded(k, state, at), value))
+    with lanes(scope, windows, block, scope.extents(0), block.width) as (i, c):
+        write(i, c, _fold_taps(scope, windows, fold, state, i * last.stride, c))
+
+
+def _fold_taps(
+    scope: Scope, windows: Windows, fold: Fold, state: Sequence[Buffer], first: E, column: E
+) -> State:
+    """Fold the taps of one window of the local row."""
+    k, last, columns = scope.k, windows.last, windows.columns
+    if last.size <= WRITTEN_OUT:
+        total = loaded(k, state, first * columns + column)
+        for number in range(1, last.size):
+            at = (first + number * last.dilation) * columns + column
+            total = tuple(k.let(name, part) for name, part in zip(fold.names, total, strict=True))
+            total = fold.join(total, loaded(k, state, at))
+        return total
+    running = accumulators(k, fold)
+    with k.loop("tap", last.size) as tap:
+        at = (first + tap * last.dilation) * columns + column
+        assign(k, fold, running, fold.join(tuple(running), loaded(k, state, at)))
+    return tuple(running)
+
+
+def _fold_long(
+    scope: Scope,
+    windows: Windows,
+    image: GroupedReader,
+    place: Sequence[E],
+    block: Block,
+    fold: Fold,
+    write: Callable[[E, E, State], None],
+) -> None:
+    """Fold windows too long for a local row, each by itself."""
+    k, last = scope.k, windows.last
+    with k.loop("i", block.width) as i, k.loop("c", block.columns) as c:
+        running = accumulators(k, fold)
+        with outer_taps(scope, windows, place) as (positions, _):
+            line = image.at(*positions)
+            with tap_loop(scope, "tap", last, block.first + i) as (position, _):
+                value = line.read(position, block.column + c)
+                assign(k, fold, running, fold.take(tuple(running), value))
+        write(i, c, tuple(running))
+
+
+@contextmanager
+def blocks(scope: Scope, windows: Windows) -> Iterator[Block]:
+    """Loop over the blocks of a line of windows."""
+    k, extents = scope.k, scope.extents
+    count, inner = extents(windows.last.count), extents(windows.inner_elements)
+    with (
+        k.loop("first", count, step=windows.width) as first,
+        k.loop("column", inner, step=windows.columns) as column,
+    ):
+        yield Block(
+            first,
+            k.let("width", _rest(scope, windows.last.count, first, windows.width)),
+            column,
+            k.let("columns", _rest(scope, windows.inner_elements, column, windows.columns)),
+        )
+
+
+def _rest(scope: Scope, extent: Extent, at: E, step: int) -> E:
+    if isinstance(extent, int) and extent % step == 0:
+        return scope.extents(step)
+    return minimum(scope.extents(extent) - at, step)
+
+
+@contextmanager
+def lanes(scope: Scope, windows: Windows, block: Block, start: E, stop: E) -> Iterator[tuple[E, E]]:
+    """Loop over positions along the last axis and the columns inside, the fastest in lanes."""
+    k = scope.k
+    if windows.columns == 1:
+        with k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i:
+            yield i, scope.extents(0)
+        return
+    with (
+        k.loop("i", stop, start=start) as i,
+        k.loop("c", block.columns, kind=LoopKind.SIMD) as c,
+    ):
+        yield i, c
+
+
+@contextmanager
+def outer_taps(scope: Scope, windows: Windows, place: Sequence[E]) -> Iterator[tuple[list[E], E]]:
+    """Loop over the rows of the windows at `place`: their positions, and their number."""
+    with ExitStack() as stack:
+        positions, number = [], scope.extents(0)
+        for name, axis, window in zip(LOOP_NAMES, windows.outer, place, strict=False):
+            position, tap = stack.enter_context(tap_loop(scope, name, axis, window))
+            positions.append(position)
+            number = number * axis.size + tap
+        yield positions, number
+
+
+@contextmanager
+def tap_loop(scope: Scope, name: str, axis: WindowAxis, window: E) -> Iterator[tuple[E, E]]:
+    """Loop over the taps of one window that lie inside: position and tap."""
+    k, extent = scope.k, scope.extents(axis.extent)
+    start, stop = scope.extents(0), scope.extents(axis.size)
+    if not axis.is_inside:
+        base = k.let(f"{name}_base", window * axis.stride - axis.low)
+        start = k.let(f"{name}_start", maximum(ceil_div(base * -1, axis.dilation), 0))
+        stop = k.let(f"{name}_stop", minimum(ceil_div(extent - base, axis.dilation), axis.size))
+    with k.loop(name, stop, start=start) as tap:
+        at = window * axis.stride + tap * axis.dilation - axis.low
+        yield k.let(f"{name}_at", at), tap
+
+
+def _inside(scope: Scope, last: WindowAxis, base: E, span: E) -> tuple[E, E]:
+    """Return which part of the local row, which begins at position `base`, is no padding."""
+    if last.is_inside:
+        return scope.extents(0), span
+    start = scope.k.let("inside", minimum(maximum(base * -1, 0), span))
+    end = minimum(scope.extents(last.extent) - base, span)
+    return start, scope.k.let("end", maximum(end, start))
+
+
+def ceil_div(value: E, divisor: int) -> E:
+    """Divide and round up; a negative value gives 0 or less."""
+    return value if divisor == 1 else (value + (divisor - 1)) / divisor

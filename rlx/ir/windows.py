@@ -1,0 +1,164 @@
+"""Windows that slide over the spatial axes of a tensor: where they lie, and how many there are.
+
+The spatial axes are the last ones but `inner`, as many as `kernel_size` has entries. Window
+`o` of an axis holds the positions `o * stride + tap * dilation - low` for its `size` taps;
+those outside `[0, extent)` are padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rlx.errors import ShapeError
+from rlx.ir.shape import Dim, Extent, Shape, divide, format_shape, is_at_most
+
+Sizes: TypeAlias = tuple[int, ...]
+"""One number per spatial axis; none at all stands for the default."""
+
+Padding: TypeAlias = tuple[int | tuple[int, int], ...]
+"""One width per spatial axis, for both ends or as (low, high)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """The windows along one axis."""
+
+    extent: Extent
+    size: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+    count: Extent
+    """How many windows there are: the extent of the result."""
+
+    @property
+    def reach(self) -> int:
+        """How many positions a window spans."""
+        return self.dilation * (self.size - 1) + 1
+
+    @property
+    def span(self) -> Extent:
+        """How many positions all windows span, counted from `-low`."""
+        return (self.count - 1) * self.stride + self.reach
+
+    @property
+    def is_inside(self) -> bool:
+        """True if no window holds padding, for all values of symbols."""
+        return self.low == 0 and is_at_most(self.span, self.extent)
+
+
+def window_axes(
+    shape: Shape,
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Padding = (),
+    dilation: Sizes = (),
+    *,
+    ceil_mode: bool = False,
+    inner: int = 0,
+) -> tuple[WindowAxis, ...]:
+    """Return the windows along each spatial axis of `shape`, checked.
+
+    `ceil_mode` adds a window for positions that are left over, if it starts before the high
+    padding.
+    """
+    count = len(kernel_size)
+    first = len(shape) - inner - count
+    if not 1 <= count <= 3 or inner < 0 or first < 0:
+        raise ShapeError(
+            f"kernel_size {kernel_size} with {inner} inner axes does not fit shape "
+            f"{format_shape(shape)}; it names 1, 2 or 3 of the axes",
+            remedy="give one window extent per spatial axis",
+        )
+    strides = _per_axis("stride", stride, count, 1)
+    steps = _per_axis("dilation", dilation, count, 1)
+    widths = [_both(width) for width in padding] or [(0, 0)] * count
+    if len(widths) != count:
+        raise _wrong_length("padding", padding, count)
+    _require_positive(kernel_size, strides, steps, widths)
+    return tuple(
+        _window_axis(shape[first + axis], size, strides[axis], steps[axis], widths[axis], ceil_mode)
+        for axis, size in enumerate(kernel_size)
+    )
+
+
+def windowed_shape(shape: Shape, axes: Sequence[WindowAxis], inner: int = 0) -> Shape:
+    """Return `shape` with the number of windows on each spatial axis."""
+    end = len(shape) - inner
+    return (*shape[: end - len(axes)], *(axis.count for axis in axes), *shape[end:])
+
+
+def floor_divide(extent: Extent, divisor: int) -> Extent:
+    """Divide and round down; symbols must come with multiples of the divisor."""
+    if isinstance(extent, int):
+        return extent // divisor
+    constant = next((factor for symbols, factor in extent.terms if not symbols), 0)
+    return divide(extent - constant, divisor) + constant // divisor
+
+
+def _window_axis(
+    extent: Extent,
+    size: int,
+    stride: int,
+    dilation: int,
+    widths: tuple[int, int],
+    ceil_mode: bool,
+) -> WindowAxis:
+    low, high = widths
+    reach = dilation * (size - 1) + 1
+    rest = extent + low + high - reach
+    if isinstance(rest, int) and rest < 0:
+        raise ShapeError(
+            f"a window of {reach} positions is larger than the padded extent "
+            f"{extent} + {low} + {high}",
+            remedy="give a smaller window, or more padding",
+        )
+    if not ceil_mode:
+        return WindowAxis(extent, size, stride, dilation, low, high, floor_divide(rest, stride) + 1)
+    count = floor_divide(rest + (stride - 1), stride) + 1
+    if isinstance(count, Dim) or isinstance(extent, Dim):
+        if stride > 1:
+            raise ShapeError(
+                f"extent {extent} is symbolic; ceil_mode with stride {stride} needs a number",
+                remedy="bind the extent, or pad explicitly",
+            )
+    elif (count - 1) * stride >= extent + low:
+        count -= 1
+    return WindowAxis(extent, size, stride, dilation, low, high, count)
+
+
+def _per_axis(name: str, given: Sizes, count: int, default: int) -> Sizes:
+    if not given:
+        return (default,) * count
+    if len(given) != count:
+        raise _wrong_length(name, given, count)
+    return given
+
+
+def _both(width: int | tuple[int, int]) -> tuple[int, int]:
+    return (width, width) if isinstance(width, int) else width
+
+
+def _wrong_length(name: str, given: Sequence[object], count: int) -> ShapeError:
+    return ShapeError(
+        f"{name} {given} has {len(given)} entries and kernel_size has {count}",
+        remedy="give one entry per spatial axis, or none for the default",
+    )
+
+
+def _require_positive(
+    kernel_size: Sizes, stride: Sizes, dilation: Sizes, padding: Sequence[tuple[int, int]]
+) -> None:
+    for name, given in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        if any(number < 1 for number in given):
+            raise ShapeError(
+                f"{name} is {given}; its entries must be 1 or more", remedy="give positive numbers"
+            )
+    if any(width < 0 for pair in padding for width in pair):
+        raise ShapeError(
+            f"padding is {tuple(padding)}; widths must be 0 or more",
+            remedy="slice the operand instead of padding it by negative widths",
+        )
