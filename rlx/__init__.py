@@ -42,6 +42,17 @@ if TYPE_CHECKING:
     from rlx.transforms.branches import cond as cond
     from rlx.transforms.branches import switch as switch
     from rlx.transforms.buckets import Buckets as Buckets
+    from rlx.transforms.collectives import all_gather as all_gather
+    from rlx.transforms.collectives import all_to_all as all_to_all
+    from rlx.transforms.collectives import axis_index as axis_index
+    from rlx.transforms.collectives import axis_size as axis_size
+    from rlx.transforms.collectives import pbroadcast as pbroadcast
+    from rlx.transforms.collectives import pmax as pmax
+    from rlx.transforms.collectives import pmean as pmean
+    from rlx.transforms.collectives import pmin as pmin
+    from rlx.transforms.collectives import ppermute as ppermute
+    from rlx.transforms.collectives import psum as psum
+    from rlx.transforms.collectives import psum_scatter as psum_scatter
     from rlx.transforms.control import fori_loop as fori_loop
     from rlx.transforms.control import map as map
     from rlx.transforms.control import scan as scan
@@ -62,6 +73,10 @@ _HOMES = {
     "rlx.transforms.batch": ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
     "rlx.transforms.buckets": ["Buckets"],
+    "rlx.transforms.collectives": [
+        "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pmax", "pmean",
+        "pmin", "ppermute", "psum", "psum_scatter",
+    ],
     "rlx.transforms.control": ["fori_loop", "map", "scan", "while_loop"],
     "rlx.transforms.custom_jvp": ["custom_jvp"],
     "rlx.transforms.custom_vjp": ["custom_vjp"],

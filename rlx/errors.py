@@ -91,6 +91,10 @@ class SingularMatrixError(InputError, ArithmeticError):
     """A linear solve met an exactly singular matrix."""
 
 
+class CommunicationError(RlxError, ConnectionError):
+    """A collective failed, or the ranks of a program do not agree."""
+
+
 class BusyError(RlxError, TimeoutError):
     """All arenas of a session are in use."""
 

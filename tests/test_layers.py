@@ -23,7 +23,7 @@ LAYERS = (
     ("tracing",),
     ("numpy",),
     ("transforms",),
-    ("blocks", "nn", "optim", "report"),
+    ("blocks", "distributed", "nn", "optim", "report"),
     ("cli", "__main__"),
 )
 """A module imports from its own row and those above it."""
@@ -31,6 +31,7 @@ LAYERS = (
 BORDERS = {
     "llvmlite": ("codegen/llvm",),
     "cffi": ("runtime",),
+    "mpi4py": ("distributed",),
     "onnx": ("onnx",),
     "jinja2": ("codegen", "report"),
 }

@@ -20,6 +20,7 @@ from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.state import inputs_as_params
 from rlx.codegen.aot.weights import read_weights, weights_bytes
+from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
@@ -30,6 +31,7 @@ from rlx.passes.precision.policy import Precision
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
+from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.signature import Argument, Array, Signature, checked
 from rlx.runtime.toolchain import require_llvm
 from rlx.target import Target
@@ -288,8 +290,14 @@ def _link_names(
     return brought | {f: blas.symbol(f) for f in externals if blas and not is_source(f)}
 
 
+_MPI = "mpi"
+"""What the linker calls the library of the collectives."""
+
+
 def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
+    if any(map(is_collective, externals)):
+        libm = (_MPI, *libm)
     missing = [name for name in externals if not is_source(name)]
     if not missing:
         return libm
@@ -330,6 +338,7 @@ def _write(
     library = archive = None
     if compiler is not None:
         extra = ("-fopenmp",) if options.threads == "openmp" else ()
+        extra += mpi_flags() if _MPI in options.libraries else ()
         library, archive = compiler.build(directory, name, extra, options.libraries)
     return Artifact(
         name=name,

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.machine_code import MachineCode
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
+from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.native import SharedLibrary
 from rlx.runtime.probe import proven_flags
 from rlx.runtime.toolchain import Toolchain, find_toolchain
@@ -50,9 +52,10 @@ class CBackend:
         return "c"
 
     def load(self, module: Module, target: Target) -> CModule:
-        names = _external_names(_externals(module), target)
+        externals = _externals(module)
+        names = _external_names(externals, target)
         entries = tuple(entry.name for entry in module.entries)
-        return self._load(_c_text(module, names), target, (), entries, names)
+        return self._load(_c_text(module, names), target, _more_flags(externals), entries, names)
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
@@ -111,6 +114,11 @@ def _external_names(externals: Sequence[str], target: Target) -> dict[str, str]:
         return {}
     blas = find_blas(target)
     return {name: blas.symbol(name) for name in names}
+
+
+def _more_flags(externals: Sequence[str]) -> tuple[str, ...]:
+    """Return the flags that functions need which are compiled with the module."""
+    return mpi_flags() if any(map(is_collective, externals)) else ()
 
 
 def _externals(module: Module) -> list[str]:

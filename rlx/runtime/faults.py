@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rlx.codegen.loops.nodes import DETAIL_WORDS, Status
 from rlx.errors import (
+    CommunicationError,
     IndexOutOfRangeError,
     InputError,
     InternalError,
@@ -49,6 +50,9 @@ _KINDS: Mapping[Status, Kind] = {
         "logits without a distribution",
         "rows of logits need a number above -inf, and none that is NaN or +inf",
     ),
+    Status.COLLECTIVE_FAILED: Kind(
+        CommunicationError, "MPI returned an error", "see what MPI says of this error code"
+    ),
     Status.EXTENT_OUT_OF_RANGE: Kind(
         InputError, "extent out of range", "give arrays within the bounds of their Dim"
     ),
@@ -80,6 +84,8 @@ def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record
     if kind is None:
         return InternalError(f"{name} returned status {Status(status).name}", source=source)
     words = f"{kind.words} at position {record.position}"
+    if kind.error is CommunicationError:
+        words = f"{kind.words} (code {record.position})"
     if kind.error is IndexOutOfRangeError and record.limit:
         words += f": {_index(record)} for an axis of extent {record.limit}"
     return kind.error(f"{_title(node)}: {words}", source=source, remedy=kind.remedy)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
@@ -21,6 +22,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
+from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.toolchain import has_llvm as has_llvm
 from rlx.runtime.toolchain import has_toolchain
 from rlx.runtime.toolchain import require_llvm as require_llvm
@@ -123,7 +125,8 @@ def _compiled(symbol: str, target: Target) -> int:
         )
     from rlx.codegen.c.emit import emit_source  # prints C, which few programs need
 
-    library = CBackend().load_text(emit_source(symbol), target)
+    flags = mpi_flags() if is_collective(symbol) else ()
+    library = CBackend().load_text(emit_source(symbol), target, flags)
     _LOADED[symbol] = library
     return library.address(symbol)
 

@@ -140,6 +140,8 @@ def _raw_text() -> str:
 
 
 def _text() -> str:
-    from rlx.codegen.c.emit import environment  # the C printer is not needed for a known verdict
+    from rlx.codegen.c.templates import (
+        environment,  # the C printer is not needed for a known verdict
+    )
 
     return environment().get_template("probe.c.j2").render()

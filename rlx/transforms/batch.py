@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.ir.graph import Graph, calling_source
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Extent, normalize_axis
 from rlx.numpy.axes import static_shape
 from rlx.passes.vmap import vmap as batch
 from rlx.tracing.arguments import call_names, positions
+from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.program import Program, Specification, specify, splice, trace
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
@@ -24,12 +26,19 @@ from rlx.transforms.differentiate import jvp, vjp
 Function = Callable[..., Any]
 
 
-def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+def vmap(
+    fun: Function,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: str | None = None,
+    axis_size: int | None = None,
+) -> Function:
     """Return `fun` over one more axis of its arguments and results.
 
     `in_axes` is an axis for all positional arguments, or a tuple with an axis, `None` (the same
     for all) or a tree of those for each; `out_axes` likewise for the result. Keyword arguments
-    are batched along axis 0.
+    are batched along axis 0. Collectives (`rlx.psum`, ...) reach the other examples by
+    `axis_name`. `axis_size` is the extent, which is needed where no argument is mapped over.
     """
 
     @functools.wraps(fun)
@@ -40,16 +49,17 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         axes = [*positional, *[0] * tree.children[1].leaf_count]
         inputs = specify(call_names(fun, tree, range(len(args))), leaves)
         fronts = [_axis(axis, leaf) for axis, leaf in zip(axes, leaves, strict=True)]
-        size = _batch_size(inputs, fronts)
+        size = _batch_size(inputs, fronts, axis_size)
         inner = [_without(s, axis) for s, axis in zip(inputs, fronts, strict=True)]
 
         def call(arrays: list[Any]) -> Any:
             positional, named = tree_unflatten(tree, arrays)
-            return fun(*positional, **named)
+            with _naming(axis_name, size):
+                return fun(*positional, **named)
 
         program = trace(call, source_names(fun, "function"), inner)
         ends = broadcast_prefix(out_axes, program.tree, "out_axes")
-        batched = _batched(program, fronts, ends, size)
+        batched = _batched(program, fronts, ends, size, axis_name)
         results = splice(batched, [*leaves, *program.captured], program.weak)
         return tree_unflatten(program.tree, results)
 
@@ -122,14 +132,24 @@ def _by_arguments(
     return of, args[wanted[0]] if single else tuple(args[position] for position in wanted)
 
 
-def _batched(program: Program, fronts: list[int | None], ends: list[Any], size: int) -> Graph:
+def _naming(axis_name: str | None, size: int) -> AbstractContextManager[None]:
+    return nullcontext() if axis_name is None else bound_axis(NamedAxis(axis_name, size))
+
+
+def _batched(
+    program: Program,
+    fronts: list[int | None],
+    ends: list[Any],
+    size: int,
+    axis_name: str | None,
+) -> Graph:
     axes = [*fronts, *[None] * len(program.captured)]
     outputs = program.graph.outputs
     places = [
         None if end is None else normalize_axis(end, output.rank + 1)
         for end, output in zip(ends, outputs, strict=True)
     ]
-    return batch(program.graph, axes, places, size=size)
+    return batch(program.graph, axes, places, size=size, axis_name=axis_name)
 
 
 def _axis(axis: Any, leaf: Any) -> int | None:
@@ -148,15 +168,16 @@ def _axis(axis: Any, leaf: Any) -> int | None:
         raise error.located("vmap: in_axes", calling_source()) from None
 
 
-def _batch_size(inputs: list[Specification], axes: list[int | None]) -> int:
-    sizes = {
+def _batch_size(inputs: list[Specification], axes: list[int | None], stated: int | None) -> int:
+    sizes: dict[str, Extent] = {} if stated is None else {"axis_size": stated}
+    sizes |= {
         s.name: s.type.shape[axis] for s, axis in zip(inputs, axes, strict=True) if axis is not None
     }
     if not sizes:
         raise InputError(
             "vmap maps over no argument",
             source=calling_source(),
-            remedy="give some argument an axis in in_axes",
+            remedy="give some argument an axis in in_axes, or state axis_size",
         )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())

@@ -37,10 +37,11 @@ from rlx.codegen.aot.view import (
     tensor_view,
 )
 from rlx.codegen.aot.weights import MAGIC, MULTIPLIER, VERSION, layout_hash
-from rlx.codegen.c.emit import UnitView, environment, kernel_prototype, unit_view
+from rlx.codegen.c.emit import UnitView, kernel_prototype, unit_view
 from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.c.prototypes import external_prototypes, external_symbols
 from rlx.codegen.c.sources import sources_of
+from rlx.codegen.c.templates import environment
 from rlx.codegen.entry import can_fail, describe
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of

@@ -26,6 +26,7 @@ MEANING: dict[Status | LoadStatus, str] = {
     Status.INDEX_OUT_OF_RANGE: "an index is out of range",
     Status.SINGULAR_MATRIX: "a matrix is singular",
     Status.INVALID_DISTRIBUTION: "logits without a distribution",
+    Status.COLLECTIVE_FAILED: "MPI returned an error",
     LoadStatus.SHORT_ARENA: "the arena is too small",
     LoadStatus.NO_WEIGHTS: "the weights are missing: call load_weights before setup",
     LoadStatus.MISALIGNED_WEIGHTS: "the weights are not aligned to 64 bytes",

@@ -8,11 +8,8 @@ goldens and inspection). The text depends on the module alone. It needs the comp
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlx.codegen.c.code import comment, fit
 from rlx.codegen.c.expressions import ExpressionEmitter
@@ -21,9 +18,10 @@ from rlx.codegen.c.names import function_name
 from rlx.codegen.c.prelude import Prelude
 from rlx.codegen.c.prototypes import external_prototypes, external_symbols
 from rlx.codegen.c.scopes import BEGIN, END, FAULT, STATUS, display_names
-from rlx.codegen.c.sources import SOURCES, is_source
+from rlx.codegen.c.sources import is_source, sources_of
 from rlx.codegen.c.spelling import pointer, scalar_type
 from rlx.codegen.c.statements import StatementEmitter
+from rlx.codegen.c.templates import environment
 from rlx.codegen.c.uses import index_variables, used_names
 from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.entry import can_fail
@@ -61,7 +59,7 @@ def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> 
 
 def emit_source(symbol: str) -> str:
     """Return the C file of a function that a user brought, by itself."""
-    return environment().get_template("source.c.j2").render(text=SOURCES[symbol].strip())
+    return environment().get_template("source.c.j2").render(text=sources_of([symbol]).strip())
 
 
 def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
@@ -88,19 +86,6 @@ def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
 def emit_kernel(kernel: Kernel) -> str:
     """Return the C function of one kernel, with its comment."""
     return ModuleEmitter().kernel(kernel)
-
-
-@functools.cache
-def environment() -> Environment:
-    """Return the templates of all generated files."""
-    return Environment(
-        loader=PackageLoader("rlx.codegen", "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
 
 
 class ModuleEmitter:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from rlx.codegen.c.collectives import collectives_text, is_collective
 from rlx.errors import GraphError
 
 SOURCES: dict[str, str] = {}
@@ -17,10 +18,11 @@ def add_source(symbol: str, text: str) -> None:
 
 
 def is_source(symbol: str) -> bool:
-    """True for a function that a user defined in C."""
-    return symbol in SOURCES
+    """True for a function that comes with its text: a user's, or one over MPI."""
+    return symbol in SOURCES or is_collective(symbol)
 
 
-def sources_of(symbols: Iterable[str]) -> str:
-    """Return the C text that defines those of `symbols` that users brought."""
-    return "".join(f"\n{SOURCES[symbol].strip()}\n" for symbol in symbols if symbol in SOURCES)
+def sources_of(symbols: Sequence[str]) -> str:
+    """Return the C text that defines those of `symbols` that come with it."""
+    texts = [SOURCES[symbol] for symbol in symbols if symbol in SOURCES]
+    return "".join(f"\n{text.strip()}\n" for text in (*texts, collectives_text(symbols)) if text)

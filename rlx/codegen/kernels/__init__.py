@@ -5,6 +5,7 @@ Importing this package registers every kind; `build_kernel` makes the kernel of 
 
 from rlx.codegen.kernels import (
     attention,
+    collective,
     control,
     conv,
     factorization,
@@ -37,6 +38,7 @@ from rlx.codegen.kernels.build import (
 __all__ = [
     "attention",
     "build_kernel",
+    "collective",
     "control",
     "conv",
     "factorization",

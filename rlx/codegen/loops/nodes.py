@@ -458,6 +458,7 @@ class Status(enum.IntEnum):
     INDEX_OUT_OF_RANGE = 5
     SINGULAR_MATRIX = 6
     INVALID_DISTRIBUTION = 7
+    COLLECTIVE_FAILED = 8
 
 
 DETAIL_WORDS = (6, 7)

@@ -2,6 +2,7 @@
 
 from rlx.ir.reference import (
     attention,
+    collective,
     control,
     conv,
     elementwise,
@@ -21,6 +22,7 @@ from rlx.ir.reference.registry import reference
 
 __all__ = [
     "attention",
+    "collective",
     "control",
     "conv",
     "elementwise",

@@ -25,17 +25,35 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class MappedAxis:
+    """The axis that is mapped over: its extent, and what collectives call it."""
+
+    size: Extent
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Batching:
     """What a rule is given besides the operands; at least one operand is batched."""
 
     graph: Graph
-    size: Extent
+    axis: MappedAxis
     batched: tuple[bool, ...]
     """Which operands are."""
     operands: tuple[TensorType, ...]
     """The operands' types in one example."""
     results: tuple[TensorType, ...]
     """The results' types in one example."""
+
+    @property
+    def size(self) -> Extent:
+        """How many examples there are."""
+        return self.axis.size
+
+    @property
+    def axis_name(self) -> str | None:
+        """What collectives call the mapped axis."""
+        return self.axis.name
 
     @property
     def result(self) -> TensorType:

@@ -1,6 +1,6 @@
 """The sweep of batching: every node once, forward, from values with a batch axis.
 
-    carry(target, graph.nodes, value_map, size)        # appends the batched nodes to `target`
+    carry(target, graph.nodes, value_map, axis)        # appends the batched nodes to `target`
 
 `value_map` maps values of the graph to `Carried` ones of `target`, first those of the leaves. A
 node that no batched value reaches is copied as it is. The others are batched by the op's own
@@ -16,30 +16,29 @@ from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef, Trait
-from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
-from rlx.passes.rewrite import live_nodes
-from rlx.passes.vmap.carried import Batching, Carried, expand_to, lifted, reshape_to
+from rlx.passes.rewrite import bodies_of, live_nodes
+from rlx.passes.vmap.carried import Batching, Carried, MappedAxis, expand_to, lifted, reshape_to
 from rlx.passes.vmap.errors import ImpureOpError, UnboundSizeError
 from rlx.passes.vmap.registry import Batched, Decline, batch, rule_of
 
 Image = dict[Value, Carried]
 
 
-def carry(target: Graph, nodes: Iterable[Node], value_map: Image, size: Extent) -> None:
-    """Append what `nodes` do for each of `size` examples; `value_map` learns their results.
+def carry(target: Graph, nodes: Iterable[Node], value_map: Image, axis: MappedAxis) -> None:
+    """Append what `nodes` do for each example of `axis`; `value_map` learns their results.
 
     Nodes whose results `value_map` knows already are skipped.
     """
     for node in nodes:
         if not all(result in value_map for result in node.results):
             operands = [value_map[operand] for operand in node.operands]
-            results = _carry_node(target, node, operands, size)
+            results = _carry_node(target, node, operands, axis)
             value_map.update(zip(node.results, results, strict=True))
 
 
 def batch_body(
-    body: Graph, batched: Sequence[bool], size: Extent, *, due: Sequence[bool] = ()
+    body: Graph, batched: Sequence[bool], axis: MappedAxis, *, due: Sequence[bool] = ()
 ) -> tuple[Graph, tuple[bool, ...]]:
     """Return `body` with the batch axis on the marked inputs, and which outputs have it.
 
@@ -47,12 +46,12 @@ def batch_body(
     """
     target, value_map = Graph(f"{body.name}_vmap"), Image()
     for leaf, has_axis in zip(body.inputs, batched, strict=True):
-        shape = (size, *leaf.shape) if has_axis else leaf.shape
+        shape = (axis.size, *leaf.shape) if has_axis else leaf.shape
         value_map[leaf] = Carried(target.input(str(leaf.node.name), shape, leaf.dtype), has_axis)
-    carry(target, body.nodes, value_map, size)
+    carry(target, body.nodes, value_map, axis)
     wanted = (*due, *(False,) * (len(body.outputs) - len(due)))
     outputs = [
-        lifted(value_map[output], size) if must else value_map[output]
+        lifted(value_map[output], axis.size) if must else value_map[output]
         for output, must in zip(body.outputs, wanted, strict=True)
     ]
     target.set_outputs(output.value for output in outputs)
@@ -80,17 +79,17 @@ def unroll(node: Node, at: Batching, operands: Sequence[Value]) -> list[Value]:
 
 
 def _carry_node(
-    target: Graph, node: Node, operands: Sequence[Carried], size: Extent
+    target: Graph, node: Node, operands: Sequence[Carried], axis: MappedAxis
 ) -> list[Carried]:
     values = [operand.value for operand in operands]
-    if not any(operand.batched for operand in operands):
+    if not any(operand.batched for operand in operands) and not _exchanges(node, axis.name):
         copies = target.append(
             node.op, values, node.attrs, name=node.name, source=node.source, scope=node.scope
         )
         return [Carried(copy, batched=False) for copy in copies]
     at = Batching(
         target,
-        size,
+        axis,
         tuple(operand.batched for operand in operands),
         tuple(operand.type for operand in node.operands),
         tuple(result.type for result in node.results),
@@ -99,6 +98,17 @@ def _carry_node(
         results = _batched(node, at, values)
     _check(node, at, results)
     return results
+
+
+def _exchanges(node: Node, axis_name: str | None) -> bool:
+    """True if `node` is a collective over the mapped axis, or a body of it holds one."""
+    if axis_name is None:
+        return False
+    attributes = node.attrs.as_dict()
+    if attributes.get("axis_name") == axis_name:
+        return len(node.operands) < len(node.op.operands)  # those with ranks say so
+    bodies = bodies_of(node.attrs)
+    return any(_exchanges(inner, axis_name) for body in bodies for inner in body.nodes)
 
 
 def _batched(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
@@ -124,7 +134,7 @@ def _through_formula(node: Node, at: Batching, operands: list[Value]) -> list[Ca
         leaf: Carried(value, batched)
         for leaf, value, batched in zip(formula.inputs, operands, at.batched, strict=True)
     }
-    carry(at.graph, formula.nodes, value_map, at.size)
+    carry(at.graph, formula.nodes, value_map, at.axis)
     return [value_map[output] for output in formula.outputs]
 
 

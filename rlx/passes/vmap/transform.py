@@ -16,7 +16,14 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape, format_shape
 from rlx.passes.rewrites.unfuse import unfuse
-from rlx.passes.vmap.carried import Carried, batch_to, batch_to_front, expand_to, reshape_to
+from rlx.passes.vmap.carried import (
+    Carried,
+    MappedAxis,
+    batch_to,
+    batch_to_front,
+    expand_to,
+    reshape_to,
+)
 from rlx.passes.vmap.errors import AxisError, DonationError, UnknownInputError
 from rlx.passes.vmap.sweep import Image, carry, live
 
@@ -25,17 +32,23 @@ OutAxes: TypeAlias = int | Sequence[int | None] | None
 
 
 def vmap(
-    graph: Graph, in_axes: InAxes, out_axes: OutAxes = 0, *, size: Extent | None = None
+    graph: Graph,
+    in_axes: InAxes,
+    out_axes: OutAxes = 0,
+    *,
+    size: Extent | None = None,
+    axis_name: str | None = None,
 ) -> Graph:
     """Return `<name>_vmap`, which does what `graph` does for each of `size` examples.
 
     `in_axes` says, per input in declaration order or by name, where the batch axis lies in
     its new shape; None (or a name left out) is an input shared by all examples. `out_axes` says the
     same of the outputs: one that does not depend on the batch is repeated, or with None stays
-    as it is.
+    as it is. `axis_name` is what collectives in the graph call the batch axis.
     """
     axes = _input_axes(graph, in_axes)
     extent = _size(size, axes)
+    axis = MappedAxis(extent, axis_name)
     if any(node.op.has(Trait.LAYOUT) for node in graph.nodes):
         graph = unfuse(graph)  # rules know plain tensors only
     target, value_map = Graph(f"{graph.name}_vmap"), Image()
@@ -43,7 +56,7 @@ def vmap(
         if node.name in axes and node.op.name == "input":
             value_map[node.result] = _declare(target, node, axes[node.name], extent)
         else:
-            carry(target, [node], value_map, extent)
+            carry(target, [node], value_map, axis)
     outputs = [value_map[output] for output in graph.outputs]
     wanted = _output_axes(graph, out_axes)
     target.set_outputs(map(_placed, graph.outputs, outputs, wanted, [extent] * len(outputs)))

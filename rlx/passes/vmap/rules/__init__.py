@@ -4,6 +4,7 @@ Elementwise ops and reductions have none: their traits say all there is to say.
 """
 
 from rlx.passes.vmap.rules import attention as attention
+from rlx.passes.vmap.rules import collective as collective
 from rlx.passes.vmap.rules import control as control
 from rlx.passes.vmap.rules import conv as conv
 from rlx.passes.vmap.rules import custom as custom

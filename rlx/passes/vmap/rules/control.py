@@ -12,7 +12,7 @@ from rlx.passes.vmap.sweep import batch_body
 @batch(ops.checkpoint)
 def checkpoint_batch(at: Batching, *operands: Value, body: Graph) -> Batched:
     """Batch the body; what it computes from shared operands alone stays shared."""
-    batched, outputs = batch_body(body, at.batched, at.size)
+    batched, outputs = batch_body(body, at.batched, at.axis)
     results = ops.checkpoint(*operands, body=batched)
     return [Carried(result, own) for result, own in zip(results, outputs, strict=True)]
 

@@ -31,4 +31,4 @@ def custom_call_batch(
 
 def _whole(body: Graph, at: Batching) -> Graph:
     everything, every_result = (True,) * len(body.inputs), (True,) * len(body.outputs)
-    return batch_body(body, everything, at.size, due=every_result)[0]
+    return batch_body(body, everything, at.axis, due=every_result)[0]

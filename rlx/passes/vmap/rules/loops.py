@@ -49,7 +49,7 @@ def scan_batch(
         for x, own in zip(operands[first:], at.batched[first:], strict=True)
     ]
     flags = (*carries, *at.batched[num_carries:])
-    stepped, outputs = batch_body(body, flags, at.size, due=carries)
+    stepped, outputs = batch_body(body, flags, at.axis, due=carries)
     results = ops.scan(
         *_lifted(at, operands[:num_carries], carries), *operands[num_carries:first], *rows,
         body=stepped, length=length, num_carries=num_carries, num_consts=num_consts,
@@ -74,13 +74,13 @@ def while_loop_batch(
     count = len(operands) - num_consts
     carries = _settled(at, body, count)
     flags = (*carries, *at.batched[count:])
-    asked, (differs,) = batch_body(condition, flags, at.size)
+    asked, (differs,) = batch_body(condition, flags, at.axis)
     if differs:
         return _while_any(
             at, operands, condition=condition, body=body, num_consts=num_consts,
             max_trips=max_trips,
         )  # fmt: skip
-    stepped, _ = batch_body(body, flags, at.size, due=carries)
+    stepped, _ = batch_body(body, flags, at.axis, due=carries)
     results = ops.while_loop(
         *_lifted(at, operands[:count], carries), *operands[count:], condition=asked,
         body=stepped, num_consts=num_consts, max_trips=max_trips,
@@ -105,8 +105,8 @@ def _while_any(
     """
     count = len(operands) - num_consts
     flags = (*(True,) * count, *at.batched[count:])
-    asked, _ = batch_body(condition, flags, at.size, due=(True,))
-    stepped, _ = batch_body(body, flags, at.size, due=(True,) * count)
+    asked, _ = batch_body(condition, flags, at.axis, due=(True,))
+    stepped, _ = batch_body(body, flags, at.axis, due=(True,) * count)
     starts, consts = _lifted(at, operands[:count], flags[:count]), operands[count:]
     begins = _goes_on(at.graph.inline(asked, (*starts, *consts))[0])
     valid = borrowed(at, (*starts, *consts), flags, begins)
@@ -161,9 +161,9 @@ def switch_batch(
     if at.batched[0]:
         return _select_each(at, selector, operands, branches)
     flags = at.batched[1:]
-    depends = [batch_body(branch, flags, at.size)[1] for branch in branches]
+    depends = [batch_body(branch, flags, at.axis)[1] for branch in branches]
     due = tuple(any(marks) for marks in zip(*depends, strict=True))
-    chosen = tuple(batch_body(branch, flags, at.size, due=due)[0] for branch in branches)
+    chosen = tuple(batch_body(branch, flags, at.axis, due=due)[0] for branch in branches)
     return list(map(Carried, ops.switch(selector, *operands, branches=chosen), due))
 
 
@@ -198,7 +198,7 @@ def _taken_safely(
     """Take `branch` where `here` marks examples, and give the others any values."""
     flags = at.batched[1:]
     valid = borrowed(at, operands, flags, here)
-    run, _ = batch_body(branch, flags, at.size, due=(True,) * len(branch.outputs))
+    run, _ = batch_body(branch, flags, at.axis, due=(True,) * len(branch.outputs))
     skip = Graph("no_example")
     _declared(skip, valid)
     skip.set_outputs(
@@ -214,7 +214,7 @@ def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Carri
         leaf: Carried(value, own)
         for leaf, value, own in zip(branch.inputs, operands, at.batched[1:], strict=True)
     }
-    carry(at.graph, branch.nodes, value_map, at.size)
+    carry(at.graph, branch.nodes, value_map, at.axis)
     return [value_map[output] for output in branch.outputs]
 
 
@@ -223,7 +223,7 @@ def _settled(at: Batching, body: Graph, count: int) -> Flags:
     carries, before = at.batched[:count], None
     while carries != before:
         before = carries
-        _, outputs = batch_body(body, (*carries, *at.batched[count:]), at.size)
+        _, outputs = batch_body(body, (*carries, *at.batched[count:]), at.axis)
         carries = tuple(a or b for a, b in zip(carries, outputs[:count], strict=True))
     return carries
 

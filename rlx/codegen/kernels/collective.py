@@ -1,0 +1,124 @@
+"""Collectives: kernels that call MPI on arrays in the arena, without copies.
+
+Thread 0 alone runs them (MPI_THREAD_FUNNELED): they have no parallel loop, and they can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlx.codegen.c.collectives import PREFIX, REDUCTIONS, type_code
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.expr import E, Operand, const, index, select
+from rlx.codegen.loops.nodes import Address, Buffer, Prim, Status, ValueType
+from rlx.errors import UnsupportedError
+
+
+@kernel("all_reduce")
+def all_reduce(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, reduction: str, **_: int
+) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    dtype = x.type.dtype
+    codes = (dtype.size, type_code(dtype), REDUCTIONS.index(reduction))
+    _exchange(scope, "all_reduce", x, (scope.extents(x.type.elements), *codes, ranks))
+
+
+@kernel("all_gather")
+def all_gather(scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, **_: int) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "all_gather", x, (_bytes(scope, x), ranks))
+
+
+@kernel("reduce_scatter")
+def reduce_scatter(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
+) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    count = scope.extents(x.type.elements) // axis_size
+    _exchange(scope, "reduce_scatter", x, (count, type_code(x.type.dtype), ranks))
+
+
+@kernel("all_to_all")
+def all_to_all(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
+) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "all_to_all", x, (_bytes(scope, x) // axis_size, ranks))
+
+
+@kernel("collective_broadcast")
+def collective_broadcast(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, root: int, **_: int
+) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "broadcast", x, (_bytes(scope, x), root, ranks))
+
+
+@kernel("collective_permute")
+def collective_permute(
+    scope: Scope,
+    x: Reader,
+    *rest: Reader | Writer,
+    axis_name: str,
+    pairs: tuple[tuple[int, int], ...],
+    **_: int,
+) -> None:
+    ranks = _communicator(scope, rest, axis_name)
+    own = _rank(scope, ranks)
+    target, source = index(-1), index(-1)
+    for sender, receiver in pairs:
+        target = select(own.eq(sender), receiver, target)
+        source = select(own.eq(receiver), sender, source)
+    ends = (scope.k.let("target", target), scope.k.let("source", source))
+    _exchange(scope, "send_receive", x, (_bytes(scope, x), *ends, ranks))
+
+
+@kernel("axis_index")
+def axis_index(scope: Scope, *given: Reader | Writer, axis_name: str, **_: int) -> None:
+    ranks = _communicator(scope, given, axis_name)
+    result = _result(scope)
+    scope.k.store(result, 0, _rank(scope, ranks).cast(Prim.I32))
+
+
+def _communicator(scope: Scope, given: Sequence[Reader | Writer], axis_name: str) -> E:
+    readers = [each for each in given if isinstance(each, Reader)]
+    if not readers:
+        raise UnsupportedError(
+            f"axis {axis_name!r} is bound to no ranks",
+            remedy="run the function in rlx.distributed.shard_map, or map over the axis with vmap",
+        )
+    return scope.k.let("communicator", scope.k.load(scope.body.inputs[readers[0].value], 0))
+
+
+def _result(scope: Scope) -> Buffer:
+    """Return where the only result lies; the kernel stores all of it."""
+    ((_, result),) = scope.body.outputs
+    scope.body.stored.add(0)
+    return result
+
+
+def _rank(scope: Scope, communicator: E) -> E:
+    rank = scope.k.external(f"{PREFIX}rank", [communicator], ValueType(Prim.I32))
+    assert rank is not None  # it has a result
+    return scope.k.let("rank", rank.cast(Prim.I64))
+
+
+def _bytes(scope: Scope, x: Reader) -> E:
+    return scope.extents(x.type.elements) * x.type.dtype.size
+
+
+def _exchange(scope: Scope, name: str, x: Reader, numbers: Sequence[Operand]) -> None:
+    """Call a collective from `x` to the result; leave the kernel if it fails."""
+    k = scope.k
+    result = _result(scope)
+    arguments: list[E | Address] = [
+        k.address(scope.body.inputs[x.value], prim=Prim.U8),
+        k.address(result, prim=Prim.U8, writable=True),
+        *(const(n, Prim.I64) if isinstance(n, int) else index(n) for n in numbers),
+    ]
+    status = k.external(f"{PREFIX}{name}", arguments, ValueType(Prim.I32))
+    assert status is not None  # it has a result
+    with k.if_(status.ne(0)):
+        k.fail(Status.COLLECTIVE_FAILED, status.cast(Prim.I64))

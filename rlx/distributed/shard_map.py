@@ -1,0 +1,152 @@
+"""`shard_map`: a function of the local parts of arrays, compiled once and run by all ranks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from rlx.distributed.mesh import Mesh
+from rlx.distributed.sharding import P, Sharded, local_part
+from rlx.errors import CommunicationError, InputError
+from rlx.ir.digest import graph_digest
+from rlx.ir.graph import Graph, calling_source
+from rlx.tracing.axes import NamedAxis, bound_axis
+from rlx.tracing.pytree import TreeDef, broadcast_prefix, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.trace import TracedArray, source_names
+from rlx.transforms.jit import jit
+
+
+def shard_map(
+    fun: Callable[..., Any],
+    mesh: Mesh,
+    in_specs: Any,
+    out_specs: Any,
+    *,
+    donate_argnums: int | Sequence[int] = (),
+    backend: str = "auto",
+    threads: int | None = None,
+) -> ShardMapped:
+    """Return `fun`, a function of local parts, as one of whole arrays that all ranks call.
+
+    `in_specs` is a `P` for each argument, or a tree of them; a whole NumPy array is split as they
+    say, a `Sharded` one comes as it is. Results are `Sharded` as `out_specs` says, but for
+    `P()`: a plain array that `fun` must give alike on all ranks. Every rank calls with the same
+    shapes, in the same order; the first call of each kind compares the programs of all ranks.
+    """
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+    return ShardMapped(fun, mesh, in_specs, out_specs, donated, backend, threads)
+
+
+class ShardMapped:
+    """A function over a mesh. Make it with `shard_map`."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        mesh: Mesh,
+        in_specs: Any,
+        out_specs: Any,
+        donated: tuple[int, ...],
+        backend: str,
+        threads: int | None,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._mesh = mesh
+        self._in_specs = in_specs if isinstance(in_specs, tuple) else (in_specs,)
+        self._in_specs = (in_specs,) if isinstance(in_specs, P) else self._in_specs
+        self._out_specs = out_specs
+        self._name = source_names(fun, "function")
+        self._compared: set[Any] = set()
+        self._jitted = jit(
+            self._over_axes(fun),
+            donate_argnums=tuple(number + 1 for number in donated),
+            backend=backend if mesh.world.connection.is_compiled else "reference",
+            threads=threads,
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        local = self._local(args)
+        self._compare(local)
+        results, tree = tree_flatten(self._jitted(self._mesh.communicators, *local))
+        specs = broadcast_prefix(self._out_specs, tree, "out_specs")
+        pairs = zip(results, specs, strict=True)
+        return tree_unflatten(tree, [self._placed(x, spec) for x, spec in pairs])
+
+    def graph(self, *args: Any) -> Graph:
+        """Return the graph that each rank runs; its first inputs are the communicators."""
+        return self._jitted.graph(self._mesh.communicators, *self._local(args))
+
+    def _over_axes(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        def local(communicators: dict[str, Any], *args: Any) -> Any:
+            with ExitStack() as axes:
+                for name, axis in self._mesh.axes.items():
+                    bound = NamedAxis(name, axis.size, communicators[name])
+                    axes.enter_context(bound_axis(bound))
+                return fun(*args)
+
+        local.__name__ = self._name
+        return local
+
+    def _local(self, args: tuple[Any, ...]) -> list[Any]:
+        leaves, tree = tree_flatten(args)
+        specs = self._specs_of(tree, len(args))
+        names = leaf_names(tree, self._name)
+        each = zip(names, leaves, specs, strict=True)
+        local = [self._local_leaf(name, leaf, spec) for name, leaf, spec in each]
+        return list(tree_unflatten(tree, local))
+
+    def _specs_of(self, tree: TreeDef, count: int) -> list[P]:
+        if len(self._in_specs) != count:
+            raise InputError(
+                f"{self._name} is given {count} arguments, and in_specs has {len(self._in_specs)}",
+                source=calling_source(),
+                remedy="give one P, or a tree of them, for each argument",
+            )
+        return broadcast_prefix(self._in_specs, tree, "in_specs")
+
+    def _local_leaf(self, name: str, leaf: Any, spec: P) -> Any:
+        if isinstance(leaf, TracedArray):
+            raise InputError(
+                f"{name} is a traced array: what shard_map returns is called from Python",
+                source=calling_source(),
+                remedy="use jit, grad and vmap inside of the function that it is given",
+            )
+        if not isinstance(leaf, Sharded):
+            return local_part(name, np.asarray(leaf), spec, self._mesh)
+        if leaf.spec != spec:
+            raise InputError(
+                f"{name} is split as {leaf.spec}, and in_specs says {spec}",
+                source=calling_source(),
+                remedy="gather() it, or change in_specs",
+            )
+        return leaf.local
+
+    def _placed(self, x: Any, spec: P) -> Any:
+        return Sharded(x, spec, self._mesh) if any(spec) else x
+
+    def _compare(self, local: list[Any]) -> None:
+        """Check, once for each kind of call, that all ranks run the same program."""
+        leaves, tree = tree_flatten(local)
+        key = (tree, *((leaf.dtype, leaf.shape) for leaf in leaves))
+        if key in self._compared:
+            return
+        try:
+            own = graph_digest(self._jitted.graph(self._mesh.communicators, *local))
+        except Exception as error:
+            self._mesh.world.connection.gather(f"{type(error).__name__}: {error}")
+            raise
+        digests = self._mesh.world.connection.gather(own)
+        if any(digest != own for digest in digests):
+            others = ", ".join(str(r) for r, digest in enumerate(digests) if digest != own)
+            raise CommunicationError(
+                f"rank {self._mesh.world.rank} runs another program for {self._name} than "
+                f"rank {others}",
+                source=calling_source(),
+                remedy="call it on all ranks with equal shapes, and trace nothing that depends on "
+                "the rank: use rlx.axis_index",
+            )
+        self._compared.add(key)

@@ -1,0 +1,77 @@
+"""How arrays are split over the axes of a mesh, and arrays that are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.distributed.mesh import Mesh
+from rlx.errors import ShapeError
+
+Array = np.ndarray[Any, Any]
+
+
+class P(tuple[str | None, ...]):
+    """Which axis of the mesh splits each axis of an array; `P()` is the same on all ranks.
+
+    `P("data")` splits the leading axis, `P(None, "model")` the second one.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *names: str | None) -> P:
+        return super().__new__(cls, names)
+
+    def __repr__(self) -> str:
+        return f"P({', '.join(map(repr, self))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded:
+    """The part of an array that this rank has."""
+
+    local: Array
+    spec: P
+    mesh: Mesh
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        sizes = [1 if name is None else self.mesh.axis(name).size for name in self.spec]
+        sizes += [1] * (self.local.ndim - len(sizes))
+        return tuple(e * size for e, size in zip(self.local.shape, sizes, strict=True))
+
+    def gather(self) -> Array:
+        """Return the whole array, on every rank; all ranks must call it."""
+        whole = np.empty(self.shape, self.local.dtype)
+        places = tuple(0 if name is None else self.mesh.axis(name).index for name in self.spec)
+        for places_there, part in self.mesh.world.connection.gather((places, self.local)):
+            whole[_box(part.shape, places_there)] = part
+        return whole
+
+
+def local_part(name: str, x: Array, spec: P, mesh: Mesh) -> Array:
+    """Return the part of `x` that this rank has; ShapeError where parts would be uneven."""
+    if len(spec) > x.ndim:
+        raise ShapeError(
+            f"{name} has shape {x.shape}, and {spec} names {len(spec)} axes",
+            remedy="name at most as many axes as the array has",
+        )
+    shape, places = list(x.shape), []
+    for place, axis_name in enumerate(spec):
+        axis = None if axis_name is None else mesh.axis(axis_name)
+        if axis is not None and shape[place] % axis.size:
+            raise ShapeError(
+                f"{name} has extent {shape[place]} at axis {place}, which {axis.size} ranks "
+                f"along {axis.name!r} cannot share evenly",
+                remedy="pad it to a multiple, or use another number of ranks",
+            )
+        shape[place] //= 1 if axis is None else axis.size
+        places.append(0 if axis is None else axis.index)
+    return np.ascontiguousarray(x[_box(tuple(shape), tuple(places))])
+
+
+def _box(shape: tuple[int, ...], places: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple(slice(p * e, (p + 1) * e) for p, e in zip(places, shape, strict=False))

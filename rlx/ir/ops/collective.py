@@ -1,0 +1,171 @@
+"""Ops that exchange data between the members of a named axis.
+
+An axis has `axis_size` members that run the same program: the ranks of an MPI communicator, or
+the examples of `vmap(axis_name=)`. Every op names its axis. Ranks are reached through the operand
+`communicator`, an i64 scalar; without it the axis is one that `vmap` maps over, whose rules
+replace the op by one on arrays. Exchanged is along the leading axis; front ends move other axes.
+
+Source: the collective operations of the MPI standard (chapter 6 of MPI-4.1), under the names that
+StableHLO gives them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rlx.errors import DTypeError, GraphError, ShapeError
+from rlx.ir.dtype import DType
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.shape import Extent, divide
+from rlx.ir.types import TensorType
+
+_FAMILY = "collective"
+Reduction = Literal["sum", "max", "min"]
+
+
+@op(_FAMILY, Trait.WHOLE)
+def all_reduce(
+    x: TensorType,
+    communicator: TensorType | None = None,
+    *,
+    axis_name: str,
+    axis_size: int,
+    reduction: Reduction,
+) -> TensorType:
+    """Fold the `x` of all members, element by element; every member gets the result."""
+    _require_axis(communicator, axis_size)
+    require_dtype(x, "float int complex")
+    if x.dtype.is_low_precision:
+        raise DTypeError(
+            f"all_reduce of {x.dtype}: partial sums are exchanged in f32 or wider",
+            remedy="cast to f32 before, and back after",
+        )
+    if reduction != "sum" and x.dtype.is_complex:
+        raise DTypeError(
+            f"all_reduce {reduction} of {x.dtype}, which has no order",
+            remedy="reduce the real and the imaginary part, or the magnitude",
+        )
+    return x
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+def all_gather(
+    x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
+) -> TensorType:
+    """Join the `x` of all members along axis 0, in their order; every member gets the result."""
+    _require_axis(communicator, axis_size)
+    require_rank(x, 1)
+    return x.with_shape((x.shape[0] * axis_size, *x.shape[1:]))
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+def reduce_scatter(
+    x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
+) -> TensorType:
+    """Sum the `x` of all members; member i gets part i of the sum, split along axis 0."""
+    _require_axis(communicator, axis_size)
+    require_dtype(x, "float int complex")
+    if x.dtype.is_low_precision:
+        raise DTypeError(
+            f"reduce_scatter of {x.dtype}: partial sums are exchanged in f32 or wider",
+            remedy="cast to f32 before, and back after",
+        )
+    return x.with_shape((_share("reduce_scatter", x, axis_size), *x.shape[1:]))
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+def all_to_all(
+    x: TensorType, communicator: TensorType | None = None, *, axis_name: str, axis_size: int
+) -> TensorType:
+    """Send part j of `x`, split along axis 0, to member j; join what arrives in their order."""
+    _require_axis(communicator, axis_size)
+    _share("all_to_all", x, axis_size)
+    return x
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+def collective_broadcast(
+    x: TensorType,
+    communicator: TensorType | None = None,
+    *,
+    axis_name: str,
+    axis_size: int,
+    root: int,
+) -> TensorType:
+    """Give every member the `x` of member `root`."""
+    _require_axis(communicator, axis_size)
+    _require_member("root", root, axis_size)
+    return x
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.LINEAR)
+def collective_permute(
+    x: TensorType,
+    communicator: TensorType | None = None,
+    *,
+    axis_name: str,
+    axis_size: int,
+    pairs: tuple[tuple[int, int], ...],
+) -> TensorType:
+    """Send `x` along `pairs` of (source, target); who is no target gets zeros."""
+    _require_axis(communicator, axis_size)
+    for end, members in (("source", [s for s, _ in pairs]), ("target", [t for _, t in pairs])):
+        for member in members:
+            _require_member(end, member, axis_size)
+            if members.count(member) > 1:
+                raise GraphError(
+                    f"member {member} is the {end} of {members.count(member)} pairs",
+                    remedy=f"name each member once as {end}",
+                )
+    return x
+
+
+@op(_FAMILY, Trait.WHOLE)
+def axis_index(
+    communicator: TensorType | None = None, *, axis_name: str, axis_size: int
+) -> TensorType:
+    """Return the number of this member on the axis, from 0, as an i32 scalar."""
+    _require_axis(communicator, axis_size)
+    return TensorType(DType.I32, ())
+
+
+def _require_axis(communicator: TensorType | None, axis_size: int) -> None:
+    if axis_size < 1:
+        raise ShapeError(f"axis_size is {axis_size}", remedy="give the axis a member or more")
+    if communicator is not None and communicator != TensorType(DType.I64, ()):
+        raise DTypeError(
+            f"the communicator has type {communicator}; it must be {TensorType(DType.I64, ())}",
+            remedy="pass the handle that MPI_Comm_c2f gives",
+        )
+
+
+def _require_member(what: str, member: int, axis_size: int) -> None:
+    if not 0 <= member < axis_size:
+        raise GraphError(
+            f"{what} is {member}, and the axis has {axis_size} members",
+            remedy=f"name a member from 0 to {axis_size - 1}",
+        )
+
+
+def _share(name: str, x: TensorType, axis_size: int) -> Extent:
+    require_rank(x, 1)
+    extent = x.shape[0]
+    if isinstance(extent, int) and extent % axis_size:
+        raise ShapeError(
+            f"{name} splits axis 0 of shape {x.describe_shape()} in {axis_size} equal parts, and "
+            f"{extent} is no multiple of {axis_size}",
+            remedy="pad the axis to a multiple",
+        )
+    return divide(extent, axis_size)
+
+
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "axis_index",
+    "collective_broadcast",
+    "collective_permute",
+    "reduce_scatter",
+]

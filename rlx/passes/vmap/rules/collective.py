@@ -1,0 +1,104 @@
+"""Collectives under `vmap`: over the axis that it maps, arrays; over another, one more axis.
+
+Where the mapped axis is the collective's own, the members are the examples: a sum over them is
+a reduction of the batch axis, and a result that all of them share has no such axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.op import OpDef
+from rlx.ir.types import TensorType
+from rlx.passes.vmap.carried import Batching, Carried, batch_to, batch_to_front, reshape_to
+from rlx.passes.vmap.registry import Batched, batch
+
+_FOLDS = {"sum": ops.reduce_sum, "max": ops.reduce_max, "min": ops.reduce_min}
+
+
+def _exchanging(definition: OpDef) -> Callable[[Callable[..., Batched]], Callable[..., Batched]]:
+    """Register what becomes of an op over the mapped axis; over another one it is kept."""
+
+    def decorate(over_batch: Callable[..., Batched]) -> Callable[..., Batched]:
+        def rule(at: Batching, x: Value, *communicator: Value, **attributes: Any) -> Batched:
+            lifted = x if at.batched[0] else at.lift(x)
+            if attributes["axis_name"] == at.axis_name and not communicator:
+                return over_batch(at, lifted, **attributes)
+            behind = min(1, lifted.rank - 1)  # the exchanged axis stays the leading one
+            moved = definition(batch_to(lifted, behind), *communicator, **attributes)
+            result: Value = batch_to_front(moved, behind)
+            return result
+
+        batch.register(definition, rule)
+        return over_batch
+
+    return decorate
+
+
+@_exchanging(ops.all_reduce)
+def all_reduce_batch(at: Batching, x: Value, *, reduction: str, **axis: Any) -> Batched:
+    return Carried(_FOLDS[reduction](x, axes=(0,)), batched=False)
+
+
+@_exchanging(ops.all_gather)
+def all_gather_batch(at: Batching, x: Value, **axis: Any) -> Batched:
+    return Carried(reshape_to(x, at.result.shape), batched=False)
+
+
+@_exchanging(ops.reduce_scatter)
+def reduce_scatter_batch(at: Batching, x: Value, **axis: Any) -> Batched:
+    return reshape_to(ops.reduce_sum(x, axes=(0,)), (at.size, *at.result.shape))
+
+
+@_exchanging(ops.all_to_all)
+def all_to_all_batch(at: Batching, x: Value, **axis: Any) -> Batched:
+    share = at.result.shape[0] // axis["axis_size"]
+    parts = reshape_to(x, (at.size, at.size, share, *at.result.shape[1:]))
+    swapped = batch_to(parts, 1)
+    return reshape_to(swapped, (at.size, *at.result.shape))
+
+
+@_exchanging(ops.collective_broadcast)
+def collective_broadcast_batch(at: Batching, x: Value, *, root: int, **axis: Any) -> Batched:
+    chosen = ops.narrow(x, axis=0, start=root, length=1)
+    return Carried(reshape_to(chosen, at.result.shape), batched=False)
+
+
+@_exchanging(ops.collective_permute)
+def collective_permute_batch(
+    at: Batching, x: Value, *, pairs: tuple[tuple[int, int], ...], **axis: Any
+) -> Batched:
+    """Join runs of consecutive sources, and zeros where no member sends."""
+    source_of = {target: source for source, target in pairs}
+    runs: list[list[int | None]] = []
+    for target in range(axis["axis_size"]):
+        source = source_of.get(target)
+        if runs and _follows(runs[-1][-1], source):
+            runs[-1].append(source)
+        else:
+            runs.append([source])
+    parts = [_run(x, run) for run in runs]
+    result: Value = parts[0] if len(parts) == 1 else ops.concat(*parts, axis=0)
+    return result
+
+
+def _follows(last: int | None, source: int | None) -> bool:
+    return source is None if last is None else source == last + 1
+
+
+def _run(x: Value, run: list[int | None]) -> Value:
+    first = run[0]
+    part: Value = ops.narrow(x, axis=0, start=first or 0, length=len(run))
+    return part if first is not None else ops.expand(x.graph.constant(0, x.dtype), shape=part.shape)
+
+
+@batch(ops.axis_index)
+def axis_index_batch(at: Batching, *communicator: Value, **axis: Any) -> Batched:
+    if axis["axis_name"] != at.axis_name or communicator:
+        (index,) = at.graph.append(ops.axis_index, communicator, ops.axis_index.attrs(**axis))
+        return Carried(index, batched=False)
+    return at.graph.iota(type=TensorType(DType.I32, (at.size,)))

@@ -1,0 +1,49 @@
+"""The MPI library of this environment: what compiles and links against it.
+
+`mpicc` tells: the one beside this Python (a wheel's), or on the PATH; `RLX_MPICC` names another.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rlx.errors import ToolchainError
+
+
+def mpi_flags() -> tuple[str, ...]:
+    """Return the compiler flags for a library that calls MPI, or raise ToolchainError."""
+    return _flags(find_mpicc())
+
+
+def find_mpicc() -> str:
+    """Return the command that compiles MPI programs, or raise ToolchainError."""
+    beside = Path(sys.executable).with_name("mpicc")
+    found = os.environ.get("RLX_MPICC") or (str(beside) if beside.exists() else None)
+    command = found or shutil.which("mpicc")
+    if command is None:
+        raise ToolchainError(
+            "there is no mpicc here, which the collectives of a compiled program need",
+            remedy="install MPI, with pip install rlx[mpi] for example, or set RLX_MPICC",
+        )
+    return command
+
+
+@functools.cache
+def _flags(mpicc: str) -> tuple[str, ...]:
+    """Ask as MPICH has it, then as Open MPI does; the compiler itself is the first word."""
+    for option in ("-show", "--showme"):
+        asked = subprocess.run([mpicc, option], capture_output=True, text=True, check=False)
+        if asked.returncode == 0:
+            flags = shlex.split(asked.stdout)[1:]
+            # The library counts although nothing before it on the command line needs it.
+            return ("-Wl,--no-as-needed", *flags)
+    raise ToolchainError(
+        f"{mpicc} does not tell its flags (exit code {asked.returncode}): {asked.stderr.strip()}",
+        remedy="set RLX_MPICC to the mpicc of MPICH or Open MPI",
+    )

@@ -1,0 +1,54 @@
+"""Named axes: what collectives of a function being traced refer to by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlx.errors import InputError
+from rlx.ir.graph import calling_source
+from rlx.tracing.trace import TracedArray
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAxis:
+    """An axis of `size` members; ranks are reached through the communicator, examples are not."""
+
+    name: str
+    size: int
+    communicator: TracedArray | None = None
+
+
+class _Bound(threading.local):
+    """The axes that functions being traced in this thread may name, outermost first."""
+
+    def __init__(self) -> None:
+        self.axes: list[NamedAxis] = []
+
+
+_bound = _Bound()
+
+
+@contextmanager
+def bound_axis(axis: NamedAxis) -> Iterator[None]:
+    """Let what is traced inside name `axis`; an inner axis hides an outer one of its name."""
+    _bound.axes.append(axis)
+    try:
+        yield
+    finally:
+        _bound.axes.pop()
+
+
+def named_axis(name: str) -> NamedAxis:
+    """Return the innermost axis called `name`; InputError if there is none."""
+    for axis in reversed(_bound.axes):
+        if axis.name == name:
+            return axis
+    known = ", ".join(repr(axis.name) for axis in _bound.axes) or "none"
+    raise InputError(
+        f"no axis is called {name!r} here (axes: {known})",
+        source=calling_source(),
+        remedy="name it in vmap(axis_name=) or in the mesh of rlx.distributed.shard_map",
+    )
