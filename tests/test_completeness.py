@@ -20,11 +20,13 @@ TESTED_WITH_THEIR_PASS = frozenset(
         *("pack_panels", "matmul_transposed"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",
+        *("all_gather", "all_reduce", "all_to_all", "axis_index", "collective_broadcast"),
+        *("collective_permute", "reduce_scatter"),
         *("selective_scan", "gated_delta_net"),
         *("scan_trajectory", "scan_backward", "scan_backward_xs"),
     }
 )
-"""Ops that passes make, or that hold a graph: a record of one node says nothing about them."""
+"""Ops of passes, of several ranks, or with a graph: of them a record of one node says nothing."""
 
 EVERY = list(OPS.values())
 

@@ -296,17 +296,16 @@ _MPI = "mpi"
 
 def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
-    if any(map(is_collective, externals)):
-        libm = (_MPI, *libm)
+    mpi = (_MPI,) if any(map(is_collective, externals)) else ()
     missing = [name for name in externals if not is_source(name)]
     if not missing:
-        return libm
+        return (*mpi, *libm)
     if blas is None:
         raise UnsupportedError(
             f"the program calls {', '.join(missing)}, which blas='none' leaves out",
             remedy="name the library to link in blas=, such as 'openblas'",
         )
-    return (blas.library, *libm)
+    return (blas.library, *mpi, *libm)
 
 
 def _make_directory(out_dir: Path | str) -> Path:
@@ -337,8 +336,8 @@ def _write(
         weights = write_weights(text.manifest, directory / f"{name}.weights", values)
     library = archive = None
     if compiler is not None:
-        extra = ("-fopenmp",) if options.threads == "openmp" else ()
-        extra += mpi_flags() if _MPI in options.libraries else ()
+        openmp = ("-fopenmp",) if options.threads == "openmp" else ()
+        extra = (*openmp, *(mpi_flags() if _MPI in options.libraries else ()))
         library, archive = compiler.build(directory, name, extra, options.libraries)
     return Artifact(
         name=name,

@@ -1,0 +1,78 @@
+"""Ranks of MPI: against threads that stand for them; faults that end all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.distributed.programs import PROGRAMS
+
+pytest.importorskip("mpi4py")
+MPIRUN = Path(sys.executable).with_name("mpirun")
+if not MPIRUN.exists():
+    pytest.skip("no mpirun beside this Python", allow_module_level=True)
+
+
+def mpirun(ranks: int, *command: str, seconds: int = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command on ranks that share this machine's cores."""
+    words = [str(MPIRUN), "-n", str(ranks), *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def python(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
+    return mpirun(ranks, sys.executable, *words)
+
+
+@pytest.mark.parametrize(("ranks", "backend"), [(2, "llvm"), (4, "c")])
+def test_ranks_of_mpi_compute_what_threads_do(ranks: int, backend: str) -> None:
+    done = python(ranks, "-m", "tests.distributed.programs", backend)
+    assert done.returncode == 0, done.stderr
+    assert {line.split(":")[0] for line in done.stdout.splitlines()} == set(PROGRAMS)
+
+
+FAILING = """
+import rlx, rlx.distributed
+from rlx.distributed import Mesh, P, shard_map
+import numpy as np
+world = rlx.distributed.initialize()
+if world.rank == 1:
+    raise ValueError("no luck")
+mesh = Mesh({"ranks": world.size})
+shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(np.ones(3, np.float32))
+"""
+
+
+def test_a_rank_that_raises_ends_all_and_says_which() -> None:
+    done = python(2, "-c", FAILING)
+    assert done.returncode != 0
+    assert "rank 1 of 2" in done.stderr
+    assert "ValueError: no luck" in done.stderr
+
+
+CHECKPOINT = """
+import sys, rlx.distributed
+from rlx.distributed import Mesh, P, load, save, shard_map
+import numpy as np
+world = rlx.distributed.initialize()
+mesh = Mesh({"ranks": world.size})
+add = shard_map(lambda w, x: (w + 1, x * 2), mesh, (P(), P("ranks")), (P(), P("ranks")))
+like = {"w": np.zeros(3, np.float32), "x": np.arange(8, dtype=np.float32)}
+state = load(sys.argv[1], like) if sys.argv[2] == "resume" else like
+w, x = add(state["w"], state["x"])
+save(sys.argv[1], {"w": w, "x": x})
+"""
+
+
+def test_a_checkpoint_is_resumed_on_another_number_of_ranks(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    path = str(tmp_path / "state.safetensors")
+    for ranks, what in ((2, "start"), (4, "resume")):
+        done = python(ranks, "-c", CHECKPOINT, path, what)
+        assert done.returncode == 0, done.stderr
+    found = numpy.load_file(path)
+    np.testing.assert_array_equal(found["tree_w"], np.full(3, 2, np.float32))
+    np.testing.assert_array_equal(found["tree_x"], 4 * np.arange(8, dtype=np.float32))

@@ -1,0 +1,131 @@
+"""Programs over ranks, with threads for ranks: against the same computation on whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.distributed import Mesh, P, Sharded, shard_map, simulate
+from rlx.errors import CommunicationError, InputError, ShapeError
+from tests.distributed import programs
+
+X = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+W = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+
+
+def on_ranks(fun: Any, in_specs: Any, out_specs: Any, *args: Any, ranks: int = 4) -> list[Any]:
+    def program() -> Any:
+        mesh = Mesh({"ranks": ranks})
+        return programs.whole(shard_map(fun, mesh, in_specs, out_specs)(*args))
+
+    return simulate(program, ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_mean_over_ranks_is_that_of_the_whole_batch(ranks: int) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return rnp.mean((x @ w) ** 2)
+
+    def step(w: Any, x: Any) -> Any:
+        return rlx.pmean(rlx.grad(loss)(w, x), "ranks")
+
+    results = on_ranks(step, (P(), P("ranks")), P(), W, X, ranks=ranks)
+    for (gradient,) in results:
+        np.testing.assert_allclose(gradient, rlx.grad(loss)(W, X), rtol=1e-5, atol=1e-6)
+
+
+def test_sums_are_those_of_vmap_over_the_same_axis() -> None:
+    def centered(x: Any) -> Any:
+        return x - rlx.pmean(x, "ranks") + rlx.axis_index("ranks")
+
+    (result,) = on_ranks(lambda x: centered(x[0])[None], P("ranks"), P("ranks"), X[:4])[0]
+    np.testing.assert_allclose(result, rlx.vmap(centered, axis_name="ranks")(X[:4]), rtol=1e-6)
+
+
+def test_a_product_of_split_matrices_is_the_product() -> None:
+    results = simulate(lambda: programs.grid("auto"), 4)
+    a, b = programs.normal(4, 8), programs.normal(8, 3)
+    for (result,) in results:
+        np.testing.assert_allclose(result, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_halo_has_the_gradient_of_the_whole_ring() -> None:
+    def total(u: Any) -> Any:
+        return rnp.sum((u - rnp.roll(u, 1)) ** 2) * rnp.max(u)
+
+    results = simulate(lambda: programs.through_collectives("auto"), 4)
+    expected = rlx.grad(total)(programs.normal(16).astype(np.float64))
+    np.testing.assert_allclose(results[0][0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_results_that_are_split_come_back_as_arguments() -> None:
+    def program() -> Any:
+        mesh = Mesh({"ranks": 2})
+        double = shard_map(lambda x: 2 * x, mesh, P("ranks"), P("ranks"))
+        twice = double(double(X))
+        assert isinstance(twice, Sharded)
+        assert twice.shape == X.shape
+        assert twice.local.shape == (4, 5)
+        return twice.gather()
+
+    np.testing.assert_array_equal(simulate(program, 2)[1], 4 * X)
+
+
+def test_uneven_shards_are_an_error_with_both_numbers() -> None:
+    with pytest.raises(ShapeError, match="extent 8 at axis 0, which 3 ranks along 'ranks'"):
+        on_ranks(lambda x: x, P("ranks"), P("ranks"), X, ranks=3)
+
+
+def test_a_mesh_of_another_size_is_an_error() -> None:
+    with pytest.raises(InputError, match="has 3 members, and there are 2 ranks"):
+        simulate(lambda: Mesh({"ranks": 3}), 2)
+
+
+def test_ranks_with_different_programs_are_an_error() -> None:
+    def program() -> Any:
+        mesh = Mesh({"ranks": 2})
+        factor = 2.0 + mesh.world.rank
+        return shard_map(lambda x: factor * x, mesh, P("ranks"), P("ranks"))(X)
+
+    with pytest.raises(CommunicationError, match="runs another program for"):
+        simulate(program, 2)
+
+
+def test_ranks_with_different_shapes_are_an_error() -> None:
+    def program() -> Any:
+        mesh = Mesh({"ranks": 2})
+        rows = X[: 4 + 2 * mesh.world.rank]
+        return shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(rows)
+
+    with pytest.raises(CommunicationError, match="runs another program for"):
+        simulate(program, 2)
+
+
+def test_an_error_on_one_rank_ends_all_with_its_rank() -> None:
+    def program() -> None:
+        mesh = Mesh({"ranks": 3})
+        if mesh.world.rank == 1:
+            raise ValueError("no luck")
+        shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(X)
+
+    with pytest.raises(ValueError, match="no luck") as raised:
+        simulate(program, 3)
+    assert raised.value.__notes__ == ["raised on rank 1 of 3"]
+
+
+def test_a_wrong_number_of_specs_is_an_error() -> None:
+    with pytest.raises(InputError, match="is given 2 arguments, and in_specs has 1"):
+        on_ranks(lambda x, _: x, P("ranks"), P("ranks"), X, X)
+
+
+def test_jit_around_a_mapped_function_is_an_error() -> None:
+    def program() -> Any:
+        mapped = shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P())
+        return rlx.jit(lambda x: mapped(x))(X)
+
+    with pytest.raises(InputError, match="is a traced array: what shard_map returns"):
+        simulate(program, 1)
