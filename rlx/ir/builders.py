@@ -146,6 +146,93 @@ class Builders:
         """`layer_norm` over the channels of `[N, C, H, W]` or `[N, C, L]`, at each position."""
         return self._one(OPS["layer_norm2d"], (x, gamma, beta), eps=eps)
 
+    def all_gather(
+        self, x: Operand, communicator: Operand | None = None, *, axis_name: str, axis_size: int
+    ) -> Value:
+        """Join the `x` of all members along axis 0, in their order; every member gets the
+        result."""
+        return self._one(
+            OPS["all_gather"], (x, communicator), axis_name=axis_name, axis_size=axis_size
+        )
+
+    def all_reduce(
+        self,
+        x: Operand,
+        communicator: Operand | None = None,
+        *,
+        axis_name: str,
+        axis_size: int,
+        reduction: Literal["sum", "max", "min"],
+    ) -> Value:
+        """Fold the `x` of all members, element by element; every member gets the result."""
+        return self._one(
+            OPS["all_reduce"],
+            (x, communicator),
+            axis_name=axis_name,
+            axis_size=axis_size,
+            reduction=reduction,
+        )
+
+    def all_to_all(
+        self, x: Operand, communicator: Operand | None = None, *, axis_name: str, axis_size: int
+    ) -> Value:
+        """Send part j of `x`, split along axis 0, to member j; join what arrives in their order."""
+        return self._one(
+            OPS["all_to_all"], (x, communicator), axis_name=axis_name, axis_size=axis_size
+        )
+
+    def axis_index(
+        self, communicator: Operand | None = None, *, axis_name: str, axis_size: int
+    ) -> Value:
+        """Return the number of this member on the axis, from 0, as an i32 scalar."""
+        return self._one(
+            OPS["axis_index"], (communicator,), axis_name=axis_name, axis_size=axis_size
+        )
+
+    def collective_broadcast(
+        self,
+        x: Operand,
+        communicator: Operand | None = None,
+        *,
+        axis_name: str,
+        axis_size: int,
+        root: int,
+    ) -> Value:
+        """Give every member the `x` of member `root`."""
+        return self._one(
+            OPS["collective_broadcast"],
+            (x, communicator),
+            axis_name=axis_name,
+            axis_size=axis_size,
+            root=root,
+        )
+
+    def collective_permute(
+        self,
+        x: Operand,
+        communicator: Operand | None = None,
+        *,
+        axis_name: str,
+        axis_size: int,
+        pairs: Sequence[tuple[int, int]],
+    ) -> Value:
+        """Send `x` along `pairs` of (source, target); who is no target gets zeros."""
+        return self._one(
+            OPS["collective_permute"],
+            (x, communicator),
+            axis_name=axis_name,
+            axis_size=axis_size,
+            pairs=pairs,
+        )
+
+    def reduce_scatter(
+        self, x: Operand, communicator: Operand | None = None, *, axis_name: str, axis_size: int
+    ) -> Value:
+        """Sum the `x` of all members; member i gets part i of the sum, split along axis 0."""
+        return self._one(
+            OPS["reduce_scatter"], (x, communicator), axis_name=axis_name, axis_size=axis_size
+        )
+
     def barrier(self, x: Operand, *dependencies: Operand) -> Value:
         """`x` itself, available only once `dependencies` are computed."""
         return self._one(OPS["barrier"], (x, *dependencies))

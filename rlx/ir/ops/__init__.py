@@ -7,11 +7,8 @@ them all. An op is visible here as soon as its family's file declares it.
 
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
-<<<<<<< HEAD
 from rlx.ir.ops.channel_norm import *
-=======
 from rlx.ir.ops.collective import *
->>>>>>> 7860ec1 (collectives: ops over a named axis, for examples of vmap and for ranks of MPI)
 from rlx.ir.ops.control import *
 from rlx.ir.ops.conv import *
 from rlx.ir.ops.conv_transpose import *

@@ -2,11 +2,8 @@
 
 from rlx.passes.autodiff.rules import attention as attention
 from rlx.passes.autodiff.rules import branches as branches
-<<<<<<< HEAD
 from rlx.passes.autodiff.rules import channel_norm as channel_norm
-=======
 from rlx.passes.autodiff.rules import collective as collective
->>>>>>> 7860ec1 (collectives: ops over a named axis, for examples of vmap and for ranks of MPI)
 from rlx.passes.autodiff.rules import control as control
 from rlx.passes.autodiff.rules import conv as conv
 from rlx.passes.autodiff.rules import custom as custom
