@@ -13,6 +13,7 @@ from rlx.runtime.locks import unforkable
 if TYPE_CHECKING:
     from rlx import nn as nn
     from rlx import numpy as numpy
+    from rlx import onnx as onnx
     from rlx import optim as optim
     from rlx import passes as passes
     from rlx.errors import BusyError as BusyError
@@ -98,7 +99,7 @@ _HOMES = {
     "rlx.runtime.session": ["Session"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("nn", "numpy", "optim", "passes")
+_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes")
 
 __version__ = "0.1.0"
 __all__ = sorted([*_HOME, *_SUBPACKAGES])

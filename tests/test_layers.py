@@ -24,6 +24,7 @@ LAYERS = (
     ("numpy",),
     ("transforms",),
     ("blocks", "distributed", "nn", "optim", "report"),
+    ("onnx",),
     ("cli", "__main__"),
 )
 """A module imports from its own row and those above it."""

@@ -203,6 +203,10 @@ class Graph(Builders):
         self.outputs: tuple[Value, ...] = ()
         self.donations: dict[str, int] = {}
         """Leaf name -> position of the output that replaces it in place."""
+        self.param_values: dict[str, np.ndarray[Any, Any]] = {}
+        """Arrays that came with params, from the file that the graph was read from."""
+        self.output_names: tuple[str, ...] = ()
+        """What that file calls the outputs."""
         self._leaves: dict[str, Value] = {}
         self._source: Source | None = None
         self._scope: str | None = None

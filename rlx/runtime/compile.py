@@ -25,7 +25,7 @@ from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.locks import unforkable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
-from rlx.runtime.signature import require_carried
+from rlx.runtime.signature import named_params, require_carried
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def compile(
             f"rlx.compile takes a Graph and was given a {type(graph).__name__}",
             remedy="use rlx.jit for a function",
         )
+    params = {**graph.param_values, **named_params(params)}
     if precision is not None:
         graph = _at_precision(graph, precision)
     if backend == "reference":

@@ -1,0 +1,407 @@
+"""From the nodes of a model to the ops of the open trace.
+
+Every node is given to the translator of its operator. What depends on known arrays alone, the
+arithmetic of shapes above all, is evaluated by the reference interpreter at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rlx.errors import FormatError, RlxError, Source, UnsupportedError
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+from rlx.onnx import functions, host, operators, symbolic
+from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.model import Array, Model, dense
+from rlx.onnx.registry import Operator, find_operator
+from rlx.onnx.values import Weight, folds, is_known, is_supported, is_symbolic, traced_in
+from rlx.onnx.versions import DROPPED, MOVED
+from rlx.tracing.apply import graph as open_graph
+from rlx.tracing.pytree import tree_flatten, tree_unflatten
+from rlx.tracing.trace import Trace, TracedArray, as_value, opened
+from rlx.tracing.tracer import Tracer
+
+_LARGEST_FOLDED = 1 << 16
+"""Elements of what is computed while importing; more are left to the setup of the program."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The values that the nodes of a graph see, and the rules they follow."""
+
+    values: MutableMapping[str, Any]
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What attributes of a function stand for, as protos by name."""
+
+    def inner(self) -> Scope:
+        """Return the scope of a sub-graph, which sees this one."""
+        return Scope(ChainMap({}, self.values), self.opsets, self.attributes)
+
+
+@dataclass(frozen=True)
+class Node:
+    """The node that a translator works on, for what its inputs and attributes do not say."""
+
+    proto: Any
+    opset: int
+    importer: Importer
+    scope: Scope
+
+    @property
+    def outputs(self) -> int:
+        return len(self.proto.output)
+
+    def wants(self, place: int) -> bool:
+        """True if output number `place` has a name."""
+        return place < len(self.proto.output) and bool(self.proto.output[place])
+
+    def known(self, value: Any, what: str) -> Array:
+        """Return a value that must be known."""
+        if not isinstance(value, np.ndarray):
+            raise ValueNeededError(f"{what} is known at run time only")
+        return value
+
+
+class Body:
+    """A sub-graph of a node: a function of its inputs that sees the values around it."""
+
+    def __init__(self, importer: Importer, proto: Any, scope: Scope) -> None:
+        self.importer = importer
+        self.proto = proto
+        self.scope = scope
+
+    @property
+    def inputs(self) -> list[str]:
+        return [value.name for value in self.proto.input]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [value.name for value in self.proto.output]
+
+    def __call__(self, *given: Any) -> list[Any]:
+        """Append the nodes of the sub-graph to the open trace; return its outputs."""
+        if len(given) != len(self.inputs):
+            raise FormatError(
+                f"sub-graph {self.proto.name!r} takes {len(self.inputs)} inputs and is given "
+                f"{len(given)}",
+                remedy="the model is malformed: export it again",
+            )
+        scope = self.scope.inner()
+        self.importer.declare_initializers(self.proto, scope)
+        scope.values.update(zip(self.inputs, given, strict=True))
+        self.importer.run(self.proto.node, scope)
+        return [self.importer.read(name, scope) for name in self.outputs]
+
+
+class Importer:
+    """Appends nodes of a model to the open trace. `root` is the trace that has the params."""
+
+    def __init__(self, model: Model, root: Trace) -> None:
+        self.model = model
+        self.root = root
+        self.params: dict[str, Array] = {}
+        self._tracers: dict[int, Tracer] = {}
+        self._depth = 0
+
+    # Values
+
+    def declare_initializers(self, graph: Any, scope: Scope) -> None:
+        for tensor in graph.initializer:
+            scope.values[tensor.name] = self.weight(tensor.name, self.model.array(tensor))
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            scope.values[name] = self.weight(name, dense(sparse, self.model))
+
+    @staticmethod
+    def weight(name: str, array: Array) -> Any:
+        return np.asarray(array) if folds(array) else Weight(name, array)
+
+    def read(self, name: str, scope: Scope) -> Any:
+        """Return the value called `name`; a weight becomes a param."""
+        value = self.look_up(name, scope)
+        return self.param(value) if isinstance(value, Weight) else value
+
+    def look_up(self, name: str, scope: Scope) -> Any:
+        if not name:
+            return None
+        if name not in scope.values:
+            raise FormatError(
+                f"value {name!r} is read before any node makes it",
+                remedy="the graph is cyclic, out of order or incomplete: export it again",
+            )
+        return scope.values[name]
+
+    def param(self, weight: Weight) -> Tracer:
+        """Return the param that a weight is."""
+        if id(weight) not in self._tracers:
+            name = _unused(weight.name, self.params)
+            value = self.root.graph.param(name, weight.array.shape, weight.array.dtype)
+            self.params[name] = weight.array
+            self._tracers[id(weight)] = Tracer(self.root, value)
+        return self._tracers[id(weight)]
+
+    # Nodes
+
+    def run(self, nodes: Sequence[Any], scope: Scope, first: int = 0) -> None:
+        """Append `nodes` from number `first` on; what they make is added to the scope."""
+        for number, proto in enumerate(nodes[first:], start=first):
+            with self.at(proto, number):
+                self.apply(proto, scope)
+
+    @contextmanager
+    def at(self, proto: Any, number: int) -> Iterator[None]:
+        """Put nodes and errors at a node of the model, in place of a source line."""
+        name = proto.name or (proto.output[0] if proto.output else "")
+        source = Source(self.model.title, number, name or proto.op_type)
+        try:
+            with open_graph().attributed(source):
+                yield
+        except RlxError as error:
+            where = Source(self.model.title, number, f"{name} ({proto.op_type})")
+            is_ours = error.source is not None and error.source.file == self.model.title
+            raise error if is_ours else _relocated(error, proto.op_type, where) from error
+        except RecursionError:
+            raise FormatError(
+                f"{proto.op_type}: graphs or functions are nested too deeply",
+                source=source,
+                remedy="a function must not call itself",
+            ) from None
+
+    def apply(self, proto: Any, scope: Scope) -> None:
+        """Append one node."""
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        version = scope.opsets.get(domain, 1)
+        results = self._results(proto, domain, version, scope)
+        given = results if isinstance(results, tuple) else (results,)
+        names = list(proto.output)
+        while names and not names[-1]:
+            names.pop()
+        if len(names) > len(given):
+            raise FormatError(
+                f"{proto.op_type} has {len(names)} outputs; it gives {len(given)}",
+                remedy="the model is malformed: export it again",
+            )
+        scope.values.update({n: v for n, v in zip(names, given, strict=False) if n})
+
+    def _results(self, proto: Any, domain: str, version: int, scope: Scope) -> Any:
+        if (domain, proto.op_type) in self.model.functions:
+            function = self.model.functions[domain, proto.op_type]
+            return self._call_function(proto, function, scope)
+        found = find_operator(domain, proto.op_type, version)
+        if found is None:
+            inputs = [self.read(name, scope) for name in proto.input]
+            body = functions.body_of(proto, domain, version, inputs)
+            if body is None:
+                raise _unknown(proto, domain, version)
+            return self._call_function(proto, body, scope)
+        node = Node(proto, version, self, scope)
+        attributes = self.attributes_of(proto, scope)
+        inputs = self._inputs(proto, found, version, attributes, scope)
+        checked = _checked_attributes(found, attributes)
+        if found.takes_node:
+            checked["node"] = node
+        return self._translate(found, inputs, checked, proto)
+
+    def _translate(
+        self, found: Operator, inputs: list[Any], attributes: dict[str, Any], proto: Any
+    ) -> Any:
+        holds_bodies = any(isinstance(value, Body) for value in attributes.values())
+        if symbolic.is_arithmetic(found, inputs):
+            return symbolic.apply(found, inputs, attributes)
+        if any(map(is_symbolic, inputs)):
+            return found.translate(*inputs, **attributes)
+        if holds_bodies or not all(map(is_known, inputs)):
+            foreign = next((v for v in inputs if not is_supported(v)), None)
+            if foreign is not None and not holds_bodies:
+                raise _needs_all(proto, inputs)
+            return found.translate(*inputs, **attributes)
+        if not all(map(is_supported, inputs)):
+            return host.apply(found, inputs, attributes)
+        return fold(lambda: found.translate(*inputs, **attributes))
+
+    def _inputs(
+        self, proto: Any, found: Operator, version: int, attributes: dict[str, Any], scope: Scope
+    ) -> list[Any]:
+        """Return the inputs; attributes that have become inputs are taken from `attributes`."""
+        names = list(proto.input)
+        if found.inputs is not None and len(names) > found.inputs:
+            raise FormatError(
+                f"{found.name} takes {found.inputs} inputs at most and has {len(names)}",
+                remedy="the model is malformed: export it again",
+            )
+        inputs: list[Any] = []
+        for place, name in enumerate(names):
+            value = self.look_up(name, scope)
+            if place in found.static or found.all_static:
+                inputs.append(_static(value, name))
+            else:
+                inputs.append(self.param(value) if isinstance(value, Weight) else value)
+        for below, attribute, place in MOVED.get(found.name, ()) if not found.domain else ():
+            if version < below and attribute in attributes:
+                inputs += [None] * (place + 1 - len(inputs))
+                inputs[place] = _as_input(attributes.pop(attribute))
+        return inputs
+
+    def attributes_of(self, proto: Any, scope: Scope) -> dict[str, Any]:
+        found = {}
+        for attribute in proto.attribute:
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name not in scope.attributes:
+                    continue  # the caller leaves it to the default
+                meant = scope.attributes[attribute.ref_attr_name]
+            else:
+                meant = attribute
+            found[attribute.name] = self._attribute(meant, scope)
+        return found
+
+    def _attribute(self, attribute: Any, scope: Scope) -> Any:
+        kinds = onnx.AttributeProto
+        if attribute.type == kinds.GRAPH:
+            return Body(self, attribute.g, scope)
+        if attribute.type == kinds.TENSOR:
+            return self.model.array(attribute.t)
+        if attribute.type == kinds.SPARSE_TENSOR:
+            return dense(attribute.sparse_tensor, self.model)
+        if attribute.type == kinds.TENSORS:
+            return tuple(self.model.array(tensor) for tensor in attribute.tensors)
+        if attribute.type in (kinds.TYPE_PROTO, kinds.GRAPHS):
+            return attribute.tp
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, (int, float)):
+            return value
+        return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in value)
+
+    def _call_function(self, proto: Any, function: Any, scope: Scope) -> Any:
+        """Append the body of a function."""
+        given = {attribute.name: attribute for attribute in function.attribute_proto}
+        given |= {a.name: self._resolved(a, scope) for a in proto.attribute}
+        opsets = dict(scope.opsets)
+        opsets |= {
+            "" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import
+        }
+        inner = Scope(dict.fromkeys(function.input), opsets, given)
+        values = [self.look_up(name, scope) for name in proto.input]
+        if len(values) > len(function.input):
+            raise FormatError(
+                f"function {function.name!r} takes {len(function.input)} inputs and is given "
+                f"{len(values)}",
+                remedy="the model is malformed: export it again",
+            )
+        inner.values.update(zip(function.input, values, strict=False))
+        self.run(function.node, inner)
+        return tuple(self.read(name, inner) for name in function.output if name in inner.values)
+
+    def _resolved(self, attribute: Any, scope: Scope) -> Any:
+        name = attribute.ref_attr_name
+        return scope.attributes.get(name, attribute) if name else attribute
+
+
+def fold(translate: Callable[[], Any]) -> Any:
+    """Return what `translate` makes of known arrays, evaluated; left traced if it is large."""
+    with opened("known") as trace:
+        leaves, tree = tree_flatten(translate())
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, TracedArray)]
+        trace.graph.set_outputs([as_value(leaves[place]) for place in places])
+    if not places:
+        return tree_unflatten(tree, leaves)
+    if sum(_elements(output) for output in trace.graph.outputs) > _LARGEST_FOLDED:
+        return translate()
+    for place, array in zip(places, evaluate(trace.graph, {}), strict=True):
+        leaves[place] = np.asarray(array)
+    return tree_unflatten(tree, leaves)
+
+
+def _elements(output: Any) -> int:
+    return int(output.type.elements) if output.type.is_static else 0
+
+
+def _static(value: Any, name: str) -> Any:
+    if isinstance(value, Weight):
+        return np.asarray(value.array)
+    if not is_known(value):
+        raise ValueNeededError(
+            f"input {name!r} decides the shape of the result, and is known at run time only",
+            names=(name,),
+            remedy="make it a constant of the model, or run the model in rlx.onnx.InferenceSession",
+        )
+    return value
+
+
+def _as_input(attribute: Any) -> Array:
+    is_floats = isinstance(attribute, float) or (
+        isinstance(attribute, tuple) and any(isinstance(each, float) for each in attribute)
+    )
+    return np.asarray(attribute, np.float32 if is_floats else np.int64)
+
+
+def _checked_attributes(found: Operator, given: Mapping[str, Any]) -> dict[str, Any]:
+    checked = {name: value for name, value in given.items() if name not in DROPPED}
+    for name in checked:
+        if name not in found.attributes:
+            raise UnsupportedError(
+                f"{found.name} has attribute {name!r}, which it has in no version known here",
+                remedy=f"its attributes are: {', '.join(found.attributes) or 'none'}",
+            )
+    for name, default in found.attributes.items():
+        if default is inspect.Parameter.empty and name not in checked:
+            raise FormatError(
+                f"{found.name} lacks its attribute {name!r}",
+                remedy="the model is malformed: export it again",
+            )
+    return checked
+
+
+def _unknown(proto: Any, domain: str, version: int) -> RlxError:
+    full = f"{domain}.{proto.op_type}" if domain else proto.op_type
+    return UnsupportedError(
+        f"operator {full} of opset {version} is not known",
+        remedy="docs/onnx.md lists the operators; write the model with others, or as a function",
+    )
+
+
+def _needs_all(proto: Any, inputs: Sequence[Any]) -> ValueNeededError:
+    pairs = zip(proto.input, inputs, strict=False)
+    return ValueNeededError(
+        f"{proto.op_type} is given a dtype that is computed by NumPy only, with all inputs known",
+        names=[name for name, value in pairs if traced_in([value])],
+        remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
+    )
+
+
+def _relocated(error: RlxError, context: str, source: Source) -> RlxError:
+    return (
+        type(error)(error.message, source=source, remedy=error.remedy)
+        if error.message.startswith(context)
+        else error_at(error, context, source)
+    )
+
+
+def error_at(error: RlxError, context: str, source: Source) -> RlxError:
+    """Return `error` at `source`, whatever line of ours it names."""
+    located = type(error)(f"{context}: {error.message}", source=source, remedy=error.remedy)
+    if isinstance(error, ValueNeededError) and isinstance(located, ValueNeededError):
+        located.names = error.names
+    return located
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    unique, number = name, 1
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    return unique
+
+
+__all__ = ["Body", "Dim", "Importer", "Node", "Scope", "fold", "operators"]

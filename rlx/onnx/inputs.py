@@ -1,0 +1,82 @@
+"""What a model takes and gives, as it declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlx.errors import InputError
+from rlx.ir.shape import Extent
+from rlx.ir.types import TensorType
+from rlx.onnx.model import Model
+from rlx.onnx.types import dtype_of, type_name
+
+Dims = Mapping[str, Any]
+"""Extents by the names of dimensions, or shapes by the names of inputs."""
+
+
+def declared_inputs(model: Model) -> list[Any]:
+    """Return the inputs that a caller gives: those that are no initializers."""
+    own = {t.name for t in model.graph.initializer}
+    own |= {t.values.name for t in model.graph.sparse_initializer}
+    return [value for value in model.graph.input if value.name not in own]
+
+
+def input_type(value: Any, dims: Dims, title: str) -> TensorType:
+    """Return the type of an input, with the extents that `dims` gives to what it leaves open."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise InputError(
+            f"{title}: input {value.name!r} is a {type_text(value.type)}; a graph takes tensors",
+            remedy="run the model in rlx.onnx.InferenceSession",
+        )
+    return TensorType(dtype_of(value.type.tensor_type.elem_type), _shape(value, dims, title))
+
+
+def _shape(value: Any, dims: Dims, title: str) -> tuple[Extent, ...]:
+    declared = value.type.tensor_type
+    if value.name in dims and isinstance(dims[value.name], (tuple, list)):
+        return tuple(dims[value.name])
+    if not declared.HasField("shape"):
+        raise InputError(
+            f"{title}: input {value.name!r} has no declared shape",
+            remedy=f"give it as in dims={{{value.name!r}: (1, 3, 224, 224)}}",
+        )
+    return tuple(_extent(d, axis, value, dims, title) for axis, d in enumerate(declared.shape.dim))
+
+
+def _extent(dim: Any, axis: int, value: Any, dims: Dims, title: str) -> Extent:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    if dim.dim_param and dim.dim_param in dims:
+        given: Extent = dims[dim.dim_param]
+        return given
+    named = f"{dim.dim_param!r}" if dim.dim_param else f"number {axis}"
+    example = f"{{{dim.dim_param!r}: 1}}" if dim.dim_param else f"{{{value.name!r}: (1, ...)}}"
+    raise InputError(
+        f"{title}: input {value.name!r} leaves dimension {named} open",
+        remedy=f"give its extent, as in dims={example}, or an rlx.Dim with max=",
+    )
+
+
+def shape_list(value: Any) -> list[int | str | None] | None:
+    """Return a declared shape with names for open extents, None for those without one."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        return []
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    return [
+        int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None)
+        for d in value.type.tensor_type.shape.dim
+    ]
+
+
+def type_text(type: Any) -> str:
+    """Return a type as `tensor(float)`, `seq(tensor(int64))` or `optional(...)`."""
+    kind = type.WhichOneof("value")
+    if kind == "tensor_type":
+        return f"tensor({type_name(type.tensor_type.elem_type)})"
+    if kind == "sequence_type":
+        return f"seq({type_text(type.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({type_text(type.optional_type.elem_type)})"
+    return str(kind)

@@ -1,0 +1,70 @@
+"""`load`: a model as a graph of ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from rlx.errors import UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.onnx.importer import Importer, Scope
+from rlx.onnx.inputs import Dims, declared_inputs, input_type
+from rlx.onnx.model import Model, names_of, read_model
+from rlx.onnx.values import is_known, is_supported
+from rlx.tracing.trace import Trace, TracedArray, as_value, opened
+from rlx.tracing.tracer import Tracer
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Dims | None = None,
+) -> Graph:
+    """Return the model in a file, or a `ModelProto`, as a graph.
+
+    `dims` gives extents to the dimensions that the model leaves open, by their names, or shapes
+    to inputs, by theirs: numbers, or `rlx.Dim` with a bound. Initializers are the graph's params;
+    `graph.param_values` has their arrays, with which it is compiled.
+    """
+    model = read_model(source)
+    types = {
+        value.name: input_type(value, dims or {}, model.title) for value in declared_inputs(model)
+    }
+    with opened(_identifier(model)) as trace:
+        importer = Importer(model, trace)
+        scope = Scope({}, model.opsets)
+        importer.declare_initializers(model.graph, scope)
+        for name, type in types.items():
+            scope.values[name] = declare(trace, name, type)
+        importer.run(model.graph.node, scope)
+        names = names_of(model.graph.output)
+        outputs = [_output(name, importer.read(name, scope)) for name in names]
+        trace.graph.set_outputs([as_value(output) for output in outputs])
+    graph = trace.graph
+    graph.param_values.update(importer.params)
+    graph.output_names = tuple(names)
+    return graph
+
+
+def declare(trace: Trace, name: str, type: Any) -> Tracer:
+    """Declare an input."""
+    return Tracer(trace, trace.graph.input(name, type.shape, type.dtype))
+
+
+def _identifier(model: Model) -> str:
+    name = model.graph.name
+    return name if name.isidentifier() else "model"
+
+
+def _output(name: str, value: Any) -> Any:
+    if isinstance(value, TracedArray) or (
+        not isinstance(value, list)
+        and is_known(value)
+        and value is not None
+        and is_supported(value)
+    ):
+        return value
+    what = "a sequence" if isinstance(value, list) else "no tensor that rlx has a dtype for"
+    raise UnsupportedError(
+        f"output {name!r} is {what}", remedy="run the model in rlx.onnx.InferenceSession"
+    )

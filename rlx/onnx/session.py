@@ -1,0 +1,228 @@
+"""`InferenceSession`: run a model on arrays, as ONNX Runtime's class of that name does."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import InputError
+from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.inputs import declared_inputs, shape_list, type_text
+from rlx.onnx.model import names_of, read_model
+from rlx.onnx.stages import Stage, key_of, make_stage
+from rlx.onnx.types import numpy_dtype
+from rlx.runtime.compile import compile
+from rlx.runtime.locks import unforkable
+from rlx.tracing.pytree import tree_flatten
+
+_STAGES_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output of a model."""
+
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """What a model says about itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A stage and what runs it; None where all of it is known."""
+
+    stage: Stage
+    run: Any
+
+
+class InferenceSession:
+    """A model, compiled for each set of input shapes at its first run and kept.
+
+    `providers`, `sess_options` and `provider_options` are taken, for programs written for ONNX
+    Runtime, and have no effect. `backend` and `threads` are those of `rlx.compile`.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes | Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Any = None,
+        *,
+        backend: str = "auto",
+        threads: int | None = None,
+        **_: Any,
+    ) -> None:
+        del providers, provider_options
+        self._model = read_model(path_or_bytes)
+        self._backend = backend
+        self._threads = threads or _threads_of(sess_options)
+        self._inputs = declared_inputs(self._model)
+        self._output_names = names_of(self._model.graph.output)
+        self._stages: OrderedDict[Any, _Compiled] = OrderedDict()
+        self._known: dict[int, frozenset[str]] = {}
+        """By first node: the values that stages from there on have been found to need."""
+
+    # What ONNX Runtime's session tells
+
+    def get_inputs(self) -> list[NodeArg]:
+        return [_argument(value) for value in self._inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        return [_argument(value) for value in self._model.graph.output]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        own = set(names_of(self._inputs))
+        return [_argument(value) for value in self._model.graph.input if value.name not in own]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        proto = self._model.proto
+        return ModelMetadata(
+            proto.producer_name,
+            proto.graph.name,
+            proto.domain,
+            proto.doc_string,
+            proto.graph.doc_string,
+            int(proto.model_version),
+            {entry.key: entry.value for entry in proto.metadata_props},
+        )
+
+    def get_providers(self) -> list[str]:
+        """Return the one provider there is, under the name that programs look for."""
+        return ["CPUExecutionProvider"]
+
+    # Running
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Any]:
+        """Return outputs by name, or all in their order, for inputs by name."""
+        del run_options
+        wanted = list(output_names or self._output_names)
+        unknown = [name for name in wanted if name not in self._output_names]
+        if unknown:
+            raise InputError(
+                f"{self._model.title} has no output {unknown[0]!r}",
+                remedy=f"its outputs are: {', '.join(self._output_names)}",
+            )
+        values = self._checked(input_feed)
+        first: int | None = 0
+        known: frozenset[str] = frozenset()
+        while first is not None:
+            compiled = self._compiled(values, known, first)
+            values = _executed(compiled, values)
+            first, known = compiled.stage.next, frozenset(compiled.stage.needs)
+        return [values[name] for name in wanted]
+
+    def _compiled(self, values: dict[str, Any], known: frozenset[str], first: int) -> _Compiled:
+        """Return the stage from node `first` on for these values."""
+        known = known | self._known.get(first, frozenset())
+        keys = tuple((name, key_of(value, name in known)) for name, value in values.items())
+        key = first, known, keys
+        if key in self._stages:
+            self._stages.move_to_end(key)
+            return self._stages[key]
+        with unforkable():
+            try:
+                stage = make_stage(self._model, values, known, first)
+            except ValueNeededError as error:
+                more = frozenset(error.names) & values.keys() - known
+                if not more:
+                    raise
+                self._known[first] = known | more
+                return self._compiled(values, known, first)
+            compiled = _Compiled(stage, self._executable(stage))
+        self._stages[key] = compiled
+        if len(self._stages) > _STAGES_KEPT:
+            self._stages.popitem(last=False)
+        return compiled
+
+    def _executable(self, stage: Stage) -> Any:
+        if not stage.graph.outputs:
+            return None
+        return compile(
+            stage.graph, backend=self._backend, params=stage.params, threads=self._threads
+        )
+
+    def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs in the model's order; their dtypes and ranks are what it declares."""
+        declared = {value.name: value for value in self._model.graph.input}
+        unknown = [name for name in feed if name not in declared]
+        missing = [value.name for value in self._inputs if value.name not in feed]
+        missing = [name for name in missing if declared[name].type.WhichOneof("value")
+                   != "optional_type"]  # fmt: skip
+        if unknown or missing:
+            raise InputError(
+                f"{self._model.title}: inputs missing: {', '.join(missing) or 'none'}; "
+                f"unknown: {', '.join(unknown) or 'none'}",
+                remedy=f"it takes: {', '.join(names_of(self._inputs))}",
+            )
+        return {
+            name: _as_array(value, feed.get(name), self._model.title)
+            for name, value in declared.items()
+            if name in feed or value in self._inputs
+        }
+
+
+def _executed(compiled: _Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
+    if compiled.run is None:
+        return compiled.stage.results([])
+    leaves = {name: tree_flatten(values[name])[0] for name, _ in compiled.stage.inputs}
+    arrays = [leaves[name][place] for name, place in compiled.stage.inputs]
+    return compiled.stage.results([np.asarray(array) for array in compiled.run(*arrays)])
+
+
+def _as_array(value: Any, given: Any, title: str) -> Any:
+    if value.type.WhichOneof("value") != "tensor_type":
+        return given
+    dtype = numpy_dtype(value.type.tensor_type.elem_type)
+    array = np.asarray(given)
+    if dtype.kind == "O":
+        return array.astype(object)
+    if array.dtype != dtype:
+        raise InputError(
+            f"{title}: input {value.name!r} has dtype {array.dtype}; it must be {dtype}",
+            remedy=f"convert it with .astype({dtype.name!r})",
+        )
+    shape = shape_list(value)
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(not isinstance(e, int) or e == n for e, n in zip(shape, array.shape, strict=True))
+    )
+    if not fits:
+        raise InputError(
+            f"{title}: input {value.name!r} has shape {array.shape}; it must be {shape}",
+            remedy="reshape the array to what the model declares",
+        )
+    return array
+
+
+def _argument(value: Any) -> NodeArg:
+    return NodeArg(value.name, type_text(value.type), shape_list(value))
+
+
+def _threads_of(options: Any) -> int | None:
+    """Return the number of threads that ONNX Runtime's options ask for."""
+    count = getattr(options, "intra_op_num_threads", 0)
+    return count or None

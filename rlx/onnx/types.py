@@ -1,0 +1,42 @@
+"""Element types of the standard, by the numbers that stand in files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rlx.errors import DTypeError, FormatError
+from rlx.ir.dtype import DType, as_dtype
+
+_BY_NAME = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
+
+
+def numpy_dtype(number: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of an element type; the first opset wrote its name."""
+    if isinstance(number, str):
+        number = _BY_NAME.get(number.lower(), 0)
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(int(number)))
+    except (KeyError, ValueError, TypeError):
+        raise FormatError(
+            f"element type {number} is not in the standard",
+            remedy="the model is malformed, or newer than the installed onnx package",
+        ) from None
+
+
+def dtype_of(number: Any) -> DType:
+    """Return our dtype for an element type."""
+    try:
+        return as_dtype(numpy_dtype(number))
+    except DTypeError:
+        raise DTypeError(
+            f"element type {type_name(number)} is computed by NumPy only, with all inputs known",
+            remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
+        ) from None
+
+
+def type_name(number: Any) -> str:
+    """Return what the standard calls an element type."""
+    return str(onnx.TensorProto.DataType.Name(number)).lower()

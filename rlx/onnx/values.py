@@ -1,0 +1,79 @@
+"""What stands for a value of a model while it is imported.
+
+array          a NumPy array: known, folded with what is computed from it
+traced array   known at run time only
+Weight         an initializer: a param of the graph as soon as an operator reads it
+list           a sequence
+None           an input that is left out, or an empty optional
+Extents        a known vector of which some numbers are symbolic extents (an object array)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError
+from rlx.ir.dtype import as_dtype
+from rlx.ir.shape import Dim
+from rlx.tracing.trace import TracedArray
+
+Array = np.ndarray[Any, Any]
+
+_LARGEST_KNOWN_INDEX = 1024
+"""Integers of so many elements are shapes, axes and indices, which are folded; others are data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """An initializer."""
+
+    name: str
+    array: Array
+
+
+def is_known(value: Any) -> bool:
+    """True if no run is needed to tell `value`."""
+    if isinstance(value, list):
+        return all(map(is_known, value))
+    return value is None or isinstance(value, np.ndarray)
+
+
+def is_symbolic(value: Any) -> bool:
+    """True for a known vector with symbolic extents."""
+    is_objects = isinstance(value, np.ndarray) and value.dtype == object
+    return is_objects and any(isinstance(each, Dim) for each in value.flat)
+
+
+def is_supported(value: Any) -> bool:
+    """True if our ops have the dtype of `value`."""
+    if isinstance(value, list):
+        return all(map(is_supported, value))
+    if not isinstance(value, np.ndarray):
+        return True
+    try:
+        as_dtype(value.dtype)
+    except DTypeError:
+        return False
+    return True
+
+
+def folds(array: Array) -> bool:
+    """True for an initializer that is rather a constant of the program than a param of it."""
+    if array.size <= 1 or not is_supported(array):
+        return True
+    return array.dtype.kind in "iub" and array.size <= _LARGEST_KNOWN_INDEX
+
+
+def traced_in(values: Iterable[Any]) -> list[TracedArray]:
+    """Return the traced arrays among `values` and in their sequences."""
+    found: list[TracedArray] = []
+    for value in values:
+        if isinstance(value, list):
+            found += traced_in(value)
+        elif isinstance(value, TracedArray):
+            found.append(value)
+    return found

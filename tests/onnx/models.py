@@ -1,0 +1,67 @@
+"""Small models for the tests, made with the helpers of the onnx package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+FLOAT = onnx.TensorProto.FLOAT
+INT64 = onnx.TensorProto.INT64
+
+
+def node(op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> Any:
+    return helper.make_node(op, inputs, outputs, name=f"{op}_{outputs[0]}", **attributes)
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[int, Sequence[Any] | None]],
+    outputs: Sequence[str],
+    weights: Mapping[str, Array] | None = None,
+    *,
+    opset: int = 20,
+) -> Any:
+    """Return a model; inputs are (element type, shape)."""
+    declared = [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()]
+    results = [helper.make_empty_tensor_value_info(n) for n in outputs]
+    tensors = [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "small", declared, results, initializer=tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def perceptron() -> Any:
+    """Return two layers, of which the batch is left open."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w.1": rng.normal(size=(4, 8)).astype(np.float32),
+        "b.1": rng.normal(size=8).astype(np.float32),
+        "w.2": rng.normal(size=(8, 3)).astype(np.float32),
+    }
+    nodes = [
+        node("Gemm", ["x", "w.1", "b.1"], ["hidden"]),
+        node("Relu", ["hidden"], ["active"]),
+        node("MatMul", ["active", "w.2"], ["y"]),
+    ]
+    return model(nodes, {"x": (FLOAT, ["batch", 4])}, ["y"], weights)
+
+
+def flattening() -> Any:
+    """Return a model that computes the shape to which it reshapes, as exporters write it."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["rows"], axis=0),
+        node("Unsqueeze", ["rows", "axes"], ["first"]),
+        node("Concat", ["first", "rest"], ["wanted"], axis=0),
+        node("Reshape", ["x", "wanted"], ["y"]),
+    ]
+    weights = {
+        "zero": np.asarray(0, np.int64),
+        "axes": np.asarray([0], np.int64),
+        "rest": np.asarray([-1], np.int64),
+    }
+    return model(nodes, {"x": (FLOAT, ["n", 2, 3])}, ["y"], weights)

@@ -1,0 +1,26 @@
+"""The official tests of nodes: a sample with native code."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("onnx", minversion="1.23")
+
+from tests.onnx.conformance import node_tests, run_case
+
+SAMPLE = (
+    "test_add_bcast", "test_clip_expanded", "test_cumsum_1d_reverse_exclusive",
+    "test_gather_elements_1", "test_gathernd_example_int32_batch_dim1", "test_gelu_tanh_1",
+    "test_gemm_all_attributes", "test_layer_normalization_3d_axis1_epsilon",
+    "test_mod_mixed_sign_int32",
+    "test_onehot_negative_indices", "test_reduce_log_sum_exp_do_not_keepdims_random",
+    "test_reflect_pad", "test_rotary_embedding_3d_input",
+    "test_scatter_elements_with_reduction_max",
+    "test_scatternd_multiply", "test_slice_neg_steps",
+    "test_tril_square_neg", "test_unique_sorted_with_axis", "test_where_example",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_operators_mean_what_the_standard_says(name: str) -> None:
+    run_case(node_tests()[name], "auto")

@@ -1,0 +1,123 @@
+"""Models as graphs: names, params, dims, folded shapes, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import rlx  # noqa: E402
+from rlx.errors import FormatError, InputError, RlxError, UnsupportedError  # noqa: E402
+from tests.onnx.models import FLOAT, INT64, flattening, model, node, perceptron  # noqa: E402
+
+
+def run(graph: rlx.Graph, *arrays: Any) -> Any:
+    return rlx.compile(graph, backend="reference")(*arrays)[0]
+
+
+def test_names_params_and_sources_are_those_of_the_model() -> None:
+    graph = rlx.onnx.load(perceptron(), dims={"batch": 2})
+    assert [p.node.name for p in graph.params] == ["w.1", "b.1", "w.2"]
+    assert [i.node.name for i in graph.inputs] == ["x"]
+    assert graph.output_names == ("y",)
+    products = [n for n in graph.nodes if n.op.name == "matmul"]
+    assert [str(n.source) for n in products] == ["small:0 in Gemm_hidden", "small:2 in MatMul_y"]
+
+
+def test_params_are_bound() -> None:
+    x = np.ones((2, 4), np.float32)
+    values = rlx.onnx.load(perceptron(), dims={"batch": 2}).param_values
+    expected = np.maximum(x @ values["w.1"] + values["b.1"], 0) @ values["w.2"]
+    y = run(rlx.onnx.load(perceptron(), dims={"batch": 2}), x)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def test_a_bounded_dim_is_one_program_for_all_extents() -> None:
+    graph = rlx.onnx.load(perceptron(), dims={"batch": rlx.Dim("batch", max=8)})
+    run_any = rlx.compile(graph, backend="reference")
+    assert [run_any(np.ones((n, 4), np.float32))[0].shape for n in (1, 5, 8)] == [
+        (1, 3),
+        (5, 3),
+        (8, 3),
+    ]
+
+
+def test_an_open_dimension_without_extent_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"'x' leaves dimension 'batch' open"):
+        rlx.onnx.load(perceptron())
+
+
+@pytest.mark.parametrize("extent", [4, rlx.Dim("n", max=6)])
+def test_arithmetic_of_shapes_leaves_no_nodes(extent: Any) -> None:
+    graph = rlx.onnx.load(flattening(), dims={"n": extent})
+    assert [n.op.name for n in graph.nodes] == ["input", "reshape"]
+    assert run(graph, np.zeros((4, 2, 3), np.float32)).shape == (4, 6)
+
+
+def test_a_shape_that_depends_on_data_is_a_typed_error_in_a_graph() -> None:
+    nodes = [node("Reshape", ["x", "shape"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, [4]), "shape": (INT64, [2])}, ["y"])
+    with pytest.raises(UnsupportedError, match="'shape' decides the shape of the result"):
+        rlx.onnx.load(made)
+
+
+def test_errors_name_node_and_operator() -> None:
+    made = model([node("Conjure", ["x"], ["y"])], {"x": (FLOAT, [4])}, ["y"])
+    with pytest.raises(UnsupportedError, match="Conjure_y"):
+        rlx.onnx.load(made)
+    nodes = [node("MatMul", ["x", "x"], ["y"])]
+    with pytest.raises(RlxError, match=r"(?s)shape.*small:0 in MatMul_y \(MatMul\)"):
+        rlx.onnx.load(model(nodes, {"x": (FLOAT, [4, 3])}, ["y"]))
+
+
+def test_a_cycle_is_a_format_error() -> None:
+    nodes = [node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])]
+    with pytest.raises(FormatError, match="'b' is read before any node makes it"):
+        rlx.onnx.load(model(nodes, {"x": (FLOAT, [4])}, ["b"]))
+
+
+def test_a_file_that_is_no_model_is_a_format_error(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(perceptron().SerializeToString()[:-40])
+    with pytest.raises(FormatError, match=r"broken\.onnx"):
+        rlx.onnx.load(path)
+    with pytest.raises(InputError, match="cannot read"):
+        rlx.onnx.load(tmp_path / "missing.onnx")
+
+
+def save_external(folder: Path, location: str) -> Path:
+    made = perceptron()
+    path = folder / "model.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    for tensor in made.graph.initializer:
+        next(e for e in tensor.external_data if e.key == "location").value = location
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_external_data_is_mapped(tmp_path: Path) -> None:
+    graph = rlx.onnx.load(save_external(tmp_path, "weights.bin"), dims={"batch": 1})
+    mapped = graph.param_values["w.1"]
+    assert isinstance(mapped, np.memmap)
+    np.testing.assert_array_equal(
+        mapped, rlx.onnx.load(perceptron(), dims={"batch": 1}).param_values["w.1"]
+    )
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", ""])
+def test_external_data_outside_of_the_folder_is_refused(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    with pytest.raises(FormatError, match="outside of the model's folder"):
+        rlx.onnx.load(save_external(folder, location), dims={"batch": 1})
+
+
+def test_external_data_that_is_too_short_is_a_format_error(tmp_path: Path) -> None:
+    path = save_external(tmp_path, "weights.bin")
+    (tmp_path / "weights.bin").write_bytes(b"1234")
+    with pytest.raises(FormatError, match=r"weights\.bin"):
+        rlx.onnx.load(path, dims={"batch": 1})
