@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlx import onnx as onnx
     from rlx import optim as optim
     from rlx import passes as passes
+    from rlx import random as random
     from rlx.errors import BusyError as BusyError
     from rlx.errors import RlxError as RlxError
     from rlx.ir.graph import Graph as Graph
@@ -99,7 +100,7 @@ _HOMES = {
     "rlx.runtime.session": ["Session"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes")
+_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes", "random")
 
 __version__ = "0.1.0"
 __all__ = sorted([*_HOME, *_SUBPACKAGES])

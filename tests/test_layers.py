@@ -23,6 +23,7 @@ LAYERS = (
     ("tracing",),
     ("numpy",),
     ("transforms",),
+    ("random",),
     ("blocks", "distributed", "nn", "optim", "report"),
     ("onnx",),
     ("cli", "__main__"),

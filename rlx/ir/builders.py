@@ -581,6 +581,10 @@ class Builders:
         """Inverse hyperbolic tangent; infinite at -1 and 1."""
         return self._one(OPS["atanh"], (x,))
 
+    def bitcast(self, x: Operand, *, to: DType | str) -> Value:
+        """Read the bits of each element as one of another dtype of the same size."""
+        return self._one(OPS["bitcast"], (x,), to=to)
+
     def bitwise_and(self, a: Operand, b: Operand) -> Value:
         """Bits that are set in both."""
         return self._one(OPS["bitwise_and"], (a, b))
@@ -636,6 +640,10 @@ class Builders:
     def erf(self, x: Operand) -> Value:
         """Error function."""
         return self._one(OPS["erf"], (x,))
+
+    def erf_inv(self, x: Operand) -> Value:
+        """Inverse of `erf` by Giles' polynomials, with the roundings that JAX has; NaN beyond 1."""
+        return self._one(OPS["erf_inv"], (x,))
 
     def erfc(self, x: Operand) -> Value:
         """`1 - erf(x)`, exact in the tail."""
@@ -1209,6 +1217,12 @@ class Builders:
             ceil_mode=ceil_mode,
             inner=inner,
         )
+
+    def threefry2x32(
+        self, key0: Operand, key1: Operand, count0: Operand, count1: Operand, *, word: str
+    ) -> Value:
+        """Threefry-2x32 with 20 rounds (Salmon et al., 2011): a cipher of two words of u32."""
+        return self._one(OPS["threefry2x32"], (key0, key1, count0, count1), word=word)
 
     def argmax(self, x: Operand, *, axis: int, keepdims: bool = False) -> Value:
         """Lowest index of the largest element; the first NaN wins."""

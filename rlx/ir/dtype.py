@@ -23,7 +23,9 @@ class DType(enum.Enum):
     I32 = "i32"
     I64 = "i64"
     U8 = "u8"
+    U16 = "u16"
     U32 = "u32"
+    U64 = "u64"
     BOOL = "bool"
     C64 = "c64"
 
@@ -51,7 +53,11 @@ class DType(enum.Enum):
 
     @property
     def is_signed_int(self) -> bool:
-        return self in _INTS and self not in (DType.U8, DType.U32)
+        return self in _SIGNED
+
+    @property
+    def is_unsigned_int(self) -> bool:
+        return self in _UNSIGNED
 
     @property
     def is_complex(self) -> bool:
@@ -66,7 +72,9 @@ class DType(enum.Enum):
 
 
 _FLOATS = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
-_INTS = frozenset({DType.I8, DType.I16, DType.I32, DType.I64, DType.U8, DType.U32})
+_SIGNED = frozenset({DType.I8, DType.I16, DType.I32, DType.I64})
+_UNSIGNED = frozenset({DType.U8, DType.U16, DType.U32, DType.U64})
+_INTS = _SIGNED | _UNSIGNED
 _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F16: np.dtype(np.float16),
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
@@ -77,7 +85,9 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.I32: np.dtype(np.int32),
     DType.I64: np.dtype(np.int64),
     DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
     DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
     DType.C64: np.dtype(np.complex64),
 }
@@ -86,11 +96,13 @@ _RANK = {
     DType.BOOL: 0,
     DType.U8: 1,
     DType.I8: 1,
+    DType.U16: 2,
     DType.I16: 2,
     DType.BF16: 2,
     DType.F16: 3,
     DType.U32: 4,
     DType.I32: 4,
+    DType.U64: 5,
     DType.I64: 5,
     DType.F32: 6,
     DType.F64: 7,
@@ -126,5 +138,5 @@ def promote(left: DType, right: DType) -> DType:
     if left.is_int and right.is_float:
         left, right = right, left
     if left.is_float and right.is_int:
-        return DType.F64 if DType.F64 is left or DType.I64 is right else DType.F32
+        return DType.F64 if left is DType.F64 or right.size == 8 else DType.F32
     return left if _RANK[left] >= _RANK[right] else right

@@ -192,7 +192,7 @@ def abs(x: Any) -> Any:
     x = as_tracer(x)
     if x.value.dtype.is_complex:
         return emit(ops.sqrt, emit(ops.complex_norm_sq, x))
-    unsigned = x.value.dtype in (DType.BOOL, DType.U8, DType.U32)
+    unsigned = x.value.dtype is DType.BOOL or x.value.dtype.is_unsigned_int
     return x if unsigned else _same(ops.abs, x)
 
 

@@ -28,7 +28,8 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "int": ("u8", "i8"),
     "u8": ("i16", "u16"),
     "u16": ("i32", "u32"),
-    "u32": ("i64",),
+    "u32": ("i64", "u64"),
+    "u64": ("float",),
     "i8": ("i16",),
     "i16": ("i32",),
     "i32": ("i64",),
@@ -42,7 +43,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c64": ("c128",),
     "c128": (),
 }
-"""The next wider types; `u16` and `c128` only hold the lattice together."""
+"""The next wider types; `c128` only holds the lattice together."""
 
 
 def promote_types(types: Iterable[ElementType]) -> ElementType:

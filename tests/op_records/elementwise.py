@@ -41,6 +41,7 @@ _SMOOTH: dict[OpDef, Maker] = {
     ops.atanh: uniform(-0.9, 0.9),
     ops.erf: normal,
     ops.erfc: normal,
+    ops.erf_inv: uniform(-0.95, 0.95),
     ops.sigmoid: normal,
     ops.reciprocal: away_from_zero,
     ops.sqrt: positive,
@@ -220,11 +221,32 @@ _COMPLEX = OpRecord(
     growth=0.0,
 )  # fmt: skip
 
+_SAME_SIZE = {
+    DType.F32: (DType.I32, DType.U32, DType.F32),
+    DType.F64: (DType.I64, DType.U64),
+    DType.F16: (DType.U16, DType.BF16),
+    DType.I16: (DType.F16, DType.BF16),
+    DType.U8: (DType.I8,),
+}
+
+
+def _bitcast() -> list[OpRecord]:
+    return [
+        OpRecord(
+            ops.bitcast, f"{source}-as-{to}", (Operand(_TAIL, normal),), {"to": to}, (source,),
+            growth=0.0,
+        )
+        for source, targets in _SAME_SIZE.items()
+        for to in targets
+    ]  # fmt: skip
+
+
 RECORDS: list[OpRecord] = [
     *(record for op in (*_SMOOTH, *_STEPS, *_PREDICATES) for record in _unary(op)),
     *(record for op in (*_ARITHMETIC, *_CHOICES, *_COMPARISONS) for record in _binary(op)),
     *_shapes(),
     *_where(),
     *_cast(),
+    *_bitcast(),
     _COMPLEX,
 ]

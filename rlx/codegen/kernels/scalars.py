@@ -10,8 +10,20 @@ from collections.abc import Sequence
 from rlx.codegen.kernels.values import Complex, Scalar
 from rlx.codegen.loops.complex_scalar import complex_function, from_real
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.math.storage import rounded
-from rlx.codegen.loops.nodes import Binary, Call, Cast, Compare, Const, Expr, Select, Unary, Var
+from rlx.codegen.loops.math.storage import from_storage, rounded, to_storage
+from rlx.codegen.loops.nodes import (
+    Binary,
+    Bitcast,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+    storage,
+)
 from rlx.codegen.loops.scalar import is_library_function, scalar_function
 from rlx.ir.graph import Node
 from rlx.ir.op import Trait
@@ -28,6 +40,8 @@ def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
         return operands[0]
     if name == "cast" and node.result.dtype.is_complex:
         return Complex(*from_real(*_parts(operands[0])))
+    if name == "bitcast":
+        return _bitcast(node, *_parts(operands[0]))
     if node.result.dtype.is_complex or any(isinstance(x, Complex) for x in operands):
         pairs = [_parts(x) if isinstance(x, Complex) else x for x in operands]
         result = complex_function(name)(*pairs, **attributes)
@@ -38,6 +52,12 @@ def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
     dtype = node.result.dtype
     is_arithmetic = not is_library_function(name) and node.operands[0].dtype is dtype
     return rounded(result, dtype, is_arithmetic=is_arithmetic)
+
+
+def _bitcast(node: Node, x: E) -> E:
+    """Through the form that memory has, as 16-bit floats are computed in f32."""
+    bits = to_storage(x, node.operands[0].dtype)
+    return from_storage(bits.bitcast(storage(node.result.dtype)), node.result.dtype)
 
 
 def uses_once(result: Scalar, operand: Scalar) -> bool:
@@ -63,7 +83,7 @@ def _occurrences(expression: Expr, operand: E) -> int:
 
 def _operands(expression: Expr) -> tuple[Expr, ...]:
     match expression:
-        case Unary(_, x) | Cast(x, _):
+        case Unary(_, x) | Cast(x, _) | Bitcast(x, _):
             return (x,)
         case Binary(_, a, b) | Compare(_, a, b):
             return (a, b)

@@ -93,8 +93,8 @@ def order_key(value: E) -> E:
     if prim.is_float:
         bits = _signed_order((value + 0.0).bitcast(wide))  # -0.0 + 0.0 is 0.0
         return select(value.ne(value), _greatest(wide), bits)
-    if prim is Prim.U32:
-        return value.bitcast(wide) ^ _bit(31, wide)
+    if prim in (Prim.U32, Prim.U64):
+        return value.bitcast(wide) ^ _bit(8 * prim.size - 1, wide)
     return value.cast(wide)
 
 
@@ -102,8 +102,8 @@ def keyed_value(key: E, prim: Prim) -> E:
     """Return the element of a key: a zero is positive, a NaN any."""
     if prim.is_float:
         return _signed_order(key).bitcast(prim)
-    if prim is Prim.U32:
-        return (key ^ _bit(31, key.type.prim)).bitcast(prim)
+    if prim in (Prim.U32, Prim.U64):
+        return (key ^ _bit(8 * prim.size - 1, key.type.prim)).bitcast(prim)
     return key.ne(0) if prim is Prim.BOOL else key.cast(prim)
 
 
@@ -119,7 +119,7 @@ def _greatest(prim: Prim) -> E:
 
 def _is_signed(dtype: DType) -> bool:
     """True unless keys are small unsigned numbers in a wider word."""
-    return dtype not in (DType.BOOL, DType.U8)
+    return dtype not in (DType.BOOL, DType.U8, DType.U16)
 
 
 # Rows and their scratch

@@ -22,6 +22,7 @@ from rlx.codegen.loops.math.arithmetic import (
     least,
     modulo,
 )
+from rlx.codegen.loops.math.generators import threefry2x32
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, rounded
 from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, UnaryOp, storage
 from rlx.errors import InternalError
@@ -163,10 +164,10 @@ def _to_single(x: E) -> E:
     prim = x.type.prim
     if prim.is_int and prim.size == 8:
         # Some 52 bits suffice if the last one says whether anything was lost.
-        sticky = (x & const(-2048, prim)) | select(
-            (x & 2047).ne(0), const(2048, prim), const(0, prim)
-        )
-        small = (x < 2**53) & (x > -(2**53))
+        sticky = (x ^ (x & 2047)) | select((x & 2047).ne(0), const(2048, prim), const(0, prim))
+        small = x < 2**53
+        if prim.is_signed:
+            small = small & (x > -(2**53))
         x = select(small, x, sticky)
     if prim is Prim.F64 or (prim.is_int and prim.size >= 4):
         return call(f64_to_f32_odd, x.cast(Prim.F64))
@@ -187,7 +188,7 @@ def _saturate(x: E, target: Prim, rounding: str) -> E:
 
 
 _MATH = (
-    "exp exp2 expm1 log log1p log2 sigmoid erf erfc gelu gelu_approx silu mish"
+    "exp exp2 expm1 log log1p log2 sigmoid erf erfc erf_inv gelu gelu_approx silu mish"
     " sinh cosh tanh asinh acosh atanh sin cos tan asin acos atan atan2"
 )
 _LIBRARY = frozenset((*_MATH.split(), "pow"))
@@ -233,4 +234,5 @@ _TABLE: dict[str, ScalarFunction] = {
     "where": lambda condition, a, b: select(truth(condition), a, b),
     "cast": cast,
     "stop_gradient": lambda x: x,
+    "threefry2x32": lambda *words, word: call(threefry2x32(word), *words),
 }

@@ -23,6 +23,7 @@ from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.pool import *
+from rlx.ir.ops.random import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *

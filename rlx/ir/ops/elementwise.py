@@ -93,6 +93,12 @@ acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float", _DEAR
 atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float", _DEAR)
 erf = unary("erf", "Error function.", "float", _DEAR)
 erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float", _DEAR)
+erf_inv = unary(
+    "erf_inv",
+    "Inverse of `erf` by Giles' polynomials, with the roundings that JAX has; NaN beyond 1.",
+    "float",
+    _DEAR,
+)
 
 # Activations with a scalar function of their own
 relu = unary("relu", "`max(x, 0)`; a NaN stays NaN.", _REAL, _EXACT, _CHEAP)
@@ -197,6 +203,18 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
         raise DTypeError(
             f"c64 does not convert to {to}; it converts to f32, f64 and bool",
             remedy="take the real part first",
+        )
+    return x.with_dtype(to)
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.IN_PLACE, _EXACT)
+def bitcast(x: TensorType, *, to: DType) -> TensorType:
+    """Read the bits of each element as one of another dtype of the same size."""
+    require_dtype(x, "float int")
+    if not (to.is_float or to.is_int) or to.size != x.dtype.size:
+        raise DTypeError(
+            f"the bits of {x.dtype}, {x.dtype.size} bytes, cannot be read as {to}",
+            remedy="name a float or integer dtype of the same size",
         )
     return x.with_dtype(to)
 

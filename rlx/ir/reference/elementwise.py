@@ -10,6 +10,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.op import OpDef
 from rlx.ir.reference.cast import cast
+from rlx.ir.reference.inverse_erf import erf_inv
 from rlx.ir.reference.registry import Array, reference
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
@@ -117,6 +118,7 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.atanh: np.arctanh,
     ops.erf: lambda x: np.asarray(_erf(x.astype(np.float64))).astype(x.dtype),
     ops.erfc: lambda x: np.asarray(_erfc(x.astype(np.float64))).astype(x.dtype),
+    ops.erf_inv: erf_inv,
     ops.gelu: lambda x: _gelu(x).astype(x.dtype),
     ops.gelu_approx: lambda x: _gelu_approx(x).astype(x.dtype),
     ops.silu: lambda x: _silu(x).astype(x.dtype),
@@ -158,6 +160,7 @@ for _definition, _function in _FUNCTIONS.items():
     reference.register(_definition, _function)
 
 reference.exact(ops.cast)(cast)
+reference.exact(ops.bitcast)(lambda x, to: np.ascontiguousarray(x).view(to.numpy).reshape(x.shape))
 reference.absent(ops.stop_gradient, because="a view: the interpreter returns the operand")
 
 

@@ -195,11 +195,12 @@ def is_lossless(source: DType, target: DType) -> bool:
     if source is DType.BOOL:
         return not target.is_complex
     wide = {
-        DType.U8: "i16 i32 i64 u32 f16 bf16 f32 f64",
+        DType.U8: "i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64",
         DType.I8: "i16 i32 i64 f16 bf16 f32 f64",
         DType.I16: "i32 i64 f32 f64",
         DType.I32: "i64 f64",
-        DType.U32: "i64 f64",
+        DType.U16: "i32 i64 u32 u64 f32 f64",
+        DType.U32: "i64 u64 f64",
         DType.F16: "f32 f64",
         DType.BF16: "f32 f64",
         DType.F32: "f64",

@@ -60,6 +60,7 @@ REFERENCE: dict[str, Callable[..., Array]] = {
     "atanh": np.arctanh,
     "erf": special.erf,
     "erfc": special.erfc,
+    "erf_inv": lambda x: np.copysign(special.erfinv(x), x),  # SciPy loses the sign of -0
     "gelu": lambda x: np.longdouble(1) * from_below(x, -50) * normal_distribution(x),
     "gelu_approx": lambda x: gated(x, np.sqrt(x.dtype.type(8) / PI) * (1 + CUBIC * x * x)),
     "silu": lambda x: gated(x, x.dtype.type(1)),
@@ -160,6 +161,7 @@ needs_long_double = pytest.mark.skipif(not LONG, reason="long double is no wider
 BY_MPMATH: dict[str, Callable[..., Any]] = {
     "erf": lambda mpmath, x: mpmath.erf(x),
     "erfc": lambda mpmath, x: mpmath.erfc(x),
+    "erf_inv": lambda mpmath, x: mpmath.erfinv(x),
     "gelu": lambda mpmath, x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
 }
 """What NumPy has in f64 only."""
@@ -182,6 +184,8 @@ def test_f64_error_is_below_its_bound_against_arbitrary_precision(name: str, for
     mpmath = pytest.importorskip("mpmath")
     least = {"gelu": -38.5}.get(name, -6.5)
     x = np.concatenate([np.linspace(least, 6.5, 1999), [1e-300, 5e-324, 1e-9], [26.1, 8.0]])
+    if name == "erf_inv":
+        x = np.concatenate([np.linspace(-1, 1, 201)[1:-1], 1 - 2.0 ** -np.arange(2, 53)])
     with mpmath.workdps(40):
         exact = [BY_MPMATH[name](mpmath, mpmath.mpf(float(value))) for value in x]
         actual = evaluate_function(function_in(form, name, Prim.F64), x)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from rlx.codegen.loops.expr import E, fma, minimum, select
+import math
+
+from rlx.codegen.loops.expr import E, call, fma, minimum, select
 from rlx.codegen.loops.math import coefficients
-from rlx.codegen.loops.math.define import FunctionBuilder, math_function
+from rlx.codegen.loops.math.define import (
+    FunctionBuilder,
+    build_function,
+    math_function,
+    square_root,
+)
 from rlx.codegen.loops.math.exponential import clamp, exponential
+from rlx.codegen.loops.nodes import Prim
+from rlx.ir.reference import inverse_erf
 
 _CENTER = 1.0  # where the polynomial for log(erfc) is expanded
 
@@ -39,3 +48,47 @@ def erfc_scaled(m: FunctionBuilder, z: E) -> E:
     center = m.choose(2.0, 3.75)
     ratio = m.let("ratio", (z - center) / (z + center))
     return m.polynomial(ratio, coefficients.ERFC_SCALED) / fma(z, 2.0, 1.0)
+
+
+@math_function(f32=72.0, f64=2.0**20)
+def erf_inv(m: FunctionBuilder, x: E) -> E:
+    """The inverse error function, by polynomials in `log1p(-x**2)` (Giles, 2010).
+
+    The square is rounded, as in XLA, which costs some digits close to 1.
+    """
+    w = m.let("w", -call(build_function("log1p", m.prim), -(x * x)))
+    near = m.let("near", w < m.choose(inverse_erf.F32_BOUND, inverse_erf.F64_BOUNDS[0]))
+    value = (_inverse_f32 if m.prim is Prim.F32 else _inverse_f64)(m, w, near)
+    return x * select(abs(x).eq(1.0), m.constant(math.inf), value)
+
+
+def _inverse_f32(m: FunctionBuilder, w: E, near: E) -> E:
+    first, second = inverse_erf.F32_CENTERS
+    t = m.let("t", select(near, w - first, square_root(w) - second))
+    coefficients = [
+        select(near, m.constant(a), m.constant(b))
+        for a, b in zip(*inverse_erf.F32_POLYNOMIALS, strict=True)
+    ]
+    return _horner(m, t, coefficients)
+
+
+def _horner(m: FunctionBuilder, t: E, coefficients: list[E]) -> E:
+    p = coefficients[0]
+    for coefficient in coefficients[1:]:
+        p = m.let("p", fma(p, t, coefficient))
+    return p
+
+
+def _inverse_f64(m: FunctionBuilder, w: E, near: E) -> E:
+    """The three polynomials end with the same power and start with different ones."""
+    far = m.let("far", w >= inverse_erf.F64_BOUNDS[1])
+    root = m.let("root", square_root(w))
+    first, second, third = inverse_erf.F64_CENTERS
+    t = m.let("t", select(near, w - first, root - select(far, m.constant(third), second)))
+    longest = len(inverse_erf.F64_POLYNOMIALS[0])
+    a, b, c = ((0.0,) * (longest - len(p)) + p for p in inverse_erf.F64_POLYNOMIALS)
+    coefficients = [
+        select(near, m.constant(nearest), select(far, m.constant(farthest), middle))
+        for nearest, middle, farthest in zip(a, b, c, strict=True)
+    ]
+    return _horner(m, t, coefficients)

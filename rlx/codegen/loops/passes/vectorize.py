@@ -205,11 +205,15 @@ def _neutral_value(op: BinaryOp, prim: Prim) -> bool | int | float:
         case BinaryOp.MAX:
             return _extreme(prim, largest=False)
         case BinaryOp.AND:
-            return True if prim is Prim.BOOL else -1
+            return _extreme(prim, largest=True) if prim.is_unsigned else _all_bits(prim)
         case BinaryOp.OR | BinaryOp.XOR:
             return 0
         case _:
             raise CannotWidenError
+
+
+def _all_bits(prim: Prim) -> bool | int:
+    return True if prim is Prim.BOOL else -1
 
 
 def _extreme(prim: Prim, *, largest: bool) -> bool | int | float:

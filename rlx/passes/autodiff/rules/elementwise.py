@@ -26,6 +26,7 @@ from rlx.passes.autodiff.registry import (
 
 _LN_2 = math.log(2.0)
 _TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
+_HALF_SQRT_PI = math.sqrt(math.pi) / 2.0
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
@@ -50,6 +51,8 @@ differential(ops.neg, lambda v, y, x: -v)
 derivative(ops.abs, lambda y, x: ops.sign(x))
 differential(ops.round, lambda v, y, x: v)  # straight through, for quantization-aware training
 zero(ops.sign, ops.floor, ops.ceil, ops.trunc, because="piecewise constant")
+zero(ops.threefry2x32, because="its operands and its result are integers")
+zero(ops.bitcast, because="a float's bits are no smooth function of it")
 
 # Powers, exponentials and logarithms
 derivative(ops.square, lambda y, x: 2.0 * x)
@@ -77,6 +80,7 @@ derivative(ops.asinh, lambda y, x: ops.rsqrt(x * x + 1.0))
 derivative(ops.acosh, lambda y, x: ops.rsqrt((x - 1.0) * (x + 1.0)))
 differential(ops.atanh, lambda v, y, x: v / ((1.0 - x) * (1.0 + x)))
 derivative(ops.erf, lambda y, x: _TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
+derivative(ops.erf_inv, lambda y, x: _HALF_SQRT_PI * ops.exp(y * y))
 derivative(ops.erfc, lambda y, x: -_TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
 
 # Activations. Those that are formulas get a partial of their own where it is shorter.

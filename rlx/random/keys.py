@@ -1,0 +1,156 @@
+"""Keys of random numbers: what a draw depends on, and nothing else.
+
+A key is an array of u32: two words for Threefry, JAX's default, whose keys, splitting and bits
+these are (`jax_threefry_partitionable`, as JAX has it since 0.5).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.types import TensorType
+from rlx.numpy.axes import shape_from
+from rlx.numpy.elementwise import right_shift
+from rlx.numpy.shaping import reshape, stack
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
+from rlx.tracing.trace import TracedArray
+from rlx.tracing.tracer import Tracer
+
+Shape = tuple[int, ...]
+WORD = (1 << 32) - 1
+
+
+@function
+def key(seed: Any, *, impl: str | None = None) -> Any:
+    """Return the key of a seed: an integer, of which 64 bits count."""
+    require_implementation(impl)
+    if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
+        bits = operator.index(seed)
+        high = bits >> 32 if not isinstance(seed, np.integer) or seed.itemsize == 8 else 0
+        return as_tracer(np.array([high & WORD, bits & WORD], np.uint32))
+    seed = as_tracer(seed)
+    if not seed.value.dtype.is_int or seed.shape != ():
+        raise InputError(
+            f"the seed is an array of type {seed.value.type}; it must be one integer",
+            remedy="pass an integer; use rlx.vmap for keys of many seeds",
+        )
+    return stack([_upper_word(seed), convert(seed, DType.U32)])
+
+
+PRNGKey = key
+
+
+def require_implementation(impl: str | None) -> None:
+    if impl not in (None, "threefry2x32"):
+        raise InputError(
+            f"impl is {impl!r}; the generator is 'threefry2x32'",
+            remedy="leave impl away",
+        )
+
+
+def _upper_word(seed: Any) -> Any:
+    """Return what lies above 32 bits; there is nothing in a narrower integer."""
+    if seed.value.dtype.size < 8:
+        return as_tracer(np.uint32(0))
+    return convert(right_shift(convert(seed, DType.U64), 32), DType.U32)
+
+
+@function
+def split(key: Any, num: Any = 2) -> Any:
+    """Return `num` keys, an integer or a shape, that are independent of each other and of `key`."""
+    shape = shape_of_draw(num)
+    first, second = (random_words(key, shape, word) for word in ("first", "second"))
+    return stack([first, second], axis=-1)
+
+
+@function
+def fold_in(key: Any, data: Any) -> Any:
+    """Return the key of `key` and an integer, of which 32 bits count."""
+    if isinstance(data, int):
+        data = np.uint32(data & WORD)
+    number = as_tracer(data)
+    if not number.value.dtype.is_int or number.shape != ():
+        raise InputError(
+            f"data is an array of type {number.value.type}; it must be one integer",
+            remedy="pass an integer; use rlx.vmap to fold in many",
+        )
+    number = convert(number, DType.U32)
+    first, second = words_of(key)
+    zero = np.uint32(0)
+    return stack(
+        [emit(ops.threefry2x32, first, second, zero, number, word=w) for w in ("first", "second")]
+    )
+
+
+@function
+def key_data(keys: Any) -> Any:
+    """Return the words of keys: these are arrays of u32 already."""
+    return as_tracer(keys)
+
+
+@function
+def wrap_key_data(words: Any, *, impl: str | None = None) -> Any:
+    """Return words of u32 as keys, which they are already."""
+    require_implementation(impl)
+    return as_tracer(words)
+
+
+@function
+def clone(key: Any) -> Any:
+    """Return `key`: as arrays never change, keys may be used anywhere."""
+    return as_tracer(key)
+
+
+def words_of(key: Any) -> list[Any]:
+    """Return the words of one key as scalars."""
+    if not isinstance(key, (TracedArray, np.ndarray)):
+        raise InputError(
+            f"the key is {key!r:.80}; it must be an array",
+            remedy="make one of a seed with rlx.random.key(seed)",
+        )
+    traced: Any = as_tracer(key)
+    if traced.value.dtype is not DType.U32:
+        raise DTypeError(
+            f"the key has dtype {traced.value.dtype}; it must be u32",
+            remedy="make one of a seed with rlx.random.key(seed)",
+        )
+    if traced.shape != (2,):
+        raise ShapeError(
+            f"the key has shape {traced.shape}; one key has shape (2,)",
+            remedy="draw with one key at a time, or map over many with rlx.vmap",
+        )
+    return [traced[0], traced[1]]
+
+
+def shape_of_draw(shape: Any) -> Shape:
+    """Return the shape of what is drawn; its extents are known when it is traced."""
+    extents = shape_from(shape)
+    for extent in extents:
+        if not isinstance(extent, int):
+            raise ShapeError(
+                f"extent {extent} of a draw is symbolic; how much is drawn must be a number",
+                remedy="draw for the largest extent, outside of what has symbolic extents",
+            )
+    return tuple(extent for extent in extents if isinstance(extent, int))
+
+
+def random_words(key: Any, shape: Sequence[int], word: str) -> Tracer:
+    """Return one u32 for each element of `shape`: the cipher of its position, 64 bits wide."""
+    first, second = words_of(key)
+    count = math.prod(shape)
+    upper: Any = np.uint32(0)
+    if count > WORD + 1:
+        position = wrap(graph().iota(type=TensorType(DType.I64, (count,))))
+        upper = convert(right_shift(position, 32), DType.U32)
+    lower = wrap(graph().iota(type=TensorType(DType.U32, (count,))))
+    flat = emit(ops.threefry2x32, first, second, upper, lower, word=word)
+    words: Tracer = reshape(flat, tuple(shape))
+    return words

@@ -1,0 +1,114 @@
+"""The same keys, bits and numbers as JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.random as rr
+
+jax = pytest.importorskip("jax")
+jr = pytest.importorskip("jax.random")
+
+Array = NDArray[Any]
+SEEDS = (0, 7, 2**31 - 1)
+SHAPE = (13, 5)
+
+
+def keys(seed: int) -> tuple[Any, Any]:
+    return rr.key(seed), jr.PRNGKey(seed)
+
+
+def assert_equal(actual: Any, expected: Any) -> None:
+    expected = np.asarray(expected)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+
+
+def assert_close(actual: Any, expected: Any, ulp: int) -> None:
+    expected = np.asarray(expected)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_max_ulp(actual, expected, ulp)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_keys_and_their_splits_are_jaxs(seed: int) -> None:
+    key, theirs = keys(seed)
+    assert_equal(key, theirs)
+    assert_equal(rr.split(key), jr.split(theirs))
+    assert_equal(rr.split(key, (3, 2)), jr.split(theirs, (3, 2)))
+    assert_equal(rr.fold_in(key, 2**32 - 5), jr.fold_in(theirs, 2**32 - 5))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_bits_are_jaxs(dtype: str) -> None:
+    key, theirs = keys(3)
+    assert_equal(rr.bits(key, SHAPE, dtype), jr.bits(theirs, SHAPE, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_uniform_numbers_are_jaxs(dtype: Any) -> None:
+    key, theirs = keys(4)
+    assert_equal(rr.uniform(key, SHAPE, dtype), jr.uniform(theirs, SHAPE, dtype))
+
+
+def test_uniform_numbers_of_an_interval_are_jaxs_up_to_a_fused_product() -> None:
+    key, theirs = keys(4)
+    actual = rr.uniform(key, SHAPE, minval=-3, maxval=5.5)
+    np.testing.assert_allclose(actual, jr.uniform(theirs, SHAPE, minval=-3, maxval=5.5), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_integers_of_a_range_are_jaxs(dtype: str) -> None:
+    key, theirs = keys(5)
+    for low, high in ((3, 100), (0, 2**31 - 1), (9, 9), (0, int(np.iinfo(dtype).max) + 1)):
+        if dtype == "uint32" or high < 2**31:
+            expected = jr.randint(theirs, SHAPE, low, min(high, 2**31 - 1), dtype)
+            assert_equal(rr.randint(key, SHAPE, low, min(high, 2**31 - 1), dtype), expected)
+
+
+def test_integers_of_ranges_in_arrays_are_jaxs() -> None:
+    key, theirs = keys(5)
+    low = np.arange(5, dtype=np.int32) - 2
+    assert_equal(rr.randint(key, SHAPE, low, 9), jr.randint(theirs, SHAPE, low, 9))
+
+
+def test_normals_are_jaxs_within_four_ulp() -> None:
+    key, theirs = keys(6)
+    assert_close(rr.normal(key, (300,)), jr.normal(theirs, (300,)), 4)
+    drawn = rlx.jit(lambda key: rr.normal(key, (1000,)))(key)
+    assert_close(drawn, jr.normal(theirs, (1000,)), 4)
+
+
+def test_numbers_of_64_bits_are_jaxs() -> None:
+    key = rr.key(8)
+    with jax.enable_x64(True):
+        theirs = jr.PRNGKey(8)
+        assert_equal(rr.bits(key, SHAPE, "u64"), jr.bits(theirs, SHAPE, "uint64"))
+        assert_equal(rr.uniform(key, SHAPE, "f64"), jr.uniform(theirs, SHAPE, "float64"))
+        assert_equal(rr.randint(key, SHAPE, -5, 2**40, "i64"),
+                     jr.randint(theirs, SHAPE, -5, 2**40, "int64"))  # fmt: skip
+        assert_equal(rr.key(2**40 + 3), jr.PRNGKey(2**40 + 3))
+        expected = np.asarray(jr.normal(theirs, (200,), "float64"))
+        np.testing.assert_allclose(rr.normal(key, (200,), "f64"), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["low", "high"])
+def test_coin_flips_are_jaxs(mode: str) -> None:
+    key, theirs = keys(9)
+    chances = np.linspace(0, 1, 5).astype(np.float32)
+    assert_equal(
+        rr.bernoulli(key, chances, SHAPE, mode), jr.bernoulli(theirs, chances, SHAPE, mode)
+    )
+    assert_equal(rr.rademacher(key, SHAPE), jr.rademacher(theirs, SHAPE))
+
+
+def test_draws_under_vmap_are_jaxs() -> None:
+    key, theirs = keys(10)
+    actual = rlx.jit(rlx.vmap(lambda key: rr.uniform(key, (4,))))(rr.split(key, 3))
+    assert_equal(actual, jax.vmap(lambda key: jr.uniform(key, (4,)))(jr.split(theirs, 3)))

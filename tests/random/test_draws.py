@@ -1,0 +1,100 @@
+"""Draws wherever programs run, known without JAX: known words, threads, loops and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+import rlx.random as rr
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+
+
+def test_threefry_gives_the_known_words_of_its_authors() -> None:
+    """Random123's known answers for threefry2x32, 20 rounds."""
+    known = {
+        (0, 0, 0, 0): (0x6B200159, 0x99BA4EFE),
+        (2**32 - 1,) * 4: (0x1CB996FC, 0xBB002BE7),
+        (0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3): (0xC4923A9C, 0x483DF7A0),
+    }
+    for given, expected in known.items():
+        graph = Graph("words")
+        values = [graph.constant(np.uint32(each)) for each in given]
+        outputs = [ops.threefry2x32(*values, word=word) for word in ("first", "second")]
+        graph.set_outputs(outputs)
+        assert tuple(int(each) for each in evaluate(graph, {})) == expected
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_compiled_draws_have_the_bits_of_the_reference_at_any_number_of_threads(
+    backend: str,
+) -> None:
+    def draw(key: Any) -> Any:
+        return rr.uniform(key, (3000, 7)), rr.bits(key, (501,), "u64"), rr.randint(key, (9,), 0, 9)
+
+    key = rr.key(1)
+    expected = draw(key)
+    for threads in (1, 2):
+        for a, b in zip(
+            rlx.jit(draw, backend=backend, threads=threads)(key), expected, strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_draws_in_a_scan_are_those_of_the_same_keys_outside() -> None:
+    def step(key: Any, _: Any) -> Any:
+        key, noise = rr.split(key)
+        return key, rr.normal(noise, (3,))
+
+    key = rr.key(2)
+    _, rows = rlx.jit(lambda key: rlx.scan(step, key, None, length=4))(key)
+    for row in rows:
+        key, noise = rr.split(key)
+        np.testing.assert_allclose(row, rr.normal(noise, (3,)), rtol=1e-6)
+
+
+def test_a_gradient_passes_beside_noise_and_not_into_the_key() -> None:
+    def loss(scale: Any, key: Any) -> Any:
+        return rnp.sum(scale * rr.normal(key, (5,)))
+
+    key = rr.key(3)
+    gradient = rlx.jit(rlx.grad(loss))(np.float32(2.0), key)
+    np.testing.assert_allclose(gradient, np.sum(rr.normal(key, (5,))), rtol=1e-5)
+
+
+def test_seeds_of_any_width_make_keys() -> None:
+    assert rr.key(2**32 + 5).tolist() == [1, 5]
+    assert rr.key(-1).tolist() == [2**32 - 1, 2**32 - 1]
+    assert rr.key(np.int32(-1)).tolist() == [0, 2**32 - 1]
+    assert rlx.jit(rr.key)(np.int64(-1)).tolist() == [2**32 - 1, 2**32 - 1]
+
+
+def test_normals_have_mean_zero_and_variance_one() -> None:
+    drawn = rlx.jit(lambda key: rr.normal(key, (100_000,)))(rr.key(4))
+    assert abs(float(np.mean(drawn))) < 0.01
+    assert abs(float(np.var(drawn)) - 1) < 0.02
+
+
+def test_what_is_no_key_is_refused() -> None:
+    with pytest.raises(InputError, match="the key is 0; it must be an array"):
+        rr.normal(0, (3,))
+    with pytest.raises(DTypeError, match="the key has dtype i32"):
+        rr.normal(np.zeros(2, np.int32), (3,))
+    with pytest.raises(ShapeError, match=r"one key has shape \(2,\)"):
+        rr.normal(rr.split(rr.key(0), 3), (3,))
+
+
+def test_dtypes_and_shapes_that_do_not_fit_are_refused() -> None:
+    key = rr.key(0)
+    with pytest.raises(DTypeError, match="normal: dtype is i32"):
+        rr.normal(key, (3,), "i32")
+    with pytest.raises(DTypeError, match="random bits are unsigned"):
+        rr.bits(key, (3,), "i32")
+    with pytest.raises(ShapeError, match="does not broadcast to the shape"):
+        rr.bernoulli(key, np.zeros((4, 3), np.float32), (3,))
