@@ -8,7 +8,7 @@ from typing import Any
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OPS
-from rlx.ir.windows import window_axes, windowed_shape
+from rlx.ir.ops.pool_geometry import window_axes, windowed_shape
 from tests.record_data import EDGES, edges, exactly, normal, separate, ties, uniform
 from tests.records import Maker, Operand, OpRecord, over_all_dtypes
 

@@ -31,8 +31,8 @@ from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.ir.dtype import DType
+from rlx.ir.ops.pool_geometry import WindowAxis, window_axes
 from rlx.ir.shape import Extent, Shape, product, upper
-from rlx.ir.windows import WindowAxis, window_axes
 
 LOCAL_ELEMENTS = 4096
 """Elements of a local row: 16 KiB of f32, half of a first cache."""

@@ -28,8 +28,8 @@ from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.values import literal, real
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.ir.ops.pool_geometry import WindowAxis
 from rlx.ir.shape import product
-from rlx.ir.windows import WindowAxis
 
 NOWHERE = -1
 """The tap of a window without a maximum."""

@@ -7,6 +7,7 @@ them all. An op is visible here as soon as its family's file declares it.
 
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
+from rlx.ir.ops.axial_rope import *
 from rlx.ir.ops.channel_norm import *
 from rlx.ir.ops.collective import *
 from rlx.ir.ops.control import *
@@ -25,6 +26,7 @@ from rlx.ir.ops.norm import *
 from rlx.ir.ops.pool import *
 from rlx.ir.ops.random import *
 from rlx.ir.ops.reduction import *
+from rlx.ir.ops.resize import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
 from rlx.ir.ops.state_space import *

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
 from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.ops.pool_geometry import Padding, Sizes, WindowAxis, window_axes, windowed_shape
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.ops.shape import expand, pad, slice
 from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
-from rlx.ir.windows import Padding, Sizes, WindowAxis, window_axes, windowed_shape
 
 _FAMILY = "pool"
 

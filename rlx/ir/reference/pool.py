@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rlx.ir import ops
+from rlx.ir.ops.pool_geometry import WindowAxis, window_axes
 from rlx.ir.reference.registry import Array, reference
-from rlx.ir.windows import WindowAxis, window_axes
 
 
 @reference(ops.max_pool)

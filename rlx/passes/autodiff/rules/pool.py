@@ -11,8 +11,8 @@ from typing import Any
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
+from rlx.ir.ops.pool_geometry import Padding, Sizes, WindowAxis, window_axes
 from rlx.ir.shape import Extent, is_at_most
-from rlx.ir.windows import Padding, Sizes, WindowAxis, window_axes
 from rlx.passes.autodiff.algebra import expand_to, reshape_to, zeros
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp
 

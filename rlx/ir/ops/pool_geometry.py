@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import ShapeError
+from rlx.ir.ops.conv_geometry import per_axis, require_length
 from rlx.ir.shape import Dim, Extent, Shape, divide, format_shape, is_at_most
 
 Sizes: TypeAlias = tuple[int, ...]
@@ -73,15 +74,13 @@ def window_axes(
             f"{format_shape(shape)}; it names 1, 2 or 3 of the axes",
             remedy="give one window extent per spatial axis",
         )
-    strides = _per_axis("stride", stride, count, 1)
-    steps = _per_axis("dilation", dilation, count, 1)
-    widths = [_both(width) for width in padding] or [(0, 0)] * count
-    if len(widths) != count:
-        raise _wrong_length("padding", padding, count)
-    _require_positive(kernel_size, strides, steps, widths)
+    sizes = per_axis("kernel_size", kernel_size, count, default=1, least=1)
+    strides = per_axis("stride", stride, count, default=1, least=1)
+    steps = per_axis("dilation", dilation, count, default=1, least=1)
+    widths = _widths(padding, count)
     return tuple(
         _window_axis(shape[first + axis], size, strides[axis], steps[axis], widths[axis], ceil_mode)
-        for axis, size in enumerate(kernel_size)
+        for axis, size in enumerate(sizes)
     )
 
 
@@ -130,35 +129,12 @@ def _window_axis(
     return WindowAxis(extent, size, stride, dilation, low, high, count)
 
 
-def _per_axis(name: str, given: Sizes, count: int, default: int) -> Sizes:
-    if not given:
-        return (default,) * count
-    if len(given) != count:
-        raise _wrong_length(name, given, count)
-    return given
-
-
-def _both(width: int | tuple[int, int]) -> tuple[int, int]:
-    return (width, width) if isinstance(width, int) else width
-
-
-def _wrong_length(name: str, given: Sequence[object], count: int) -> ShapeError:
-    return ShapeError(
-        f"{name} {given} has {len(given)} entries and kernel_size has {count}",
-        remedy="give one entry per spatial axis, or none for the default",
-    )
-
-
-def _require_positive(
-    kernel_size: Sizes, stride: Sizes, dilation: Sizes, padding: Sequence[tuple[int, int]]
-) -> None:
-    for name, given in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
-        if any(number < 1 for number in given):
-            raise ShapeError(
-                f"{name} is {given}; its entries must be 1 or more", remedy="give positive numbers"
-            )
-    if any(width < 0 for pair in padding for width in pair):
+def _widths(padding: Padding, count: int) -> list[tuple[int, int]]:
+    require_length("padding", padding, count)
+    pairs = [(width, width) if isinstance(width, int) else width for width in padding]
+    if any(width < 0 for pair in pairs for width in pair):
         raise ShapeError(
-            f"padding is {tuple(padding)}; widths must be 0 or more",
+            f"padding {padding} holds a number below 0",
             remedy="slice the operand instead of padding it by negative widths",
         )
+    return pairs or [(0, 0)] * count

@@ -1,0 +1,201 @@
+"""Resizing of spatial axes, and blocks of space as channels.
+
+Spatial axes are the last ones but `inner`, as for pooling. Everything here is a formula over
+reads at fixed positions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir.composite import composite
+from rlx.ir.graph import Value
+from rlx.ir.op import Trait
+from rlx.ir.ops.elementwise import where
+from rlx.ir.ops.indexing import gather
+from rlx.ir.ops.precision import in_single_precision
+from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.ops.resampling import (
+    Array,
+    Coordinates,
+    Interpolation,
+    Resampling,
+    Rounding,
+    Taps,
+    taps_of,
+)
+from rlx.ir.ops.shape import expand, reshape, slice, transpose
+from rlx.ir.shape import Extent, Shape, divide, format_shape
+
+_FAMILY = "resize"
+
+BlockOrder: TypeAlias = Literal["dcr", "crd"]
+"""Whether the place within a block or the channel varies slowest: depth, column, row or column,
+row, depth in the words of ONNX."""
+
+
+@composite(_FAMILY, Trait.WHOLE)
+@in_single_precision
+def resize(
+    x: Value,
+    *,
+    size: tuple[int, ...],
+    mode: Interpolation = "nearest",
+    coordinates: Coordinates = "half_pixel",
+    rounding: Rounding = "round_prefer_floor",
+    scale: tuple[float, ...] = (),
+    region: tuple[tuple[float, float], ...] = (),
+    cubic_coefficient: float = -0.75,
+    exclude_outside: bool = False,
+    extrapolation: float = 0.0,
+    antialias: bool = False,
+    inner: int = 0,
+) -> Value:
+    """Resample the spatial axes to `size`, one after another.
+
+    `scale` is what positions are computed with, by default the quotient of the extents.
+    `region` and `extrapolation` serve `tf_crop_and_resize`.
+    """
+    first = _first_axis(x, size, inner)
+    scales = scale or tuple(_quotient(x, first + n, extent) for n, extent in enumerate(size))
+    regions = region or ((0.0, 1.0),) * len(size)
+    if not len(scales) == len(regions) == len(size) or min(scales) <= 0:
+        raise ShapeError(
+            f"scale {scale} and region {region} do not fit size {size}",
+            remedy="give one positive scale and one region per spatial axis",
+        )
+    how = Resampling(mode, coordinates, rounding, cubic_coefficient, exclude_outside, antialias)
+    for number, extent in enumerate(size):
+        own = _static(x, first + number)
+        taps = taps_of(own, extent, scales[number], regions[number], how)
+        x = _resampled(x, first + number, taps, extrapolation)
+    return x
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def resize_nearest_2x(x: Value) -> Value:
+    """Double height and width of `[N, C, H, W]`: each element four times."""
+    if x.rank != 4:
+        raise ShapeError(
+            f"x has shape {format_shape(x.shape)}; it must be [N, C, H, W]",
+            remedy="reshape it to four axes",
+        )
+    for axis in (2, 3):
+        x = _repeated(x, axis, 2)
+    return x
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def depth_to_space(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
+    """Spread channels over blocks of `block` positions along each axis after axis 1."""
+    channels, *spatial = _channels_and_space(x, block)
+    places = (block,) * len(spatial)
+    depth = divide(channels, block ** len(spatial))
+    rank = len(spatial)
+    split = (*places, depth) if order == "dcr" else (depth, *places)
+    apart = reshape(x, shape=(x.shape[0], *split, *spatial))
+    place, kept = (1, 1 + rank) if order == "dcr" else (2, 1)
+    pairs = [axis for n in range(rank) for axis in (2 + rank + n, place + n)]
+    moved = transpose(apart, perm=(0, kept, *pairs))
+    wide: Shape = tuple(extent * block for extent in spatial)
+    result: Value = reshape(moved, shape=(x.shape[0], depth, *wide))
+    return result
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def space_to_depth(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
+    """Gather blocks of `block` positions along each axis after axis 1 as channels."""
+    channels, *spatial = _channels_and_space(x, block)
+    rank = len(spatial)
+    blocks: Shape = tuple(divide(extent, block) for extent in spatial)
+    pairs: Shape = tuple(each for extent in blocks for each in (extent, block))
+    apart = reshape(x, shape=(x.shape[0], channels, *pairs))
+    places = [3 + 2 * n for n in range(rank)]
+    front = (*places, 1) if order == "dcr" else (1, *places)
+    moved = transpose(apart, perm=(0, *front, *(2 + 2 * n for n in range(rank))))
+    result: Value = reshape(moved, shape=(x.shape[0], channels * block**rank, *blocks))
+    return result
+
+
+def _resampled(x: Value, axis: int, taps: Taps, extrapolation: float) -> Value:
+    """Return one axis made of `taps`: as few reads as say the same."""
+    if taps.is_copy:
+        return _copied(x, axis, taps.indices[:, 0])
+    require_dtype(x.type, "float", "x")
+    column = (-1, *(1,) * (x.rank - 1 - axis))
+    total: Value | None = None
+    for indices, weights in zip(taps.indices.T, taps.weights.T, strict=True):
+        factor = x.graph.constant(weights.reshape(column), x.dtype)
+        term = _copied(x, axis, indices) * factor
+        total = term if total is None else total + term
+    assert total is not None  # taps are never without any
+    if taps.outside is None:
+        return total
+    outside = x.graph.constant(taps.outside.reshape(column), "bool")
+    filled: Value = where(outside, extrapolation, total)
+    return filled
+
+
+def _copied(x: Value, axis: int, indices: Array) -> Value:
+    """Return the elements of one axis at fixed positions."""
+    own, count = _static(x, axis), len(indices)
+    if np.array_equal(indices, np.arange(own)):
+        return x
+    times = count // own if own and count % own == 0 else 0
+    if times and np.array_equal(indices, np.arange(count) // times):
+        return _repeated(x, axis, times)
+    step = int(indices[1] - indices[0]) if count > 1 else 1
+    if step > 0 and np.array_equal(indices, indices[0] + step * np.arange(count)):
+        return _strided(x, axis, int(indices[0]), int(indices[-1]) + 1, step)
+    taken: Value = gather(x, x.graph.constant(indices.astype(np.int32)), axis=axis)
+    return taken
+
+
+def _strided(x: Value, axis: int, start: int, stop: int, step: int) -> Value:
+    starts, stops, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    taken: Value = slice(x, start=tuple(starts), stop=tuple(stops), step=tuple(steps))
+    return taken
+
+
+def _repeated(x: Value, axis: int, times: int) -> Value:
+    before, own, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    apart = reshape(x, shape=(*before, own, 1, *after))
+    wide = expand(apart, shape=(*before, own, times, *after))
+    result: Value = reshape(wide, shape=(*before, own * times, *after))
+    return result
+
+
+def _first_axis(x: Value, size: tuple[int, ...], inner: int) -> int:
+    first = x.rank - inner - len(size)
+    if not size or first < 0 or inner < 0 or min(size) < 1:
+        raise ShapeError(
+            f"size {size} with {inner} inner axes does not fit shape {format_shape(x.shape)}",
+            remedy="give one positive extent per spatial axis",
+        )
+    return first
+
+
+def _quotient(x: Value, axis: int, extent: int) -> float:
+    return extent / max(_static(x, axis), 1)
+
+
+def _static(x: Value, axis: int) -> int:
+    extent = x.shape[axis]
+    if not isinstance(extent, int) or extent == 0:
+        raise ShapeError(
+            f"axis {axis} of shape {format_shape(x.shape)} has extent {extent}; "
+            "what is resized must have a known extent of 1 or more",
+            remedy="bind the extent before compiling",
+        )
+    return extent
+
+
+def _channels_and_space(x: Value, block: int) -> tuple[Extent, ...]:
+    require_rank(x.type, 3, "x")
+    if block < 1:
+        raise ShapeError(f"block is {block}; it must be positive", remedy="give 1 or more")
+    return x.shape[1:]
