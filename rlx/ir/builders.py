@@ -90,6 +90,30 @@ class Builders:
         )
         return results
 
+    def axial_rope2d(
+        self,
+        x: Operand,
+        *,
+        end_x: int,
+        end_y: int,
+        head_dim: int,
+        num_heads: int,
+        theta: float = 10000.0,
+        repeat_factor: int = 1,
+    ) -> Value:
+        """Rotate neighboring pairs of each head: the first half by the column, the second by the
+        row."""
+        return self._one(
+            OPS["axial_rope2d"],
+            (x,),
+            end_x=end_x,
+            end_y=end_y,
+            head_dim=head_dim,
+            num_heads=num_heads,
+            theta=theta,
+            repeat_factor=repeat_factor,
+        )
+
     def rope(
         self, x: Operand, cos: Operand, sin: Operand, *, head_dim: int, n_rot: int | None = None
     ) -> Value:
@@ -1281,6 +1305,64 @@ class Builders:
     def softmax(self, x: Operand, *, axis: int) -> Value:
         """`exp(x) / sum(exp(x))` along `axis`; a slice with NaN or +inf, or all -inf, is NaN."""
         return self._one(OPS["softmax"], (x,), axis=axis)
+
+    def depth_to_space(
+        self, x: Operand, *, block: int, order: Literal["dcr", "crd"] = "dcr"
+    ) -> Value:
+        """Spread channels over blocks of `block` positions along each axis after axis 1."""
+        return self._one(OPS["depth_to_space"], (x,), block=block, order=order)
+
+    def resize(
+        self,
+        x: Operand,
+        *,
+        size: Sequence[int],
+        mode: Literal["nearest", "linear", "cubic"] = "nearest",
+        coordinates: Literal[
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "align_corners",
+            "asymmetric",
+            "tf_crop_and_resize",
+        ] = "half_pixel",
+        rounding: Literal[
+            "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"
+        ] = "round_prefer_floor",
+        scale: Sequence[float] = (),
+        region: Sequence[tuple[float, float]] = (),
+        cubic_coefficient: float = -0.75,
+        exclude_outside: bool = False,
+        extrapolation: float = 0.0,
+        antialias: bool = False,
+        inner: int = 0,
+    ) -> Value:
+        """Resample the spatial axes to `size`, one after another."""
+        return self._one(
+            OPS["resize"],
+            (x,),
+            size=size,
+            mode=mode,
+            coordinates=coordinates,
+            rounding=rounding,
+            scale=scale,
+            region=region,
+            cubic_coefficient=cubic_coefficient,
+            exclude_outside=exclude_outside,
+            extrapolation=extrapolation,
+            antialias=antialias,
+            inner=inner,
+        )
+
+    def resize_nearest_2x(self, x: Operand) -> Value:
+        """Double height and width of `[N, C, H, W]`: each element four times."""
+        return self._one(OPS["resize_nearest_2x"], (x,))
+
+    def space_to_depth(
+        self, x: Operand, *, block: int, order: Literal["dcr", "crd"] = "dcr"
+    ) -> Value:
+        """Gather blocks of `block` positions along each axis after axis 1 as channels."""
+        return self._one(OPS["space_to_depth"], (x,), block=block, order=order)
 
     def concat(self, *tensors: Operand, axis: int) -> Value:
         """Join tensors along `axis`; they agree in dtype and in every other extent."""
