@@ -35,6 +35,9 @@ class _Blocks:
     def number(self, integer: NDArray[np.int32]) -> NDArray[np.float32]:
         return integer.astype(np.float32)
 
+    def integer(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
+        return place.astype(np.int32)
+
     def _columns(self, rows: NDArray[Any], at: Any) -> NDArray[Any]:
         return rows[:, np.atleast_1d(at)]
 

@@ -40,6 +40,9 @@ class Block(Protocol):
     def number(self, integer: Number) -> Number:
         """Return an integer as f32."""
 
+    def integer(self, place: Number) -> Number:
+        """Return a place as an integer of 32 bits."""
+
 
 Scales: TypeAlias = Sequence[tuple[Number, Number | None]]
 """Scale and offset of every run; None for no offset."""
@@ -131,10 +134,11 @@ def _q4_1(block: Block, place: Number) -> Sequence[Number]:
 
 
 def _fifth_bits(block: Block, at: int, place: Number) -> tuple[Number, Number]:
-    """Return the fifth bits, as 0 or 16, of elements `place` and `16 + place`."""
+    """Return the fifth bits, as 0 or 16, of the elements at a place of both runs."""
     low = block.byte(at) | (block.byte(at + 1) << 8)
     high = block.byte(at + 2) | (block.byte(at + 3) << 8)
-    return ((low >> place) & 1) << 4, ((high >> place) & 1) << 4
+    bit = block.integer(place)
+    return ((low >> bit) & 1) << 4, ((high >> bit) & 1) << 4
 
 
 @_declare("q5_0", 6, elements=32, size=22, runs=2, scales=_one_scale(2))

@@ -20,6 +20,7 @@ from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
 from rlx.passes.layout.choices import nobody
+from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.share_factors import share_factors
 from rlx.passes.layout.tile_attention import tile_attention
@@ -149,6 +150,7 @@ def pipeline(
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products
+            pack_blocks(target, choose),
             loop_invariant_code_motion,  # packing of what is the same at every step
             propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike

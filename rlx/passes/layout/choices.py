@@ -27,6 +27,11 @@ class Why(enum.Enum):
     )
     PACKED_ONCE = "b is packed in setup: it depends on params and constants only"
     PACKED = "b is packed at every call: {found} multiply-adds; it pays from {limit} on"
+    BLOCKS_IN_PLACE = "plain loops: the blocks change at every call, or there are no vectors"
+    BLOCKS_STREAMED = "blocks stream by, packed in setup: {found} rows meet them, up to {limit}"
+    BLOCKS_DECODED = (
+        "blocks, packed in setup, are decoded some at a time: {found} rows meet them, over {limit}"
+    )
     QUERIES = "one pass over keys in tiles that suit the head"
     NO_QUERIES = "scores are stored: no tile fits {found}"
     LARGE_SYSTEM = "{found} rows, from {limit} on a library is faster"

@@ -133,7 +133,7 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         return None
     (a, a_transposed), (b, b_transposed) = map(without_transpose, node.operands)
     if isinstance(choice.lowering, Tile) and choice.why is not Why.IN_PLACE:
-        b = in_panels(b, choice.lowering, transposed=b_transposed)
+        b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
     return lowered_product(a, b, choice.lowering, transposed=a_transposed)
 
 
@@ -144,10 +144,10 @@ def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool)
     return a.graph.append(definition, (a, b), attrs, lowering=lowering)[0]
 
 
-def in_panels(b: Value, tile: Tile, *, transposed: bool) -> Value:
-    """Return `b`, or its transpose, in panels as wide as the tile."""
-    attrs = make_attrs(ops.pack_panels, {"width": tile.columns, "transposed": transposed})
-    turned = Turned(tile.lanes) if transposed and tile.lanes > 1 else None
+def in_panels(b: Value, width: int, lanes: int, *, transposed: bool) -> Value:
+    """Return `b`, or its transpose, in panels of `width` columns."""
+    attrs = make_attrs(ops.pack_panels, {"width": width, "transposed": transposed})
+    turned = Turned(lanes) if transposed and lanes > 1 else None
     return b.graph.append(ops.pack_panels, (b,), attrs, lowering=turned)[0]
 
 

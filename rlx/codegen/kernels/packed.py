@@ -1,0 +1,298 @@
+"""Products with weights in blocks, and their decoding.
+
+Few rows meet every block as it streams by, once, and the codes are multiplied before their
+scale:
+
+    sum over l of x[l] * (scale * code[l] + offset)
+        = scale * (sum of x[l] * code[l]) + offset * (sum of x[l])
+
+Many rows meet weights that were decoded: some blocks of a panel of rows at a time, into a
+buffer that stays in the cache, against which tiles of rows run in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.packed_blocks import PackedBlock
+from rlx.codegen.kernels.parallel import is_large, product_loop
+from rlx.codegen.kernels.product_tiles import matrix_groups, row_groups
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, fma, index, minimum
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.errors import InternalError
+from rlx.ir.block_types import BlockType, block_type
+from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.shape import product, upper
+
+_UNROLLED = 32
+"""Codes of a block up to which its loop is written out."""
+
+_DEPTH = 256
+"""Elements of K that are decoded at a time: 32 KiB for 32 columns."""
+
+_BLOCK_ROWS = 96
+"""Rows that meet decoded weights before these are decoded again."""
+
+_STRIP_PADDING = 16
+"""Elements between the rows of a copied strip, so that they do not meet in the cache."""
+
+
+@kernel("dequantize_blocks")
+def dequantize_blocks(scope: Scope, blocks: Reader, out: Writer, *, scheme: str) -> None:
+    """Decode row by row, one element after the other."""
+    k, kind = scope.k, block_type(scheme)
+    axes = tuple(range(len(out.shape) - 1))
+    target = out.grouped((axes, (len(axes),)))
+    count = _blocks_of_row(kind, blocks)
+    parallel = LoopKind.PARALLEL if is_large(product(out.shape)) else LoopKind.SERIAL
+    with k.loop("row", target.extent(0), kind=parallel) as row, k.loop("block", count) as number:
+        base = k.let("base", (row * count + number) * kind.size)
+        block = PackedBlock(k, _memory(blocks), kind, base, 1)
+        runs = block.runs()
+        with k.loop("place", kind.length) as place:
+            for at, value in block.weights(runs, place):
+                target.write(row, number * kind.elements + at, value=value)
+
+
+@kernel("dequant_matmul")
+def dequant_matmul(
+    scope: Scope, x: Reader, blocks: Reader, out: Writer, *, scheme: str, transposed: bool
+) -> None:
+    """Plain rows of blocks: one element of the result after the other."""
+    if transposed:
+        raise InternalError("dequant_matmul: plain rows of blocks are not transposed")
+    k, kind = scope.k, block_type(scheme)
+    batched = len(blocks.shape) > 2
+    groups = matrix_groups if batched else row_groups
+    source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
+    columns, count = target.extent(2), _blocks_of_row(kind, blocks)
+    parallel = product_loop(product((*out.shape, x.shape[-1])))
+    with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
+        matrix = item / columns if batched else index(0)
+        left, right = source.at(matrix), target.at(matrix)
+        first = item * (count * kind.size)
+        with k.loop("row", right.extent(0)) as row:
+            rows = _Rows(k, left, row, 1, 1)
+            totals = rows.totals(kind, _memory(blocks), first, index(count))
+            right.write(row, item % columns, value=totals[0])
+
+
+@kernel("dequant_matmul", lowering=Streamed)
+def dequant_matmul_streamed(
+    scope: Scope,
+    x: Reader,
+    blocks: Reader,
+    out: Writer,
+    *,
+    lowering: Streamed,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """All rows of `x`, few of them, meet the blocks of a panel as they stream by."""
+    del transposed
+    k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
+    source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
+    left, right = source.at(index(0)), target.at(index(0))
+    columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
+    count = _blocks_of_row(kind, x)
+    parallel = product_loop(product((*out.shape, x.shape[-1])))
+    with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
+        first = k.let("first", panel * (count * kind.size * lanes))
+        rows = _Rows(k, left, index(0), height, lanes)
+        totals = rows.totals(kind, _memory(blocks), first, index(count))
+        for row, total in enumerate(totals):
+            _store(k, right, index(row), panel * lanes, total, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of `x` that meet the blocks of as many weight rows as there are lanes."""
+
+    k: KernelBuilder
+    x: GroupedReader
+    first: E
+    count: int
+    lanes: int
+
+    def totals(self, kind: BlockType, memory: Buffer, first: E, blocks: E) -> list[Mutable]:
+        """Sum the products with all blocks of a panel; return one total per row."""
+        k = self.k
+        zero = const(0.0, Prim.F32, self.lanes)
+        totals = [k.mutable("total", zero) for _ in range(self.count)]
+        with k.loop("block", blocks) as number:
+            base = k.let("base", first + number * (kind.size * self.lanes))
+            self._add(PackedBlock(k, memory, kind, base, self.lanes), number, totals)
+        return totals
+
+    def _add(self, block: PackedBlock, number: E, totals: list[Mutable]) -> None:
+        k, kind = self.k, block.kind
+        start = k.let("start", number * kind.elements)
+        runs = block.runs()
+        zero = const(0.0, Prim.F32, self.lanes)
+        sums = [[k.mutable("sum", zero) for _ in runs] for _ in totals]
+        unrolled = kind.length * kind.runs <= _UNROLLED
+        loop = LoopKind.UNROLL if unrolled else LoopKind.SERIAL
+        with k.loop("place", kind.length, kind=loop) as place:
+            for at, code in enumerate(block.codes(place)):
+                weight = k.let("weight", code)
+                for row, of_row in enumerate(sums):
+                    x = self.x.read_real(self.first + row, start + place + runs[at].first)
+                    of_row[at].set(fma(x, weight, of_row[at]))
+        for row, total in enumerate(totals):
+            for run, sum in zip(runs, sums[row], strict=True):
+                total.set(fma(run.scale, sum, total))
+                if run.offset is not None:
+                    plain = self._sum(self.first + row, start + run.first, kind.length)
+                    total.set(fma(run.offset, plain, total))
+
+    def _sum(self, row: E, start: E, length: int) -> E:
+        """Sum a run of a row of `x`."""
+        k, lanes = self.k, min(self.lanes, length)
+        parts = [
+            self.x.read_vector(row, start + at, lanes=lanes)
+            if lanes > 1
+            else self.x.read_real(row, start + at)
+            for at in range(0, length, lanes)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return k.let("plain", total.fold(BinaryOp.ADD) if lanes > 1 else total)
+
+
+@kernel("dequant_matmul", lowering=Tile)
+def dequant_matmul_in_tiles(
+    scope: Scope,
+    x: Reader,
+    blocks: Reader,
+    out: Writer,
+    *,
+    lowering: Tile,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """Some blocks of a few panels are decoded, and meet many rows of `x` in register tiles."""
+    del transposed
+    k, kind = scope.k, block_type(scheme)
+    source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
+    left, right = source.at(index(0)), target.at(index(0))
+    columns, count = upper(out.shape[-1]), _blocks_of_row(kind, x)
+    panels = -(-columns // lowering.columns)
+    height = right.extent(0)
+    block_rows = _BLOCK_ROWS // lowering.rows * lowering.rows
+    row_blocks = (height + (block_rows - 1)) / block_rows
+    parallel = product_loop(product((*out.shape, x.shape[-1])))
+    with k.loop("item", row_blocks * panels, kind=parallel) as item:
+        start = k.let("first_row", item / panels * block_rows)
+        stop = k.let("end_row", minimum(start + block_rows, height))
+        work = _TiledProduct(
+            k, left, right, lowering, kind, _memory(blocks), columns, count, item % panels
+        )
+        work.compute(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _TiledProduct:
+    """A block of rows of `x` by the rows of weights in a few panels."""
+
+    k: KernelBuilder
+    x: GroupedReader
+    out: GroupedWriter
+    shape: Tile
+    kind: BlockType
+    memory: Buffer
+    columns: int
+    blocks: int
+    panel: E
+
+    @property
+    def _blocks_at_once(self) -> int:
+        return min(self.blocks, max(1, _DEPTH // self.kind.elements))
+
+    def compute(self, start: E, stop: E) -> None:
+        """Add up tiles over all of K, some blocks at a time, then store them."""
+        k, shape = self.k, self.shape
+        depth = self._blocks_at_once * self.kind.elements
+        weights = k.local("weights", Prim.F32, depth * shape.columns)
+        strip = k.local("strip", Prim.F32, shape.rows * (depth + _STRIP_PADDING))
+        waiting = k.local("waiting", Prim.F32, _BLOCK_ROWS * shape.columns)
+        with k.loop("i", _BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
+            k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
+        with k.loop("block", self.blocks, step=self._blocks_at_once) as block:
+            count = k.let("count", minimum(self.blocks - block, self._blocks_at_once))
+            self._decode(weights, block, count)
+            elements = k.let("elements", count * self.kind.elements)
+            with k.loop("row", stop, start=start, step=shape.rows) as row:
+                self._copy(strip, row, stop, block * self.kind.elements, elements)
+                self._multiply(strip, weights, waiting, (row - start) * shape.columns, elements)
+        with k.loop("row", stop, start=start) as row:
+            for j in range(0, shape.columns, shape.lanes):
+                sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
+                _store(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
+
+    def _decode(self, weights: Buffer, block: E, count: E) -> None:
+        """Decode `count` blocks from `block` on, of every panel."""
+        k, shape, kind = self.k, self.shape, self.kind
+        size = self.blocks * kind.size * shape.lanes
+        most = -(-self.columns // shape.lanes) - 1
+        with k.loop("number", count) as number:
+            for vector in range(shape.columns // shape.lanes):
+                panel = self.panel * (shape.columns // shape.lanes) + vector
+                base = minimum(panel, most) * size + (block + number) * (kind.size * shape.lanes)
+                packed = PackedBlock(k, self.memory, kind, k.let("base", base), shape.lanes)
+                runs = packed.runs()
+                with k.loop("place", kind.length) as place:
+                    for at, value in packed.weights(runs, place):
+                        row = number * kind.elements + at
+                        k.store(weights, row * shape.columns + vector * shape.lanes, value)
+
+    def _copy(self, strip: Buffer, row: E, stop: E, start: E, count: E) -> None:
+        """Copy the rows of a tile side by side; the last row stands for those that are missing."""
+        k, stride = self.k, self._blocks_at_once * self.kind.elements + _STRIP_PADDING
+        with k.loop("i", self.shape.rows) as i:
+            source = k.let("source", minimum(row + i, stop - 1))
+            with k.loop("p", count, kind=LoopKind.SIMD) as p:
+                k.store(strip, i * stride + p, self.x.read_real(source, start + p))
+
+    def _multiply(self, strip: Buffer, weights: Buffer, waiting: Buffer, at: E, count: E) -> None:
+        k, shape = self.k, self.shape
+        stride = self._blocks_at_once * self.kind.elements + _STRIP_PADDING
+        tile = RegisterTile.of(k, "tile", shape.rows, shape.columns, shape.lanes, Prim.F32)
+        tile.load(lambda i, j: k.load(waiting, at + i * shape.columns + j, shape.lanes))
+        with k.loop("p", count) as p:
+            tile.accumulate(
+                lambda i: k.load(strip, i * stride + p),
+                lambda j: k.load(weights, p * shape.columns + j, shape.lanes),
+            )
+        tile.store(lambda i, j, sums: k.store(waiting, at + i * shape.columns + j, sums))
+
+
+def _store(k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, columns: int) -> None:
+    """Store a vector of a row's results; those past the last column are left out."""
+    lanes = value.type.lanes
+    if columns % lanes == 0:
+        with k.if_(first < columns):
+            out.write_vector(row, first, value=value)
+        return
+    done = k.local("done", Prim.F32, lanes)
+    k.store(done, 0, value)
+    with k.loop("j", minimum(columns - first, lanes)) as j:
+        out.write(row, first + j, value=k.load(done, j))
+
+
+def _blocks_of_row(kind: BlockType, operand: Reader) -> int:
+    """Return the blocks of a row, from rows of blocks or rows that meet them."""
+    extent = operand.shape[-1]
+    if not isinstance(extent, int):
+        raise InternalError("rows of blocks have a static number of bytes")
+    return extent // (kind.size if operand.dtype.is_int else kind.elements)
+
+
+def _memory(blocks: Reader) -> Buffer:
+    if blocks.memory is None:
+        raise InternalError("packed blocks must lie in memory")
+    return blocks.memory

@@ -1,0 +1,89 @@
+"""Blocks of packed weights as kernels read them: one block, or one of each row of a panel.
+
+The bytes of a panel's rows lie side by side, `[panel][byte][row]`, so that a vector holds the
+same byte of as many rows as it has lanes; the formulas of `rlx.ir.block_types` decode them
+side by side. Plain rows are read one byte at a time, by the same formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, Operand
+from rlx.codegen.loops.math.storage import from_storage
+from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.ir.block_types import BlockType
+from rlx.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive elements of a block that share a scale."""
+
+    first: int
+    scale: E
+    offset: E | None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlock:
+    """A block of each of `lanes` rows; the first bytes lie at `base`."""
+
+    k: KernelBuilder
+    memory: Buffer
+    kind: BlockType
+    base: E
+    lanes: int
+
+    def byte(self, at: Operand) -> E:
+        return self.k.let("byte", self._load(at).cast(Prim.I32))
+
+    def signed(self, at: Operand) -> E:
+        return self.k.let("code", self._load(at).bitcast(Prim.I8).cast(Prim.I32))
+
+    def half(self, at: int) -> E:
+        return self.k.let("half", from_storage(self._bytes(at, Prim.U16), DType.F16))
+
+    def single(self, at: int) -> E:
+        return self.k.let("single", self._bytes(at, Prim.U32).bitcast(Prim.F32))
+
+    def number(self, integer: E) -> E:
+        return integer.cast(Prim.F32)
+
+    def integer(self, place: E) -> E:
+        return place.cast(Prim.I32)
+
+    def runs(self) -> list[Run]:
+        """Compute the scales."""
+        return [
+            Run(
+                number * self.kind.length,
+                self.k.let("scale", scale),
+                None if offset is None else self.k.let("offset", offset),
+            )
+            for number, (scale, offset) in enumerate(self.kind.scales(self))
+        ]
+
+    def codes(self, place: E) -> Iterator[E]:
+        """Return the codes at a place of every run, as f32."""
+        for code in self.kind.codes(self, place):
+            yield code.cast(Prim.F32)
+
+    def weights(self, runs: list[Run], place: E) -> Iterator[tuple[E, E]]:
+        """Yield where in the block the elements at a place of every run lie, and their values."""
+        for run, code in zip(runs, self.codes(place), strict=True):
+            value = run.scale * code
+            yield place + run.first, value if run.offset is None else value + run.offset
+
+    def _load(self, at: Operand) -> E:
+        return self.k.load(self.memory, self.base + at * self.lanes, self.lanes)
+
+    def _bytes(self, at: int, prim: Prim) -> E:
+        """Return a little-endian field."""
+        parts = [self._load(at + i).cast(prim) << 8 * i for i in range(1, prim.size)]
+        field = self._load(at).cast(prim)
+        for part in parts:
+            field = field | part
+        return field

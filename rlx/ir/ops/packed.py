@@ -1,0 +1,117 @@
+"""Weights in blocks of a few bytes: decoding them, and products with them as they are.
+
+Rows of weights are rows of whole blocks, `u8[..., rows, bytes]`, as a GGUF file stores a linear
+layer: `scheme` names the block type (`rlx.ir.block_types`).
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.block_types import block_type
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Streamed, Tile, lowered_by
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.linalg import matmul, swapped
+from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.types import TensorType
+
+__all__ = ["dequant_matmul", "dequantize_blocks"]
+
+_FAMILY = "packed"
+
+
+@op(_FAMILY, Trait.WHOLE)
+def dequantize_blocks(blocks: TensorType, *, scheme: str) -> TensorType:
+    """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
+    require_dtype(blocks, "u8", "blocks")
+    require_rank(blocks, 1, "blocks")
+    columns = _columns(blocks, scheme)
+    return TensorType(DType.F32, (*blocks.shape[:-1], columns))
+
+
+def _decoded_product(x: Value, blocks: Value, *, scheme: str, transposed: bool = False) -> Value:
+    """Decode, then multiply."""
+    rows = swapped(blocks) if transposed else blocks
+    result: Value = matmul(x, swapped(dequantize_blocks(rows, scheme=scheme)))
+    return result
+
+
+@op(_FAMILY, Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_decoded_product)
+def dequant_matmul(
+    x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool = False
+) -> TensorType:
+    """`x @ W^T` for x `f32[..., M, K]` and W in blocks, `u8[N, bytes]`: `f32[..., M, N]`.
+
+    W may have the leading axes of `x`. It is given as `[bytes, N]` if `transposed`. The decoded
+    weights are f32, and exist only a few at a time.
+    """
+    require_dtype(x, "f32", "x")
+    require_dtype(blocks, "u8", "blocks")
+    require_rank(x, 2, "x")
+    require_rank(blocks, 2, "blocks")
+    rows = swapped_blocks(blocks) if transposed else blocks
+    columns = _columns(rows, scheme)
+    if columns != x.shape[-1]:
+        raise ShapeError(
+            f"x has shape {x.describe_shape()} and rows of blocks hold {columns} elements; the "
+            f"last extent of x, {x.shape[-1]}, must equal them",
+            remedy="pass the weights of this layer, with their own scheme",
+        )
+    if blocks.rank > 2 and blocks.shape[:-2] != x.shape[:-2]:
+        raise ShapeError(
+            f"blocks has shape {blocks.describe_shape()} and x {x.describe_shape()}; leading axes "
+            "of blocks must be those of x",
+            remedy="drop them, or give x the same",
+        )
+    return x.with_shape((*x.shape[:-1], rows.shape[-2]))
+
+
+def swapped_blocks(blocks: TensorType) -> TensorType:
+    """Return the type with its last two axes exchanged."""
+    shape = blocks.shape
+    return blocks.plain.with_shape((*shape[:-2], shape[-1], shape[-2]))
+
+
+def _columns(blocks: TensorType, scheme: str) -> int:
+    """Return the elements of a row of blocks."""
+    kind, size = block_type(scheme), blocks.shape[-1]
+    if not isinstance(size, int) or size % kind.size:
+        raise ShapeError(
+            f"blocks has shape {blocks.describe_shape()}; a row of {scheme} is whole blocks of "
+            f"{kind.size} bytes",
+            remedy="pass a tensor's rows as they lie in the file, with their own scheme",
+        )
+    return size // kind.size * kind.elements
+
+
+def _require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None:
+    fits = transposed and blocks.rank == 2 and blocks.layout == Panels(lanes)
+    if not fits or not isinstance(blocks.shape[-1], int):
+        raise ShapeError(
+            f"blocks of type {blocks} are not the transpose of rows in panels of {lanes}"
+        )
+
+
+@lowered_by(dequant_matmul, Streamed, layouts=(1,))
+def _streamed(
+    streamed: Streamed, x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool
+) -> None:
+    """Blocks stream by once; every weight meets all rows of `x` as it is decoded."""
+    del x, scheme
+    _require_panels(streamed.lanes, blocks, transposed=transposed)
+    if streamed.columns != streamed.lanes or streamed.depth != 1:
+        raise ShapeError("packed rows stream one vector of columns at a time")
+
+
+@lowered_by(dequant_matmul, Tile, layouts=(1,))
+def _in_tiles(
+    tile: Tile, x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool
+) -> None:
+    """Some blocks of `tile.columns` rows are decoded, and meet many rows of `x` in tiles."""
+    del x, scheme
+    tile.require_positive()
+    _require_panels(tile.lanes, blocks, transposed=transposed)
+    if tile.columns % tile.lanes:
+        raise ShapeError(f"{tile.columns} columns are no vectors of {tile.lanes}")

@@ -1,0 +1,116 @@
+"""Products with packed weights: laid out in setup, streamed by or decoded, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rlx.runtime.compile as runtime
+from rlx.codegen.kernels.build import thunk_body
+from rlx.codegen.schedule import Thunk
+from rlx.errors import ShapeError
+from rlx.gguf import encode
+from rlx.ir.block_decoding import decode_blocks
+from rlx.ir.block_types import BLOCK_TYPES
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import Lowering, Streamed, Tile
+from rlx.ir.shape import Dim
+from rlx.runtime.executable import Executable
+
+
+def product(scheme: str, rows: int | Dim, columns: int, blocks: int) -> tuple[Graph, np.ndarray]:
+    """Return a graph of `x @ W^T` with W as a param, and W in blocks."""
+    width = BLOCK_TYPES[scheme].elements * blocks
+    weights = np.random.default_rng(1).standard_normal((columns, width))
+    packed = encode(weights, scheme)
+    g = Graph("product")
+    x, w = g.input("x", (rows, width)), g.param("w", packed.shape, "u8")
+    g.set_outputs([g.dequant_matmul(x, w, scheme=scheme)])
+    return g, packed
+
+
+def records(compiled: object) -> list[type[Lowering]]:
+    """Return the kinds of record of the packed products of a program."""
+    assert isinstance(compiled, Executable)
+    thunks = [thunk for thunk in compiled.schedule.thunks if isinstance(thunk, Thunk)]
+    nodes = [node for thunk in thunks for node in thunk_body(thunk).nodes]
+    return [type(n.lowering) for n in nodes if n.op.name == "dequant_matmul" and n.lowering]
+
+
+def check(compiled: object, packed: np.ndarray, scheme: str, rows: int) -> None:
+    assert isinstance(compiled, Executable)
+    weights = decode_blocks(packed, BLOCK_TYPES[scheme]).astype(np.float64)
+    x = np.random.default_rng(2).standard_normal((rows, weights.shape[1])).astype(np.float32)
+    (y,) = compiled.run({"x": x})
+    scale = np.abs(x).astype(np.float64) @ np.abs(weights.T)
+    assert (np.abs(y - x @ weights.T) <= 2e-6 * scale).all()
+
+
+@pytest.mark.parametrize("scheme", BLOCK_TYPES)
+def test_every_block_type_streams_past_few_rows(scheme: str) -> None:
+    g, packed = product(scheme, 2, 37, 3)
+    compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=1)
+    assert records(compiled) == [Streamed]
+    check(compiled, packed, scheme, 2)
+
+
+@pytest.mark.parametrize("scheme", ["q4_1", "q5_0", "q8_0", "q3_k", "q6_k"])
+def test_many_rows_meet_decoded_weights_in_tiles(scheme: str) -> None:
+    rows = Dim("rows", max=200)
+    g, packed = product(scheme, rows, 70, 9 if scheme == "q4_1" else 2)
+    compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=2)
+    assert records(compiled) == [Tile]
+    for count in (1, 12, 97, 200):
+        check(compiled, packed, scheme, count)
+
+
+@pytest.mark.parametrize(("scheme", "rows"), [("q4_1", 1), ("q4_0", 9)])
+def test_c_agrees(scheme: str, rows: int) -> None:
+    g, packed = product(scheme, rows, 33, 5)
+    compiled = runtime.compile(g, backend="c", params={"w": packed}, threads=1)
+    check(compiled, packed, scheme, rows)
+
+
+def test_what_follows_joins_the_product() -> None:
+    g = Graph("residual")
+    packed = encode(np.random.default_rng(0).standard_normal((48, 64)), "q4_0")
+    x, w = g.input("x", (1, 64)), g.param("w", packed.shape, "u8")
+    r = g.input("r", (1, 48))
+    g.set_outputs([r + g.dequant_matmul(x, w, scheme="q4_0")])
+    compiled = runtime.compile(g, backend="llvm", params={"w": packed}, threads=1)
+    assert isinstance(compiled, Executable)
+    runs = [t for t in compiled.schedule.thunks if isinstance(t, Thunk)]
+    assert len([t for t in runs if "dequant_matmul" in str(thunk_body(t).nodes)]) == 1
+    ones = np.ones((1, 64), np.float32)
+    (y,) = compiled.run({"x": ones, "r": np.ones((1, 48), np.float32)})
+    expected = 1 + decode_blocks(packed, BLOCK_TYPES["q4_0"]).sum(axis=1)
+    np.testing.assert_allclose(y[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_specifications_q8_k_product() -> None:
+    """06, section 18: k = 256, codes i - 128, scale 0.0625."""
+    block = np.zeros(292, np.uint8)
+    block[:4] = np.array([0.0625], "<f4").view(np.uint8)
+    block[4:260] = np.arange(-128, 128).astype(np.int8).view(np.uint8)
+    x = (0.001 * np.arange(512) - 0.5).astype(np.float32).reshape(2, 256)
+    g = Graph("golden")
+    product = g.dequant_matmul(g.input("x", (2, 256)), g.input("w", (1, 292), "u8"), scheme="q8_k")
+    g.set_outputs([product])
+    compiled = runtime.compile(g, backend="llvm", threads=1)
+    (y,) = compiled.run({"x": x, "w": block[None]})
+    np.testing.assert_allclose(y[:, 0], [90.36, 88.312], atol=1e-3)
+
+
+def test_bytes_of_rows_must_be_whole_blocks() -> None:
+    """06, section 17, item 7."""
+    g = Graph("bad")
+    x, w = g.input("x", (1, 64)), g.input("w", (3, 37), "u8")
+    with pytest.raises(ShapeError, match="whole blocks of 18 bytes"):
+        g.dequant_matmul(x, w, scheme="q4_0")
+
+
+def test_rows_must_hold_what_meets_them() -> None:
+    g = Graph("bad")
+    x, w = g.input("x", (1, 65)), g.input("w", (3, 36), "u8")
+    with pytest.raises(ShapeError, match="65, must equal them"):
+        g.dequant_matmul(x, w, scheme="q4_0")
