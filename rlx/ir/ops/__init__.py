@@ -23,9 +23,9 @@ from rlx.ir.ops.linalg import *
 from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
+from rlx.ir.ops.packed import *
 from rlx.ir.ops.pool import *
 from rlx.ir.ops.random import *
-from rlx.ir.ops.packed import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.resize import *
 from rlx.ir.ops.shape import *

@@ -13,8 +13,8 @@ from rlx.passes.vmap.rules import linalg as linalg
 from rlx.passes.vmap.rules import loops as loops
 from rlx.passes.vmap.rules import loss as loss
 from rlx.passes.vmap.rules import norm as norm
-from rlx.passes.vmap.rules import pool as pool
 from rlx.passes.vmap.rules import packed as packed
+from rlx.passes.vmap.rules import pool as pool
 from rlx.passes.vmap.rules import reduction as reduction
 from rlx.passes.vmap.rules import shape as shape
 from rlx.passes.vmap.rules import solve as solve
