@@ -1077,6 +1077,16 @@ class Builders:
         """Scale `x` to unit mean square along `axis`, then `* gamma` and, if given, `+ beta`."""
         return self._one(OPS["rms_norm"], (x, gamma, beta), axis=axis, eps=eps)
 
+    def dequant_matmul(
+        self, x: Operand, blocks: Operand, *, scheme: str, transposed: bool = False
+    ) -> Value:
+        """`x @ W^T` for x `f32[..., M, K]` and W in blocks, `u8[N, bytes]`: `f32[..., M, N]`."""
+        return self._one(OPS["dequant_matmul"], (x, blocks), scheme=scheme, transposed=transposed)
+
+    def dequantize_blocks(self, blocks: Operand, *, scheme: str) -> Value:
+        """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
+        return self._one(OPS["dequantize_blocks"], (blocks,), scheme=scheme)
+
     def max_pool(
         self,
         x: Operand,
