@@ -20,8 +20,8 @@ TESTED_WITH_THEIR_PASS = frozenset(
         *("pack_panels", "matmul_transposed"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",
-        *("all_gather", "all_reduce", "all_to_all", "axis_index", "collective_broadcast"),
-        *("collective_permute", "reduce_scatter"),
+        *("all_gather", "all_reduce", "all_reduce_start", "all_reduce_done", "all_to_all"),
+        *("axis_index", "collective_broadcast", "collective_permute", "reduce_scatter"),
         *("selective_scan", "gated_delta_net"),
         *("scan_trajectory", "scan_backward", "scan_backward_xs"),
     }

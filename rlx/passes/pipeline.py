@@ -16,6 +16,8 @@ from pathlib import Path
 from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
 from rlx.ir.verify import verify
+from rlx.passes.communication.bundle_collectives import bundle_collectives
+from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
@@ -141,6 +143,7 @@ def pipeline(
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling
+            bundle_collectives,  # after common subexpressions: equal ones are exchanged once
             simplify_loops,  # after common subexpressions: equal operands are one value
             absorb_transposes,  # after loops are tidy, while their bodies may change
             dead_code,  # transposes that only loops read
@@ -154,6 +157,7 @@ def pipeline(
             loop_invariant_code_motion,  # packing of what is the same at every step
             propagate_reshapes,  # after packing, which reshapes the products' rows
             common_subexpressions,  # products of one operand reshape it alike
+            start_collectives,  # before fusion, which keeps their order among what it groups
             fuse(seen=miss),  # after all that changes nodes; bodies are final
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update

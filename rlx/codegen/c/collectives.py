@@ -18,7 +18,8 @@ _TYPES = {
     DType.U32: "MPI_UINT32_T",
     DType.C64: "MPI_C_FLOAT_COMPLEX",
 }
-_FOLDING = frozenset({f"{PREFIX}all_reduce", f"{PREFIX}reduce_scatter"})
+_FOLDS = ("all_reduce", "all_reduce_start", "reduce_scatter")
+_FOLDING = frozenset(f"{PREFIX}{name}" for name in _FOLDS)
 REDUCTIONS = ("sum", "max", "min")
 
 

@@ -25,6 +25,34 @@ def all_reduce(
     _exchange(scope, "all_reduce", x, (scope.extents(x.type.elements), *codes, ranks))
 
 
+@kernel("all_reduce_start")
+def all_reduce_start(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, **_: int
+) -> None:
+    k, dtype = scope.k, x.type.dtype
+    ranks = _communicator(scope, rest, axis_name)
+    total, request = (buffer for _, buffer in scope.body.outputs)
+    scope.body.stored.update((0, 1))
+    numbers = (scope.extents(x.type.elements), const(type_code(dtype), Prim.I64), ranks)
+    places = (
+        k.address(scope.body.inputs[x.value], prim=Prim.U8),
+        k.address(total, prim=Prim.U8, writable=True),
+        k.address(request, writable=True),
+    )
+    _succeed(scope, "all_reduce_start", [*places, *numbers])
+
+
+@kernel("all_reduce_done")
+def all_reduce_done(scope: Scope, total: Reader, request: Reader, *_: Reader | Writer) -> None:
+    k = scope.k
+    places = (
+        k.address(scope.body.inputs[request.value]),
+        k.address(scope.body.inputs[total.value], prim=Prim.U8),
+        k.address(_result(scope), prim=Prim.U8, writable=True),
+    )
+    _succeed(scope, "all_reduce_done", [*places, _bytes(scope, total)])
+
+
 @kernel("all_gather")
 def all_gather(scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, **_: int) -> None:
     ranks = _communicator(scope, rest, axis_name)
@@ -112,12 +140,17 @@ def _bytes(scope: Scope, x: Reader) -> E:
 def _exchange(scope: Scope, name: str, x: Reader, numbers: Sequence[Operand]) -> None:
     """Call a collective from `x` to the result; leave the kernel if it fails."""
     k = scope.k
-    result = _result(scope)
     arguments: list[E | Address] = [
         k.address(scope.body.inputs[x.value], prim=Prim.U8),
-        k.address(result, prim=Prim.U8, writable=True),
+        k.address(_result(scope), prim=Prim.U8, writable=True),
         *(const(n, Prim.I64) if isinstance(n, int) else index(n) for n in numbers),
     ]
+    _succeed(scope, name, arguments)
+
+
+def _succeed(scope: Scope, name: str, arguments: Sequence[E | Address]) -> None:
+    """Call a function over MPI; leave the kernel if it fails."""
+    k = scope.k
     status = k.external(f"{PREFIX}{name}", arguments, ValueType(Prim.I32))
     assert status is not None  # it has a result
     with k.if_(status.ne(0)):

@@ -130,6 +130,25 @@ def axis_index(
     return TensorType(DType.I32, ())
 
 
+@op(_FAMILY, Trait.WHOLE)
+def all_reduce_start(
+    x: TensorType, communicator: TensorType, *, axis_name: str, axis_size: int
+) -> tuple[TensorType, TensorType]:
+    """Begin to sum the `x` of all members; the sum is there when `all_reduce_done` has waited.
+
+    The second result is the request to wait for. A pass makes both, where other work does not
+    need the sum.
+    """
+    _require_axis(communicator, axis_size)
+    return x, TensorType(DType.I64, ())
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.IN_PLACE)
+def all_reduce_done(total: TensorType, request: TensorType, x: TensorType) -> TensorType:
+    """Wait for what `all_reduce_start` began; `x` is what it sends until then."""
+    return total
+
+
 def _require_axis(communicator: TensorType | None, axis_size: int) -> None:
     if axis_size < 1:
         raise ShapeError(f"axis_size is {axis_size}", remedy="give the axis a member or more")
@@ -163,6 +182,8 @@ def _share(name: str, x: TensorType, axis_size: int) -> Extent:
 __all__ = [
     "all_gather",
     "all_reduce",
+    "all_reduce_done",
+    "all_reduce_start",
     "all_to_all",
     "axis_index",
     "collective_broadcast",

@@ -76,6 +76,19 @@ def all_reduce(
     return folded
 
 
+@reference(ops.all_reduce_start)
+def all_reduce_start(
+    x: Array, communicator: Array, *, axis_name: str, axis_size: int
+) -> tuple[Array, Array]:
+    parts = _parts(x, communicator, axis_name, axis_size)
+    return functools.reduce(np.add, parts), np.zeros((), np.int64)
+
+
+@reference.exact(ops.all_reduce_done)
+def all_reduce_done(total: Array, request: Array, x: Array) -> Array:
+    return total
+
+
 @reference.exact(ops.all_gather)
 def all_gather(
     x: Array, communicator: Array | None = None, *, axis_name: str, axis_size: int

@@ -11,9 +11,21 @@ from typing import Any
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp, zero
+from rlx.passes.autodiff.registry import (
+    Derivatives,
+    Pullback,
+    Pushforward,
+    jvp,
+    linear,
+    nondifferentiable,
+    vjp,
+    zero,
+)
 
 zero(ops.axis_index, because="an integer")
+nondifferentiable(
+    ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, after all derivatives"
+)
 
 
 def _through(cotangent: Any, communicator: tuple[Value, ...]) -> Derivatives:

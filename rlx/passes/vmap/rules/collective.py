@@ -15,7 +15,7 @@ from rlx.ir.graph import Value
 from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
 from rlx.passes.vmap.carried import Batching, Carried, batch_to, batch_to_front, reshape_to
-from rlx.passes.vmap.registry import Batched, batch
+from rlx.passes.vmap.registry import Batched, batch, unrolled
 
 _FOLDS = {"sum": ops.reduce_sum, "max": ops.reduce_max, "min": ops.reduce_min}
 
@@ -94,6 +94,9 @@ def _run(x: Value, run: list[int | None]) -> Value:
     first = run[0]
     part: Value = ops.narrow(x, axis=0, start=first or 0, length=len(run))
     return part if first is not None else ops.expand(x.graph.constant(0, x.dtype), shape=part.shape)
+
+
+unrolled(ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, after all batching")
 
 
 @batch(ops.axis_index)

@@ -1,0 +1,1 @@
+"""Passes over collectives: fewer of them, and earlier."""

@@ -1,0 +1,92 @@
+"""Sums over ranks begin when their operand is there, and are awaited when somebody reads them."""
+
+from __future__ import annotations
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
+
+WORTH_BYTES = 1 << 14
+"""A smaller sum is over before other work has begun."""
+
+
+@graph_pass
+def start_collectives(graph: Graph) -> Rewritten:
+    """Split a large `all_reduce` in two where other work does not need it.
+
+        %2: f32[n] = all_reduce %1        %2, %3 = all_reduce_start %1
+        %3: f32[m] = matmul %a, %b   ->   %4: f32[m] = matmul %a, %b
+        %4: f32[n] = mul %2, 0.5          %5: f32[n] = all_reduce_done %2, %3, %1
+
+    It begins at once. What depends on it moves behind what does not; the ranks run the same
+    graph, so that they begin and wait in the same order.
+    """
+    moved = _ordered(graph)
+    place = {node: number for number, node in enumerate(moved)}
+    split = {node for node in moved if _is_large_sum(node) and _has_work(graph, node, place)}
+    if not split:
+        return unchanged(graph)
+    target, value_map = Graph(graph.name), dict[Value, Value]()
+    waiting: dict[Value, tuple[Node, tuple[Value, ...]]] = {}
+    for node in moved:
+        for operand in node.operands:
+            if operand in waiting:
+                _wait(target, operand, *waiting.pop(operand), value_map)
+        if node in split:
+            waiting[node.result] = (node, _start(target, node, value_map))
+        else:
+            copy_node(target, node, value_map)
+    for result, (node, started) in list(waiting.items()):
+        _wait(target, result, node, started, value_map)
+    finish(target, graph, value_map)
+    return Rewritten(target, value_map)
+
+
+def _start(target: Graph, node: Node, value_map: dict[Value, Value]) -> tuple[Value, ...]:
+    x, communicator = (value_map[operand] for operand in node.operands)
+    attributes = {name: node.attribute(name) for name in ("axis_name", "axis_size")}
+    with target.attributed(node.source, node.scope):
+        total, request = ops.all_reduce_start(x, communicator, **attributes)
+    return total, request, x
+
+
+def _wait(
+    target: Graph,
+    result: Value,
+    node: Node,
+    started: tuple[Value, ...],
+    value_map: dict[Value, Value],
+) -> None:
+    with target.attributed(node.source, node.scope):
+        value_map[result] = ops.all_reduce_done(*started)
+
+
+def _is_large_sum(node: Node) -> bool:
+    if node.op is not ops.all_reduce or len(node.operands) != 2:
+        return False
+    type = node.operands[0].type
+    elements = type.elements
+    is_large = isinstance(elements, int) and elements * type.dtype.size >= WORTH_BYTES
+    return is_large and node.attribute("reduction") == "sum"
+
+
+def _ordered(graph: Graph) -> list[Node]:
+    """Move what depends on a large sum behind what does not, as far as the order is free."""
+    late: set[Node] = set()
+    for node in graph.nodes:
+        if any(operand.node in late or _is_large_sum(operand.node) for operand in node.operands):
+            late.add(node)
+    if not late or len(late) == len(graph.nodes):
+        return graph.nodes
+    return [node for node in graph.nodes if node not in late] + [
+        node for node in graph.nodes if node in late
+    ]
+
+
+def _has_work(graph: Graph, node: Node, place: dict[Node, int]) -> bool:
+    """True if something is computed between a sum and its first reader."""
+    readers = [place[n] for n in graph.nodes if node.result in n.operands]
+    end = min(readers, default=len(place))
+    between = (n for n, number in place.items() if place[node] < number < end)
+    return any(not n.op.has(Trait.LEAF) and not n.op.has(Trait.VIEW) for n in between)
