@@ -197,6 +197,20 @@ class Builders:
             reduction=reduction,
         )
 
+    def all_reduce_done(self, total: Operand, request: Operand, x: Operand) -> Value:
+        """Wait for what `all_reduce_start` began; `x` is what it sends until then."""
+        return self._one(OPS["all_reduce_done"], (total, request, x))
+
+    def all_reduce_start(
+        self, x: Operand, communicator: Operand, *, axis_name: str, axis_size: int
+    ) -> tuple[Value, Value]:
+        """Begin to sum the `x` of all members; the sum is there when `all_reduce_done` has
+        waited."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["all_reduce_start"], (x, communicator), axis_name=axis_name, axis_size=axis_size
+        )
+        return results
+
     def all_to_all(
         self, x: Operand, communicator: Operand | None = None, *, axis_name: str, axis_size: int
     ) -> Value:
