@@ -93,7 +93,10 @@ def conv_flops(node: Node, binding: Binding) -> int:
     return 2 * window * _elements(node.result.type, binding)
 
 
-@flop_rules(ops.cast, ops.gather, ops.pack_panels, ops.dynamic_slice, ops.dynamic_update_slice)
+_MOVES = (ops.gather, ops.dynamic_slice, ops.dynamic_update_slice)
+
+
+@flop_rules(ops.cast, ops.pack_panels, ops.pack_channels, *_MOVES)
 def no_flops(_: Node, __: Binding) -> int:
     """Moving and converting is no arithmetic."""
     return 0

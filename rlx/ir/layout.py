@@ -8,7 +8,7 @@ tensor (`@lowered_by(..., layouts=...)`); the reference interpreter computes wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,42 @@ class Panels:
         return f"panels(width = {self.width})"
 
 
+@dataclass(frozen=True, slots=True)
+class ChannelPanels:
+    """Weights `[C_out, C_in / groups, *taps]` cut into panels of `width` output channels.
+
+    Stored as `[groups, panels, C_in / groups, *taps, width]`: a convolution reads each panel in one
+    stream, as many output channels of one group side by side as a register tile has columns. The
+    last panel of a group is padded with zeros.
+    """
+
+    width: int
+    groups: int = 1
+
+    def stored_shape(self, shape: Shape) -> Shape:
+        """Return the row-major shape of what lies in memory."""
+        outputs = shape[0] if shape else None
+        known = isinstance(outputs, int) and self.groups >= 1 and outputs % self.groups == 0
+        if len(shape) < 2 or not known or self.width < 1:
+            raise ShapeError(f"shape {format_shape(shape)} does not lie in {self}: {_CHANNELS}")
+        assert isinstance(outputs, int)
+        panels = -(-(outputs // self.groups) // self.width)
+        return (self.groups, panels, *shape[1:], self.width)
+
+    def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the tensor of `shape` whose stored form is given."""
+        outputs, *rest = shape
+        channels = np.moveaxis(stored, -1, 2)
+        by_group = channels.reshape(self.groups, stored.shape[1] * self.width, *rest)
+        return by_group[:, : outputs // self.groups].reshape(shape)
+
+    def __str__(self) -> str:
+        return f"channel_panels(width = {self.width}, groups = {self.groups})"
+
+
+Layout: TypeAlias = Panels | ChannelPanels
+
+_CHANNELS = "it must have a static number of output channels that the groups divide"
 _MATRIX = "it must be of rank 2 at least, with a static number of columns"
-LAYOUTS: dict[str, type[Panels]] = {"panels": Panels}
+LAYOUTS: dict[str, type[Layout]] = {"panels": Panels, "channel_panels": ChannelPanels}
 """Every layout by its name in the text form."""

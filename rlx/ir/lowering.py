@@ -148,6 +148,20 @@ class Streamed(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Direct(Lowering):
+    """A convolution in register tiles that read the input where it lies.
+
+    A tile is `high` by `wide` positions by `columns` output channels, in vectors of `lanes`.
+    """
+
+    high: int
+    wide: int
+    columns: int
+    lanes: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Turned(Lowering):
     """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
 

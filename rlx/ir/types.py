@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
-from rlx.ir.layout import Panels
+from rlx.ir.layout import Layout
 from rlx.ir.shape import Extent, Shape, format_shape, product, upper
 
 LARGEST_VALUE = 1 << 47
@@ -22,7 +22,7 @@ class TensorType:
 
     dtype: DType
     shape: Shape
-    layout: Panels | None = None
+    layout: Layout | None = None
 
     @property
     def rank(self) -> int:
@@ -65,7 +65,7 @@ class TensorType:
     def with_dtype(self, dtype: DType) -> TensorType:
         return replace(self, dtype=dtype)
 
-    def with_layout(self, layout: Panels | None) -> TensorType:
+    def with_layout(self, layout: Layout | None) -> TensorType:
         return replace(self, layout=layout)
 
     def describe_shape(self) -> str:

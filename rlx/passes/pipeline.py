@@ -26,6 +26,7 @@ from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.share_factors import share_factors
 from rlx.passes.layout.tile_attention import tile_attention
+from rlx.passes.layout.tile_convolutions import tile_convolutions
 from rlx.passes.layout.use_lapack import use_lapack
 from rlx.passes.loops.absorb_transposes import absorb_transposes
 from rlx.passes.loops.bufferize import bufferize_loops
@@ -150,6 +151,7 @@ def pipeline(
             scalarize_loops,  # before what suits large bodies
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
+            tile_convolutions(target, choose),  # before products are packed: some become one
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products

@@ -11,8 +11,10 @@ own transpose: the gradients of a convolution by either operand are convolutions
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.layout import ChannelPanels
+from rlx.ir.lowering import Direct, lowered_by
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry, result_extents
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, result_extents
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.types import TensorType
 
@@ -50,6 +52,34 @@ def conv(
     sliding = geometry(axes, stride, padding, dilation, input_dilation)
     spatial = result_extents(x.shape[2:], w.shape[2:], sliding)
     return TensorType(dtype, (x.shape[0], w.shape[0], *spatial))
+
+
+@lowered_by(conv, Direct, layouts=(1,))
+def _conv_direct(
+    direct: Direct,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Register tiles over an input that is padded already, and weights in panels of channels."""
+    require_dtype(x, "f32 f64")
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
+    if any(side != (0, 0, 1) for side in sides):
+        raise ShapeError("tiles read the input where it lies: pad and spread it first")
+    planes = Planes.of(x.shape, w.shape, sliding)
+    fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
+    whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
+    if not (fits and whole and w.layout == ChannelPanels(direct.columns, groups)):
+        raise ShapeError(
+            f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
+            f"vectors of {direct.lanes} do not fit w of type {w} and positions {planes.positions}"
+        )
 
 
 def spatial_axes(x: TensorType, w: TensorType) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -117,10 +118,57 @@ def attributes_of(sliding: Geometry) -> dict[str, tuple[object, ...]]:
 
 
 def static(extent: Extent) -> int:
-    """Return an extent that padding is computed from."""
+    """Return an extent that must be known: padding, or an address, is computed from it."""
     if isinstance(extent, int):
         return extent
     raise ShapeError(
-        f"the padding of a transposed convolution depends on {extent}, which is symbolic",
+        f"the geometry of a convolution depends on {extent}, which is symbolic",
         remedy="bind the spatial extents",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """A convolution without padding as one over layers, rows and columns of static extents.
+
+    Missing axes have extent 1. One over single taps, a step apart, has all positions in one row.
+    """
+
+    channels: int
+    """Input channels of one group."""
+    extents: tuple[int, int, int]
+    taps: tuple[int, int, int]
+    positions: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    dilations: tuple[int, int, int]
+    flat: bool
+    """All spatial axes are one."""
+
+    @classmethod
+    def of(cls, x: Shape, w: Shape, sliding: Geometry) -> Planes:
+        """Return the planes that operands of these shapes are; ShapeError if some are symbolic."""
+        spatial, taps = tuple(map(static, x[2:])), tuple(map(static, w[2:]))
+        found = tuple(map(static, result_extents(spatial, taps, sliding)))
+        strides = tuple(axis.stride for axis in sliding)
+        flat = {*taps, *strides} == {1}
+        if flat:
+            row = (1, 1, math.prod(spatial))
+            return cls(static(w[1]), row, _ONES, row, _ONES, _ONES, flat)
+        dilations = tuple(axis.dilation for axis in sliding)
+        return cls(
+            static(w[1]),
+            _three(spatial),
+            _three(taps),
+            _three(found),
+            _three(strides),
+            _three(dilations),
+            flat,
+        )
+
+
+_ONES = (1, 1, 1)
+
+
+def _three(numbers: tuple[int, ...]) -> tuple[int, int, int]:
+    first, second, third = (1,) * (3 - len(numbers)) + numbers
+    return first, second, third

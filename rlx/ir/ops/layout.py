@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
-from rlx.ir.layout import Panels
+from rlx.ir.layout import ChannelPanels, Panels
 from rlx.ir.lowering import Turned, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.linalg import swapped, swapped_type
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType
 
-__all__ = ["pack_panels"]
+__all__ = ["pack_channels", "pack_panels"]
 
 
 def _plain(b: Value, *, width: int, transposed: bool = False) -> Value:
@@ -43,3 +43,20 @@ def _packed_in_squares(turned: Turned, b: TensorType, *, width: int, transposed:
             f"panels of {width} columns, transposed: {transposed}, are not packed in squares of "
             f"{turned.lanes} lanes, which must divide the panels of a transposed matrix"
         )
+
+
+def _unpacked(w: Value, *, width: int, groups: int = 1) -> Value:
+    """The same elements, row by row."""
+    del width, groups
+    return w
+
+
+@op("conv", Trait.LAYOUT, decompose=_unpacked)
+def pack_channels(w: TensorType, *, width: int, groups: int = 1) -> TensorType:
+    """`w`, weights of a convolution, in panels of `width` output channels of one group."""
+    require_dtype(w, "float int")
+    if w.layout is not None:
+        raise ShapeError(f"w already lies in {w.layout}")
+    packed = w.with_layout(ChannelPanels(width, groups))
+    packed.stored_shape  # noqa: B018 (raises where the channels do not fit panels)
+    return packed

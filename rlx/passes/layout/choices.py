@@ -32,6 +32,11 @@ class Why(enum.Enum):
     BLOCKS_DECODED = (
         "blocks, packed in setup, are decoded some at a time: {found} rows meet them, over {limit}"
     )
+    SYMBOLIC_IMAGE = "plain loops: extents of {found} but the number of images must be known"
+    SINGLE_TAPS = "a matrix product: a window is one element of each channel"
+    WHOLE_WINDOW = "a matrix product: the window is the whole image"
+    FEW_CHANNELS = "plain loops: {found} output channels; vectors hold {limit} at least"
+    CONVOLVED = "register tiles: the cheapest that cover the result"
     QUERIES = "one pass over keys in tiles that suit the head"
     NO_QUERIES = "scores are stored: no tile fits {found}"
     LARGE_SYSTEM = "{found} rows, from {limit} on a library is faster"

@@ -1,0 +1,227 @@
+"""Convolution in register tiles, the input read where it lies.
+
+A tile is some positions of a row (or of several rows) by one panel of output channels, kept in
+registers while input channels and taps run:
+
+    for channels c, for taps t:
+        for every position i of the tile:  tile[i][:] += x[c, at(i) + t] * panel[c, t][:]
+
+Each step loads one row of the panel, a few vectors, and one element of the input per position: no
+copy of the windows is ever made, whatever stride and dilation are. Finished tiles are turned, so
+that channels lie apart and positions together, as in the result; then what follows the convolution
+(bias, activation, residual) is computed on rows of positions, and stored.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.parallel import product_loop
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.transposes import turned
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, index, minimum
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.errors import InternalError
+from rlx.ir.lowering import Direct
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.shape import product
+
+_SQUARE = 8
+"""Rows and lanes that change places in registers at a time: 24 shuffles for 64 elements."""
+
+_WEIGHTS_KEPT = 512 * 1024
+"""Bytes of weights that stay in the second-level cache: images then meet all of their panels."""
+
+
+@kernel("conv", lowering=Direct)
+def conv_direct(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    *,
+    lowering: Direct,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    planes = Planes.of(x.shape, w.shape, sliding)
+    if x.memory is None or w.memory is None:
+        raise InternalError("operands of a convolution in tiles must lie in memory")
+    k, outputs = scope.k, static(out.shape[1])
+    spatial = tuple(range(2, len(out.shape)))
+    each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
+    target = out.grouped(((0,), (1,), *each))
+    panels = -(-(outputs // groups) // lowering.columns)
+    size = product((*w.shape, x.prim.size))
+    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, outputs, groups, panels)
+    kind = product_loop(product((*out.shape, *w.shape[1:])))
+    work.compute(kind, panels_first=static(size) > _WEIGHTS_KEPT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """All tiles of one convolution, and where their elements come from and go."""
+
+    k: KernelBuilder
+    x: Buffer
+    w: Buffer
+    target: GroupedWriter
+    shape: Direct
+    planes: Planes
+    outputs: int
+    groups: int
+    panels: int
+    """Panels of one group."""
+
+    def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
+        """Go over panels, images and bands of rows, and over the tiles of each band."""
+        k, planes, shape = self.k, self.planes, self.shape
+        layers, rows, columns = planes.positions
+        bands, panels = -(-rows // shape.high), self.groups * self.panels
+        images = self.target.extent(0)
+        with k.loop("item", images * (panels * layers * bands), kind=kind) as item:
+            band, rest = _split(item, bands)
+            layer, rest = _split(rest, layers)
+            if panels_first:
+                image, panel = rest % images, k.let("panel", rest / images)
+            else:
+                panel, image = _split(rest, panels)
+                panel = k.let("panel", panel)
+            image = k.let("image", image)
+            row, above = self._first(band, shape.high, rows, "row")
+            group, number = _named_split(k, panel, self.panels)
+            with k.loop("first", columns, step=shape.wide) as first:
+                column, before = self._clipped(first, shape.wide, columns, "column")
+                at = k.let("at", self._start(image, group, layer, row, column))
+                sums = self._sums(panel, at)
+                place = _Place(image, group, number, layer, row, column, above, before)
+                self._finish(sums, place)
+
+    # Where
+
+    def _first(self, band: E, size: int, extent: int, name: str) -> tuple[E, E]:
+        return self._clipped(band * size, size, extent, name)
+
+    def _clipped(self, first: E, size: int, extent: int, name: str) -> tuple[E, E]:
+        """Return where a tile starts, and how many positions its neighbour has stored already."""
+        if extent % size == 0:
+            return self.k.let(name, first), index(0)
+        start = self.k.let(name, minimum(first, extent - size))
+        return start, self.k.let("done_before", first - start)
+
+    def _start(self, image: E, group: E, layer: E, row: E, column: E) -> E:
+        """Return where the first tap of a tile's first position lies."""
+        planes = self.planes
+        plane = (image * self.groups + group) * planes.channels
+        at = plane * planes.extents[0] + layer * planes.strides[0]
+        at = at * planes.extents[1] + row * planes.strides[1]
+        return at * planes.extents[2] + column * planes.strides[2]
+
+    # One tile
+
+    def _sums(self, panel: E, at: E) -> Buffer:
+        """Compute a tile; return its sums, positions first."""
+        k, shape, planes = self.k, self.shape, self.planes
+        taps, (_, rows, columns) = planes.taps, planes.extents
+        steps = planes.channels * taps[0] * taps[1] * taps[2]
+        start = k.let("panel_start", panel * (steps * shape.columns))
+        positions = shape.high * shape.wide
+        tile = RegisterTile.of(k, "tile", positions, shape.columns, shape.lanes, self.w.prim)
+        tile.zero()
+        with ExitStack() as loops:
+            c = loops.enter_context(k.loop("c", planes.channels))
+            tap = [
+                loops.enter_context(k.loop(name, count))
+                for name, count in zip(("z", "a", "b"), taps, strict=True)
+            ]
+            step = ((c * taps[0] + tap[0]) * taps[1] + tap[1]) * taps[2] + tap[2]
+            source = (c * planes.extents[0] + tap[0] * planes.dilations[0]) * rows
+            source = (source + tap[1] * planes.dilations[1]) * columns
+            source = k.let("source", at + (source + tap[2] * planes.dilations[2]))
+            weights = k.let("weights", start + step * shape.columns)
+            tile.accumulate(
+                lambda i: k.load(self.x, source + self._position(i)),
+                lambda j: k.load(self.w, weights + j, shape.lanes),
+            )
+        done = k.local("done", self.w.prim, positions * shape.columns)
+        tile.store(lambda i, j, value: k.store(done, i * shape.columns + j, value))
+        return done
+
+    def _position(self, i: E) -> E:
+        """Return how far position `i` of a tile lies behind its first one."""
+        planes, wide = self.planes, self.shape.wide
+        if self.shape.high == 1:
+            return i * planes.strides[2]
+        down = i / wide * (planes.strides[1] * planes.extents[2])
+        return down + i % wide * planes.strides[2]
+
+    def _finish(self, sums: Buffer, place: _Place) -> None:
+        """Turn a tile, compute what follows the convolution, and store."""
+        k, shape, each = self.k, self.shape, self.outputs // self.groups
+        turned_sums, stride = self._turn(sums)
+        first = k.let("first_channel", place.number * shape.columns)
+        count = k.let("channels", minimum(each - first, shape.columns))
+        with k.loop("channel", count) as channel:
+            target = self.target.at(place.image, place.group * each + (first + channel))
+            with k.loop("i", shape.high, start=place.above) as i:
+                row = target.at(*self._outer(place.layer, place.row + i))
+                with k.loop("j", shape.wide, start=place.before, kind=LoopKind.SIMD) as j:
+                    value = k.load(turned_sums, channel * stride + (i * shape.wide + j))
+                    row.write(place.column + j, value=value)
+
+    def _outer(self, layer: E, row: E) -> tuple[E, ...]:
+        """Return the indices of the result's spatial axes but the last."""
+        axes = len(self.target.grid.groups) - 2
+        return ((), (row,), (layer, row))[axes - 1]
+
+    def _turn(self, sums: Buffer) -> tuple[Buffer, int]:
+        """Return the sums by channels, and the elements from one channel to the next."""
+        k, shape = self.k, self.shape
+        square, positions = min(_SQUARE, shape.lanes), shape.high * shape.wide
+        stride = -(-positions // square) * square
+        result = k.local("by_channel", self.w.prim, shape.columns * stride)
+        with (
+            k.loop("j", shape.columns, step=square) as j,
+            k.loop("i", positions, step=square) as i,
+        ):
+            lines = []
+            for number in range(square):
+                at = i + number if positions % square == 0 else minimum(i + number, positions - 1)
+                lines.append(k.let("line", k.load(sums, at * shape.columns + j, square)))
+            for number, values in enumerate(turned(k, lines)):
+                k.store(result, (j + number) * stride + i, values)
+        return result, stride
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tile is stored, and what of it a neighbour has stored already."""
+
+    image: E
+    group: E
+    number: E
+    """The panel's number in its group."""
+    layer: E
+    row: E
+    column: E
+    above: E
+    before: E
+
+
+def _split(number: E, count: int) -> tuple[E, E]:
+    """Return remainder and quotient; a single part is not divided for."""
+    return (index(0), number) if count == 1 else (number % count, number / count)
+
+
+def _named_split(k: KernelBuilder, number: E, count: int) -> tuple[E, E]:
+    """Return quotient and remainder by name."""
+    part, whole = _split(number, count)
+    return k.let("group", whole), k.let("number", part)

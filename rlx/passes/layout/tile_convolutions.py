@@ -1,0 +1,242 @@
+"""Give convolutions the kernel, tile and layout of weights that suit this machine.
+
+    %2 = conv %x, %w {padding = ((1, 1), (1, 1))}
+        ->  %2 = pad %x
+            %3 = pack_channels %w {width = 32}
+            %4 = conv %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, lanes = 16)
+
+A convolution of single taps, or whose window is the whole image, is a matrix product. Others of
+f32 and f64 get tiles, over an input that is padded (and spread apart, where a gradient asks for
+it) beforehand; what is too small stays as it is. 16-bit operands are widened first, and the result
+is rounded once.
+
+The tile is the one of least cost: cycles of a step, of all tiles that cover the result. A step
+takes two multiply-adds or two loads per cycle, whichever are more, and no less than a
+multiply-add takes until its result can be added to. Weights are packed in `setup`.
+Requires nothing; run it before products are packed, and before fusion.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.lowering import Direct
+from rlx.ir.op import make_attrs
+from rlx.ir.ops.conv_geometry import Geometry, Planes, attributes_of, geometry, spread
+from rlx.ir.shape import Extent, product, upper
+from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
+from rlx.target import Target
+
+_MIN_WORK = 8 * 1024
+"""Multiply-adds below which packing and padding cost more than they save."""
+
+_FEWEST_LANES = 4
+"""Vectors narrower than this gain nothing over plain loops, whose rows are vectors."""
+
+_REGISTERS_BESIDE_TILE = 2
+"""Registers beside the sums and the row of a panel: an element of the input, and one to spare."""
+
+_MOST_VECTORS = 4
+_LATENCY = 4
+"""Cycles until the result of a multiply-add can be added to."""
+
+
+def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
+    """Return the pass for `target`; `seen` is told of every convolution."""
+
+    def rule(node: Node) -> Value | None:
+        if node.lowering is not None:
+            return None
+        choice = choose_convolution(node, target)
+        seen(node, choice)
+        return _rewritten(node, choice)
+
+    def run(graph: Graph) -> Rewritten:
+        return apply_rewrites(graph, [LocalRewrite((ops.conv,), rule)])
+
+    return GraphPass("tile-convolutions", run, __doc__ or "")
+
+
+def choose_convolution(node: Node, target: Target) -> Choice:
+    """Choose how `node`, a convolution, is computed."""
+    x, w = node.operands
+    if x.dtype.is_low_precision:
+        return Why.WIDENED.because(x.dtype)
+    if x.dtype not in (DType.F32, DType.F64):
+        return Why.DTYPE.because(x.dtype)
+    if not all(isinstance(e, int) for e in (*x.shape[1:], *w.shape)):
+        return Why.SYMBOLIC_IMAGE.because(x.type)
+    if is_product(node):
+        return Why.WHOLE_WINDOW.because()
+    if is_pointwise(node):
+        return Why.SINGLE_TAPS.because()
+    work = upper(product((*node.result.shape, *w.shape[1:])))
+    if work < _MIN_WORK:
+        return Why.SMALL.because(work, _MIN_WORK)
+    tile = choose_tile(node, target)
+    if tile is None:
+        return Why.FEW_CHANNELS.because(w.shape[0], _FEWEST_LANES)
+    return Why.CONVOLVED.because(lowering=tile)
+
+
+def is_product(node: Node) -> bool:
+    """True if the window is the whole image: every element meets one tap."""
+    x, w = node.operands
+    return _is_bare(node) and x.shape[2:] == w.shape[2:]
+
+
+def is_pointwise(node: Node) -> bool:
+    """True if every element of the result meets one element of each channel."""
+    return _is_bare(node) and set(node.operands[1].shape[2:]) == {1}
+
+
+def _is_bare(node: Node) -> bool:
+    """True for one group, and an input that is neither padded nor spread apart."""
+    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding_of(node))
+    return node.attribute("groups") == 1 and set(sides) == {(0, 0, 1)}
+
+
+def choose_tile(node: Node, target: Target) -> Direct | None:
+    """Choose the tile of least cost; of several the largest, and the one along the rows."""
+    x, w = node.operands
+    groups, lanes = node.attribute("groups"), target.lanes(x.dtype.size)
+    each = upper(w.shape[0]) // groups
+    while lanes >= 2 * each:
+        lanes //= 2
+    if lanes < _FEWEST_LANES:
+        return None
+    _, rows, columns = _planes(node).positions
+    found = _tiles(rows, columns, each, lanes, target.vector_registers)
+    cost = functools.partial(_cycles, rows=rows, columns=columns, each=each)
+    return min(found, key=lambda tile: (cost(tile), -_size(tile), -tile.wide))
+
+
+def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Direct]:
+    """Yield the tiles that fit the registers and the result."""
+    for vectors in range(1, min(_MOST_VECTORS, -(-each // lanes)) + 1):
+        budget = (registers - vectors - _REGISTERS_BESIDE_TILE) // vectors
+        for wide in range(1, min(columns, budget) + 1):
+            for high in range(1, min(rows, budget // wide) + 1):
+                yield Direct(high, wide, vectors * lanes, lanes)
+
+
+def _cycles(tile: Direct, rows: int, columns: int, each: int) -> float:
+    """Return the cycles of a step, over all tiles that cover the result."""
+    positions, vectors = tile.high * tile.wide, tile.columns // tile.lanes
+    tiles = -(-rows // tile.high) * -(-columns // tile.wide) * -(-each // tile.columns)
+    loads = positions + 2 * vectors  # rows of a panel come from the second-level cache
+    return tiles * max(positions * vectors / 2, loads / 2, _LATENCY)
+
+
+def _size(tile: Direct) -> int:
+    return tile.high * tile.wide * tile.columns
+
+
+def sliding_of(node: Node) -> Geometry:
+    """Return the geometry of a convolution."""
+    attributes = node.attrs.as_dict()
+    del attributes["groups"]
+    return geometry(node.result.rank - 2, **attributes)
+
+
+def _planes(node: Node) -> Planes:
+    """Return the planes of a convolution once its input is padded."""
+    x, w = node.operands
+    return Planes.of(_padded_shape(x.shape, sliding_of(node)), w.shape, _bare(sliding_of(node)))
+
+
+def _bare(sliding: Geometry) -> Geometry:
+    """Return the geometry over a padded input."""
+    return geometry(
+        len(sliding), tuple(a.stride for a in sliding), (), tuple(a.dilation for a in sliding)
+    )
+
+
+def _padded_shape(shape: tuple[Extent, ...], sliding: Geometry) -> tuple[Extent, ...]:
+    axes = zip(shape[2:], sliding, strict=True)
+    return (*shape[:2], *(spread(n, a.input_dilation) + a.low + a.high for n, a in axes))
+
+
+# The new nodes
+
+
+def _rewritten(node: Node, choice: Choice) -> Value | None:
+    if choice.why is Why.WIDENED:
+        return _in_single_precision(node)
+    if choice.why is Why.WHOLE_WINDOW:
+        return _as_product(node)
+    if choice.why is Why.SINGLE_TAPS:
+        return _as_products(node)
+    return _in_tiles(node, choice.lowering) if isinstance(choice.lowering, Direct) else None
+
+
+def _in_single_precision(node: Node) -> Value:
+    wide = [ops.cast(operand, to=DType.F32) for operand in node.operands]
+    result: Value = ops.cast(ops.conv(*wide, **node.attrs.as_dict()), to=node.result.dtype)
+    return result
+
+
+def _as_product(node: Node) -> Value:
+    """Return every image as a row, times every output channel as a column."""
+    x, w = node.operands
+    window = math.prod(upper(extent) for extent in w.shape[1:])
+    rows = ops.reshape(x, shape=(x.shape[0], window))
+    columns = ops.transpose(ops.reshape(w, shape=(w.shape[0], window)), perm=(1, 0))
+    result: Value = ops.reshape(ops.matmul(rows, columns), shape=node.result.shape)
+    return result
+
+
+def _as_products(node: Node) -> Value:
+    """Return the matrix of weights times the pixels of every image."""
+    x, w = node.operands
+    stride = tuple(axis.stride for axis in sliding_of(node))
+    if set(stride) != {1}:
+        starts = (0,) * x.rank
+        x = ops.slice(x, start=starts, stop=x.shape, step=(1, 1, *stride))
+    pixels = ops.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
+    weights = ops.reshape(w, shape=w.shape[:2])
+    result: Value = ops.reshape(ops.matmul(weights, pixels), shape=node.result.shape)
+    return result
+
+
+def _in_tiles(node: Node, tile: Direct) -> Value:
+    x, w = node.operands
+    sliding, groups = sliding_of(node), node.attribute("groups")
+    attributes = {**attributes_of(_bare(sliding)), "groups": groups}
+    packed = ops.pack_channels(w, width=tile.columns, groups=groups)
+    operands = (padded(x, sliding), packed)
+    attrs = make_attrs(ops.conv, attributes)
+    return node.result.graph.append(ops.conv, operands, attrs, lowering=tile)[0]
+
+
+def padded(x: Value, sliding: Geometry) -> Value:
+    """Return `x` spread apart, padded with zeros and cropped."""
+    for number, axis in enumerate(sliding, start=2):
+        x = _spread_axis(x, number, axis.input_dilation)
+    low = (0, 0, *(max(axis.low, 0) for axis in sliding))
+    high = (0, 0, *(max(axis.high, 0) for axis in sliding))
+    wide: Value = ops.pad(x, low=low, high=high) if any((*low, *high)) else x
+    for number, axis in enumerate(sliding, start=2):
+        before, after = max(-axis.low, 0), max(-axis.high, 0)
+        if before or after:
+            length = wide.shape[number] - (before + after)
+            wide = ops.narrow(wide, axis=number, start=before, length=length)
+    return wide
+
+
+def _spread_axis(x: Value, axis: int, step: int) -> Value:
+    """Put `step - 1` zeros between the elements of one axis."""
+    if step == 1 or x.shape[axis] == 0:
+        return x
+    apart = ops.reshape(x, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+    after = tuple(step - 1 if number == axis + 1 else 0 for number in range(apart.rank))
+    wide = ops.pad(apart, low=(0,) * apart.rank, high=after)
+    long = ops.reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
+    result: Value = ops.narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))
+    return result

@@ -1,0 +1,142 @@
+"""Convolutions in register tiles, against the reference: tails in every direction, epilogues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.codegen.kernels.build import find_anchor, thunk_body
+from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.schedule import Phase, Thunk
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.ir.layout import ChannelPanels
+from rlx.ir.lowering import Direct
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+from rlx.target import detect_target
+from tests.codegen.kernels.native import case_of, module_of, run_case
+
+Shape = tuple[int, ...]
+CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
+    "tails-everywhere": ((2, 3, 11, 17), (37, 3, 3, 3), {"padding": ((1, 1), (1, 1))}),
+    "several-rows": ((2, 8, 7, 7), (16, 8, 3, 3), {"padding": ((1, 1), (1, 1))}),
+    "strided": ((1, 6, 15, 16), (40, 6, 3, 2), {"stride": (2, 3), "padding": ((0, 2), (1, 0))}),
+    "dilated": ((1, 4, 13, 12), (16, 4, 3, 3), {"dilation": (2, 3), "padding": ((2, 2), (3, 3))}),
+    "grouped": ((2, 12, 9, 9), (27, 4, 3, 3), {"groups": 3, "padding": ((1, 1), (1, 1))}),
+    "one-axis": ((3, 5, 40), (20, 5, 4), {"stride": (2,), "padding": ((3, 0),)}),
+    "three-axes": ((1, 3, 5, 6, 7), (17, 3, 2, 3, 2), {"padding": ((1, 0), (1, 1), (0, 1))}),
+    "spread": ((1, 8, 5, 4), (16, 8, 3, 3),
+               {"input_dilation": (2, 3), "padding": ((1, 2), (2, 0))}),
+    "cropped": ((1, 8, 9, 9), (16, 8, 2, 2), {"padding": ((-1, 0), (2, -2))}),
+    "grouped-single-taps": ((2, 16, 5, 7), (32, 8, 1, 1), {"groups": 2}),
+    "single-taps": ((2, 16, 5, 7), (24, 16, 1, 1), {}),
+    "strided-single-taps": ((2, 16, 5, 7), (24, 16, 1, 1), {"stride": (2, 3)}),
+    "whole-window": ((3, 16, 4, 3), (24, 16, 4, 3), {}),
+    "many-weights": ((2, 64, 5, 5), (256, 64, 3, 3), {"padding": ((1, 1), (1, 1))}),
+}  # fmt: skip
+
+
+def graph_of(x: tuple[int | Dim, ...], w: Shape, attributes: dict[str, Any], dtype: str) -> Graph:
+    """Return a convolution with bias, activation and residual."""
+    g = Graph("convolution")
+    image, weights = g.input("x", x, dtype), g.param("w", w, dtype)
+    bias = g.param("bias", (w[0], *(1,) * (len(w) - 2)), dtype)
+    y = g.conv(image, weights, **attributes)
+    residual = g.input("residual", y.shape, dtype)
+    g.set_outputs([g.relu(y + bias) + residual])
+    return g
+
+
+def feeds_of(g: Graph, binding: dict[str, int] | None = None) -> dict[str, Any]:
+    random = np.random.default_rng(2)
+    leaves = [*g.inputs, *g.params]
+    shapes = [
+        [e if isinstance(e, int) else e.evaluate(binding or {}) for e in v.shape] for v in leaves
+    ]
+    return {
+        str(v.node.name): random.standard_normal(shape).astype(v.dtype.numpy)
+        for v, shape in zip(leaves, shapes, strict=True)
+    }
+
+
+def run(g: Graph, feeds: dict[str, Any], backend: str, threads: int = 1) -> Any:
+    params = {str(v.node.name): feeds[str(v.node.name)] for v in g.params}
+    inputs = {name: array for name, array in feeds.items() if name not in params}
+    return rlx.compile(g, backend=backend, params=params, threads=threads)(**inputs)[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_agree_with_the_reference(name: str) -> None:
+    g = graph_of(*CASES[name], "f32")
+    feeds = feeds_of(g)
+    (expected,) = evaluate(g, feeds)
+    np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["tails-everywhere", "several-rows", "three-axes"])
+def test_c_computes_what_llvm_does(name: str) -> None:
+    g = graph_of(*CASES[name], "f64")
+    feeds = feeds_of(g)
+    (expected,) = evaluate(g, feeds)
+    given = run(g, feeds, "c")
+    np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(given, run(g, feeds, "llvm"))
+
+
+def test_bits_are_the_same_on_two_threads() -> None:
+    g = graph_of((3, 32, 12, 12), (64, 32, 3, 3), {"padding": ((1, 1), (1, 1))}, "f32")
+    feeds = feeds_of(g)
+    np.testing.assert_array_equal(run(g, feeds, "llvm", 2), run(g, feeds, "llvm", 1))
+
+
+def test_the_number_of_images_may_be_symbolic() -> None:
+    n = Dim("n", max=4)
+    g = graph_of((n, 8, 6, 6), (16, 8, 3, 3), {}, "f32")
+    for count in (0, 1, 3):
+        feeds = feeds_of(g, {"n": count})
+        (expected,) = evaluate(g, feeds)
+        np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-4)
+
+
+def test_bias_activation_and_residual_join_the_convolution() -> None:
+    g = graph_of((1, 16, 14, 14), (32, 16, 3, 3), {}, "f32")
+    running = rlx.compile(g, backend="llvm").schedule.phase(Phase.RUN)
+    (thunk,) = running
+    assert isinstance(thunk, Thunk)
+    anchor = find_anchor(thunk_body(thunk))
+    assert anchor is not None
+    assert isinstance(anchor.lowering, Direct)
+
+
+def test_equal_convolutions_share_a_kernel() -> None:
+    g = Graph("two")
+    x = g.input("x", (1, 16, 8, 8))
+    for name in ("w1", "w2", "w3"):
+        w = g.param(name, (16, 16, 3, 3))
+        x = g.relu(g.conv(x, w, padding=((1, 1), (1, 1))))
+    g.set_outputs([x])
+    source = str(rlx.compile(g, backend="c").c_source)
+    assert source.count("void conv_relu") == 1
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize(("shape", "groups"), [((10, 3, 2, 3), 2), ((8, 5, 4), 1), ((6, 1, 3), 6)])
+def test_panels_of_channels_hold_the_weights_and_end_in_zeros(
+    shape: Shape, groups: int, dtype: str
+) -> None:
+    g = Graph("pack")
+    w = g.input("w", shape, dtype)
+    g.set_outputs([ops.pack_channels(w, width=4, groups=groups)])
+    case = case_of(g, "pack")
+    given = (np.random.default_rng(1).standard_normal(shape) * 9).astype(w.dtype.numpy)
+    module = LlvmBackend().load(module_of([case]), detect_target())
+    status, (stored,) = run_case(case, module.address(case.entry.name), [given])
+    assert status == 0
+    layout = ChannelPanels(4, groups)
+    np.testing.assert_array_equal(layout.elements(stored, shape), given)
+    assert stored.shape == layout.stored_shape(shape)
+    assert not stored[..., shape[0] // groups % 4 or 4 :][:, -1].astype(np.float64).any()

@@ -1,0 +1,64 @@
+"""Which kernel a convolution gets, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.ir.graph import Graph, Node
+from rlx.ir.lowering import Direct
+from rlx.ir.shape import Dim
+from rlx.passes.layout.choices import Choice, Why
+from rlx.passes.layout.tile_convolutions import choose_convolution, tile_convolutions
+from rlx.target import named_target
+
+AVX2, AVX512 = named_target("x86-64-v3"), named_target("x86-64-v4")
+
+
+def convolution(
+    x: tuple[int | Dim, ...], w: tuple[int, ...], dtype: str = "f32", **attributes: Any
+) -> Node:
+    g = Graph("g")
+    return g.conv(g.input("x", x, dtype), g.param("w", w, dtype), **attributes).node
+
+
+def choice(*given: Any, **attributes: Any) -> Choice:
+    return choose_convolution(convolution(*given, **attributes), AVX512)
+
+
+def test_single_taps_and_whole_windows_are_products() -> None:
+    assert choice((1, 64, 14, 14), (64, 64, 1, 1)).why is Why.SINGLE_TAPS
+    assert choice((1, 64, 14, 14), (64, 64, 1, 1), stride=(2, 2)).why is Why.SINGLE_TAPS
+    assert choice((4, 64, 7, 7), (64, 64, 7, 7)).why is Why.WHOLE_WINDOW
+    assert choice((1, 64, 14, 14), (64, 32, 1, 1), groups=2).why is Why.CONVOLVED
+
+
+def test_tiles_cover_the_result_at_least_cost() -> None:
+    """14 positions of 2 vectors fill 32 registers; 7 rows of 7 are covered without waste."""
+    assert choice((1, 64, 58, 58), (64, 64, 3, 3)).lowering == Direct(1, 14, 32, 16)
+    small = choice((1, 64, 9, 9), (512, 64, 3, 3)).lowering
+    assert isinstance(small, Direct)
+    assert (7 % small.high, 7 % small.wide) == (0, 0)
+    node = convolution((1, 64, 58, 58), (64, 64, 3, 3))
+    assert choose_convolution(node, AVX2).lowering == Direct(1, 4, 16, 8)
+
+
+def test_few_channels_take_narrower_vectors() -> None:
+    few = choice((1, 64, 58, 58), (5, 64, 3, 3)).lowering
+    assert isinstance(few, Direct)
+    assert (few.columns, few.lanes) == (8, 8)
+    assert choice((1, 64, 58, 58), (2, 64, 3, 3)).why is Why.FEW_CHANNELS
+
+
+def test_what_has_no_tiles_is_plain_loops() -> None:
+    assert choice((1, 2, 4, 4), (4, 2, 3, 3)).why is Why.SMALL
+    assert choice((1, 64, 14, 14), (64, 64, 3, 3), "i32").why is Why.DTYPE
+    assert choice((1, 64, 14, 14), (64, 64, 3, 3), "bf16").why is Why.WIDENED
+    assert choice((1, 64, Dim("n", max=9), 14), (64, 64, 3, 3)).why is Why.SYMBOLIC_IMAGE
+
+
+def test_the_input_is_padded_and_the_weights_are_packed() -> None:
+    g = Graph("g")
+    x, w = g.input("x", (1, 16, 8, 8)), g.param("w", (32, 16, 3, 3))
+    g.set_outputs([g.conv(x, w, padding=((1, 1), (1, 1)))])
+    tiled = tile_convolutions(AVX512)(g)
+    assert [node.op.name for node in tiled.nodes[2:]] == ["pack_channels", "pad", "conv"]
