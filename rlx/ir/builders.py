@@ -555,6 +555,10 @@ class Builders:
             dilation=dilation,
         )
 
+    def pack_channels(self, w: Operand, *, width: int, groups: int = 1) -> Value:
+        """`w`, weights of a convolution, in panels of `width` output channels of one group."""
+        return self._one(OPS["pack_channels"], (w,), width=width, groups=groups)
+
     def custom_call(
         self,
         *operands: Operand,
