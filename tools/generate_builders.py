@@ -149,7 +149,12 @@ def _operand_tuple(definition: OpDef) -> str:
     names = [_safe(name) for name in definition.operands]
     if definition.variadic:
         names[-1] = f"*{names[-1]}"
-    return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+    if len(names) == 1:
+        return f"({names[0]},)"
+    line, inner = f"({', '.join(names)})", " " * 12
+    if len(inner) + len(line) < WIDTH:
+        return line
+    return "\n".join(["(", *(f"{inner}    {name}," for name in names), f"{inner})"])
 
 
 def _attribute_parameters(definition: OpDef, imports: Imports) -> list[str]:

@@ -30,6 +30,11 @@ from rlx.codegen.kernels import (
     solve,
     solve_lapack,
     sort,
+    splat,
+    splat_backward,
+    splat_gradient,
+    splat_lists,
+    splat_pixels,
 )
 from rlx.codegen.kernels.build import (
     build_kernel,
@@ -69,4 +74,9 @@ __all__ = [
     "solve",
     "solve_lapack",
     "sort",
+    "splat",
+    "splat_backward",
+    "splat_gradient",
+    "splat_lists",
+    "splat_pixels",
 ]

@@ -30,6 +30,8 @@ from rlx.ir.ops.reduction import *
 from rlx.ir.ops.resize import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.solve import *
+from rlx.ir.ops.splat import *
+from rlx.ir.ops.splat_stages import *
 from rlx.ir.ops.state_space import *
 from rlx.ir.ops.trajectories import *
 from rlx.ir.ops.windows import *

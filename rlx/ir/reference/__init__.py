@@ -18,6 +18,8 @@ from rlx.ir.reference import (
     reduction,
     shape,
     solve,
+    splat,
+    splat_pixels,
 )
 from rlx.ir.reference.interpreter import evaluate, evaluate_body, fold
 from rlx.ir.reference.registry import reference
@@ -44,4 +46,6 @@ __all__ = [
     "reference",
     "shape",
     "solve",
+    "splat",
+    "splat_pixels",
 ]

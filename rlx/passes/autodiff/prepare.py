@@ -2,6 +2,8 @@
 
     %y = fused %x {body = ...}        ->        the nodes of the body
 
+Stages of a rendering become one op, which has a derivative (`fuse_decomposed_gaussian_splat`).
+
 Everything else is differentiated as it stands, through rules or formulas (`sweep`). The map
 from old to new values is kept, so that `wrt` still means what it meant.
 """
@@ -10,12 +12,13 @@ from __future__ import annotations
 
 from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import Rewritten, ValueMap, copy_node
+from rlx.passes.rewrites.fuse_decomposed_gaussian_splat import fuse_decomposed_gaussian_splat
 from rlx.passes.rewrites.unfuse import unfuse
 
 
 def prepare(graph: Graph, name: str) -> Rewritten:
     """Copy `graph`, without fused ops, into a new graph called `name`, which may grow."""
-    unfused = unfuse.rewrite(graph)
+    unfused = unfuse.rewrite(graph).then(fuse_decomposed_gaussian_splat)
     copy, moved = Graph(name), dict[Value, Value]()
     for node in unfused.graph.nodes:
         copy_node(copy, node, moved)
@@ -26,8 +29,8 @@ def prepare(graph: Graph, name: str) -> Rewritten:
 
 
 def prepare_for_autodiff(graph: Graph) -> Graph:
-    """Return `graph` as the transformations see it: without fused ops."""
-    return unfuse(graph)
+    """Return `graph` as the transformations see it: without fused ops, renderings whole."""
+    return fuse_decomposed_gaussian_splat(unfuse(graph))
 
 
 def set_outputs_like(graph: Graph, copy: Graph, value_map: ValueMap, *more: Value) -> None:

@@ -1,0 +1,358 @@
+"""Gaussian splatting: ellipsoids of light, seen exactly along the ray of every pixel.
+
+A scene is six arrays of N splats: positions `[N, 3]`, logarithms of scales `[N, 3]`, quaternions
+(w, x, y, z) `[N, 4]` used as they are, opacities `[N]`, colours `[N, 3]`, and coefficients of
+spherical harmonics `[N, K, 3]`; any shapes of these sizes, in f32. `meta` holds the camera and the
+background. An image is `[height * width * 4]`: red, green, blue and alpha of each pixel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir.composite import composite
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.op import Trait
+from rlx.ir.ops.elementwise import abs as absolute
+from rlx.ir.ops.elementwise import cast, ge, le, lt, maximum, minimum, pow, where
+from rlx.ir.ops.indexing import argsort
+from rlx.ir.ops.reduction import reduce_max
+from rlx.ir.ops.requirements import require_dtype
+from rlx.ir.ops.shape import concat, expand, narrow, reshape
+from rlx.ir.ops.splat_camera import pixel_rays
+from rlx.ir.ops.splat_layout import (
+    META_LENGTH,
+    PARAMS_LENGTH,
+    SceneShape,
+    Screen,
+    count,
+    list_entries,
+    require_count,
+    require_settings,
+    scene_shape,
+)
+from rlx.ir.ops.splat_stages import (
+    splat_coefficients,
+    splat_composite,
+    splat_composite_backward,
+    splat_lists,
+    splat_project,
+    splat_project_backward,
+    splat_sum_moments,
+    splat_tile_counts,
+)
+from rlx.ir.types import TensorType
+
+__all__ = [
+    "gaussian_splat_prepare",
+    "gaussian_splat_rasterize",
+    "gaussian_splat_render",
+    "gaussian_splat_render_backward",
+]
+
+_FAMILY = "splat"
+_EMPTY_TILE = 4294967295.0
+_ALL_HARMONICS = 16
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def gaussian_splat_render(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int | None = None,
+) -> Value:
+    """Draw a scene: project, list the splats of each tile by distance, composite.
+
+    The same bits as `gaussian_splat_rasterize` of `gaussian_splat_prepare`.
+    """
+    scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
+    view = _View.of(
+        scene, Screen(width, height, tile_size), radius_scale, alpha_cutoff, max_list_entries
+    )
+    image: Value = splat_composite(
+        view.coefficients, view.entries, view.ranges, scene.meta,
+        width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
+        max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
+    )  # fmt: skip
+    return image
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def gaussian_splat_prepare(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int | None = None,
+) -> Value:
+    """Everything before compositing, in one buffer of f32: projected splats, lists, rays.
+
+    Its last two numbers are `max_splat_steps` and how many list entries found no room.
+    """
+    scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
+    screen = Screen(width, height, tile_size)
+    view = _View.of(scene, screen, radius_scale, alpha_cutoff, max_list_entries)
+    parts = [view.color_alpha, view.valid, view.pos_local, view.inv_scale, scene.rotations]
+    if scene.shape.splats == 0:
+        parts = [part * 0.0 for part in parts]
+    settings = [alpha_cutoff, transmittance_threshold]
+    parts += [
+        view.listed(), view.tile_ranges(), pixel_rays(scene.meta, width, height),
+        _params(scene.meta, screen, settings, max_splat_steps, view.dropped()),
+    ]  # fmt: skip
+    packed: Value = concat(*(_flat(part) for part in parts), axis=0)
+    return packed
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def gaussian_splat_rasterize(
+    prep: Value,
+    meta: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int,
+) -> Value:
+    """Composite what `gaussian_splat_prepare` made, with the camera and background of `meta`."""
+    for name, value in (("prep", prep), ("meta", meta)):
+        require_dtype(value.type, "f32", name)
+    require_settings(alpha_cutoff)
+    screen = Screen(width, height, tile_size)
+    if count(meta.type, "meta") < META_LENGTH:
+        raise ShapeError(
+            f"meta has {count(meta.type, 'meta')} elements; it must have at least {META_LENGTH}",
+            remedy="make it with gaussian_splat_render_meta",
+        )
+    entries = list_entries(1, screen, max_list_entries)
+    rows = _prepared_splats(prep.type, screen, entries)
+    lengths = (4 * rows, rows, 3 * rows, 3 * rows, 4 * rows, entries, 2 * screen.tiles)
+    color_alpha, valid, pos_local, inv_scale, rotations, listed, ranges = _sections(prep, lengths)
+    camera = reshape(meta, shape=(meta.type.elements,))
+    coefficients = splat_coefficients(
+        reshape(color_alpha, shape=(rows, 4)), valid, reshape(pos_local, shape=(rows, 3)),
+        reshape(inv_scale, shape=(rows, 3)), reshape(rotations, shape=(rows, 4)), camera,
+        width=width, height=height, alpha_cutoff=alpha_cutoff,
+    )  # fmt: skip
+    image: Value = splat_composite(
+        coefficients, _within(listed, rows - 1),
+        _within(reshape(ranges, shape=(screen.tiles, 2)), entries, below=_EMPTY_TILE), camera,
+        width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
+        max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
+    )  # fmt: skip
+    return image
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def gaussian_splat_render_backward(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    d_loss_rgba: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int | None = None,
+    loss_grad_clip: float = 1.0,
+    sh_band: int = 0,
+    max_anisotropy: float = 10.0,
+) -> Value:
+    """The cotangents of a scene from that of its image, one after the other in one array.
+
+    The exact derivative for the splats that each pixel met. `loss_grad_clip` bounds the
+    cotangents of the image and of each alpha; `sh_band` and `max_anisotropy` have no effect.
+    """
+    del sh_band, max_anisotropy
+    scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
+    require_dtype(d_loss_rgba.type, "f32", "d_loss_rgba")
+    require_count(d_loss_rgba.type, 4 * width * height, "d_loss_rgba", "4 for each pixel")
+    screen = Screen(width, height, tile_size)
+    view = _View.of(scene, screen, radius_scale, alpha_cutoff, max_list_entries)
+    moments = splat_composite_backward(
+        view.coefficients, view.entries, view.places, view.ranges, scene.meta, _flat(d_loss_rgba),
+        width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
+        max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
+        loss_grad_clip=loss_grad_clip,
+    )  # fmt: skip
+    gradients = splat_project_backward(
+        splat_sum_moments(moments, view.visits, view.totals), view.coefficients, *scene.arrays,
+        scene.uses_colors, scene.meta, width=width, height=height, radius_scale=radius_scale,
+    )  # fmt: skip
+    if scene.shape.splats == 0:
+        return _empty(scene.meta)
+    packed: Value = concat(*(_flat(gradient) for gradient in gradients), axis=0)
+    return packed
+
+
+class _Scene:
+    """The operands of a scene in the shapes that kernels want."""
+
+    def __init__(self, shape: SceneShape, arrays: list[Value], meta: Value) -> None:
+        self.shape = shape
+        self.arrays = arrays
+        self.meta = meta
+        self.rotations = arrays[2]
+        self.uses_colors = self._uses_colors()
+
+    @classmethod
+    def of(cls, *given: Value) -> _Scene:
+        shape = scene_shape(*(value.type for value in given))
+        *arrays, meta = given
+        rows, coefficients = shape.rows, max(shape.coefficients, 1)
+        shapes = [(rows, 3), (rows, 3), (rows, 4), (rows,), (rows, 3), (rows, coefficients, 3)]
+        shaped = [_shaped(value, wanted) for value, wanted in zip(arrays, shapes, strict=True)]
+        return cls(shape, shaped, _flat(meta))
+
+    def _uses_colors(self) -> Value:
+        """True if no splat has a constant term of the harmonics: colours stand in for it."""
+        graph = self.meta.graph
+        if self.shape.coefficients == 0 or self.shape.coefficients >= _ALL_HARMONICS:
+            return graph.constant(np.array([self.shape.coefficients == 0]))
+        first = narrow(self.arrays[5], axis=1, start=0, length=1)
+        largest: Value = reduce_max(absolute(first), axes=(0, 1, 2))
+        uses: Value = reshape(le(largest, 1e-8), shape=(1,))
+        return uses
+
+
+class _View:
+    """A scene as a camera sees it."""
+
+    def __init__(self, projected: tuple[Value, ...], lists: tuple[Value, ...], of: Value) -> None:
+        self.color_alpha, self.valid, self.pos_local, self.inv_scale, *_ = projected
+        self.entries, self.places, self.ranges, self.visits, self.totals = lists
+        self.coefficients = of
+
+    @classmethod
+    def of(
+        cls, scene: _Scene, screen: Screen, radius_scale: float, alpha_cutoff: float,
+        max_list_entries: int | None,
+    ) -> _View:  # fmt: skip
+        require_settings(alpha_cutoff, radius_scale)
+        size = {"width": screen.width, "height": screen.height}
+        projected = splat_project(
+            *scene.arrays, scene.uses_colors, scene.meta, **size,
+            radius_scale=radius_scale, alpha_cutoff=alpha_cutoff,
+        )  # fmt: skip
+        *frame, outlines, distances = projected
+        lists = splat_lists(
+            argsort(distances),
+            splat_tile_counts(outlines, **size, tile_size=screen.tile_size), outlines,
+            **size, tile_size=screen.tile_size,
+            max_list_entries=list_entries(scene.shape.splats, screen, max_list_entries),
+        )  # fmt: skip
+        coefficients = splat_coefficients(
+            *frame, scene.rotations, scene.meta, **size, alpha_cutoff=alpha_cutoff
+        )
+        return cls(projected, lists, coefficients)
+
+    def listed(self) -> Value:
+        listed: Value = cast(self.entries, to=DType.F32)
+        return listed
+
+    def tile_ranges(self) -> Value:
+        """Where each tile's list begins and ends; one that is empty begins at 2^32."""
+        starts, ends = (narrow(self.ranges, axis=1, start=i, length=1) for i in (0, 1))
+        empty = expand(ge(starts, ends), shape=self.ranges.shape)
+        nothing = self.ranges.graph.constant(np.array([[_EMPTY_TILE, 0.0]], np.float32))
+        given: Value = where(empty, nothing, cast(self.ranges, to=DType.F32))
+        return given
+
+    def dropped(self) -> Value:
+        dropped: Value = cast(narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
+        return dropped
+
+
+def _params(
+    meta: Value, screen: Screen, settings: list[float], steps: int, dropped: Value
+) -> Value:
+    sizes = [screen.width, screen.height, screen.tile_size, screen.columns]
+    before = meta.graph.constant(np.array([*sizes, *settings], np.float32))
+    background = pow(maximum(narrow(meta, axis=0, start=12, length=3), 0.0), 2.2)
+    after = meta.graph.constant(np.array([steps], np.float32))
+    params: Value = concat(before, background, after, dropped, axis=0)
+    return params
+
+
+def _prepared_splats(prep: TensorType, screen: Screen, entries: int) -> int:
+    """Return how many rows of splats a prepare buffer holds."""
+    fixed = entries + 2 * screen.tiles + 3 * screen.pixels + PARAMS_LENGTH
+    rows, rest = divmod(count(prep, "prep") - fixed, 15)
+    if rest or rows < 1:
+        raise ShapeError(
+            f"prep has {count(prep, 'prep')} elements; {fixed} are lists, rays and settings, and "
+            "the others must be 15 for each splat",
+            remedy="give width, height, tile_size and max_list_entries as to the prepare op",
+        )
+    return rows
+
+
+def _sections(prep: Value, lengths: tuple[int, ...]) -> list[Value]:
+    flat, start, sections = _flat(prep), 0, []
+    for length in lengths:
+        sections.append(narrow(flat, axis=0, start=start, length=length))
+        start += length
+    return sections
+
+
+def _within(values: Value, largest: int, below: float | None = None) -> Value:
+    """Return numbers as integers in `0 .. largest`; those from `below` on, and NaN, are 0."""
+    bound = float(largest) + 1.0 if below is None else below
+    sound = where(lt(values, bound), values, 0.0)
+    inside: Value = cast(minimum(maximum(sound, 0.0), float(largest)), to=DType.I32)
+    return inside
+
+
+def _shaped(value: Value, shape: tuple[int, ...]) -> Value:
+    """Return `value` in `shape`; what has no elements is zeros."""
+    if value.type.elements == 0:
+        return value.graph.constant(np.zeros(shape, np.float32))
+    shaped: Value = reshape(value, shape=shape)
+    return shaped
+
+
+def _flat(value: Value) -> Value:
+    flat: Value = reshape(value, shape=(value.type.elements,))
+    return flat
+
+
+def _empty(like: Value) -> Value:
+    nothing: Value = narrow(like, axis=0, start=0, length=0)
+    return nothing

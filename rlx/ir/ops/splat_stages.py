@@ -1,0 +1,220 @@
+"""The stages of Gaussian splatting: what its ops are made of, and what has kernels.
+
+    splat_project        every splat: colour, local frame, distance, outline on the screen
+    splat_tile_counts    how many tiles each outline touches
+    splat_lists          the splats of each tile, near to far
+    splat_coefficients   every splat: what its alpha at a pixel is computed from
+    splat_composite      every tile: the image
+    splat_composite_backward, splat_sum_moments, splat_project_backward      the gradient
+
+Only the ops in `splat` make them, after a graph was differentiated and batched.
+"""
+
+from __future__ import annotations
+
+from rlx.ir.dtype import DType
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.requirements import require_dtype
+from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENTS, OUTLINE, Screen
+from rlx.ir.types import TensorType
+
+__all__ = [
+    "splat_coefficients",
+    "splat_composite",
+    "splat_composite_backward",
+    "splat_lists",
+    "splat_project",
+    "splat_project_backward",
+    "splat_sum_moments",
+    "splat_tile_counts",
+]
+
+_FAMILY = "splat"
+
+
+def _require(takes: str, **operands: TensorType) -> None:
+    for name, type in operands.items():
+        require_dtype(type, takes, name)
+
+
+def _rows(like: TensorType, *shape: int, dtype: DType = DType.F32) -> TensorType:
+    """Return a type with one row for each row of `like`."""
+    return TensorType(dtype, (like.shape[0], *shape))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_project(
+    positions: TensorType,
+    scales: TensorType,
+    rotations: TensorType,
+    opacities: TensorType,
+    colors: TensorType,
+    sh_coeffs: TensorType,
+    uses_colors: TensorType,
+    meta: TensorType,
+    *,
+    width: int,
+    height: int,
+    radius_scale: float,
+    alpha_cutoff: float,
+) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType, TensorType]:
+    """See every splat `[n, ...]` from the camera of `meta`.
+
+    Returns colour and raw opacity `[n, 4]`, whether it is valid `[n]`, the camera in its local
+    frame `[n, 3]`, the reciprocals of its scales `[n, 3]`, its outline on the screen (f64 `[n, 8]`:
+    centre, conic, half extents, and 0 for nothing, 1 for an ellipse or 2 for every tile), and
+    the distance `[n]`, the largest number for what is not drawn.
+    """
+    _require("bool", uses_colors=uses_colors)
+    _require("f32", positions=positions, scales=scales, rotations=rotations, meta=meta)
+    _require("f32", opacities=opacities, colors=colors, sh_coeffs=sh_coeffs)
+    del width, height, radius_scale, alpha_cutoff
+    wide, one = _rows(positions, 3), _rows(positions)
+    outlines = _rows(positions, OUTLINE, dtype=DType.F64)
+    return _rows(positions, 4), one, wide, wide, outlines, one
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_tile_counts(
+    outlines: TensorType, *, width: int, height: int, tile_size: int
+) -> TensorType:
+    """Count the tiles that each outline touches."""
+    _require("f64", outlines=outlines)
+    del width, height, tile_size
+    return _rows(outlines, dtype=DType.I32)
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_lists(
+    order: TensorType,
+    counts: TensorType,
+    outlines: TensorType,
+    *,
+    width: int,
+    height: int,
+    tile_size: int,
+    max_list_entries: int,
+) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType]:
+    """List the splats of each tile, visiting them in `order`, until there is no room.
+
+    Returns the splats of all lists `[entries]`, the place of each entry in the order of visits
+    `[entries]`, where the list of each tile begins and ends `[tiles, 2]`, where the visits of each
+    splat begin and end `[n, 2]` (i64), and how many entries are stored and dropped `[2]` (i64).
+    """
+    _require("i64", order=order)
+    _require("i32", counts=counts)
+    _require("f64", outlines=outlines)
+    screen = Screen(width, height, tile_size)
+    entries = TensorType(DType.I32, (max_list_entries,))
+    ranges = TensorType(DType.I32, (screen.tiles, 2))
+    visits = _rows(counts, 2, dtype=DType.I64)
+    return entries, entries, ranges, visits, TensorType(DType.I64, (2,))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_coefficients(
+    color_alpha: TensorType,
+    valid: TensorType,
+    pos_local: TensorType,
+    inv_scale: TensorType,
+    rotations: TensorType,
+    meta: TensorType,
+    *,
+    width: int,
+    height: int,
+    alpha_cutoff: float,
+) -> TensorType:
+    """Return for each splat what its alpha at a pixel is computed from, `[n, 32]`.
+
+    With x and y counted from a reference point of the screen, `alpha = o exp(-a / b)`, where
+    `a = (l00 x + l10 y + z0)^2 + (l11 y + z1)^2 + zz` is the squared distance of ray and centre,
+    in halves of squared sigmas, and `b = 1 + e1 x + e2 y + e00 x^2 + e01 x y + e11 y^2`.
+    """
+    _require("f32", color_alpha=color_alpha, valid=valid, pos_local=pos_local)
+    _require("f32", inv_scale=inv_scale, rotations=rotations, meta=meta)
+    del width, height, alpha_cutoff
+    return _rows(color_alpha, COEFFICIENTS)
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_composite(
+    coefficients: TensorType,
+    entries: TensorType,
+    ranges: TensorType,
+    meta: TensorType,
+    *,
+    width: int,
+    height: int,
+    tile_size: int,
+    alpha_cutoff: float,
+    max_splat_steps: int,
+    transmittance_threshold: float,
+) -> TensorType:
+    """Blend the splats of each tile's list, near to far, into an image `[height * width * 4]`."""
+    _require("f32", coefficients=coefficients, meta=meta)
+    _require("i32", entries=entries, ranges=ranges)
+    del tile_size, alpha_cutoff, max_splat_steps, transmittance_threshold
+    return meta.with_shape((height * width * 4,))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_composite_backward(
+    coefficients: TensorType,
+    entries: TensorType,
+    places: TensorType,
+    ranges: TensorType,
+    meta: TensorType,
+    d_image: TensorType,
+    *,
+    width: int,
+    height: int,
+    tile_size: int,
+    alpha_cutoff: float,
+    max_splat_steps: int,
+    transmittance_threshold: float,
+    loss_grad_clip: float,
+) -> TensorType:
+    """Return for each list entry, by its place, 16 sums over the pixels of its tile.
+
+    The cotangents of colour, `k = d_alpha * alpha`, and the moments 1, x, y, x^2, x y, y^2 of
+    `k / b` and of `k a / b^2` in the terms of `splat_coefficients`.
+    """
+    _require("f32", coefficients=coefficients, meta=meta, d_image=d_image)
+    _require("i32", entries=entries, places=places, ranges=ranges)
+    del width, height, tile_size, loss_grad_clip
+    del alpha_cutoff, max_splat_steps, transmittance_threshold
+    return meta.with_shape((entries.shape[0], MOMENTS))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_sum_moments(moments: TensorType, visits: TensorType, totals: TensorType) -> TensorType:
+    """Add the sums of the entries of each splat, in the order of its tiles, in f64."""
+    _require("f32", moments=moments)
+    _require("i64", visits=visits, totals=totals)
+    return TensorType(DType.F64, (visits.shape[0], moments.shape[1]))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_project_backward(
+    moments: TensorType,
+    coefficients: TensorType,
+    positions: TensorType,
+    scales: TensorType,
+    rotations: TensorType,
+    opacities: TensorType,
+    colors: TensorType,
+    sh_coeffs: TensorType,
+    uses_colors: TensorType,
+    meta: TensorType,
+    *,
+    width: int,
+    height: int,
+    radius_scale: float,
+) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType, TensorType]:
+    """Turn each splat's sums into cotangents of what it is given by."""
+    _require("f64", moments=moments)
+    _require("bool", uses_colors=uses_colors)
+    _require("f32", coefficients=coefficients, positions=positions, scales=scales, meta=meta)
+    _require("f32", rotations=rotations, opacities=opacities, colors=colors, sh_coeffs=sh_coeffs)
+    del width, height, radius_scale
+    return positions, scales, rotations, opacities, colors, sh_coeffs

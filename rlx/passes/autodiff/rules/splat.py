@@ -1,0 +1,85 @@
+"""Derivatives of Gaussian splatting: reverse mode, once."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from rlx.ir import ops
+from rlx.ir.graph import Value
+from rlx.ir.ops.splat_layout import scene_shape
+from rlx.passes.autodiff.algebra import reshape_to, zeros
+from rlx.passes.autodiff.errors import NoDerivativeError
+from rlx.passes.autodiff.registry import (
+    Derivatives,
+    Pullback,
+    Pushforward,
+    jvp,
+    nondifferentiable,
+    vjp,
+)
+
+nondifferentiable(
+    ops.splat_project,
+    ops.splat_tile_counts,
+    ops.splat_lists,
+    ops.splat_coefficients,
+    ops.splat_composite,
+    ops.splat_composite_backward,
+    ops.splat_sum_moments,
+    ops.splat_project_backward,
+    because="it is a stage of gaussian_splat_render, which is differentiated as one",
+)
+
+
+@vjp(ops.gaussian_splat_render)
+def render_vjp(at: Pullback, *operands: Value, **attributes: Any) -> Derivatives:
+    """One op that draws the scene again; the camera's cotangent is zero."""
+    packed = ops.gaussian_splat_render_backward(
+        *operands, at.cotangent, **attributes, loss_grad_clip=float("inf")
+    )
+    scene, start, cotangents = operands[:6], 0, list[Value | None]()
+    lengths = _lengths(operands)
+    for operand, length in zip(scene, lengths, strict=True):
+        if operand.type.elements == length:
+            part = ops.narrow(packed, axis=0, start=start, length=length)
+            cotangents.append(reshape_to(part, operand.shape))
+        else:
+            cotangents.append(zeros(at.graph, operand.type))  # no harmonics, so none of theirs
+        start += length
+    return [*cotangents, zeros(at.graph, operands[6].type)]
+
+
+def _lengths(operands: tuple[Value, ...]) -> list[int]:
+    shape = scene_shape(*(operand.type for operand in operands))
+    n = shape.splats
+    return [3 * n, 3 * n, 4 * n, n, 3 * n, 3 * n * max(shape.coefficients, 1)]
+
+
+@vjp(ops.gaussian_splat_prepare, ops.gaussian_splat_rasterize)
+def stage_vjp(at: Pullback, *operands: Value, **attributes: Any) -> NoReturn:
+    raise NoDerivativeError(
+        "gaussian_splat_prepare and gaussian_splat_rasterize must be fused before "
+        "differentiation, and one of them stands without the other",
+        remedy="rasterize what was prepared in the same graph, or use gaussian_splat_render",
+    )
+
+
+@vjp(ops.gaussian_splat_render_backward)
+def backward_vjp(at: Pullback, *operands: Value, **attributes: Any) -> NoReturn:
+    raise NoDerivativeError(
+        "Gaussian splatting has no second derivative",
+        remedy="stop_gradient one of the two, or use a loss of first derivatives",
+    )
+
+
+@jvp(
+    ops.gaussian_splat_render,
+    ops.gaussian_splat_prepare,
+    ops.gaussian_splat_rasterize,
+    ops.gaussian_splat_render_backward,
+)
+def splat_jvp(at: Pushforward, *operands: Value, **attributes: Any) -> NoReturn:
+    raise NoDerivativeError(
+        "Gaussian splatting has no forward-mode derivative",
+        remedy="use reverse mode: rlx.grad or rlx.vjp",
+    )

@@ -1,0 +1,62 @@
+"""Gaussian splatting in two stages back to one op, which has a derivative.
+
+%1 = gaussian_splat_prepare %scene..., %meta
+%2 = gaussian_splat_rasterize %1, %meta       ->  %2 = gaussian_splat_render %scene..., %meta
+"""
+
+from __future__ import annotations
+
+from rlx.errors import GraphError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.ops.splat_layout import Screen, count, list_entries
+from rlx.passes.rewrite import Replacement, Rewritten, apply_rewrites, graph_pass, rewrite
+
+_SHARED = ("width", "height", "tile_size", "alpha_cutoff")
+"""Attributes that the two stages must agree on."""
+
+
+@graph_pass
+def fuse_decomposed_gaussian_splat(graph: Graph) -> Rewritten:
+    """Make each rasterization of a prepared scene one rendering of that scene."""
+    return apply_rewrites(graph, [_one_render])
+
+
+@rewrite(ops.gaussian_splat_rasterize)
+def _one_render(node: Node) -> Replacement:
+    prepared, meta = node.operands
+    if prepared.op is not ops.gaussian_splat_prepare:
+        return None
+    before, own = prepared.node.attrs.as_dict(), node.attrs.as_dict()
+    if not _is_same(prepared.node.operands[6], meta):
+        raise GraphError(
+            "gaussian_splat_rasterize has another meta than its gaussian_splat_prepare; they "
+            "cannot be differentiated as one",
+            source=node.source,
+            remedy="give both the same camera",
+        )
+    before["max_list_entries"] = _entries(prepared.node)
+    for name in (*_SHARED, "max_list_entries"):
+        if before[name] != own[name]:
+            raise GraphError(
+                f"gaussian_splat_rasterize has {name} = {own[name]} and its "
+                f"gaussian_splat_prepare {before[name]}; they cannot be differentiated as one",
+                source=node.source,
+                remedy=f"give both the same {name}",
+            )
+    image: Value = ops.gaussian_splat_render(
+        *prepared.node.operands, **own, radius_scale=before["radius_scale"]
+    )
+    return image
+
+
+def _entries(node: Node) -> int:
+    given = node.attrs.as_dict()
+    splats = count(node.operands[0].type, "positions") // 3
+    screen = Screen(given["width"], given["height"], given["tile_size"])
+    return list_entries(splats, screen, given["max_list_entries"])
+
+
+def _is_same(a: Value, b: Value) -> bool:
+    constants = a.op.name == b.op.name == "constant"
+    return a is b or (constants and a.node.attrs == b.node.attrs)
