@@ -1431,3 +1431,314 @@ class Builders:
     def transpose(self, x: Operand, *, perm: Sequence[int]) -> Value:
         """Permute the axes: result axis `d` is operand axis `perm[d]`."""
         return self._one(OPS["transpose"], (x,), perm=perm)
+
+    def gaussian_splat_prepare(
+        self,
+        positions: Operand,
+        scales: Operand,
+        rotations: Operand,
+        opacities: Operand,
+        colors: Operand,
+        sh_coeffs: Operand,
+        meta: Operand,
+        *,
+        width: int = 64,
+        height: int = 64,
+        tile_size: int = 16,
+        radius_scale: float = 1.6,
+        alpha_cutoff: float = 0.00392156862745098,
+        max_splat_steps: int = 32,
+        transmittance_threshold: float = 0.01,
+        max_list_entries: int | None = None,
+    ) -> Value:
+        """Everything before compositing, in one buffer of f32: projected splats, lists, rays."""
+        return self._one(
+            OPS["gaussian_splat_prepare"],
+            (positions, scales, rotations, opacities, colors, sh_coeffs, meta),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            radius_scale=radius_scale,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+            max_list_entries=max_list_entries,
+        )
+
+    def gaussian_splat_rasterize(
+        self,
+        prep: Operand,
+        meta: Operand,
+        *,
+        width: int = 64,
+        height: int = 64,
+        tile_size: int = 16,
+        alpha_cutoff: float = 0.00392156862745098,
+        max_splat_steps: int = 32,
+        transmittance_threshold: float = 0.01,
+        max_list_entries: int,
+    ) -> Value:
+        """Composite what `gaussian_splat_prepare` made, with the camera and background of
+        `meta`."""
+        return self._one(
+            OPS["gaussian_splat_rasterize"],
+            (prep, meta),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+            max_list_entries=max_list_entries,
+        )
+
+    def gaussian_splat_render(
+        self,
+        positions: Operand,
+        scales: Operand,
+        rotations: Operand,
+        opacities: Operand,
+        colors: Operand,
+        sh_coeffs: Operand,
+        meta: Operand,
+        *,
+        width: int = 64,
+        height: int = 64,
+        tile_size: int = 16,
+        radius_scale: float = 1.6,
+        alpha_cutoff: float = 0.00392156862745098,
+        max_splat_steps: int = 32,
+        transmittance_threshold: float = 0.01,
+        max_list_entries: int | None = None,
+    ) -> Value:
+        """Draw a scene: project, list the splats of each tile by distance, composite."""
+        return self._one(
+            OPS["gaussian_splat_render"],
+            (positions, scales, rotations, opacities, colors, sh_coeffs, meta),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            radius_scale=radius_scale,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+            max_list_entries=max_list_entries,
+        )
+
+    def gaussian_splat_render_backward(
+        self,
+        positions: Operand,
+        scales: Operand,
+        rotations: Operand,
+        opacities: Operand,
+        colors: Operand,
+        sh_coeffs: Operand,
+        meta: Operand,
+        d_loss_rgba: Operand,
+        *,
+        width: int = 64,
+        height: int = 64,
+        tile_size: int = 16,
+        radius_scale: float = 1.6,
+        alpha_cutoff: float = 0.00392156862745098,
+        max_splat_steps: int = 32,
+        transmittance_threshold: float = 0.01,
+        max_list_entries: int | None = None,
+        loss_grad_clip: float = 1.0,
+        sh_band: int = 0,
+        max_anisotropy: float = 10.0,
+    ) -> Value:
+        """The cotangents of a scene from that of its image, one after the other in one array."""
+        return self._one(
+            OPS["gaussian_splat_render_backward"],
+            (positions, scales, rotations, opacities, colors, sh_coeffs, meta, d_loss_rgba),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            radius_scale=radius_scale,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+            max_list_entries=max_list_entries,
+            loss_grad_clip=loss_grad_clip,
+            sh_band=sh_band,
+            max_anisotropy=max_anisotropy,
+        )
+
+    def splat_coefficients(
+        self,
+        color_alpha: Operand,
+        valid: Operand,
+        pos_local: Operand,
+        inv_scale: Operand,
+        rotations: Operand,
+        meta: Operand,
+        *,
+        width: int,
+        height: int,
+        alpha_cutoff: float,
+    ) -> Value:
+        """Return for each splat what its alpha at a pixel is computed from, `[n, 32]`."""
+        return self._one(
+            OPS["splat_coefficients"],
+            (color_alpha, valid, pos_local, inv_scale, rotations, meta),
+            width=width,
+            height=height,
+            alpha_cutoff=alpha_cutoff,
+        )
+
+    def splat_composite(
+        self,
+        coefficients: Operand,
+        entries: Operand,
+        ranges: Operand,
+        meta: Operand,
+        *,
+        width: int,
+        height: int,
+        tile_size: int,
+        alpha_cutoff: float,
+        max_splat_steps: int,
+        transmittance_threshold: float,
+    ) -> Value:
+        """Blend the splats of each tile's list, near to far, into an image `[height * width *
+        4]`."""
+        return self._one(
+            OPS["splat_composite"],
+            (coefficients, entries, ranges, meta),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+        )
+
+    def splat_composite_backward(
+        self,
+        coefficients: Operand,
+        entries: Operand,
+        places: Operand,
+        ranges: Operand,
+        meta: Operand,
+        d_image: Operand,
+        *,
+        width: int,
+        height: int,
+        tile_size: int,
+        alpha_cutoff: float,
+        max_splat_steps: int,
+        transmittance_threshold: float,
+        loss_grad_clip: float,
+    ) -> Value:
+        """Return for each list entry, by its place, 16 sums over the pixels of its tile."""
+        return self._one(
+            OPS["splat_composite_backward"],
+            (coefficients, entries, places, ranges, meta, d_image),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            alpha_cutoff=alpha_cutoff,
+            max_splat_steps=max_splat_steps,
+            transmittance_threshold=transmittance_threshold,
+            loss_grad_clip=loss_grad_clip,
+        )
+
+    def splat_lists(
+        self,
+        order: Operand,
+        counts: Operand,
+        outlines: Operand,
+        *,
+        width: int,
+        height: int,
+        tile_size: int,
+        max_list_entries: int,
+    ) -> tuple[Value, Value, Value, Value, Value]:
+        """List the splats of each tile, visiting them in `order`, until there is no room."""
+        results: tuple[Value, Value, Value, Value, Value] = self.apply(
+            OPS["splat_lists"],
+            (order, counts, outlines),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            max_list_entries=max_list_entries,
+        )
+        return results
+
+    def splat_project(
+        self,
+        positions: Operand,
+        scales: Operand,
+        rotations: Operand,
+        opacities: Operand,
+        colors: Operand,
+        sh_coeffs: Operand,
+        uses_colors: Operand,
+        meta: Operand,
+        *,
+        width: int,
+        height: int,
+        radius_scale: float,
+        alpha_cutoff: float,
+    ) -> tuple[Value, Value, Value, Value, Value, Value]:
+        """See every splat `[n, ...]` from the camera of `meta`."""
+        results: tuple[Value, Value, Value, Value, Value, Value] = self.apply(
+            OPS["splat_project"],
+            (positions, scales, rotations, opacities, colors, sh_coeffs, uses_colors, meta),
+            width=width,
+            height=height,
+            radius_scale=radius_scale,
+            alpha_cutoff=alpha_cutoff,
+        )
+        return results
+
+    def splat_project_backward(
+        self,
+        moments: Operand,
+        coefficients: Operand,
+        positions: Operand,
+        scales: Operand,
+        rotations: Operand,
+        opacities: Operand,
+        colors: Operand,
+        sh_coeffs: Operand,
+        uses_colors: Operand,
+        meta: Operand,
+        *,
+        width: int,
+        height: int,
+        radius_scale: float,
+    ) -> tuple[Value, Value, Value, Value, Value, Value]:
+        """Turn each splat's sums into cotangents of what it is given by."""
+        results: tuple[Value, Value, Value, Value, Value, Value] = self.apply(
+            OPS["splat_project_backward"],
+            (
+                moments,
+                coefficients,
+                positions,
+                scales,
+                rotations,
+                opacities,
+                colors,
+                sh_coeffs,
+                uses_colors,
+                meta,
+            ),
+            width=width,
+            height=height,
+            radius_scale=radius_scale,
+        )
+        return results
+
+    def splat_sum_moments(self, moments: Operand, visits: Operand, totals: Operand) -> Value:
+        """Add the sums of the entries of each splat, in the order of its tiles, in f64."""
+        return self._one(OPS["splat_sum_moments"], (moments, visits, totals))
+
+    def splat_tile_counts(
+        self, outlines: Operand, *, width: int, height: int, tile_size: int
+    ) -> Value:
+        """Count the tiles that each outline touches."""
+        return self._one(
+            OPS["splat_tile_counts"], (outlines,), width=width, height=height, tile_size=tile_size
+        )
