@@ -8,23 +8,21 @@ and JAX have them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
-from rlx.ir.ops.conv_geometry import per_axis
-from rlx.ir.shape import Extent
+from rlx.nn.spatial import (
+    CHANNELS_LAST,
+    Padding,
+    PerAxis,
+    each,
+    pads,
+    require_layout,
+    same,
+)
 from rlx.tracing.apply import emit, function, inexact
-
-PerAxis: TypeAlias = int | Sequence[int]
-"""One number for all spatial axes, or one for each."""
-Padding: TypeAlias = Literal["SAME", "VALID"] | int | Sequence[int | tuple[int, int]]
-"""`"SAME"`, `"VALID"`, or zeros before and behind: for all axes, for each, or in pairs."""
-
-_CHANNELS_FIRST = ("NCL", "NCHW", "NCDHW")
-_CHANNELS_LAST = ("NLC", "NHWC", "NDHWC")
 
 
 @function
@@ -46,11 +44,11 @@ def conv(
     """
     x, w = _channels_first(x, w, layout)
     axes = x.ndim - 2
-    steps, spaced = _each("strides", strides, axes), _each("dilation", dilation, axes)
+    steps, spaced = each("strides", strides, axes), each("dilation", dilation, axes)
     sides = zip(x.shape[2:], w.shape[2:], steps, spaced, strict=True)
     result = emit(
         ops.conv, x, w, stride=steps, dilation=spaced, groups=groups,
-        padding=_pads(padding, axes, lambda: [_same(*side) for side in sides]),
+        padding=pads(padding, axes, lambda: [same(*side) for side in sides]),
     )  # fmt: skip
     return _finished(result, bias, layout)
 
@@ -75,12 +73,12 @@ def conv_transpose(
     """
     x, w = _channels_first(x, w, layout, transposed=True)
     axes = x.ndim - 2
-    steps, spaced = _each("strides", strides, axes), _each("dilation", dilation, axes)
+    steps, spaced = each("strides", strides, axes), each("dilation", dilation, axes)
     sides = zip(w.shape[2:], steps, spaced, strict=True)
     result = emit(
         ops.conv_transpose, x, w, stride=steps, dilation=spaced, groups=groups,
-        padding=_pads(padding, axes, lambda: [_same_transposed(*side) for side in sides]),
-        output_padding=_each("output_padding", output_padding, axes, least=0),
+        padding=pads(padding, axes, lambda: [_same_transposed(*side) for side in sides]),
+        output_padding=each("output_padding", output_padding, axes, least=0),
     )  # fmt: skip
     return _finished(result, bias, layout)
 
@@ -88,8 +86,8 @@ def conv_transpose(
 def _channels_first(x: Any, w: Any, layout: str, *, transposed: bool = False) -> Any:
     """Return both operands with their channels in front."""
     x, w = inexact(x, w)
-    _require_layout(x, w, layout)
-    if layout in _CHANNELS_LAST:
+    _require_operands(x, w, layout)
+    if layout in CHANNELS_LAST:
         x = rnp.moveaxis(x, -1, 1)
         w = rnp.moveaxis(w, (-2, -1), (0, 1) if transposed else (1, 0))
     if x.shape[1] == 0:
@@ -99,13 +97,8 @@ def _channels_first(x: Any, w: Any, layout: str, *, transposed: bool = False) ->
     return x, w
 
 
-def _require_layout(x: Any, w: Any, layout: str) -> None:
-    known = (*_CHANNELS_FIRST, *_CHANNELS_LAST)
-    if layout not in known:
-        raise ShapeError(
-            f"layout is {layout!r}; it must be one of {', '.join(known)}",
-            remedy="say where the channels are: 'NCHW' or 'NHWC'",
-        )
+def _require_operands(x: Any, w: Any, layout: str) -> None:
+    require_layout(layout)
     if x.ndim != w.ndim or not 3 <= x.ndim <= 5:
         raise ShapeError(
             f"x has shape {x.shape} and w has {w.shape}; both must have two axes and the same 1 "
@@ -118,48 +111,7 @@ def _finished(result: Any, bias: Any, layout: str) -> Any:
     """Add the bias, and put channels where the layout has them."""
     if bias is not None:
         result = rnp.add(result, rnp.reshape(bias, (-1,) + (1,) * (result.ndim - 2)))
-    return rnp.moveaxis(result, 1, -1) if layout in _CHANNELS_LAST else result
-
-
-def _each(name: str, given: PerAxis, axes: int, least: int = 1) -> tuple[int, ...]:
-    """Return one number per spatial axis; `padding` needs checked ones."""
-    numbers = (given,) * axes if isinstance(given, int) else tuple(given)
-    return per_axis(name, numbers, axes, default=least, least=least)
-
-
-def _pads(
-    padding: Padding, axes: int, same: Callable[[], list[tuple[int, int]]]
-) -> tuple[tuple[int, int], ...]:
-    if padding == "SAME":
-        return tuple(same())
-    if padding == "VALID":
-        return ((0, 0),) * axes
-    if isinstance(padding, str):
-        raise ShapeError(
-            f"padding is {padding!r}; it must be 'SAME', 'VALID' or numbers",
-            remedy="give 'SAME', 'VALID', a number, or a pair for each spatial axis",
-        )
-    sides = (padding,) * axes if isinstance(padding, int) else tuple(padding)
-    if len(sides) != axes:
-        raise ShapeError(
-            f"padding {padding} has {len(sides)} entries for {axes} spatial axes",
-            remedy=f"give one number, or {axes} numbers or pairs",
-        )
-    return tuple((side, side) if isinstance(side, int) else (side[0], side[1]) for side in sides)
-
-
-def _same(extent: Extent, taps: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Return the zeros with which `extent` elements become `ceil(extent / stride)`."""
-    window = (taps - 1) * dilation + 1
-    if stride == 1:
-        return (window - 1) // 2, window // 2
-    if not isinstance(extent, int):
-        raise ShapeError(
-            f"padding 'SAME' with stride {stride} depends on {extent}, which is symbolic",
-            remedy="give the padding in numbers",
-        )
-    missing = max((-(-extent // stride) - 1) * stride + window - extent, 0)
-    return missing // 2, missing - missing // 2
+    return rnp.moveaxis(result, 1, -1) if layout in CHANNELS_LAST else result
 
 
 def _same_transposed(taps: int, stride: int, dilation: int) -> tuple[int, int]:

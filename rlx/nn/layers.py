@@ -1,15 +1,16 @@
-"""Layers as functions of their parameters: norms, attention, embedding, dropout."""
+"""Layers as functions of their parameters: attention, embedding, dropout."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx import random
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy.axes import count_from
-from rlx.tracing.apply import convert, emit, function, inexact, promoted
+from rlx.tracing.apply import as_tracer, convert, emit, function, promoted
 
 
 @function
@@ -21,37 +22,26 @@ def one_hot(labels: Any, num_classes: int, dtype: Any = "f64") -> Any:
 
 
 @function
-def layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int = -1, eps: float = 1e-5) -> Any:
-    """Center and scale to unit variance along `axis`, then `* gamma + beta`."""
-    x, gamma, beta = inexact(x, gamma, beta)
-    return emit(ops.layer_norm, x, gamma, beta, axis=axis, eps=eps)
-
-
-@function
-def rms_norm(x: Any, gamma: Any, *, axis: int = -1, eps: float = 1e-6) -> Any:
-    """Scale to unit mean square along `axis`, then `* gamma`."""
-    x, gamma = inexact(x, gamma)
-    return emit(ops.rms_norm, x, gamma, axis=axis, eps=eps)
-
-
-@function
 def embedding(table: Any, indices: Any) -> Any:
     """Row `indices[i]` of `table` for every `i`."""
     return rnp.take(table, indices, 0)
 
 
 @function
-def dropout(x: Any, mask: Any, rate: float) -> Any:
-    """`x` where `mask` holds, scaled by `1 / (1 - rate)`, and zero elsewhere.
+def dropout(x: Any, key_or_mask: Any, rate: float) -> Any:
+    """Elements of `x` scaled by `1 / (1 - rate)`; a share of `rate` of them is zero instead.
 
-    Draw the mask outside, with NumPy, for instance `generator.random(shape) >= rate`.
+    Which ones a key of `rlx.random` decides, or a mask that holds where they are kept.
     """
     if not 0 <= rate < 1:
         raise ShapeError(
             f"dropout rate is {rate}; it must be in [0, 1)",
             remedy="give the share to drop, as in 0.1",
         )
-    return rnp.where(mask, rnp.multiply(x, 1.0 / (1.0 - rate)), 0)
+    x, kept = as_tracer(x), as_tracer(key_or_mask)
+    if kept.value.dtype is DType.U32:
+        kept = random.bernoulli(kept, 1.0 - rate, x.shape)
+    return rnp.where(kept, rnp.multiply(x, 1.0 / (1.0 - rate)), 0)
 
 
 @function

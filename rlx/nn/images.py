@@ -1,0 +1,59 @@
+"""Images: resizing, and blocks of positions as channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.ops.resampling import Coordinates
+from rlx.nn.spatial import PerAxis, channel_axis, each, spatial_axes
+from rlx.tracing.apply import as_tracer, emit, function
+
+
+@function
+def resize(
+    x: Any,
+    size: PerAxis | None = None,
+    method: Literal["nearest", "linear", "cubic"] = "linear",
+    *,
+    scale: float | Sequence[float] | None = None,
+    coordinates: Coordinates = "half_pixel",
+    antialias: bool = False,
+    layout: str = "NCHW",
+) -> Any:
+    """Resample the spatial axes to `size`, or to `scale` times their extents, rounded down.
+
+    `coordinates="align_corners"` keeps the corners where they are. `antialias` widens the filter
+    of an axis that shrinks.
+    """
+    x = as_tracer(x)
+    axes = spatial_axes(x.ndim, layout)
+    extents = tuple(x.shape[axis] for axis in axes)
+    if (size is None) == (scale is None):
+        raise ShapeError(
+            f"size is {size} and scale is {scale}; exactly one says what x is resized to",
+            remedy="give the size, or the scale",
+        )
+    factors: tuple[float, ...] = ()
+    if scale is not None:
+        factors = (scale,) * len(axes) if isinstance(scale, (int, float)) else tuple(scale)
+        size = tuple(int(extent * factor) for extent, factor in zip(extents, factors, strict=True))
+    assert size is not None  # one of the two is given
+    return emit(
+        ops.resize, x, size=each("size", size, len(axes)), scale=factors, mode=method,
+        coordinates=coordinates, antialias=antialias, inner=1 if channel_axis(layout) == -1 else 0,
+    )  # fmt: skip
+
+
+@function
+def pixel_shuffle(x: Any, factor: int) -> Any:
+    """Spread channels of `[N, C, H, W]` over blocks of `factor` by `factor` positions."""
+    return emit(ops.depth_to_space, as_tracer(x), block=factor, order="crd")
+
+
+@function
+def pixel_unshuffle(x: Any, factor: int) -> Any:
+    """Gather blocks of `factor` by `factor` positions of `[N, C, H, W]` as channels."""
+    return emit(ops.space_to_depth, as_tracer(x), block=factor, order="crd")
