@@ -233,8 +233,20 @@ def _wrap(head: str, items: list[str], tail: str) -> str:
     inner = f"{indent}    {', '.join(items)}"
     if len(inner) <= WIDTH:
         return f"{head}(\n{inner}\n{indent}){tail}"
-    listed = "".join(f"{indent}    {item},\n" for item in items)
+    listed = "".join(f"{_item(f'{indent}    ', item)},\n" for item in items)
     return f"{head}(\n{listed}{indent}){tail}"
+
+
+def _item(indent: str, item: str) -> str:
+    """Lay out one parameter; a long list of literals is broken as the formatter would."""
+    if len(indent) + len(item) < WIDTH or "Literal[" not in item:
+        return indent + item
+    head, rest = item.split("[", 1)
+    choices, tail = rest.rsplit("]", 1)
+    inner = f"{indent}    {choices}"
+    if len(inner) > WIDTH:
+        inner = ",\n".join(f"{indent}    {choice}" for choice in choices.split(", ")) + ","
+    return f"{indent}{head}[\n{inner}\n{indent}]{tail}"
 
 
 def _safe(name: str) -> str:
