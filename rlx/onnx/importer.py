@@ -301,7 +301,9 @@ class Importer:
             )
         inner.values.update(zip(function.input, values, strict=False))
         self.run(function.node, inner)
-        return tuple(self.read(name, inner) for name in function.output if name in inner.values)
+        return tuple(
+            self.read(name, inner) if name in inner.values else None for name in function.output
+        )
 
     def _resolved(self, attribute: Any, scope: Scope) -> Any:
         name = attribute.ref_attr_name

@@ -246,11 +246,12 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Any, *, blocksize: int) -> Any:
+def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     b = blocksize
     parts = rnp.reshape(x, (n, c, h // b, b, w // b, b))
-    return rnp.reshape(rnp.transpose(parts, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return rnp.reshape(rnp.transpose(parts, order), (n, c * b * b, h // b, w // b))
 
 
 @operator("Trilu")

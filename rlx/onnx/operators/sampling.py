@@ -1,0 +1,380 @@
+"""Images read between their elements: Resize, GridSample, RoiAlign."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.ir import ops
+from rlx.ir.shape import normalize_axis
+from rlx.onnx.operators.shape import integers
+from rlx.onnx.registry import Static, operator
+from rlx.tracing.apply import emit
+
+Array = np.ndarray[Any, Any]
+
+
+def bilinear(x: Any, rows: Any, columns: Any) -> Any:
+    """Read images `[N, C, H, W]` at `[N, h, w]` places, with zeros outside."""
+    _, _, height, width = x.shape
+    top, left = rnp.floor(rows), rnp.floor(columns)
+    total: Any = 0
+    for below in (0, 1):
+        for right in (0, 1):
+            row, column = top + below, left + right
+            weight = (1 - rnp.abs(rows - row)) * (1 - rnp.abs(columns - column))
+            total = total + _at(x, row, column, height, width) * rnp.expand_dims(weight, 1)
+    return total
+
+
+def _at(x: Any, rows: Any, columns: Any, height: int, width: int) -> Any:
+    """Return the elements at integral places `[N, h, w]`, zeros outside."""
+    inside = rnp.logical_and(
+        rnp.logical_and(rows >= 0, rows < height), rnp.logical_and(columns >= 0, columns < width)
+    )
+    taken = element_at(x, rnp.clip(rows, 0, height - 1), rnp.clip(columns, 0, width - 1))
+    return rnp.where(rnp.expand_dims(inside, 1), taken, 0)
+
+
+def element_at(x: Any, *places: Any) -> Any:
+    """Return the elements of `[N, C, *spatial]` at `[N, *out]` places inside."""
+    n, channels, *spatial = x.shape
+    flat: Any = 0
+    for place, extent in zip(places, spatial, strict=True):
+        flat = flat * extent + rnp.astype(place, "i64")
+    shape = flat.shape
+    image = rnp.reshape(flat, (n, 1, -1))
+    rows = rnp.reshape(x, (n, channels, -1))
+    index = rnp.broadcast_to(image, (n, channels, image.shape[-1]))
+    return rnp.reshape(rnp.take_along_axis(rows, index, 2), (n, channels, *shape[1:]))
+
+
+# Resize
+
+
+@operator("Resize", since=11)
+def resize(
+    x: Any,
+    roi: Static = None,
+    scales: Static = None,
+    sizes: Static = None,
+    *,
+    mode: str = "nearest",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    antialias: int = 0,
+    axes: Any = None,
+    keep_aspect_ratio_policy: str = "stretch",
+) -> Any:
+    """Every axis is read by itself: a weighted sum of a few of its elements."""
+    named = [normalize_axis(a, x.ndim) for a in axes] if axes else list(range(x.ndim))
+    extents = [x.shape[axis] for axis in named]
+    if sizes is not None and sizes.size:
+        wanted, factors = _by_sizes(integers(sizes), extents, keep_aspect_ratio_policy)
+    else:
+        factors = [float(s) for s in scales]
+        wanted = [math.floor(e * f) for e, f in zip(extents, factors, strict=True)]
+    regions = _regions(roi, len(named))
+    outside: list[Any] = []
+    for place, axis in enumerate(named):
+        extent, size, factor = extents[place], wanted[place], factors[place]
+        if (
+            size == extent
+            and factor == 1
+            and coordinate_transformation_mode != "tf_crop_and_resize"
+        ):
+            continue
+        at = _coordinates(extent, size, factor, coordinate_transformation_mode, regions[place])
+        taps, weights = _taps(
+            at, extent, factor, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
+            bool(antialias),
+        )  # fmt: skip
+        x = _weighed(x, taps, weights, axis)
+        if coordinate_transformation_mode == "tf_crop_and_resize":
+            shape = [1] * x.ndim
+            shape[axis] = -1
+            outside.append(((at < 0) | (at > extent - 1)).reshape(shape))
+    for mask in outside:
+        x = emit(ops.where, mask, np.asarray(extrapolation_value, x.dtype), x)
+    return x
+
+
+@operator("Upsample")
+def upsample(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
+    return resize(x, None, scales, mode=mode, nearest_mode="floor",
+                  coordinate_transformation_mode="asymmetric")  # fmt: skip
+
+
+@operator("Resize", since=10)
+def resize_10(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
+    return upsample(x, scales, mode=mode)
+
+
+def _by_sizes(
+    sizes: tuple[int, ...], extents: list[int], policy: str
+) -> tuple[list[int], list[float]]:
+    factors = [size / extent for size, extent in zip(sizes, extents, strict=True)]
+    if policy == "stretch":
+        return list(sizes), factors
+    one = min(factors) if policy == "not_larger" else max(factors)
+    return [math.floor(one * extent + 0.5) for extent in extents], [one] * len(extents)
+
+
+def _regions(roi: Any, count: int) -> list[tuple[float, float]]:
+    if roi is None or not roi.size:
+        return [(0.0, 1.0)] * count
+    values = [float(v) for v in roi]
+    return list(zip(values[:count], values[count:], strict=True))
+
+
+def _coordinates(
+    extent: int, size: int, factor: float, mode: str, region: tuple[float, float]
+) -> Array:
+    """Return where in the input each element of the result lies."""
+    i = np.arange(size, dtype=np.float64)
+    if mode == "half_pixel":
+        return (i + 0.5) / factor - 0.5
+    if mode == "half_pixel_symmetric":
+        adjustment = size / (factor * extent)
+        center = extent / 2
+        return center * (1 - adjustment) + (i + 0.5) / factor - 0.5
+    if mode == "pytorch_half_pixel":
+        return (i + 0.5) / factor - 0.5 if size > 1 else np.zeros(size)
+    if mode == "align_corners":
+        return i * (extent - 1) / (size - 1) if size > 1 else np.zeros(size)
+    if mode == "asymmetric":
+        return i / factor
+    if mode == "tf_half_pixel_for_nn":
+        return (i + 0.5) / factor
+    if mode == "tf_crop_and_resize":
+        first, last = region
+        if size == 1:
+            return np.full(1, 0.5 * (first + last) * (extent - 1))
+        return first * (extent - 1) + i * (last - first) * (extent - 1) / (size - 1)
+    raise UnsupportedError(
+        f"coordinate_transformation_mode {mode!r} is not in the standard",
+        remedy="use one that the standard names",
+    )
+
+
+def _taps(
+    at: Array, extent: int, factor: float, mode: str, nearest_mode: str, a: float,
+    exclude_outside: bool, antialias: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the elements that each result reads, `[size, taps]`, and their weights."""
+    if mode == "nearest":
+        return np.clip(_nearest(at, nearest_mode), 0, extent - 1)[:, None], np.ones((at.size, 1))
+    stretch = min(factor, 1.0) if antialias else 1.0
+    reach = 1 if mode in ("linear", "bilinear") else 2
+    width = math.ceil(reach / stretch)
+    taps = np.floor(at)[:, None].astype(np.int64) + np.arange(1 - width, width + 1)
+    distance = np.abs(at[:, None] - taps) * stretch
+    weights = np.maximum(1 - distance, 0) if reach == 1 else _cubic(distance, a)
+    if exclude_outside:
+        weights = np.where((taps < 0) | (taps >= extent), 0, weights)
+    if exclude_outside or antialias:
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.clip(taps, 0, extent - 1), weights
+
+
+def _nearest(at: Array, mode: str) -> Array:
+    rounded = {
+        "round_prefer_floor": np.ceil(at - 0.5),
+        "round_prefer_ceil": np.floor(at + 0.5),
+        "floor": np.floor(at),
+        "ceil": np.ceil(at),
+    }
+    if mode not in rounded:
+        raise UnsupportedError(
+            f"nearest_mode {mode!r} is not in the standard",
+            remedy=f"use one of: {', '.join(rounded)}",
+        )
+    return rounded[mode].astype(np.int64)
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    d = distance
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def _weighed(x: Any, taps: Array, weights: Array, axis: int) -> Any:
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    if taps.shape[1] == 1 and np.all(weights == 1):
+        return _picked(x, taps[:, 0], axis)
+    total: Any = None
+    for tap, weight in zip(taps.T, weights.T, strict=True):
+        if not np.any(weight):
+            continue
+        scaled = weight.reshape(shape).astype(x.dtype)
+        part = emit(ops.mul, _picked(x, tap, axis), scaled)
+        total = part if total is None else emit(ops.add, total, part)
+    return total
+
+
+def _picked(x: Any, places: Array, axis: int) -> Any:
+    """Return elements of an axis; each as often as the next is an axis that repeats."""
+    extent = x.shape[axis]
+    times = places.size // extent if extent else 0
+    if times > 1 and np.array_equal(places, np.repeat(np.arange(extent), times)):
+        shape = tuple(x.shape)
+        apart = rnp.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        many = emit(ops.expand, apart, shape=(*shape[: axis + 1], times, *shape[axis + 1 :]))
+        return rnp.reshape(many, (*shape[:axis], extent * times, *shape[axis + 1 :]))
+    return emit(ops.gather, x, places, axis=axis)
+
+
+# GridSample
+
+
+@operator("GridSample")
+def grid_sample(
+    x: Any,
+    grid: Any,
+    *,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+    align_corners: int = 0,
+) -> Any:
+    """Read images at places in [-1, 1], the last axis of `grid` being x, y, (z)."""
+    spatial = x.shape[2:]
+    places = []
+    for axis, extent in enumerate(spatial):
+        at = grid[..., len(spatial) - 1 - axis]
+        span = (extent - 1) / 2 if align_corners else extent / 2
+        places.append(rnp.add(rnp.multiply(rnp.add(at, 1), span), 0.0 if align_corners else -0.5))
+    corners = bool(align_corners)
+    if mode == "nearest":
+        return _sampled(x, [rnp.rint(p) for p in places], padding_mode, corners)
+    reach = 1 if mode in ("linear", "bilinear") else 2
+    return _sampled_between(x, places, reach, padding_mode, corners)
+
+
+def _sampled_between(
+    x: Any, places: list[Any], reach: int, padding_mode: str, corners: bool
+) -> Any:
+    """Sum over the elements around each place, weighed by their distance on every axis."""
+    bases = [rnp.floor(p) for p in places]
+    if padding_mode != "zeros" and reach == 1:
+        places = [_reflected(p, e, padding_mode, corners) for p, e in
+                  zip(places, x.shape[2:], strict=True)]  # fmt: skip
+        bases = [rnp.floor(p) for p in places]
+    total: Any = 0
+    steps = range(1 - reach, reach + 1)
+    for offsets in np.ndindex(*(len(steps),) * len(places)):
+        taps = [base + steps[o] for base, o in zip(bases, offsets, strict=True)]
+        weight: Any = 1
+        for place, tap in zip(places, taps, strict=True):
+            distance = rnp.abs(place - tap)
+            weight = weight * (1 - distance if reach == 1 else _traced_cubic(distance))
+        total = total + _sampled(x, taps, padding_mode, corners) * rnp.expand_dims(weight, 1)
+    return total
+
+
+def _traced_cubic(d: Any, a: float = -0.75) -> Any:
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return rnp.where(d <= 1, near, rnp.where(d < 2, far, 0))
+
+
+def _sampled(x: Any, taps: list[Any], padding_mode: str, corners: bool) -> Any:
+    """Return the elements at integral places; what lies outside is as `padding_mode` says."""
+    extents = x.shape[2:]
+    if padding_mode == "zeros":
+        inside: Any = True
+        for tap, extent in zip(taps, extents, strict=True):
+            inside = rnp.logical_and(inside, rnp.logical_and(tap >= 0, tap <= extent - 1))
+        held = [rnp.clip(t, 0, e - 1) for t, e in zip(taps, extents, strict=True)]
+        return rnp.where(rnp.expand_dims(inside, 1), element_at(x, *held), 0)
+    pairs = zip(taps, extents, strict=True)
+    held = [rnp.clip(_reflected(t, e, padding_mode, corners), 0, e - 1) for t, e in pairs]
+    return element_at(x, *held)
+
+
+def _reflected(at: Any, extent: int, padding_mode: str, corners: bool) -> Any:
+    if padding_mode == "border":
+        return rnp.clip(at, 0, extent - 1)
+    low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
+    span = high - low
+    if span == 0:
+        return rnp.zeros_like(at)
+    distance = rnp.remainder(rnp.abs(at - low), 2 * span)
+    return rnp.where(distance > span, 2 * span - distance, distance) + low
+
+
+# RoiAlign
+
+
+@operator("RoiAlign")
+def roi_align(
+    x: Any,
+    rois: Static,
+    images: Static,
+    *,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+    coordinate_transformation_mode: str = "half_pixel",
+    node: Any,
+) -> Any:
+    """Regions of images, of which each cell is the mean or maximum of samples in it."""
+    half = coordinate_transformation_mode == "half_pixel" and node.opset >= 16
+    cells = []
+    for region, image in zip(np.asarray(rois), images, strict=True):
+        picked = x[int(image) : int(image) + 1]
+        cells.append(_region(picked, region * spatial_scale, half, (output_height, output_width),
+                             sampling_ratio, mode))  # fmt: skip
+    return rnp.concatenate(cells, 0)
+
+
+def _region(x: Any, region: Array, half: bool, size: tuple[int, int], ratio: int, mode: str) -> Any:
+    left, top, right, bottom = (float(v) - (0.5 if half else 0.0) for v in region)
+    height, width = bottom - top, right - left
+    if not half:
+        height, width = max(height, 1.0), max(width, 1.0)
+    rows = _samples(top, height, size[0], ratio, x.shape[2])
+    columns = _samples(left, width, size[1], ratio, x.shape[3])
+    weights = [(r[1][:, None] * c[1][None, :]) for r in rows for c in columns]
+    taken = [_grid(x, r[0], c[0]) * w.astype(x.dtype) for (r, c), w in
+             zip(((r, c) for r in rows for c in columns), weights, strict=True)]  # fmt: skip
+    counts = rows[0][0].size // size[0], columns[0][0].size // size[1]
+    if mode == "avg":
+        total: Any = sum(taken[1:], taken[0])
+        return rnp.mean(_cells(total, size, counts), (3, 5))
+    best = taken[0]
+    for each in taken[1:]:
+        best = rnp.maximum(best, each)
+    return rnp.max(_cells(best, size, counts), (3, 5))
+
+
+def _cells(x: Any, size: tuple[int, int], counts: tuple[int, int]) -> Any:
+    return rnp.reshape(x, (*x.shape[:2], size[0], counts[0], size[1], counts[1]))
+
+
+def _samples(
+    first: float, span: float, cells: int, ratio: int, extent: int
+) -> list[tuple[Array, Array]]:
+    """Return the two elements around each sample of an axis, and their weights."""
+    count = ratio or max(math.ceil(span / cells), 1)
+    at = first + (np.arange(cells * count) + 0.5) * span / (cells * count)
+    inside = (at >= -1) & (at <= extent)
+    at = np.clip(at, 0, extent - 1)
+    low = np.floor(at).astype(np.int64)
+    high = np.minimum(low + 1, extent - 1)
+    part = at - low
+    return [(low, (1 - part) * inside), (high, part * inside)]
+
+
+def _grid(x: Any, rows: Array, columns: Array) -> Any:
+    return emit(ops.gather, emit(ops.gather, x, rows, axis=2), columns, axis=3)
