@@ -200,6 +200,7 @@ class Importer:
         found = find_operator(domain, proto.op_type, version)
         if found is None:
             inputs = [self.read(name, scope) for name in proto.input]
+            proto = self._with_attributes(proto, scope)
             body = functions.body_of(proto, domain, version, inputs)
             if body is None:
                 raise _unknown(proto, domain, version)
@@ -286,7 +287,7 @@ class Importer:
     def _call_function(self, proto: Any, function: Any, scope: Scope) -> Any:
         """Append the body of a function."""
         given = {attribute.name: attribute for attribute in function.attribute_proto}
-        given |= {a.name: self._resolved(a, scope) for a in proto.attribute}
+        given |= {a.name: a for a in self._with_attributes(proto, scope).attribute}
         opsets = dict(scope.opsets)
         opsets |= {
             "" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import
@@ -305,9 +306,20 @@ class Importer:
             self.read(name, inner) if name in inner.values else None for name in function.output
         )
 
-    def _resolved(self, attribute: Any, scope: Scope) -> Any:
-        name = attribute.ref_attr_name
-        return scope.attributes.get(name, attribute) if name else attribute
+    @staticmethod
+    def _with_attributes(proto: Any, scope: Scope) -> Any:
+        """Return a node of a function with the attributes that it was called with."""
+        if not any(attribute.ref_attr_name for attribute in proto.attribute):
+            return proto
+        resolved = onnx.NodeProto()
+        resolved.CopyFrom(proto)
+        del resolved.attribute[:]
+        for attribute in proto.attribute:
+            meant = scope.attributes.get(attribute.ref_attr_name, attribute)
+            if not meant.ref_attr_name:  # else it is left to the default
+                resolved.attribute.append(meant)
+                resolved.attribute[-1].name = attribute.name
+        return resolved
 
 
 def fold(translate: Callable[[], Any]) -> Any:

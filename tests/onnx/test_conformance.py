@@ -16,7 +16,10 @@ SAMPLE = (
     "test_onehot_negative_indices", "test_reduce_log_sum_exp_do_not_keepdims_random",
     "test_reflect_pad", "test_rotary_embedding_3d_input",
     "test_scatter_elements_with_reduction_max",
-    "test_scatternd_multiply", "test_slice_neg_steps",
+    "test_scatternd_multiply", "test_slice_neg_steps", "test_split_to_sequence_1",
+    "test_basic_conv_with_padding", "test_maxpool_2d_ceil", "test_lstm_with_peepholes",
+    "test_gru_seq_length", "test_loop13_seq", "test_if", "test_qlinearconv", "test_scan9_sum",
+    "test_gridsample_bicubic", "test_resize_upsample_scales_cubic", "test_sce_mean_3d",
     "test_tril_square_neg", "test_unique_sorted_with_axis", "test_where_example",
 )  # fmt: skip
 

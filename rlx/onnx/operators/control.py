@@ -54,15 +54,14 @@ def loop(trips: Any = None, condition: Any = None, *carried: Any, body: Any, nod
     count = None if trips is None else trips
     if isinstance(condition, np.ndarray) and not np.all(condition):
         count, condition = np.asarray(0), None
-    is_counted = isinstance(count, np.ndarray) and (
-        condition is None or isinstance(condition, np.ndarray)
-    )
+    stays = condition is None or isinstance(condition, np.ndarray)
+    is_counted = isinstance(count, np.ndarray) and stays
     collected = node.outputs - len(carried)
     if any(value is None or isinstance(value, list) for value in carried):
         return _unrolled(count, condition, carried, body)
     try:
         if is_counted:
-            return _counted(int(np.reshape(count, ())), carried, body)
+            return _counted(_known_number(count), carried, body)
         if collected == 0:
             return _while(count, condition, carried, body)
     except _NotALoopError:
@@ -115,7 +114,8 @@ def as_bool(value: Any) -> Any:
 
 def _unrolled(count: Any, condition: Any, carried: Sequence[Any], body: Any) -> Any:
     """Append every trip; whether there is another must be known."""
-    values, rows = list(carried), [[] for _ in range(len(body.outputs) - 1 - len(carried))]
+    values = list(carried)
+    rows: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
     index, goes_on = 0, condition
     most = None if count is None else _known_number(count)
     while most is None or index < most:

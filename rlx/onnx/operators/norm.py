@@ -34,7 +34,7 @@ def batch_normalization(
         return emit(ops.batch_norm_inference, x, scale, bias, mean, variance, axis=1, eps=epsilon)
     operands = [as_value(each) for each in (x, scale, bias)]
     results = graph().batch_norm_training(*operands, axis=1, eps=epsilon)
-    y, batch_mean, batch_variance = map(wrap, results)
+    y, batch_mean, batch_variance = (_value(result) for result in results)
     running_mean = mean * momentum + batch_mean * (1 - momentum)
     running_variance = variance * momentum + batch_variance * (1 - momentum)
     return y, running_mean, running_variance, batch_mean, batch_variance
@@ -71,8 +71,12 @@ def layer_normalization(
     return (y if bias is None else y + bias), mean, inverse
 
 
+def _value(result: Any) -> Any:
+    return wrap(result)
+
+
 def _is_narrow(x: Any) -> bool:
-    return np.dtype(x.dtype).itemsize == 2
+    return bool(np.dtype(x.dtype).itemsize == 2)
 
 
 @operator("LRN")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
 from rlx.onnx.operators.shape import integers
@@ -73,37 +72,32 @@ def resize(
     axes: Any = None,
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Any:
-    """Every axis is read by itself: a weighted sum of a few of its elements."""
+    """Leading axes that keep their extents are left out: these may be symbolic."""
     named = [normalize_axis(a, x.ndim) for a in axes] if axes else list(range(x.ndim))
     extents = [x.shape[axis] for axis in named]
     if sizes is not None and sizes.size:
         wanted, factors = _by_sizes(integers(sizes), extents, keep_aspect_ratio_policy)
     else:
         factors = [float(s) for s in scales]
-        wanted = [math.floor(e * f) for e, f in zip(extents, factors, strict=True)]
+        wanted = [e if f == 1 else math.floor(e * f) for e, f in zip(extents, factors, strict=True)]
     regions = _regions(roi, len(named))
-    outside: list[Any] = []
-    for place, axis in enumerate(named):
-        extent, size, factor = extents[place], wanted[place], factors[place]
-        if (
-            size == extent
-            and factor == 1
-            and coordinate_transformation_mode != "tf_crop_and_resize"
-        ):
-            continue
-        at = _coordinates(extent, size, factor, coordinate_transformation_mode, regions[place])
-        taps, weights = _taps(
-            at, extent, factor, mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
-            bool(antialias),
-        )  # fmt: skip
-        x = _weighed(x, taps, weights, axis)
-        if coordinate_transformation_mode == "tf_crop_and_resize":
-            shape = [1] * x.ndim
-            shape[axis] = -1
-            outside.append(((at < 0) | (at > extent - 1)).reshape(shape))
-    for mask in outside:
-        x = emit(ops.where, mask, np.asarray(extrapolation_value, x.dtype), x)
-    return x
+    rows = {a: r for a, *r in zip(named, wanted, factors, regions, strict=True)}
+    rest = [rows.get(axis, [extent, 1.0, (0.0, 1.0)]) for axis, extent in enumerate(x.shape)]
+    first = 0
+    while first < x.ndim - 1 and rest[first] == [x.shape[first], 1.0, (0.0, 1.0)]:
+        first += 1
+    size, scale, region = zip(*rest[first:], strict=True)
+    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    return emit(
+        ops.resize, x, size=size, scale=scale, mode=_MODES.get(mode, mode),
+        coordinates=coordinate_transformation_mode, rounding=nearest_mode,
+        region=region if crops else (), cubic_coefficient=cubic_coeff_a,
+        exclude_outside=bool(exclude_outside), extrapolation=extrapolation_value,
+        antialias=bool(antialias),
+    )  # fmt: skip
+
+
+_MODES = {"bilinear": "linear"}
 
 
 @operator("Upsample")
@@ -132,105 +126,6 @@ def _regions(roi: Any, count: int) -> list[tuple[float, float]]:
         return [(0.0, 1.0)] * count
     values = [float(v) for v in roi]
     return list(zip(values[:count], values[count:], strict=True))
-
-
-def _coordinates(
-    extent: int, size: int, factor: float, mode: str, region: tuple[float, float]
-) -> Array:
-    """Return where in the input each element of the result lies."""
-    i = np.arange(size, dtype=np.float64)
-    if mode == "half_pixel":
-        return (i + 0.5) / factor - 0.5
-    if mode == "half_pixel_symmetric":
-        adjustment = size / (factor * extent)
-        center = extent / 2
-        return center * (1 - adjustment) + (i + 0.5) / factor - 0.5
-    if mode == "pytorch_half_pixel":
-        return (i + 0.5) / factor - 0.5 if size > 1 else np.zeros(size)
-    if mode == "align_corners":
-        return i * (extent - 1) / (size - 1) if size > 1 else np.zeros(size)
-    if mode == "asymmetric":
-        return i / factor
-    if mode == "tf_half_pixel_for_nn":
-        return (i + 0.5) / factor
-    if mode == "tf_crop_and_resize":
-        first, last = region
-        if size == 1:
-            return np.full(1, 0.5 * (first + last) * (extent - 1))
-        return first * (extent - 1) + i * (last - first) * (extent - 1) / (size - 1)
-    raise UnsupportedError(
-        f"coordinate_transformation_mode {mode!r} is not in the standard",
-        remedy="use one that the standard names",
-    )
-
-
-def _taps(
-    at: Array, extent: int, factor: float, mode: str, nearest_mode: str, a: float,
-    exclude_outside: bool, antialias: bool,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return the elements that each result reads, `[size, taps]`, and their weights."""
-    if mode == "nearest":
-        return np.clip(_nearest(at, nearest_mode), 0, extent - 1)[:, None], np.ones((at.size, 1))
-    stretch = min(factor, 1.0) if antialias else 1.0
-    reach = 1 if mode in ("linear", "bilinear") else 2
-    width = math.ceil(reach / stretch)
-    taps = np.floor(at)[:, None].astype(np.int64) + np.arange(1 - width, width + 1)
-    distance = np.abs(at[:, None] - taps) * stretch
-    weights = np.maximum(1 - distance, 0) if reach == 1 else _cubic(distance, a)
-    if exclude_outside:
-        weights = np.where((taps < 0) | (taps >= extent), 0, weights)
-    if exclude_outside or antialias:
-        weights = weights / weights.sum(axis=1, keepdims=True)
-    return np.clip(taps, 0, extent - 1), weights
-
-
-def _nearest(at: Array, mode: str) -> Array:
-    rounded = {
-        "round_prefer_floor": np.ceil(at - 0.5),
-        "round_prefer_ceil": np.floor(at + 0.5),
-        "floor": np.floor(at),
-        "ceil": np.ceil(at),
-    }
-    if mode not in rounded:
-        raise UnsupportedError(
-            f"nearest_mode {mode!r} is not in the standard",
-            remedy=f"use one of: {', '.join(rounded)}",
-        )
-    return rounded[mode].astype(np.int64)
-
-
-def _cubic(distance: Array, a: float) -> Array:
-    d = distance
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-
-def _weighed(x: Any, taps: Array, weights: Array, axis: int) -> Any:
-    shape = [1] * x.ndim
-    shape[axis] = -1
-    if taps.shape[1] == 1 and np.all(weights == 1):
-        return _picked(x, taps[:, 0], axis)
-    total: Any = None
-    for tap, weight in zip(taps.T, weights.T, strict=True):
-        if not np.any(weight):
-            continue
-        scaled = weight.reshape(shape).astype(x.dtype)
-        part = emit(ops.mul, _picked(x, tap, axis), scaled)
-        total = part if total is None else emit(ops.add, total, part)
-    return total
-
-
-def _picked(x: Any, places: Array, axis: int) -> Any:
-    """Return elements of an axis; each as often as the next is an axis that repeats."""
-    extent = x.shape[axis]
-    times = places.size // extent if extent else 0
-    if times > 1 and np.array_equal(places, np.repeat(np.arange(extent), times)):
-        shape = tuple(x.shape)
-        apart = rnp.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
-        many = emit(ops.expand, apart, shape=(*shape[: axis + 1], times, *shape[axis + 1 :]))
-        return rnp.reshape(many, (*shape[:axis], extent * times, *shape[axis + 1 :]))
-    return emit(ops.gather, x, places, axis=axis)
 
 
 # GridSample
