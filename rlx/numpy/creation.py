@@ -173,6 +173,40 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 
 
 @function
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True) -> Any:
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
+    signs = elementwise.sign(start)
+    first, last = (elementwise.log2(elementwise.abs(each)) for each in (start, stop))
+    return elementwise.multiply(signs, elementwise.exp2(linspace(first, last, num, endpoint)))
+
+
+@function
+def copy(x: Any) -> Any:
+    """An array of the same elements."""
+    return as_tracer(x)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """The numbers that lie in bytes."""
+    return array(np.frombuffer(buffer, dtype_of(dtype, DType.F64).numpy, count, offset))
+
+
+def fromiter(numbers: Any, dtype: Any, count: int = -1) -> Any:
+    """The numbers of an iterable."""
+    return array(np.fromiter(numbers, dtype_of(dtype, DType.F64).numpy, count))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """The numbers of a text."""
+    return array(np.fromstring(string, dtype_of(dtype, DType.F64).numpy, count, sep=sep))
+
+
+def from_dlpack(x: Any) -> Any:
+    """An array of another library, without a copy where it lies on this machine."""
+    return np.from_dlpack(x)
+
+
+@function
 def eye(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on diagonal number `k`, zeros elsewhere."""
     rows, columns = _rows_and_columns(rows, columns)

@@ -69,6 +69,9 @@ arccosh = _floating(ops.acosh, "arccosh", "Inverse hyperbolic cosine.")
 arctanh = _floating(ops.atanh, "arctanh", "Inverse hyperbolic tangent.")
 reciprocal = _floating(ops.reciprocal, "reciprocal", "`1 / x`.")
 
+acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
+atan, atanh = arctan, arctanh
+
 equal = _comparison(ops.eq, "equal", "`x == y`.")
 not_equal = _comparison(ops.ne, "not_equal", "`x != y`.")
 less = _comparison(ops.lt, "less", "`x < y`.")
@@ -171,6 +174,7 @@ def _small_power(x: Any, exponent: int) -> Any:
     return multiply(result, x) if exponent == 3 else result
 
 
+pow = power
 float_power = function(lambda x, y: emit_inexact(ops.pow, x, y))
 
 
@@ -299,6 +303,9 @@ def arctan2(y: Any, x: Any) -> Any:
     return emit_inexact(ops.atan2, y, x)
 
 
+atan2 = arctan2
+
+
 @function
 def sinc(x: Any) -> Any:
     """`sin(pi x) / (pi x)`, 1 at 0."""
@@ -348,9 +355,10 @@ def fmin(x: Any, y: Any) -> Any:
 
 
 @function
-def clip(x: Any, min: Any = None, max: Any = None) -> Any:
-    """`x` limited to [min, max]; `None` is no limit."""
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    """`x` limited to [min, max], NumPy's a_min and a_max; `None` is no limit."""
     x = as_tracer(x)
+    min, max = (a_min if min is None else min), (a_max if max is None else max)
     if min is not None:
         x = maximum(x, min)
     return x if max is None else minimum(x, max)
@@ -449,7 +457,7 @@ def right_shift(x: Any, y: Any) -> Any:
 
 
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-invert = bitwise_not
+invert = bitwise_invert = bitwise_not
 
 
 @function

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from rlx.numpy import diagonals, elementwise, indexing, products, reductions, repetition, shaping
+from rlx.numpy import (
+    cumulative,
+    diagonals,
+    elementwise,
+    indexing,
+    products,
+    reductions,
+    repetition,
+    shaping,
+    sorting,
+)
 from rlx.numpy.index_updates import IndexUpdater
 from rlx.tracing.trace import TracedArray
 from rlx.tracing.tracer import Tracer
@@ -147,10 +157,10 @@ class _Methods(Tracer):
         return reductions.argmin(self, axis, keepdims=keepdims)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None) -> Any:
-        return reductions.cumsum(self, axis, dtype)
+        return cumulative.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None) -> Any:
-        return reductions.cumprod(self, axis, dtype)
+        return cumulative.cumprod(self, axis, dtype)
 
     def dot(self, other: Any) -> Any:
         return products.dot(self, other)
@@ -165,10 +175,10 @@ class _Methods(Tracer):
         return elementwise.conj(self)
 
     def sort(self, axis: int = -1) -> Any:
-        return reductions.sort(self, axis)
+        return sorting.sort(self, axis)
 
     def argsort(self, axis: int = -1) -> Any:
-        return reductions.argsort(self, axis)
+        return sorting.argsort(self, axis)
 
 
 _ARITHMETIC = {

@@ -1,4 +1,4 @@
-"""Functions that fold axes away, running sums and products, and sorting."""
+"""Functions that fold axes away, and those of them that pass over NaN."""
 
 from __future__ import annotations
 
@@ -12,25 +12,42 @@ from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, normalize_axis, product
 from rlx.numpy import elementwise
-from rlx.numpy.axes import axes_of, count_from, static_shape
+from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
-from rlx.numpy.shaping import concatenate, expand_dims, moveaxis, ravel, reshape, transpose
-from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
+from rlx.numpy.shaping import expand_dims, ravel, reshape, transpose
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 
 @function
 def sum(
-    x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
 ) -> Any:
     """Sum; bools and small integers add up in i64."""
     x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 0)
-    return _fold(ops.reduce_sum, x, axis, keepdims)
+    found = _fold(ops.reduce_sum, x, axis, keepdims)
+    return found if initial is None else elementwise.add(found, initial)
 
 
 @function
-def prod(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def prod(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """Product; bools and small integers multiply in i64."""
-    return _fold(ops.reduce_prod, _widened(x, dtype), axis, keepdims)
+    x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 1)
+    found = _fold(ops.reduce_prod, x, axis, keepdims)
+    return found if initial is None else elementwise.multiply(found, initial)
 
 
 @function
@@ -86,9 +103,18 @@ def _aligned(weights: Any, x: Any, axis: Any) -> Any:
 
 
 @function
-def var(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
-    """Variance about the mean; divided by the count less `ddof`."""
-    (x,) = inexact(x)
+def var(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
+    ddof = ddof if correction is None else correction
+    (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
     centered = elementwise.subtract(x, mean(x, axis, keepdims=True))
     squares = (
         emit(ops.complex_norm_sq, centered)
@@ -98,25 +124,45 @@ def var(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> A
     if ddof == 0:
         return mean(squares, axis, keepdims=keepdims)
     count = _count(x, axis) - ddof
-    return elementwise.divide(sum(squares, axis, keepdims=keepdims), np.maximum(count, 0).item())
+    return elementwise.divide(sum(squares, axis, keepdims=keepdims), float(np.maximum(count, 0)))
 
 
 @function
-def std(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+def std(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+) -> Any:
     """Standard deviation: the root of `var`."""
-    return elementwise.sqrt(var(x, axis, ddof=ddof, keepdims=keepdims))
+    return elementwise.sqrt(
+        var(x, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims)
+    )
 
 
 @function
-def max(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Largest element; NaN if there is one."""
-    return _extremum(ops.reduce_max, x, axis, keepdims)
+def max(
+    x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """Largest element; NaN if there is one. `where` needs `initial`, which takes part."""
+    if where is not None or initial is not None:
+        x = _with_initial(x, initial, where)
+    found = _extremum(ops.reduce_max, x, axis, keepdims, initial)
+    return found if initial is None else elementwise.maximum(found, initial)
 
 
 @function
-def min(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Smallest element; NaN if there is one."""
-    return _extremum(ops.reduce_min, x, axis, keepdims)
+def min(
+    x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """Smallest element; NaN if there is one. `where` needs `initial`, which takes part."""
+    if where is not None or initial is not None:
+        x = _with_initial(x, initial, where)
+    found = _extremum(ops.reduce_min, x, axis, keepdims, initial)
+    return found if initial is None else elementwise.minimum(found, initial)
 
 
 amax, amin = max, min
@@ -129,15 +175,21 @@ def ptp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @function
-def any(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def any(x: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """True where one element is nonzero."""
-    return _fold(ops.reduce_max, convert(x, DType.BOOL), axis, keepdims)
+    chosen = convert(x, DType.BOOL)
+    if where is not None:
+        chosen = elementwise.where(where, chosen, False)
+    return _fold(ops.reduce_max, chosen, axis, keepdims)
 
 
 @function
-def all(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def all(x: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """True where every element is nonzero."""
-    return _fold(ops.reduce_min, convert(x, DType.BOOL), axis, keepdims)
+    chosen = convert(x, DType.BOOL)
+    if where is not None:
+        chosen = elementwise.where(where, chosen, True)
+    return _fold(ops.reduce_min, chosen, axis, keepdims)
 
 
 @function
@@ -160,6 +212,48 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 @function
 def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return sum(elementwise.where(elementwise.isnan(x), 0, x), axis, keepdims=keepdims)
+
+
+@function
+def nanprod(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return prod(elementwise.where(elementwise.isnan(x), 1, x), axis, keepdims=keepdims)
+
+
+@function
+def nanvar(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Variance of what is no NaN."""
+    (x,) = inexact(x)
+    valid = elementwise.logical_not(elementwise.isnan(x))
+    centered = elementwise.subtract(x, nanmean(x, axis, keepdims=True))
+    total = nansum(elementwise.square(centered), axis, keepdims=keepdims)
+    count = elementwise.subtract(sum(valid, axis, keepdims=keepdims), ddof)
+    found = elementwise.divide(total, elementwise.astype(count, x.dtype))
+    return elementwise.where(elementwise.less_equal(count, 0), np.nan, found)
+
+
+@function
+def nanstd(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """Standard deviation of what is no NaN."""
+    return elementwise.sqrt(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
+
+
+@function
+def nanargmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Index of the first largest element that is no NaN; -1 where there is none."""
+    return _nan_search(ops.argmax, -np.inf, x, axis, keepdims)
+
+
+@function
+def nanargmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Index of the first smallest element that is no NaN; -1 where there is none."""
+    return _nan_search(ops.argmin, np.inf, x, axis, keepdims)
+
+
+def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:
+    missing = elementwise.isnan(x)
+    kept = x if not as_tracer(x).value.dtype.is_float else elementwise.where(missing, worst, x)
+    found = _search(definition, kept, axis, keepdims)
+    return elementwise.where(all(missing, axis, keepdims=keepdims), -1, found)
 
 
 @function
@@ -188,135 +282,21 @@ def _nan_extremum(fold: Any, worst: float, x: Any, axis: Any, keepdims: bool) ->
     return elementwise.where(all(missing, axis, keepdims=keepdims), np.nan, found)
 
 
-# Along an axis
-
-
-@function
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """Running sum."""
-    x = as_tracer(x)
-    if dtype is not None or x.value.dtype is DType.BOOL:
-        x = convert(x, dtype_of(dtype, DType.I64))
-    if axis is None:
-        x, axis = ravel(x), 0
-    return emit(ops.cumsum, x, weak=x.weak, axis=normalize_axis(axis, x.ndim))
-
-
-@function
-def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """Running product, by doubling: each step multiplies by what lies 1, 2, 4, .. before."""
-    x = as_tracer(x)
-    if dtype is not None or x.value.dtype is DType.BOOL:
-        x = convert(x, dtype_of(dtype, DType.I64))
-    if axis is None:
-        x, axis = ravel(x), 0
-    position, distance = normalize_axis(axis, x.ndim), 1
-    extent = static_shape(x)[position]
-    while distance < extent:
-        x = elementwise.multiply(x, _delayed(x, position, distance))
-        distance *= 2
-    return x
-
-
-def _delayed(x: Any, axis: int, distance: int) -> Any:
-    """Move elements `distance` further along `axis`, behind ones."""
-    kept = emit(ops.narrow, x, axis=axis, start=0, length=x.shape[axis] - distance)
-    low = tuple(distance if a == axis else 0 for a in range(x.ndim))
-    return emit(ops.pad, kept, weak=x.weak, low=low, high=(0,) * x.ndim, value=1)
-
-
-@function
-def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
-    """Differences of neighbors, `n` times."""
-    x = as_tracer(x)
-    position = normalize_axis(axis, x.ndim)
-    for _ in range(count_from(n, "n")):
-        if x.shape[position] == 0:
-            return x
-        length = x.shape[position] - 1
-        later = emit(ops.narrow, x, axis=position, start=1, length=length)
-        x = elementwise.subtract(later, emit(ops.narrow, x, axis=position, start=0, length=length))
-    return x
-
-
-@function
-def sort(x: Any, axis: int | None = -1) -> Any:
-    """Ascending order, NaN last."""
-    return _along_rows(ops.sort, x, axis)
-
-
-@function
-def argsort(x: Any, axis: int | None = -1) -> Any:
-    """The indices that sort; equal elements keep their order."""
-    return _along_rows(ops.argsort, x, axis)
-
-
-def _along_rows(definition: OpDef, x: Any, axis: int | None) -> Any:
-    """Emit an op on last-axis rows with `axis` there."""
-    x = as_tracer(x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    position = normalize_axis(axis, x.ndim)
-    if position == x.ndim - 1:
-        return emit(definition, x)
-    perm = (*(a for a in range(x.ndim) if a != position), position)
-    rows = emit(definition, emit(ops.transpose, x, perm=perm))
-    return emit(ops.transpose, rows, perm=tuple(perm.index(a) for a in range(x.ndim)))
-
-
-@function
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
-    """Where `v` goes into the ascending `a`: after the smaller ones, or (`right`) the equal too."""
-    if side not in ("left", "right"):
-        raise ShapeError(
-            f"side is {side!r}; it must be 'left' or 'right'",
-            remedy="pass side='left' or side='right'",
-        )
-    a, v = promoted([a, v])
-    below = elementwise.less if side == "left" else elementwise.less_equal
-    v = expand_dims(v, -1)
-    before = below(a, v)
-    if a.value.dtype.is_float:  # NaN is the largest, as sorting has it
-        last = elementwise.isnan(v)
-        if side == "left":
-            last = elementwise.logical_and(last, elementwise.logical_not(elementwise.isnan(a)))
-        before = elementwise.logical_or(before, last)
-    return sum(before, -1)
-
-
-@function
-def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """The middle element in order, the mean of two for an even count."""
-    (x,) = inexact(x)
-    axes = axes_of(axis, x.ndim)
-    if len(axes) != 1:
-        middle = median(_merged(x, axes), -1)
-        return expand_dims(middle, axes) if keepdims else middle
-    (position,) = axes
-    extent = static_shape(x)[position]
-    if extent == 0:
-        return mean(x, position, keepdims=keepdims)  # NaN
-    ordered = sort(x, position)
-    start = (extent - 1) // 2
-    middle = emit(ops.narrow, ordered, axis=position, start=start, length=2 - extent % 2)
-    # A NaN sorts last, and makes the median NaN.
-    tail = emit(ops.narrow, ordered, axis=position, start=extent - 1, length=1)
-    result = mean(concatenate([middle], position), position, keepdims=True)
-    result = elementwise.where(elementwise.isnan(tail), np.nan, result)
-    return result if keepdims else _fold(ops.reduce_sum, result, position, keepdims=False)
-
-
-def _merged(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return `x` with `axes` as one, the last."""
-    x = moveaxis(x, axes, tuple(range(-len(axes), 0)))
-    return reshape(x, (*x.shape[: x.ndim - len(axes)], product(x.shape[x.ndim - len(axes) :])))
-
-
 def _fold(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
     return emit(definition, x, axes=axes_of(axis, x.ndim), keepdims=keepdims)
 
 
-def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
+def _with_initial(x: Any, initial: Any, where: Any) -> Any:
+    """Return `x` with `initial` where the mask is false."""
+    if initial is None:
+        raise ShapeError(
+            "an extremum over a mask has no result where the mask is false everywhere",
+            remedy="pass initial= as well",
+        )
+    return as_tracer(x) if where is None else elementwise.where(where, x, initial)
+
+
+def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool, initial: Any = None) -> Any:
     x = as_tracer(x)
     axes = axes_of(axis, x.ndim)
     if x.value.dtype.is_complex:
@@ -324,7 +304,7 @@ def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool) -> Any:
             "complex numbers have no order",
             remedy="compare rlx.numpy.abs(x), or the real parts",
         )
-    if 0 in [x.shape[a] for a in axes]:
+    if initial is None and 0 in [x.shape[a] for a in axes]:
         raise ShapeError(
             f"an empty axis of shape {x.shape} has no largest or smallest element",
             remedy="check for empty arrays before the call, or reduce another axis",

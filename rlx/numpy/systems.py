@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
-from rlx.ir.graph import Value
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
-from rlx.tracing.apply import emit, function, graph, inexact, static_int, wrap
-from rlx.tracing.tracer import Tracer
+from rlx.tracing.apply import emit, emit_several, function, inexact, static_int, wrap
 
 
 class SlogdetResult(NamedTuple):
@@ -85,7 +83,7 @@ def det(a: Any) -> Any:
 def slogdet(a: Any) -> SlogdetResult:
     """Signs and logarithms of determinants; 0 and -inf for singular matrices."""
     (a,) = inexact(a)
-    return SlogdetResult(*_emit_several(ops.slogdet, a))
+    return SlogdetResult(*emit_several(ops.slogdet, a))
 
 
 @function
@@ -103,7 +101,7 @@ def cholesky(
 def lu_factor(a: Any) -> tuple[Any, Any]:
     """Return both factors in one matrix, and the row that each row was exchanged with."""
     (a,) = inexact(a)
-    factors, pivots, _ = _emit_several(ops.lu, a)
+    factors, pivots, _ = emit_several(ops.lu, a)
     return factors, pivots
 
 
@@ -122,12 +120,6 @@ def matrix_power(a: Any, n: int) -> Any:
             result = square if result is None else matmul(result, square)
         square = matmul(square, square)  # the last one is never read
     return result
-
-
-def _emit_several(definition: Any, a: Tracer) -> list[Tracer]:
-    results = graph().apply(definition, [a.value])
-    assert not isinstance(results, Value)
-    return [wrap(result) for result in results]
 
 
 def _stretched(x: Any, batch: Shape) -> Any:

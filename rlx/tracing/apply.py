@@ -198,6 +198,13 @@ def emit(definition: OpDef, *operands: Any, weak: bool = False, **attributes: An
     return wrap(result, weak=weak)
 
 
+def emit_several(definition: OpDef, *operands: Any, **attributes: Any) -> list[tracer.Tracer]:
+    """Append an op with several results."""
+    results = graph().apply(definition, [as_value(x) for x in operands], **attributes)
+    assert not isinstance(results, Value)
+    return [wrap(result) for result in results]
+
+
 def emit_promoted(definition: OpDef, *operands: Any, keeps_weak: bool = True) -> tracer.Tracer:
     """Append an op on operands brought to their common dtype."""
     type = promote_types(element_type(x) for x in operands)

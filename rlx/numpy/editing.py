@@ -1,0 +1,275 @@
+"""Arrays cut, extended and changed in parts; functions applied along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir.dtype import DType
+from rlx.ir.shape import broadcast_shapes as _broadcast
+from rlx.ir.shape import normalize_axis, product
+from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of, shape_from, static_shape
+from rlx.numpy.creation import dtype_of, zeros
+from rlx.numpy.diagonals import diag
+from rlx.numpy.indexing import getitem, take
+from rlx.numpy.shaping import (
+    concatenate,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    split,
+    stack,
+)
+from rlx.numpy.updates import index_set
+from rlx.tracing.apply import as_tracer, function, promoted
+from rlx.tracing.trace import shape_of
+
+
+@function
+def append(x: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` behind `x`, both flattened without an axis."""
+    return concatenate([x, values], axis)
+
+
+@function
+def unstack(x: Any, *, axis: int = 0) -> Any:
+    """The slices of an axis, in a tuple."""
+    x = moveaxis(x, axis, 0)
+    return tuple(x[i] for i in range(static_shape(x)[0]))
+
+
+@function
+def atleast_3d(x: Any) -> Any:
+    """`x` with axes of extent 1 behind, and before a vector, so that it has three."""
+    x = as_tracer(x)
+    if x.ndim >= 3:
+        return x
+    return reshape(x, (1, 1, 1) if x.ndim == 0 else (1, -1, 1) if x.ndim == 1 else (*x.shape, 1))
+
+
+@function
+def dstack(arrays: Sequence[Any]) -> Any:
+    """Join along the third axis."""
+    return concatenate([atleast_3d(x) for x in arrays], 2)
+
+
+@function
+def hsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Split along the second axis, or the only one."""
+    return split(x, indices_or_sections, 0 if len(shape_of(x)) == 1 else 1)
+
+
+@function
+def vsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Split along the first axis."""
+    return split(x, indices_or_sections, 0)
+
+
+@function
+def dsplit(x: Any, indices_or_sections: Any) -> Any:
+    """Split along the third axis."""
+    return split(x, indices_or_sections, 2)
+
+
+@function
+def rollaxis(x: Any, axis: int, start: int = 0) -> Any:
+    """Move an axis to before position `start`."""
+    x = as_tracer(x)
+    source = normalize_axis(axis, x.ndim)
+    target = start + x.ndim if start < 0 else start
+    return moveaxis(x, source, target - 1 if source < target else target)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+    """The shape to which arrays of `shapes` broadcast."""
+    return _broadcast(*(shape_from(shape) for shape in shapes))
+
+
+@function
+def resize(x: Any, new_shape: Any) -> Any:
+    """The elements of `x`, over and over, in a new shape."""
+    x, shape = ravel(x), shape_from(new_shape)
+    count, extent = math.prod(static_shape(zeros(shape))), x.shape[0]
+    if extent == 0:
+        return zeros(shape, x.dtype)
+    return reshape(take(x, np.arange(count) % extent), shape)
+
+
+@function
+def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
+    """`x` without the slices at positions that are known while tracing."""
+    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
+    kept = np.delete(np.arange(static_shape(x)[axis]), obj)
+    return take(x, kept, axis)
+
+
+@function
+def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`x` with `values` before the slices at positions that are known while tracing."""
+    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
+    extent = static_shape(x)[axis]
+    values = as_tracer(values)
+    if values.ndim < x.ndim:
+        single = np.ndim(obj) == 0 and not isinstance(obj, slice)
+        values = (
+            expand_dims(values, axis)
+            if values.ndim == x.ndim - 1 and single and values.ndim
+            else values
+        )
+    wanted = np.insert(np.arange(extent), obj, -1 - np.arange(_count(obj, values, axis, x.ndim)))
+    added = int((wanted < 0).sum())
+    shape = tuple(added if a == axis % x.ndim else e for a, e in enumerate(x.shape))
+    from_values = np.where(wanted < 0, extent - 1 - wanted, wanted)
+    spread = elementwise.add(elementwise.astype(zeros(shape, bool), values.dtype), values)
+    return take(concatenate([x, elementwise.astype(spread, x.dtype)], axis), from_values, axis)
+
+
+def _count(obj: Any, values: Any, axis: int, rank: int) -> int:
+    """Return how many slices are inserted."""
+    listed = 1 if isinstance(obj, slice) or np.ndim(obj) == 0 else len(obj)
+    own = values.shape[axis] if values.ndim == rank else 1
+    return int(np.maximum(listed, own))
+
+
+def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb") -> Any:
+    """A known vector without the zeros at its front (f) and back (b)."""
+    return np.trim_zeros(np.asarray(filt), trim)
+
+
+@function
+def diagflat(x: Any, k: int = 0) -> Any:
+    """The matrix with the flattened array on diagonal `k`."""
+    return diag(ravel(x), k)
+
+
+@function
+def fill_diagonal(x: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Any:
+    """A copy of `x` with `val` on its main diagonal."""
+    _require_copy("fill_diagonal", inplace or wrap)
+    x = as_tracer(x)
+    count = np.min(static_shape(x)).item()
+    places = (np.arange(count),) * x.ndim
+    if shape_of(val):
+        val = resize(val, (count,))
+    return index_set(x, places, val)
+
+
+@function
+def put(x: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = False) -> Any:
+    """A copy of `x` with `v`, over and over, at flat positions."""
+    _require_copy("put", inplace)
+    x, ind = as_tracer(x), ravel(ind)
+    total = product(static_shape(x))
+    if mode == "clip":
+        ind = elementwise.clip(ind, 0, total - 1)
+    elif mode == "wrap":
+        ind = elementwise.remainder(ind, total)
+    return reshape(index_set(ravel(x), ind, resize(v, ind.shape)), x.shape)
+
+
+@function
+def put_along_axis(
+    x: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False
+) -> Any:
+    """A copy of `x` with `values` at the positions that stand at each along an axis."""
+    _require_copy("put_along_axis", inplace)
+    x = as_tracer(x)
+    if axis is None:
+        return reshape(index_set(ravel(x), indices, values), x.shape)
+    position = normalize_axis(axis, x.ndim)
+    indices = as_tracer(indices)
+    index = [
+        indices
+        if a == position
+        else np.arange(e).reshape([-1 if b == a else 1 for b in range(x.ndim)])
+        for a, e in enumerate(static_shape(x))
+    ]
+    return index_set(x, tuple(index), values)
+
+
+def _require_copy(name: str, inplace: bool) -> None:
+    if inplace:
+        raise ShapeError(f"{name} changes no array in place", remedy="use the copy it returns")
+
+
+# Choices
+
+
+@function
+def choose(index: Any, choices: Any, mode: str = "raise") -> Any:
+    """At each position the element of the choice whose number stands there."""
+    parts = promoted([as_tracer(choice) for choice in choices])
+    shape = _broadcast(shape_of(index), *(part.shape for part in parts))
+    index = elementwise.add(index, zeros(shape, as_tracer(index).dtype))
+    if mode != "raise":
+        last = len(parts) - 1
+        index = (
+            elementwise.clip(index, 0, last)
+            if mode == "clip"
+            else elementwise.remainder(index, last + 1)
+        )
+    whole = stack([elementwise.add(part, zeros(shape, part.dtype)) for part in parts])
+    grid = np.indices(static_shape(index), sparse=True)
+    return getitem(whole, (index, *grid))
+
+
+@function
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """At each position the element of the first choice whose condition holds there."""
+    *parts, found = promoted([*choicelist, default])
+    for condition, part in zip(reversed(list(condlist)), reversed(parts), strict=True):
+        found = elementwise.where(condition, part, found)
+    return found
+
+
+@function
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+    """At each position the function whose condition holds there, the last one where none does."""
+    x = as_tracer(x)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    functions = list(funclist)
+    default = functions.pop() if len(functions) == len(conditions) + 1 else 0
+    values = [f(x, *args, **kwargs) if callable(f) else f for f in (*functions, default)]
+    found = elementwise.astype(elementwise.add(zeros(x.shape), values[-1]), x.dtype)
+    for condition, value in zip(conditions, values, strict=False):  # of several the last one holds
+        found = elementwise.where(condition, elementwise.astype(value, x.dtype), found)
+    return found
+
+
+# Functions along axes
+
+
+@function
+def apply_along_axis(func1d: Callable[..., Any], axis: int, x: Any, *args: Any, **how: Any) -> Any:
+    """`func1d` of each vector along an axis, in whose place its result stands."""
+    x = as_tracer(x)
+    position = normalize_axis(axis, x.ndim)
+    rows = moveaxis(x, position, -1)
+    flat = reshape(rows, (-1, rows.shape[-1]))
+    results = stack([as_tracer(func1d(flat[i], *args, **how)) for i in range(flat.shape[0])])
+    rank = results.ndim - 1
+    found = reshape(results, (*rows.shape[:-1], *results.shape[1:]))
+    lead = x.ndim - 1
+    targets = tuple(range(position, position + rank))
+    return moveaxis(found, tuple(range(lead, lead + rank)), targets) if rank else found
+
+
+@function
+def apply_over_axes(func: Callable[..., Any], x: Any, axes: Any) -> Any:
+    """`func(x, axis)` over one axis after the other; axes that it folds stay, with extent 1."""
+    x = as_tracer(x)
+    for axis in axes_of(axes, x.ndim):
+        found = func(x, axis)
+        x = found if found.ndim == x.ndim else expand_dims(found, axis)
+    return x
+
+
+def fromfunction(body: Callable[..., Any], shape: Any, *, dtype: Any = float, **how: Any) -> Any:
+    """`body` of the index arrays of a shape."""
+    return body(*np.indices(tuple(shape), dtype_of(dtype, DType.F64).numpy), **how)

@@ -1,0 +1,120 @@
+"""Polynomials, whose coefficients begin with that of the highest power; convolutions of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.numpy import elementwise
+from rlx.numpy.axes import count_from, static_shape
+from rlx.numpy.creation import zeros_like
+from rlx.numpy.indexing import take
+from rlx.numpy.products import matmul
+from rlx.numpy.shaping import atleast_1d, concatenate, flip, stack
+from rlx.tracing.apply import as_tracer, emit, function, inexact, promoted
+
+
+@function
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial at `x`, by Horner's rule."""
+    p, x = promoted([p, x])
+    found = zeros_like(x)
+    for index in range(static_shape(p)[0]):
+        found = elementwise.add(elementwise.multiply(found, x), p[index])
+    return found
+
+
+@function
+def polyadd(a: Any, b: Any) -> Any:
+    """The sum of two polynomials."""
+    a, b = (atleast_1d(each) for each in promoted([a, b]))
+    count = np.maximum(a.shape[0], b.shape[0]).item()
+    return elementwise.add(_extended(a, count), _extended(b, count))
+
+
+@function
+def polysub(a: Any, b: Any) -> Any:
+    """The difference of two polynomials."""
+    return polyadd(a, elementwise.negative(b))
+
+
+@function
+def polymul(a: Any, b: Any) -> Any:
+    """The product of two polynomials."""
+    return convolve(atleast_1d(a), atleast_1d(b))
+
+
+@function
+def polyder(p: Any, m: int = 1) -> Any:
+    """The derivative of order `m`."""
+    p = as_tracer(p)
+    for _ in range(count_from(m, "m")):
+        degree = p.shape[0] - 1
+        p = elementwise.multiply(p[:-1], np.arange(degree, 0, -1))
+    return p
+
+
+@function
+def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
+    """The integral of order `m`, with constants `k`."""
+    (p,) = inexact(p)
+    constants = np.broadcast_to(np.atleast_1d(k), (m,)) if isinstance(k, (int, float, list)) else k
+    for order in range(count_from(m, "m")):
+        p = elementwise.divide(p, np.arange(p.shape[0], 0, -1))
+        p = concatenate([p, atleast_1d(constants[order])])
+    return p
+
+
+@function
+def vander(x: Any, n: int | None = None, increasing: bool = False) -> Any:
+    """The powers of each element in a row, the highest first unless `increasing`."""
+    x = as_tracer(x)
+    count = x.shape[0] if n is None else count_from(n, "N")
+    powers: list[Any] = []
+    for _ in range(count):
+        ones = emit(ops.expand, as_tracer(np.ones((), x.dtype)), shape=x.shape)
+        powers.append(elementwise.multiply(powers[-1], x) if powers else ones)
+    return stack(powers if increasing else powers[::-1], -1)
+
+
+@function
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The convolution of two vectors: full, same (as long as the longer) or valid (inner) part."""
+    return _slid(a, v, mode, turns=True)
+
+
+@function
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The products of one vector with another, conjugated, at each shift."""
+    return _slid(a, elementwise.conj(v), mode, turns=False)
+
+
+def _slid(a: Any, v: Any, mode: str, *, turns: bool) -> Any:
+    """Sum products over a window of the longer vector that moves on by one."""
+    a, v = promoted([a, v])
+    if a.ndim != 1 or v.ndim != 1 or 0 in (a.shape[0], v.shape[0]):
+        raise ShapeError(
+            f"shapes {a.shape} and {v.shape}; both must be vectors, and not empty",
+            remedy="flatten them with .ravel()",
+        )
+    longer, shorter, swaps = (a, v, False) if a.shape[0] >= v.shape[0] else (v, a, True)
+    rows, width = longer.shape[0], shorter.shape[0]
+    outside = {"full": width - 1, "same": width // 2, "valid": 0}
+    if mode not in outside:
+        raise ShapeError(f"mode is {mode!r}", remedy="use full, same or valid")
+    before = outside[mode]
+    total = {"full": rows + width - 1, "same": rows, "valid": rows - width + 1}[mode]
+    high = total + width - 1 - rows - before
+    if high < 0:
+        longer, high = longer[:high], 0
+    padded = emit(ops.pad, longer, low=(before,), high=(high,))
+    windows = take(padded, np.arange(total)[:, None] + np.arange(width))
+    found = matmul(windows, flip(shorter) if turns else shorter)
+    return flip(found) if swaps and not turns else found
+
+
+def _extended(p: Any, count: int) -> Any:
+    return emit(ops.pad, p, low=(count - p.shape[0],), high=(0,))

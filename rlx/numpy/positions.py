@@ -1,0 +1,98 @@
+"""Positions in arrays: of diagonals and triangles, of grids, and flat ones taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy import c_ as c_
+from numpy import index_exp as index_exp
+from numpy import mgrid as mgrid
+from numpy import ogrid as ogrid
+from numpy import r_ as r_
+from numpy import s_ as s_
+
+from rlx.errors import ShapeError
+from rlx.ir.dtype import DType
+from rlx.numpy import elementwise
+from rlx.numpy.axes import count_from, shape_from, static_shape
+from rlx.numpy.creation import dtype_of
+from rlx.numpy.shaping import reshape
+from rlx.tracing.apply import as_tracer, function
+from rlx.tracing.trace import shape_of
+
+
+@function
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """Flat positions in an array of `shape` as one index array per axis."""
+    rest = as_tracer(indices)
+    found = []
+    for extent in reversed(shape_from(shape)):
+        found.append(elementwise.remainder(rest, extent))
+        rest = elementwise.floor_divide(rest, extent)
+    return tuple(reversed(found))
+
+
+@function
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Any:
+    """One index array per axis as flat positions; mode clip or wrap moves them inside."""
+    if mode not in ("raise", "clip", "wrap"):
+        raise ShapeError(f"mode is {mode!r}", remedy="use raise, clip or wrap")
+    flat: Any = 0
+    for index, extent in zip(multi_index, shape_from(dims), strict=True):
+        if mode == "clip":
+            index = elementwise.clip(index, 0, extent - 1)
+        elif mode == "wrap":
+            index = elementwise.remainder(index, extent)
+        flat = elementwise.add(elementwise.multiply(flat, extent), index)
+    return flat
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+    """Where a matrix of `n` rows and `m` columns lies on or below diagonal `k`."""
+    return np.tril_indices(count_from(n, "n"), k, m)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+    """Where a matrix of `n` rows and `m` columns lies on or above diagonal `k`."""
+    return np.triu_indices(count_from(n, "n"), k, m)
+
+
+def tril_indices_from(x: Any, k: int = 0) -> Any:
+    """`tril_indices` for a matrix."""
+    rows, columns = static_shape(x)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(x: Any, k: int = 0) -> Any:
+    """`triu_indices` for a matrix."""
+    rows, columns = static_shape(x)
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices(n: int, ndim: int = 2) -> Any:
+    """The positions of the main diagonal."""
+    return np.diag_indices(count_from(n, "n"), ndim)
+
+
+def diag_indices_from(x: Any) -> Any:
+    """`diag_indices` for an array of equal extents."""
+    shape = static_shape(x)
+    return diag_indices(shape[0], len(shape))
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The index of each element on each axis."""
+    found: Any = np.indices(tuple(dimensions), dtype_of(dtype, DType.I64).numpy)
+    return tuple(ix_(*map(np.arange, dimensions))) if sparse else found
+
+
+@function
+def ix_(*arrays: Any) -> Any:
+    """Index vectors, each along an axis of its own: they pick a block of rows and columns."""
+    rank = len(arrays)
+    shapes = [[-1 if a == axis else 1 for a in range(rank)] for axis in range(rank)]
+    if any(len(shape_of(x)) != 1 for x in arrays):
+        raise ShapeError("ix_ takes vectors", remedy="flatten each with .ravel()")
+    return tuple(reshape(x, shape) for x, shape in zip(arrays, shapes, strict=True))

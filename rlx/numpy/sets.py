@@ -1,0 +1,261 @@
+"""Sets of elements, and elements by a condition: how many there are is known at run time only.
+
+On arrays these functions give as many as there are. While tracing they take `size=`, how many to
+give: what is missing is `fill_value`, what is too much is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import calling_source
+from rlx.ir.types import TensorType
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.creation import ones_like
+from rlx.numpy.indexing import take
+from rlx.numpy.positions import unravel_index
+from rlx.numpy.shaping import concatenate, ravel, reshape, stack
+from rlx.numpy.sorting import argsort, searchsorted, sort
+from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
+from rlx.tracing.errors import ConcretizationError
+from rlx.tracing.trace import TracedArray, current_trace
+
+
+class UniqueAllResult(NamedTuple):
+    """Distinct elements, where they stand first, which each element is, and how often."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """Distinct elements and how often each occurs."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """Distinct elements and which of them each element is."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def _counted(numpys: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of a given `size` be NumPy's on arrays if none is given."""
+
+    def decorate(sized: Callable[..., Any]) -> Callable[..., Any]:
+        traced, name = function(sized), sized.__name__
+
+        @functools.wraps(sized)
+        def call(*args: Any, size: int | None = None, fill_value: Any = None, **how: Any) -> Any:
+            if size is not None:
+                return traced(*args, size=size, fill_value=fill_value, **how)
+            if current_trace() is not None or any(isinstance(x, TracedArray) for x in args):
+                raise ConcretizationError(
+                    f"{name} gives a number of elements that is not known while tracing",
+                    source=calling_source(),
+                    remedy=f"pass how many to give, as in {name}(x, size=8)",
+                )
+            return numpys(*args, **how)
+
+        return call
+
+    return decorate
+
+
+def _places(mask: Any, size: int) -> tuple[Any, Any]:
+    """Return the positions of the first `size` true elements of a vector, and which exist."""
+    numbers = elementwise.subtract(emit(ops.cumsum, convert(mask, DType.I64), axis=0), 1)
+    kept = elementwise.logical_and(mask, elementwise.less(numbers, size))
+    target = elementwise.where(kept, numbers, size)
+    places = emit(ops.scatter_add, _iota(mask.shape[0]), target, size=size + 1)
+    places = elementwise.minimum(_first(places, size), mask.shape[0] - 1)
+    total = emit(ops.reduce_sum, convert(mask, DType.I64), axes=(0,))
+    return places, elementwise.less(_iota(size), total)
+
+
+def _first(x: Any, count: int) -> Any:
+    return emit(ops.narrow, x, axis=0, start=0, length=count)
+
+
+def _iota(count: Any) -> Any:
+    return wrap(graph().iota(type=TensorType(DType.I64, (count,))))
+
+
+# By a condition
+
+
+@_counted(np.nonzero)
+def nonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The indices of the nonzero elements, an array for each axis."""
+    x = as_tracer(x)
+    places, exist = _places(ravel(elementwise.astype(x, bool)), size)
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * x.ndim
+    pairs = zip(unravel_index(places, static_shape(x)), fills, strict=True)
+    return tuple(elementwise.where(exist, index, fill) for index, fill in pairs)
+
+
+@_counted(np.flatnonzero)
+def flatnonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The indices of the nonzero elements of the flattened array."""
+    places, exist = _places(elementwise.astype(ravel(x), bool), size)
+    return elementwise.where(exist, places, fill_value or 0)
+
+
+@_counted(np.argwhere)
+def argwhere(x: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The indices of the nonzero elements, a row for each."""
+    return stack(nonzero(x, size=size, fill_value=fill_value), 1)
+
+
+@_counted(np.extract)
+def extract(condition: Any, x: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The elements where the condition holds."""
+    places, exist = _places(ravel(elementwise.astype(condition, bool)), size)
+    return elementwise.where(exist, take(ravel(x), places), fill_value or 0)
+
+
+@_counted(np.compress)
+def compress(
+    condition: Any, x: Any, axis: int | None = None, *, size: int, fill_value: Any = None
+) -> Any:
+    """The slices along an axis where the condition, a vector, holds."""
+    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
+    places, exist = _places(elementwise.astype(condition, bool), size)
+    shape = [1] * x.ndim
+    shape[axis] = size
+    return elementwise.where(reshape(exist, shape), take(x, places, axis), fill_value or 0)
+
+
+# Sets
+
+
+@_counted(np.unique)
+def unique(
+    x: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    *,
+    equal_nan: bool = True,
+    size: int,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements in ascending order; the least one stands for those that are missing."""
+    found = _unique(as_tracer(x), size, fill_value, equal_nan)
+    chosen = (True, return_index, return_inverse, return_counts)
+    results = tuple(each for each, wanted in zip(found, chosen, strict=True) if wanted)
+    return results if len(results) > 1 else results[0]
+
+
+def _unique(x: Any, size: int, fill_value: Any, equal_nan: bool) -> UniqueAllResult:
+    flat = ravel(x)
+    order = argsort(flat)
+    ordered = take(flat, order)
+    begins = _begins(ordered, equal_nan=equal_nan)
+    group = elementwise.subtract(emit(ops.cumsum, convert(begins, DType.I64), axis=0), 1)
+    starts, exist = _places(begins, size)
+    fill = ordered[0] if fill_value is None else convert(fill_value, flat.value.dtype)
+    kept = elementwise.minimum(group, size)
+    counts = emit(ops.scatter_add, ones_like(group), kept, size=size + 1)
+    inverse = reshape(take(group, argsort(order)), x.shape)
+    values = elementwise.where(exist, take(ordered, starts), fill)
+    return UniqueAllResult(values, take(order, starts), inverse, _first(counts, size))
+
+
+def _begins(ordered: Any, *, equal_nan: bool = True) -> Any:
+    """Return where elements of a sorted vector differ from the one before."""
+    after, before = ordered[1:], ordered[:-1]
+    differs = elementwise.not_equal(after, before)
+    if equal_nan and ordered.value.dtype.is_float:
+        both = elementwise.logical_and(elementwise.isnan(after), elementwise.isnan(before))
+        differs = elementwise.logical_and(differs, elementwise.logical_not(both))
+    return concatenate([elementwise.astype(ones_like(ordered[:1]), bool), differs])
+
+
+def unique_values(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements; each NaN is one."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def unique_counts(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements and their counts."""
+    found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCountsResult(*found)
+
+
+def unique_inverse(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements and which of them each element is."""
+    found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverseResult(*found)
+
+
+def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements, their first places, which each element is, and their counts."""
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+@_counted(np.union1d)
+def union1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The distinct elements of both."""
+    return unique(concatenate([ravel(x), ravel(y)]), size=size, fill_value=fill_value)
+
+
+@_counted(np.intersect1d)
+def intersect1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The distinct elements that are in both."""
+    return _distinct_where(x, isin(x, y), size, fill_value)
+
+
+@_counted(np.setdiff1d)
+def setdiff1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The distinct elements of `x` that are not in `y`."""
+    return _distinct_where(x, isin(x, y, invert=True), size, fill_value)
+
+
+@_counted(np.setxor1d)
+def setxor1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
+    """The distinct elements that are in one of both."""
+    chosen = concatenate([ravel(isin(x, y, invert=True)), ravel(isin(y, x, invert=True))])
+    return _distinct_where(concatenate([ravel(x), ravel(y)]), chosen, size, fill_value)
+
+
+def _distinct_where(x: Any, chosen: Any, size: int, fill_value: Any) -> Any:
+    """Return the distinct elements of those that are chosen, in ascending order."""
+    flat = ravel(x)
+    order = argsort(flat)
+    ordered = take(flat, order)
+    picked = elementwise.logical_and(_begins(ordered), take(ravel(chosen), order))
+    places, exist = _places(picked, size)
+    return elementwise.where(exist, take(ordered, places), 0 if fill_value is None else fill_value)
+
+
+@function
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """True where an element is one of the test elements."""
+    del assume_unique
+    element, tests = promoted([element, ravel(test_elements)])
+    count = math.prod(static_shape(tests))
+    if count == 0:
+        found = elementwise.logical_and(elementwise.equal(element, element), False)
+    else:
+        ordered = sort(tests)
+        places = elementwise.minimum(searchsorted(ordered, element), count - 1)
+        found = elementwise.equal(take(ordered, places), element)
+    return elementwise.logical_not(found) if invert else found

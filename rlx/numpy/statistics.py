@@ -1,0 +1,226 @@
+"""Order statistics, correlations and interpolation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.shape import product
+from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of, static_shape
+from rlx.numpy.diagonals import diagonal
+from rlx.numpy.indexing import take, take_along_axis
+from rlx.numpy.products import matmul
+from rlx.numpy.reductions import any, average, mean, sum
+from rlx.numpy.shaping import (
+    atleast_2d,
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    ravel,
+    reshape,
+)
+from rlx.numpy.sorting import searchsorted, sort
+from rlx.tracing.apply import convert, emit, function, inexact
+
+
+@function
+def quantile(
+    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """The elements that a share `q` of all are below, along new leading axes for those of `q`.
+
+    Between two elements `method` chooses: linear, lower, higher, midpoint or nearest.
+    """
+    return _quantile(x, q, axis, method, keepdims, skips_nan=False)
+
+
+@function
+def nanquantile(
+    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """`quantile` of what is no NaN."""
+    return _quantile(x, q, axis, method, keepdims, skips_nan=True)
+
+
+@function
+def percentile(
+    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """`quantile` of `q` in percent."""
+    return quantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
+
+
+@function
+def nanpercentile(
+    x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Any:
+    """`nanquantile` of `q` in percent."""
+    return nanquantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
+
+
+@function
+def nanmedian(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The middle element of what is no NaN."""
+    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+
+
+def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_nan: bool) -> Any:
+    x, q = inexact(x, q)
+    axes = axes_of(axis, x.ndim)
+    rows = sort(_merged(x, axes))
+    count = static_shape(rows)[-1]
+    if count == 0:
+        return mean(rows, -1)
+    missing = elementwise.isnan(rows)
+    valid = sum(elementwise.logical_not(missing), -1, keepdims=True)
+    last = convert(elementwise.subtract(valid, 1), x.value.dtype) if skips_nan else count - 1
+    places = elementwise.multiply(ravel(q), elementwise.maximum(last, 0))
+    places = broadcast_to(places, (*rows.shape[:-1], places.shape[-1]))
+    found = _between(rows, places, method)
+    is_nan = elementwise.equal(valid, 0) if skips_nan else any(missing, -1, keepdims=True)
+    found = moveaxis(elementwise.where(is_nan, np.nan, found), -1, 0)
+    found = reshape(found, (*q.shape, *found.shape[1:]))
+    return expand_dims(found, tuple(q.ndim + a for a in axes)) if keepdims else found
+
+
+def _between(rows: Any, places: Any, method: str) -> Any:
+    """Return the elements of sorted rows at places that may lie between two."""
+    if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ShapeError(
+            f"method is {method!r}", remedy="use linear, lower, higher, midpoint or nearest"
+        )
+    if method == "nearest":
+        places = elementwise.round(places)
+    below, above = elementwise.floor(places), elementwise.ceil(places)
+    low, high = (take_along_axis(rows, convert(at, DType.I64), -1) for at in (below, above))
+    if method in ("lower", "nearest"):
+        return low
+    if method == "higher":
+        return high
+    share = 0.5 if method == "midpoint" else elementwise.subtract(places, below)
+    # Infinities next to each other have no difference.
+    step = elementwise.where(elementwise.equal(low, high), 0, elementwise.subtract(high, low))
+    return elementwise.add(low, elementwise.multiply(step, share))
+
+
+@function
+def median(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The middle element in order, the mean of two for an even count."""
+    (x,) = inexact(x)
+    axes = axes_of(axis, x.ndim)
+    if len(axes) != 1:
+        middle = median(_merged(x, axes), -1)
+        return expand_dims(middle, axes) if keepdims else middle
+    (position,) = axes
+    extent = static_shape(x)[position]
+    if extent == 0:
+        return mean(x, position, keepdims=keepdims)  # NaN
+    ordered = sort(x, position)
+    start = (extent - 1) // 2
+    middle = emit(ops.narrow, ordered, axis=position, start=start, length=2 - extent % 2)
+    # A NaN sorts last, and makes the median NaN.
+    tail = emit(ops.narrow, ordered, axis=position, start=extent - 1, length=1)
+    result = mean(concatenate([middle], position), position, keepdims=True)
+    result = elementwise.where(elementwise.isnan(tail), np.nan, result)
+    return result if keepdims else sum(result, position)
+
+
+def _merged(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return `x` with `axes` as one, the last."""
+    x = moveaxis(x, axes, tuple(range(-len(axes), 0)))
+    return reshape(x, (*x.shape[: x.ndim - len(axes)], product(x.shape[x.ndim - len(axes) :])))
+
+
+# Correlations
+
+
+@function
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
+    """The covariance matrix of variables in rows, or columns if not `rowvar`."""
+    rows = _variables(m, rowvar)
+    if y is not None:
+        rows = concatenate(list(inexact(rows, _variables(y, rowvar))))
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    weights = aweights if fweights is None else fweights
+    if fweights is not None and aweights is not None:
+        weights = elementwise.multiply(fweights, aweights)
+    centered = elementwise.subtract(rows, expand_dims(average(rows, 1, weights), 1))
+    scaled, total = centered, rows.shape[1] - ddof
+    if weights is not None:
+        scaled, total = elementwise.multiply(centered, weights), sum(weights)
+        if aweights is None:
+            total = elementwise.subtract(total, ddof)
+        else:
+            squares = sum(elementwise.multiply(weights, aweights))
+            lost = elementwise.divide(elementwise.multiply(ddof, squares), total)
+            total = elementwise.subtract(total, lost)
+    products = matmul(scaled, elementwise.conj(matrix_transpose(centered)))
+    found = elementwise.divide(products, total)
+    return reshape(found, ()) if found.shape == (1, 1) else found
+
+
+def _variables(m: Any, rowvar: bool) -> Any:
+    (m,) = inexact(m)
+    return atleast_2d(m) if rowvar or m.ndim < 2 else matrix_transpose(m)
+
+
+@function
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """The matrix of correlations: `cov` divided by both standard deviations."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return elementwise.divide(c, c)
+    deviations = elementwise.sqrt(elementwise.real(diagonal(c)))
+    c = elementwise.divide(elementwise.divide(c, expand_dims(deviations, 1)), deviations)
+    return c if c.value.dtype.is_complex else elementwise.clip(c, -1, 1)
+
+
+@function
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """The piecewise linear function through the points (xp, fp), whose positions ascend.
+
+    Outside it is `left` and `right`, by default the values at the ends; or it has a period.
+    """
+    x, xp, fp = inexact(x, xp, fp)
+    if period is not None:
+        x, xp, fp = _periodic(x, xp, fp, period)
+    count = static_shape(xp)[0]
+    place = elementwise.clip(searchsorted(xp, x, "right"), 1, count - 1)
+    before = elementwise.subtract(place, 1)
+    x0, y0, y1 = take(xp, before), take(fp, before), take(fp, place)
+    width = elementwise.subtract(take(xp, place), x0)
+    is_step = elementwise.equal(width, 0)
+    share = elementwise.divide(elementwise.subtract(x, x0), elementwise.where(is_step, 1, width))
+    inner = elementwise.add(y0, elementwise.multiply(share, elementwise.subtract(y1, y0)))
+    found = elementwise.where(is_step, y0, inner)
+    if period is not None:
+        return found
+    low, high = fp[0] if left is None else left, fp[count - 1] if right is None else right
+    found = elementwise.where(elementwise.less(x, xp[0]), low, found)
+    return elementwise.where(elementwise.greater(x, xp[count - 1]), high, found)
+
+
+def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    """Bring positions into one period, and put a neighbor's point at each end of it."""
+    x, xp = elementwise.remainder(x, period), elementwise.remainder(xp, period)
+    order = emit(ops.argsort, xp)
+    xp, fp = take(xp, order), take(fp, order)
+    ends = elementwise.subtract(xp[-1:], period), elementwise.add(xp[:1], period)
+    return x, concatenate([ends[0], xp, ends[1]]), concatenate([fp[-1:], fp, fp[:1]])
