@@ -162,6 +162,14 @@ class Direct(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Windowed(Lowering):
+    """A depthwise convolution whose taps stay in registers: `lanes` positions of a row at once."""
+
+    lanes: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Turned(Lowering):
     """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
 

@@ -12,9 +12,16 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.layout import ChannelPanels
-from rlx.ir.lowering import Direct, lowered_by
+from rlx.ir.lowering import Direct, Windowed, lowered_by
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, result_extents
+from rlx.ir.ops.conv_geometry import (
+    Geometry,
+    Numbers,
+    Pads,
+    Planes,
+    geometry,
+    result_extents,
+)
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.types import TensorType
 
@@ -67,12 +74,8 @@ def _conv_direct(
     groups: int,
 ) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels."""
-    require_dtype(x, "f32 f64")
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
-    if any(side != (0, 0, 1) for side in sides):
-        raise ShapeError("tiles read the input where it lies: pad and spread it first")
-    planes = Planes.of(x.shape, w.shape, sliding)
+    planes = _bare_planes(x, w, sliding)
     fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
     if not (fits and whole and w.layout == ChannelPanels(direct.columns, groups)):
@@ -80,6 +83,38 @@ def _conv_direct(
             f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
             f"vectors of {direct.lanes} do not fit w of type {w} and positions {planes.positions}"
         )
+
+
+@lowered_by(conv, Windowed)
+def _conv_windowed(
+    windowed: Windowed,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Rows of positions in vectors, over an input that is padded already."""
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    planes = _bare_planes(x, w, sliding)
+    power = windowed.lanes >= 1 and windowed.lanes & (windowed.lanes - 1) == 0
+    if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != groups:
+        raise ShapeError(
+            f"rows in vectors of {windowed.lanes} lanes do not fit w of type {w} with strides "
+            f"{planes.strides}: groups of one channel, and every first or second position"
+        )
+
+
+def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
+    """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
+    require_dtype(x, "f32 f64")
+    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
+    if any(side != (0, 0, 1) for side in sides):
+        raise ShapeError("kernels read the input where it lies: pad and spread it first")
+    return Planes.of(x.shape, w.shape, sliding)
 
 
 def spatial_axes(x: TensorType, w: TensorType) -> int:

@@ -36,6 +36,7 @@ class Why(enum.Enum):
     SINGLE_TAPS = "a matrix product: a window is one element of each channel"
     WHOLE_WINDOW = "a matrix product: the window is the whole image"
     FEW_CHANNELS = "plain loops: {found} output channels; vectors hold {limit} at least"
+    DEPTHWISE = "rows in vectors, taps in registers: a group has {found} channel and gives {limit}"
     CONVOLVED = "register tiles: the cheapest that cover the result"
     QUERIES = "one pass over keys in tiles that suit the head"
     NO_QUERIES = "scores are stored: no tile fits {found}"

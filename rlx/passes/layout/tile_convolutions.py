@@ -6,9 +6,9 @@
             %4 = conv %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, lanes = 16)
 
 A convolution of single taps, or whose window is the whole image, is a matrix product. Others of
-f32 and f64 get tiles, over an input that is padded (and spread apart, where a gradient asks for
-it) beforehand; what is too small stays as it is. 16-bit operands are widened first, and the result
-is rounded once.
+f32 and f64 get tiles, or, where a group has one channel, rows in vectors; either over an input
+that is padded (and spread apart, where a gradient asks for it) beforehand. What is too small stays
+as it is. 16-bit operands are widened first, and the result is rounded once.
 
 The tile is the one of least cost: cycles of a step, of all tiles that cover the result. A step
 takes two multiply-adds or two loads per cycle, whichever are more, and no less than a
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Direct, Lowering, Windowed
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_geometry import Geometry, Planes, attributes_of, geometry, spread
 from rlx.ir.shape import Extent, product, upper
@@ -38,6 +38,9 @@ _MIN_WORK = 8 * 1024
 
 _FEWEST_LANES = 4
 """Vectors narrower than this gain nothing over plain loops, whose rows are vectors."""
+
+_LARGEST_STEP = 2
+"""Between neighboring positions of a depthwise row: every second element is one shuffle away."""
 
 _REGISTERS_BESIDE_TILE = 2
 """Registers beside the sums and the row of a panel: an element of the input, and one to spare."""
@@ -79,6 +82,10 @@ def choose_convolution(node: Node, target: Target) -> Choice:
     work = upper(product((*node.result.shape, *w.shape[1:])))
     if work < _MIN_WORK:
         return Why.SMALL.because(work, _MIN_WORK)
+    windowed = choose_window(node, target)
+    if windowed is not None:
+        each = upper(w.shape[0]) // upper(x.shape[1])
+        return Why.DEPTHWISE.because(1, each, windowed)
     tile = choose_tile(node, target)
     if tile is None:
         return Why.FEW_CHANNELS.because(w.shape[0], _FEWEST_LANES)
@@ -100,6 +107,16 @@ def _is_bare(node: Node) -> bool:
     """True for one group, and an input that is neither padded nor spread apart."""
     sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding_of(node))
     return node.attribute("groups") == 1 and set(sides) == {(0, 0, 1)}
+
+
+def choose_window(node: Node, target: Target) -> Windowed | None:
+    """Choose vectors for a depthwise convolution; None for another one."""
+    x, w = node.operands
+    groups, lanes = node.attribute("groups"), target.lanes(x.dtype.size)
+    few = upper(w.shape[0]) // groups < _FEWEST_LANES
+    if x.shape[1] != groups or not few or _planes(node).strides[2] > _LARGEST_STEP or lanes < 2:
+        return None
+    return Windowed(lanes)
 
 
 def choose_tile(node: Node, target: Target) -> Direct | None:
@@ -173,7 +190,7 @@ def _rewritten(node: Node, choice: Choice) -> Value | None:
         return _as_product(node)
     if choice.why is Why.SINGLE_TAPS:
         return _as_products(node)
-    return _in_tiles(node, choice.lowering) if isinstance(choice.lowering, Direct) else None
+    return None if choice.lowering is None else _lowered(node, choice.lowering)
 
 
 def _in_single_precision(node: Node) -> Value:
@@ -205,14 +222,15 @@ def _as_products(node: Node) -> Value:
     return result
 
 
-def _in_tiles(node: Node, tile: Direct) -> Value:
+def _lowered(node: Node, lowering: Lowering) -> Value:
+    """Return the convolution over its padded input, with weights as the kernel reads them."""
     x, w = node.operands
     sliding, groups = sliding_of(node), node.attribute("groups")
-    attributes = {**attributes_of(_bare(sliding)), "groups": groups}
-    packed = ops.pack_channels(w, width=tile.columns, groups=groups)
-    operands = (padded(x, sliding), packed)
-    attrs = make_attrs(ops.conv, attributes)
-    return node.result.graph.append(ops.conv, operands, attrs, lowering=tile)[0]
+    if isinstance(lowering, Direct):
+        w = ops.pack_channels(w, width=lowering.columns, groups=groups)
+    attrs = make_attrs(ops.conv, {**attributes_of(_bare(sliding)), "groups": groups})
+    operands = (padded(x, sliding), w)
+    return node.result.graph.append(ops.conv, operands, attrs, lowering=lowering)[0]
 
 
 def padded(x: Value, sliding: Geometry) -> Value:

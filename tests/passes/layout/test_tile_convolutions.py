@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.ir.graph import Graph, Node
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Direct, Windowed
 from rlx.ir.shape import Dim
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.tile_convolutions import choose_convolution, tile_convolutions
@@ -47,6 +47,15 @@ def test_few_channels_take_narrower_vectors() -> None:
     assert isinstance(few, Direct)
     assert (few.columns, few.lanes) == (8, 8)
     assert choice((1, 64, 58, 58), (2, 64, 3, 3)).why is Why.FEW_CHANNELS
+
+
+def test_groups_of_one_channel_are_rows_in_vectors() -> None:
+    found = choice((1, 64, 16, 16), (128, 1, 3, 3), groups=64)
+    assert (found.why, found.lowering) == (Why.DEPTHWISE, Windowed(16))
+    assert str(found).endswith("a group has 1 channel and gives 2")
+    assert choice((1, 1, 32, 32), (32, 1, 3, 3)).why is Why.CONVOLVED
+    thirds = choice((1, 64, 30, 30), (64, 1, 3, 3), groups=64, stride=(1, 3))
+    assert thirds.why is Why.FEW_CHANNELS
 
 
 def test_what_has_no_tiles_is_plain_loops() -> None:

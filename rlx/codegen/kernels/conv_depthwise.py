@@ -1,0 +1,158 @@
+"""Depthwise convolution: every output channel sees one input channel.
+
+There is nothing to share between channels, so positions of a row fill the vectors, and the taps
+of a channel stay in registers over its whole image:
+
+    for channels:  for rows:  for vectors of positions j:
+        y[j] = sum over taps t of tap[t] * x[j * stride + t]
+
+With stride 2 a vector is every second element of two that are loaded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.parallel import is_large
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, fma, index, shuffle
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.errors import InternalError
+from rlx.ir.lowering import Windowed
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.shape import product
+
+_MOST_IN_REGISTERS = 25
+"""Taps that are kept in registers and written out; more of them are loops."""
+
+
+@kernel("conv", lowering=Windowed)
+def conv_depthwise(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    *,
+    lowering: Windowed,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    k = scope.k
+    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    planes = Planes.of(x.shape, w.shape, sliding)
+    if x.memory is None:
+        raise InternalError("the input of a depthwise convolution must lie in memory")
+    outputs, spatial = static(out.shape[1]), tuple(range(2, len(out.shape)))
+    each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
+    target = out.grouped(((0,), (1,), *each))
+    taps = w.grouped(((0,), tuple(range(1, len(w.shape)))))
+    kind = LoopKind.PARALLEL if is_large(product((*out.shape, *w.shape[1:]))) else LoopKind.SERIAL
+    with k.loop("plane", target.extent(0) * outputs, kind=kind) as plane:
+        image, channel = k.let("image", plane / outputs), k.let("channel", plane % outputs)
+        source = image * groups + channel / (outputs // groups)
+        volume = planes.extents[0] * planes.extents[1] * planes.extents[2]
+        start = k.let("start", source * volume)
+        _Plane(
+            k, x.memory, taps.at(channel), target.at(image, channel), start, planes, lowering.lanes
+        ).compute()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """One channel of one image."""
+
+    k: KernelBuilder
+    x: Buffer
+    taps: GroupedReader
+    target: GroupedWriter
+    start: E
+    planes: Planes
+    lanes: int
+
+    def compute(self) -> None:
+        k, planes = self.k, self.planes
+        layers, rows, columns = planes.positions
+        kept = self._kept()
+        with ExitStack() as loops:
+            layer = loops.enter_context(k.loop("layer", layers))
+            row = loops.enter_context(k.loop("row", rows))
+            down = layer * planes.strides[0] * planes.extents[1] + row * planes.strides[1]
+            line = k.let("line", self.start + down * planes.extents[2])
+            target = self.target.at(*self._outer(layer, row))
+            for first, last, lanes in _pieces(columns, self.lanes):
+                with k.loop("j", last, start=first, step=lanes) as j:
+                    at = k.let("at", line + j * planes.strides[2])
+                    total = self._total(at, lanes, kept)
+                    if lanes == 1:
+                        target.write(j, value=total)
+                    else:
+                        target.write_vector(j, value=total)
+
+    def _outer(self, layer: E, row: E) -> tuple[E, ...]:
+        """Return the indices of the result's spatial axes but the last."""
+        axes = len(self.target.grid.groups) - 2
+        return ((), (row,), (layer, row))[axes - 1]
+
+    def _kept(self) -> list[E] | None:
+        """Return the taps by name; None for so many that loops read them."""
+        count = product(self.planes.taps)
+        if not isinstance(count, int) or count > _MOST_IN_REGISTERS:
+            return None
+        return [self.k.let("tap", self.taps.read_real(index(t))) for t in range(count)]
+
+    def _total(self, at: E, lanes: int, kept: list[E] | None) -> E:
+        """Return the sums of `lanes` positions whose first window starts at `at`."""
+        if kept is None:
+            return self._looped(at, lanes)
+        total = const(0.0, self.x.prim, lanes)
+        places = itertools.product(*map(range, self.planes.taps))
+        for tap, place in zip(kept, places, strict=True):
+            far = self._far(*map(index, place))
+            total = self.k.let("total", fma(tap, self._elements(at + far, lanes), total))
+        return total
+
+    def _looped(self, at: E, lanes: int) -> E:
+        k, taps = self.k, self.planes.taps
+        total = k.mutable("total", const(0.0, self.x.prim, lanes))
+        with (
+            k.loop("z", taps[0]) as z,
+            k.loop("a", taps[1]) as a,
+            k.loop("b", taps[2]) as b,
+        ):
+            tap = self.taps.read_real((z * taps[1] + a) * taps[2] + b)
+            total.set(fma(tap, self._elements(at + self._far(z, a, b), lanes), total))
+        return total
+
+    def _far(self, z: E, a: E, b: E) -> E:
+        """Return how far a tap lies behind the first one."""
+        planes = self.planes
+        rows = z * planes.dilations[0] * planes.extents[1] + a * planes.dilations[1]
+        return rows * planes.extents[2] + b * planes.dilations[2]
+
+    def _elements(self, at: E, lanes: int) -> E:
+        """Return the elements that `lanes` neighboring positions meet under one tap."""
+        k = self.k
+        if lanes == 1 or self.planes.strides[2] == 1:
+            return k.load(self.x, at, lanes)
+        low, high = k.load(self.x, at, lanes), k.load(self.x, at + (lanes - 1), lanes)
+        half = lanes // 2
+        even = [2 * lane if lane < half else 2 * lane + 1 for lane in range(lanes)]
+        return shuffle(low, high, even)
+
+
+def _pieces(columns: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (first, last, lanes) of the parts of a row, each in vectors half as wide."""
+    first = 0
+    while first < columns:
+        last = first + (columns - first) // lanes * lanes
+        if last > first:
+            yield first, last, lanes
+        first, lanes = last, lanes // 2
