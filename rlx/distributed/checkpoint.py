@@ -29,7 +29,7 @@ def save(path: str | Path, tree: Any) -> None:
     if world.rank == 0:
         unfinished = Path(f"{path}.{os.getpid()}.tmp")
         names = leaf_names(structure, "tree")
-        arrays = [np.ascontiguousarray(array) for array in whole]
+        arrays = [np.require(array, requirements="C") for array in whole]
         save_file(dict(zip(names, arrays, strict=True)), unfinished)
         unfinished.replace(path)
     world.connection.gather(None)  # nobody goes on before the file is there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -18,6 +19,15 @@ from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.pytree import TreeDef, broadcast_prefix, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import TracedArray, source_names
 from rlx.transforms.jit import jit
+
+
+def _behind_communicators(fun: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of `fun` behind one more argument, for the names of inputs."""
+    first = inspect.Parameter("communicator", inspect.Parameter.POSITIONAL_ONLY)
+    kept = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = inspect.signature(fun).parameters.values()
+    rest = [p.replace(kind=p.POSITIONAL_ONLY) for p in own if p.kind in kept]
+    return inspect.Signature([first, *rest])
 
 
 def shard_map(
@@ -89,6 +99,7 @@ class ShardMapped:
                 return fun(*args)
 
         local.__name__ = self._name
+        local.__signature__ = _behind_communicators(fun)  # type: ignore[attr-defined]
         return local
 
     def _local(self, args: tuple[Any, ...]) -> list[Any]:

@@ -70,7 +70,7 @@ def local_part(name: str, x: Array, spec: P, mesh: Mesh) -> Array:
             )
         shape[place] //= 1 if axis is None else axis.size
         places.append(0 if axis is None else axis.index)
-    return np.ascontiguousarray(x[_box(tuple(shape), tuple(places))])
+    return np.require(x[_box(tuple(shape), tuple(places))], requirements="C")
 
 
 def _box(shape: tuple[int, ...], places: tuple[int, ...]) -> tuple[slice, ...]:

@@ -1,0 +1,75 @@
+"""Examples over ranks: the same results for any number of them, from Python and from C."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples import digits, heat
+from rlx.distributed import Mesh, P, shard_map, simulate
+from rlx.runtime.mpi import find_mpicc
+from tests.distributed.test_mpi import mpirun, python
+
+pytest.importorskip("mpi4py")
+
+
+def descended(ranks: int) -> Any:
+    def program() -> Any:
+        rows = P("rows")
+        step = shard_map(heat.descend, Mesh({"rows": ranks}), (rows, rows), (rows, P()))
+        measured = heat.first_temperature(16)
+        better, distance = step(0.5 * measured, measured)
+        return better.gather(), distance
+
+    return simulate(program, ranks)[0]
+
+
+def test_heat_and_its_gradient_do_not_depend_on_the_number_of_ranks() -> None:
+    for one, two in zip(descended(1), descended(2), strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
+
+
+def losses_of_one_process(epochs: int) -> list[float]:
+    """Train on batches in order, as `train.c` does."""
+    data, model = digits.load_data(), digits.mlp()
+    step, state = digits.make_step(model, "auto")
+    params, losses, size = model.params, [], digits.BATCH
+    for _ in range(epochs):
+        for first in range(0, len(data.train_x) - size + 1, size):
+            rows = slice(first, first + size)
+            params, state, loss = step(params, state, data.train_x[rows], data.train_y[rows])
+        losses.append(float(loss))
+    return losses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_digits_are_learned_in_c_on_any_number_of_ranks(tmp_path: Path, ranks: int) -> None:
+    exported = python(ranks, "-m", "examples.data_parallel", "--export", str(tmp_path / "c"))
+    assert exported.returncode == 0, exported.stderr
+    program = tmp_path / "c" / "train"
+    sources = [str(tmp_path / "c" / name) for name in ("step.c", "train.c")]
+    command = [find_mpicc(), "-O3", "-std=c11", "-Wall", "-Wextra", "-Werror", *sources]
+    subprocess.run([*command, "-lm", "-o", str(program)], check=True)
+    runs = [
+        subprocess.run(
+            [str(Path(sys.executable).with_name("mpirun")), "-n", str(ranks), str(program)],
+            cwd=program.parent, capture_output=True, text=True, check=True, timeout=120,
+        ).stdout
+        for _ in range(2)
+    ]  # fmt: skip
+    assert runs[0] == runs[1]  # bit-equal at a fixed number of ranks
+    losses = [float(line.split()[-1]) for line in runs[0].splitlines()]
+    np.testing.assert_allclose(losses, losses_of_one_process(len(losses)), rtol=2e-3, atol=1e-5)
+
+
+def test_digits_are_learned_on_two_ranks() -> None:
+    words = (sys.executable, "-m", "examples.data_parallel", "--epochs", "1")
+    done = mpirun(2, *words)
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks: loss 2.351014" in done.stdout
