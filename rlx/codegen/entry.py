@@ -95,7 +95,7 @@ def full_range(invoke: Invoke) -> tuple[Expr, Expr]:
         for scalar, value in zip(invoke.kernel.scalars, invoke.scalars, strict=True)
     }
     for statement in invoke.kernel.body:
-        if isinstance(statement, Let) and _is_bound_arithmetic(statement.value):
+        if isinstance(statement, Let) and _is_bound_arithmetic(statement.value, known):
             known[statement.var.name] = _substitute(statement.value, known)
     return _substitute(loop.start, known), _substitute(loop.stop, known)
 
@@ -116,14 +116,17 @@ def _block_fails(block: Block) -> bool:
     return False
 
 
-def _is_bound_arithmetic(expr: Expr) -> bool:
+def _is_bound_arithmetic(expr: Expr, known: Mapping[str, Expr]) -> bool:
+    """True for arithmetic on numbers that the caller knows, too."""
     match expr:
-        case Const() | Var():
+        case Const():
             return True
+        case Var(name, _):
+            return name in known
         case Unary(_, x) | Cast(x, _):
-            return _is_bound_arithmetic(x)
+            return _is_bound_arithmetic(x, known)
         case Binary(_, a, b):
-            return _is_bound_arithmetic(a) and _is_bound_arithmetic(b)
+            return _is_bound_arithmetic(a, known) and _is_bound_arithmetic(b, known)
         case _:
             return False
 

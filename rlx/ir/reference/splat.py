@@ -1,6 +1,6 @@
 """Gaussian splatting in NumPy: projection, tile lists, and what alpha is computed from.
 
-Everything is computed in f64 and rounded once, where a stage stores f32.
+Everything is computed in f64 and rounded once, where a stage stores its results.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def splat_project(
     valid = sound & inside
     outlines = np.where(valid[:, None], outlines, 0.0)
     drawn = valid & (outlines[:, 7] > NOTHING)
-    single = np.float32
+    single = positions.dtype  # f32 in graphs; tests of derivatives compute in f64
     return (
         np.concatenate([rgb, opacities[:, None]], 1).astype(single),
         valid.astype(single),
@@ -285,7 +285,7 @@ def splat_coefficients(
     result[:, 25] = checked
     result[~drawn] = 0.0
     result[~drawn, 18] = result[~drawn, 20] = -1.0
-    return result.astype(np.float32)
+    return result.astype(color_alpha.dtype)
 
 
 def _dot(a: Array, b: Array) -> Array:

@@ -111,7 +111,7 @@ def splat_composite(
             pass
         at = np.ix_(tile.rows, tile.columns)
         image[at] = _shown(tile, meta)
-    return image.reshape(-1).astype(np.float32)
+    return image.reshape(-1).astype(coefficients.dtype)
 
 
 def _light(tile: Tile, meta: Array) -> Array:
@@ -158,7 +158,7 @@ def splat_composite_backward(
         behind = gain @ meta[12:15].astype(np.float64) - g[..., 3]
         for hit in reversed(hits):
             result[hit.place], behind = _sums(hit, gain, behind, clip)
-    return result.astype(np.float32)
+    return result.astype(coefficients.dtype)
 
 
 def _sums(hit: Hit, gain: Array, behind: Array, clip: float) -> tuple[Array, Array]:
@@ -218,7 +218,7 @@ def splat_project_backward(
     d_opacity = np.where(inside, moments[:, 3] / np.where(inside, coefficients[:, 13], 1.0), 0.0)
     geometry = (np.where(seen, d, 0.0) for d in (d_position, d_scale, d_rotation))
     found = (*geometry, d_opacity, d_colors, d_sh)
-    return tuple(part.astype(np.float32) for part in found)
+    return tuple(part.astype(positions.dtype) for part in found)
 
 
 def _colors(
