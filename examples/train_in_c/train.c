@@ -1,5 +1,5 @@
-// Trains the digits MLP. All arithmetic is in digits_step.c and digits_predict.c, which
-// export.py wrote; this program reads files and keeps the arenas.
+// Trains a network on the digits. All arithmetic is in digits_step.c and digits_predict.c, which
+// export.py wrote, and network.h lists the arrays; this program reads files and keeps the arenas.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "digits_predict.h"
 #include "digits_step.h"
+#include "network.h"
 
 enum { EPOCHS = 12, PIXELS = 64 };
 
@@ -90,18 +91,13 @@ static float train_epoch(struct set set) {
   return loss;
 }
 
-// The share of images that the trained params classify as labeled.
+// The share of images that the trained network classifies as labeled.
 static double accuracy(struct set set) {
   check_predict(digits_predict_init(predict, sizeof predict), "init");
-#define COPY(name, NAME)                                                               \
-  memcpy(digits_predict_arena_params_##name(predict), digits_step_arena_params_##name(step), \
-         DIGITS_STEP_PARAMS_##NAME##_BYTES)
-  COPY(w0, W0);
-  COPY(b0, B0);
-  COPY(w1, W1);
-  COPY(b1, B1);
-  COPY(w2, W2);
-  COPY(b2, B2);
+#define COPY(name, NAME)                                                         \
+  memcpy(digits_predict_arena_##name(predict), digits_step_arena_##name(step), \
+         DIGITS_STEP_##NAME##_BYTES);
+  NETWORK(COPY)
 #undef COPY
   check_predict(digits_predict_setup(predict), "setup");
   check_predict(digits_predict_call(predict, set.images, NULL), "predict");
@@ -114,12 +110,10 @@ static double accuracy(struct set set) {
 
 static void save(const char *directory) {
   FILE *file = open_in(directory, "trained.bin", "wb");
-  fwrite(digits_step_arena_params_w0(step), 1, DIGITS_STEP_PARAMS_W0_BYTES, file);
-  fwrite(digits_step_arena_params_b0(step), 1, DIGITS_STEP_PARAMS_B0_BYTES, file);
-  fwrite(digits_step_arena_params_w1(step), 1, DIGITS_STEP_PARAMS_W1_BYTES, file);
-  fwrite(digits_step_arena_params_b1(step), 1, DIGITS_STEP_PARAMS_B1_BYTES, file);
-  fwrite(digits_step_arena_params_w2(step), 1, DIGITS_STEP_PARAMS_W2_BYTES, file);
-  fwrite(digits_step_arena_params_b2(step), 1, DIGITS_STEP_PARAMS_B2_BYTES, file);
+#define WRITE(name, NAME) \
+  fwrite(digits_step_arena_##name(step), 1, DIGITS_STEP_##NAME##_BYTES, file);
+  NETWORK(WRITE)
+#undef WRITE
   fclose(file);
 }
 
