@@ -144,6 +144,21 @@ def _layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
     return centered * jax.lax.rsqrt(variance + eps) * gamma + beta
 
 
+def _conv(
+    x: Any,
+    w: Any,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    input_dilation: Any,
+    groups: int,
+) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w, stride, padding, input_dilation or None, dilation or None, feature_group_count=groups
+    )
+
+
 def _cross_entropy(logits: Any, labels: Any) -> Any:
     picked = jnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
     return jax.nn.logsumexp(logits, axis=-1) - picked
@@ -160,6 +175,7 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "relu": jax.nn.relu,
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "matmul": jnp.matmul,
+    "conv": _conv,
     "softmax": jax.nn.softmax,
     "layer_norm": _layer_norm,
     "attention": _attention,

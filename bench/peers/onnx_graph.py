@@ -63,6 +63,7 @@ class _Writer:
         return {
             "constant": self.initializer,
             **{name: self._plain(kind) for name, kind in _PLAIN.items()},
+            "conv": self._conv,
             "softmax": lambda x, *, axis: self.node("Softmax", x, axis=axis),
             "layer_norm": self._layer_norm,
             "attention": self._attention,
@@ -79,6 +80,22 @@ class _Writer:
             return self.node(kind, x, which, keepdims=int(keepdims))
 
         return emit
+
+    def _conv(
+        self,
+        x: str,
+        w: str,
+        *,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        input_dilation: Any,
+        groups: int,
+    ) -> str:
+        assert not dilation
+        assert not input_dilation
+        pads = [low for low, _ in padding] + [high for _, high in padding]
+        return self.node("Conv", x, w, strides=list(stride), pads=pads, group=groups)
 
     def _layer_norm(self, x: str, gamma: str, beta: str, *, axis: int, eps: float) -> str:
         return self.node("LayerNormalization", x, gamma, beta, axis=axis, epsilon=eps)

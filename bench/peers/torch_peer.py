@@ -83,6 +83,22 @@ def _attention(
     return y if layout == "bhsd" else y.transpose(1, 2).reshape(shape)
 
 
+def _conv(
+    x: Any,
+    w: Any,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    input_dilation: Any,
+    groups: int,
+) -> Any:
+    assert not input_dilation
+    pads = [low for low, high in padding if low == high] or 0
+    convolve = getattr(functional, f"conv{x.dim() - 2}d")
+    return convolve(x, w, None, stride or 1, pads, dilation or 1, groups)
+
+
 def _cross_entropy(logits: Any, labels: Any) -> Any:
     return functional.cross_entropy(logits, labels.long(), reduction="none")
 
@@ -103,6 +119,7 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "relu": torch.relu,
     "gelu": functional.gelu,
     "matmul": torch.matmul,
+    "conv": _conv,
     "softmax": lambda x, *, axis: torch.softmax(x, axis),
     "layer_norm": _layer_norm,
     "attention": _attention,

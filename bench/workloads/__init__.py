@@ -2,6 +2,7 @@
 
 from bench.program import Program
 from bench.workload import Workload
+from bench.workloads.convolutions import CONVOLUTIONS
 from bench.workloads.data import DATA
 from bench.workloads.loops import LOOPS
 from bench.workloads.loops_physics import PHYSICS
@@ -11,7 +12,7 @@ from bench.workloads.products import PRODUCTS
 from bench.workloads.small import SMALL
 from bench.workloads.stencils import STENCILS
 
-WORKLOADS: tuple[Workload, ...] = (*SMALL, *NETWORKS, *DATA, *PRODUCTS)
+WORKLOADS: tuple[Workload, ...] = (*SMALL, *NETWORKS, *DATA, *PRODUCTS, *CONVOLUTIONS)
 """Graphs, in the order of the report."""
 
 PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *STENCILS)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import Any
 
 import numpy as np
 
 from rlx.ir import ops
-from rlx.ir.ops.conv_geometry import (
-    Geometry,
-    Numbers,
-    Pads,
-    geometry,
-    result_extents,
-    spread,
-    static,
-)
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, geometry, result_extents, static
 from rlx.ir.reference.registry import Array, reference
 
 
@@ -33,36 +27,29 @@ def conv(
     sliding = geometry(x.ndim - 2, stride, padding, dilation, input_dilation)
     found = result_extents(x.shape[2:], w.shape[2:], sliding)
     positions = tuple(static(extent) for extent in found)
-    images, channels = x.shape[:2]
-    outputs, inner = w.shape[:2]
-    padded = _padded(x, sliding)
-    total = np.zeros((images, groups, outputs // groups, int(np.prod(positions))), x.dtype)
+    images, outputs, inner = x.shape[0], *w.shape[:2]
+    each = outputs // groups
+    split = x.reshape(images, groups, inner, *x.shape[2:])
+    total = np.zeros((images, groups, each, *positions), x.dtype)
     for at in itertools.product(*map(range, w.shape[2:])):
-        seen = padded[_steps(at, positions, sliding)]
-        columns = seen.reshape(images, groups, channels // groups, total.shape[-1])
+        axes = zip(at, positions, x.shape[2:], sliding, strict=True)
+        meets = [_elements(*axis) for axis in axes]
+        seen = split[_behind_channels([elements for _, elements in meets])]
         own: tuple[slice | int, ...] = (slice(None), slice(None), *at)
-        taps = w[own].reshape(groups, outputs // groups, inner)
-        total += taps @ columns
+        taps = w[own].reshape(groups, each, inner)
+        columns = seen.reshape(images, groups, inner, math.prod(seen.shape[3:]))
+        sums = (taps @ columns).reshape(images, groups, each, *seen.shape[3:])
+        total[_behind_channels([found for found, _ in meets])] += sums
     return total.reshape(images, outputs, *positions)
 
 
-def _padded(x: Array, sliding: Geometry) -> Array:
-    """Spread the elements, and pad with zeros or crop."""
-    for axis, each in enumerate(sliding, start=2):
-        extent = static(spread(x.shape[axis], each.input_dilation))
-        shape = (*x.shape[:axis], extent + each.low + each.high, *x.shape[axis + 1 :])
-        wide = np.zeros(shape, x.dtype)
-        at = each.low + np.arange(x.shape[axis]) * each.input_dilation
-        inside = (at >= 0) & (at < shape[axis])
-        lead = (slice(None),) * axis
-        wide[(*lead, at[inside])] = x[(*lead, inside)]
-        x = wide
-    return x
+def _elements(tap: int, count: int, extent: int, axis: Sliding) -> tuple[Array, Array]:
+    """Return the positions at which a tap meets an element of an axis, and those elements."""
+    at = np.arange(count) * axis.stride + tap * axis.dilation - axis.low
+    inside = (at >= 0) & (at < extent * axis.input_dilation) & (at % axis.input_dilation == 0)
+    return np.flatnonzero(inside), at[inside] // axis.input_dilation
 
 
-def _steps(at: Numbers, positions: tuple[int, ...], sliding: Geometry) -> tuple[slice, ...]:
-    """Return what one tap meets at every position of every channel."""
-    axes = zip(at, positions, sliding, strict=True)
-    starts = [(tap * each.dilation, count, each.stride) for tap, count, each in axes]
-    seen = (slice(first, first + (count - 1) * step + 1, step) for first, count, step in starts)
-    return (slice(None), slice(None), *seen)
+def _behind_channels(spatial: list[Array]) -> tuple[Any, ...]:
+    """Return an index of the elements at all combinations of spatial indices."""
+    return (slice(None), slice(None), slice(None), *np.ix_(*spatial))

@@ -1,0 +1,62 @@
+"""Single convolutions with bias and relu, of the shapes of ResNet-50 and MobileNet."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from bench.workload import Workload
+from rlx.ir.graph import Graph
+
+_Geometry = tuple[int, int, int]
+"""Stride, padding on every side, groups."""
+
+
+def convolution(image: tuple[int, ...], weights: tuple[int, ...], geometry: _Geometry) -> Graph:
+    stride, pad, groups = geometry
+    g = Graph("convolution")
+    x, w = g.input("x", image), g.param("w", weights)
+    y = g.conv(
+        x, w, stride=(stride, stride), padding=((pad, pad), (pad, pad)), groups=groups
+    )  # fmt: skip
+    g.set_outputs([g.relu(y + g.param("bias", (1, weights[0], 1, 1)))])
+    return g
+
+
+def _workload(
+    name: str, images: int, image: tuple[int, ...], weights: tuple[int, ...], geometry: _Geometry
+) -> Workload:
+    build = functools.partial(convolution, (images, *image), weights, geometry)
+    shape = build().outputs[0].type.static_shape
+    elements = images * math.prod(image) + math.prod(weights) + math.prod(shape)
+    return Workload(
+        f"conv_{name}_batch{images}",
+        build,
+        flops=2.0 * math.prod(shape) * math.prod(weights[1:]),
+        bytes=4.0 * elements,
+        aim="< 0.9x",
+    )
+
+
+_LAYERS: dict[str, tuple[tuple[int, ...], tuple[int, ...], _Geometry]] = {
+    "7x7_s2_224": ((3, 224, 224), (64, 3, 7, 7), (2, 3, 1)),
+    "3x3_56_64": ((64, 56, 56), (64, 64, 3, 3), (1, 1, 1)),
+    "3x3_28_128": ((128, 28, 28), (128, 128, 3, 3), (1, 1, 1)),
+    "3x3_14_256": ((256, 14, 14), (256, 256, 3, 3), (1, 1, 1)),
+    "3x3_7_512": ((512, 7, 7), (512, 512, 3, 3), (1, 1, 1)),
+    "3x3_s2_56_128": ((128, 56, 56), (128, 128, 3, 3), (2, 1, 1)),
+    "1x1_56_64_256": ((64, 56, 56), (256, 64, 1, 1), (1, 0, 1)),
+    "1x1_56_256_64": ((256, 56, 56), (64, 256, 1, 1), (1, 0, 1)),
+    "1x1_14_1024_256": ((1024, 14, 14), (256, 1024, 1, 1), (1, 0, 1)),
+    "1x1_7_2048_512": ((2048, 7, 7), (512, 2048, 1, 1), (1, 0, 1)),
+    "1x1_s2_28_512_1024": ((512, 28, 28), (1024, 512, 1, 1), (2, 0, 1)),
+    "grouped_3x3_28_32x4": ((128, 28, 28), (128, 4, 3, 3), (1, 1, 32)),
+    "depthwise_3x3_112_32": ((32, 112, 112), (32, 1, 3, 3), (1, 1, 32)),
+    "depthwise_3x3_s2_112_96": ((96, 112, 112), (96, 1, 3, 3), (2, 1, 96)),
+    "depthwise_3x3_14_576": ((576, 14, 14), (576, 1, 3, 3), (1, 1, 576)),
+    "depthwise_3x3_7_960": ((960, 7, 7), (960, 1, 3, 3), (1, 1, 960)),
+}
+
+CONVOLUTIONS = tuple(
+    _workload(name, images, *layer) for images in (1, 16) for name, layer in _LAYERS.items()
+)

@@ -1,0 +1,279 @@
+"""Convolution in the specification: its test facts, and the limits that are lifted, by name."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.ops.conv_geometry import geometry
+from rlx.ir.ops.conv_transpose import by_input
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.layout.choices import Why
+from rlx.passes.layout.tile_convolutions import choose_convolution
+from rlx.target import named_target
+
+Array = Any
+FACT_F: dict[str, Any] = {
+    "stride": (2, 1), "padding": ((1, 1), (2, 2)), "dilation": (2, 1), "groups": 2,
+}  # fmt: skip
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def result(definition: Any, *arrays: Array, **attributes: Any) -> Array:
+    """Compute one op with the reference."""
+    g = Graph("fact")
+    inputs = [g.input(f"x{i}", a.shape, str(a.dtype)) for i, a in enumerate(arrays)]
+    y = g.apply(definition, inputs, **attributes)
+    assert isinstance(y, Value)
+    g.set_outputs([y])
+    return evaluate(g, {f"x{i}": a for i, a in enumerate(arrays)})[0]
+
+
+def infer(definition: Any, *shapes: tuple[int | Dim, ...], **attributes: Any) -> Value:
+    g = Graph("types")
+    inferred = g.apply(
+        definition, [g.input(f"x{i}", s) for i, s in enumerate(shapes)], **attributes
+    )
+    assert isinstance(inferred, Value)
+    return inferred
+
+
+def differences(function: Any, x: Array, step: float) -> Array:
+    """Return the gradient of a scalar function by central differences."""
+    gradient = np.zeros_like(x)
+    for at in np.ndindex(x.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = x.copy()
+            moved[at] += sign * step
+            ends.append(function(moved))
+        gradient[at] = (ends[0] - ends[1]) / (2 * step)
+    return gradient
+
+
+# Section 12, Conv
+
+
+def test_fact_a_single_taps_are_a_product() -> None:
+    x, w = normal(2, 4, 3, 3), normal(5, 4, 1, 1)
+    found = result(ops.conv, x, w)
+    np.testing.assert_allclose(found, np.einsum("nchw,oc->nohw", x, w[..., 0, 0]), atol=1e-12)
+    node = infer(ops.conv, (2, 4, 3, 3), (5, 4, 1, 1)).node
+    assert choose_convolution(node, named_target("x86-64-v4")).why is Why.SINGLE_TAPS
+
+
+def test_fact_b_shapes() -> None:
+    pads = ((1, 1), (1, 1))
+    assert infer(ops.conv, (1, 4, 8, 8), (8, 2, 3, 3), padding=pads, groups=2).shape == (1, 8, 8, 8)
+    transposed = infer(ops.conv_transpose, (1, 4, 8, 8), (4, 8, 2, 2), stride=(2, 2))
+    assert transposed.shape == (1, 8, 16, 16)
+
+
+def test_fact_c_one_axis() -> None:
+    x, w = np.array([[[1.0, 2, 3, 4]]]), np.array([[[1.0, -1]]])
+    np.testing.assert_array_equal(result(ops.conv, x, w), [[[-1, -1, -1]]])
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes", "step", "tolerance"),
+    [
+        ((1, 2, 4, 4), (3, 2, 3, 3), {"padding": ((1, 1), (1, 1))}, 1e-5, 1e-8),
+        ((2, 2, 4, 4), (2, 2, 3, 3), {}, 1e-5, 1e-8),
+        ((2, 4, 6, 5), (6, 2, 2, 3), FACT_F, 1e-5, 1e-8),
+    ],
+    ids=["d-by-input", "e-by-weight", "f"],
+)
+def test_facts_d_e_f_gradients_are_finite_differences(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    attributes: dict[str, Any],
+    step: float,
+    tolerance: float,
+) -> None:
+    image, weights = normal(*x), normal(*w)
+    dy = normal(*result(ops.conv, image, weights, **attributes).shape)
+    by_x = result(ops.conv_backward_input, dy, weights, spatial=x[2:], **attributes)
+    by_w = result(ops.conv_backward_weight, image, dy, kernel_size=w[2:], **attributes)
+
+    def loss(a: Array, b: Array) -> float:
+        return float((dy * result(ops.conv, a, b, **attributes)).sum())
+
+    np.testing.assert_allclose(
+        by_x, differences(lambda a: loss(a, weights), image, step), atol=tolerance
+    )
+    np.testing.assert_allclose(
+        by_w, differences(lambda b: loss(image, b), weights, step), atol=tolerance
+    )
+
+
+def test_fact_f_the_transposed_form_needs_output_padding() -> None:
+    weights = normal(6, 2, 2, 3)
+    dy = normal(2, 6, 3, 7)
+    as_transpose = result(ops.conv_transpose, dy, weights, output_padding=(1, 0), **FACT_F)
+    by_input_op = result(ops.conv_backward_input, dy, weights, spatial=(6, 5), **FACT_F)
+    np.testing.assert_array_equal(as_transpose, by_input_op)
+
+
+def test_fact_transposed_convolution() -> None:
+    x = np.full((1, 1, 1, 1), 2.0)
+    w = np.array([[[[1.0, 0], [0, 1]]]])
+    np.testing.assert_array_equal(
+        result(ops.conv_transpose, x, w, stride=(2, 2))[0, 0], [[2, 0], [0, 2]]
+    )
+    x = (0.02 * np.arange(32) - 0.2).reshape(1, 2, 4, 4)
+    w = (0.1 + 0.01 * np.arange(24)).reshape(2, 3, 2, 2)
+    expected = np.zeros((1, 3, 8, 8))
+    for c, i, j, a, b in itertools.product(range(2), range(4), range(4), range(2), range(2)):
+        expected[0, :, 2 * i + a, 2 * j + b] += x[0, c, i, j] * w[c, :, a, b]
+    np.testing.assert_allclose(
+        result(ops.conv_transpose, x, w, stride=(2, 2)), expected, atol=1e-12
+    )
+
+
+def test_fact_tiny_network_without_pooling() -> None:
+    """Convolution, bias, relu and a dense layer: every gradient by finite differences."""
+    rng = np.random.default_rng(3)
+    params = {
+        "w": 0.2 * rng.standard_normal((2, 1, 3, 3)),
+        "b": np.array([5.0, 5.1]).reshape(1, 2, 1, 1),
+        "dense": 0.5 * rng.standard_normal((32, 3)),
+    }
+    x = rng.standard_normal((1, 1, 6, 6))
+
+    def loss(w: Array, b: Array, dense: Array) -> Any:
+        hidden = rlx.nn.relu(rlx.nn.conv(x, w, 1, "VALID") + b)
+        return rlx.nn.softmax_cross_entropy(hidden.reshape((1, 32)) @ dense, np.array([1])).sum()
+
+    gradients = rlx.grad(loss, argnums=(0, 1, 2))(*params.values())
+    for number, given in enumerate(gradients):
+        arrays = list(params.values())
+
+        def of(moved: Array, number: int = number, arrays: list[Array] = arrays) -> float:
+            return float(loss(*(moved if i == number else a for i, a in enumerate(arrays))))
+
+        np.testing.assert_allclose(given, differences(of, arrays[number], 1e-5), atol=1e-8)
+
+
+# Section 2: windows
+
+
+def test_windows_are_rows_and_a_product_of_them_is_the_convolution() -> None:
+    x, w = normal(2, 3, 6, 5), normal(4, 3, 2, 3)
+    shape: dict[str, Any] = {k: v for k, v in FACT_F.items() if k != "groups"}
+    columns = result(ops.im2col, x, kernel_size=(2, 3), **shape)
+    product = columns @ w.reshape(4, 18).T
+    expected = result(ops.conv, x, w, **shape)
+    assert columns.shape == (2 * 3 * 7, 18)
+    np.testing.assert_allclose(
+        product.reshape(2, 3, 7, 4).transpose(0, 3, 1, 2), expected, atol=1e-12
+    )
+
+
+def test_col2im_is_the_transpose_of_im2col() -> None:
+    x = normal(2, 3, 6, 5)
+    shape: dict[str, Any] = {k: v for k, v in FACT_F.items() if k != "groups"}
+    columns = normal(2 * 3 * 7, 18, seed=1)
+    given = result(ops.im2col, x, kernel_size=(2, 3), **shape)
+    back = result(ops.col2im, columns, shape=x.shape, kernel_size=(2, 3), **shape)
+    assert (given * columns).sum() == pytest.approx((x * back).sum(), rel=1e-12)
+
+
+# Section 11
+
+
+def test_limit_5_one_and_three_axes() -> None:
+    assert infer(ops.conv, (2, 3, 9), (4, 3, 2)).shape == (2, 4, 8)
+    assert infer(ops.conv, (2, 3, 4, 5, 6), (4, 3, 2, 2, 2)).shape == (2, 4, 3, 4, 5)
+    with pytest.raises(ShapeError, match="1 to 3 spatial axes"):
+        infer(ops.conv, (2, 3), (4, 3))
+    with pytest.raises(ShapeError, match="1 to 3 spatial axes"):
+        infer(ops.conv, (2, 3, 4, 4), (4, 3, 2))
+
+
+def test_limit_13_f64_is_computed_in_f64() -> None:
+    x, w = 1 + 1e-12 * normal(1, 2, 5, 5), normal(3, 2, 3, 3)
+    g = Graph("f64")
+    y = g.conv(g.input("x", x.shape, "f64"), g.input("w", w.shape, "f64"))
+    g.set_outputs([y])
+    (given,) = rlx.compile(g)(x=x, w=w)
+    np.testing.assert_allclose(given, result(ops.conv, x, w), rtol=1e-14, atol=1e-14)
+
+
+def test_limit_18_missing_derivatives() -> None:
+    """Transposed convolution and windows differentiate, also twice, through the gradient ops."""
+    x, w = normal(1, 2, 4, 3), normal(2, 2, 2, 2)
+
+    def transposed(a: Array) -> Any:
+        return (rlx.nn.conv_transpose(a, w, 2, 0) ** 3).sum()
+
+    given = rlx.grad(transposed)(x)
+    np.testing.assert_allclose(
+        given, differences(lambda a: float(transposed(a)), x, 1e-5), atol=1e-6
+    )
+
+    def penalty(a: Array) -> Any:
+        return (rlx.grad(lambda b: (rlx.nn.conv(a, b, 2, 1) ** 3).sum())(w) ** 2).sum()
+
+    given = rlx.grad(penalty)(x)
+    step = differences(lambda a: float(penalty(a)), x, 1e-5)
+    np.testing.assert_allclose(given, step, rtol=1e-6, atol=1e-5)
+
+
+def test_limit_19_what_does_not_fit_is_a_typed_error() -> None:
+    shapes = (1, 4, 2, 5), (6, 2, 3, 3)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"groups": 2}, "a window of 3 taps, 1 apart, does not fit 2 elements"),
+        ({"groups": 4}, "groups must be 1 or more and divide the channels"),
+        ({"groups": 3}, r"2 \* 3 must be 4"),
+        ({"groups": 2, "stride": (2,)}, r"stride \(2,\) has 1 entries for 2 spatial axes"),
+        ({"groups": 2, "dilation": (0, 1)}, "holds a number below 1"),
+    ]
+    for attributes, message in cases:
+        with pytest.raises(ShapeError, match=message):
+            infer(ops.conv, *shapes, **attributes)
+    with pytest.raises(ShapeError, match=r"output_padding \(1, 0\) must be less than stride"):
+        infer(ops.conv_transpose, (1, 4, 2, 5), (4, 2, 3, 3), output_padding=(1, 0))
+
+
+def test_limit_20_windows_of_every_image_of_a_dynamic_batch() -> None:
+    n = Dim("n", max=3)
+    g = Graph("windows")
+    g.set_outputs([g.im2col(g.input("x", (n, 2, 4, 4)), kernel_size=(2, 2))])
+    x = normal(2, 2, 4, 4).astype(np.float32)
+    np.testing.assert_array_equal(rlx.compile(g)(x=x)[0], result(ops.im2col, x, kernel_size=(2, 2)))
+
+
+def test_limit_21_zeros_of_the_input_meet_their_taps() -> None:
+    x, w = np.array([[[0.0, 1.0]]]), np.array([[[np.inf, 1.0]]])
+    assert np.isnan(result(ops.conv_transpose, x, w)[0, 0, 0])
+    apart = result(ops.conv_transpose, x, w, stride=(2,))[0, 0]
+    np.testing.assert_array_equal(apart, [np.nan, 0, np.inf, 1])
+
+
+def test_ceil_mode_positions_beyond_the_padding_are_cut_off() -> None:
+    """Section 2.2: the extents of `dy` are not compared with those of the convolution."""
+    g = Graph("ceil")
+    dy, w = g.input("dy", (1, 1, 3), "f64"), g.input("w", (1, 1, 2), "f64")
+    g.set_outputs([by_input(dy, w, (5,), geometry(1, (2,)), 1)])
+    feeds = {"dy": np.array([[[1.0, 2, 3]]]), "w": np.array([[[10.0, 1]]])}
+    np.testing.assert_array_equal(evaluate(g, feeds)[0], [[[10, 1, 20, 2, 30]]])
+
+
+def test_the_gradient_of_a_loss_holds_two_convolutions_more() -> None:
+    g = Graph("loss")
+    y = g.conv(g.input("x", (2, 3, 6, 6)), g.param("w", (4, 3, 3, 3)))
+    g.set_outputs([g.reduce_sum(y * y, axes=(0, 1, 2, 3))])
+    step = grad_with_loss(g, wrt=list(g.params))
+    assert sum(node.op is ops.conv for node in step.nodes) == 2
