@@ -994,6 +994,12 @@ class Builders:
             rhs_batch=rhs_batch,
         )
 
+    def eigh(self, a: Operand) -> tuple[Value, Value]:
+        """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, by Jacobi's
+        method."""
+        results: tuple[Value, Value] = self.apply(OPS["eigh"], (a,))
+        return results
+
     def inv(self, a: Operand, *, on_singular: Literal["error", "nan"] = "error") -> Value:
         """Invert: the solution for the columns of the identity."""
         return self._one(OPS["inv"], (a,), on_singular=on_singular)
@@ -1015,6 +1021,12 @@ class Builders:
     def pack_panels(self, b: Operand, *, width: int, transposed: bool = False) -> Value:
         """`b`, or its transpose, with its columns in panels of `width`, each of them dense."""
         return self._one(OPS["pack_panels"], (b,), width=width, transposed=transposed)
+
+    def qr(self, a: Operand, *, full: bool = False) -> tuple[Value, Value]:
+        """Factor as `q @ r` with orthonormal columns and an upper triangle, by Householder
+        reflections."""
+        results: tuple[Value, Value] = self.apply(OPS["qr"], (a,), full=full)
+        return results
 
     def slogdet(self, a: Operand) -> tuple[Value, Value]:
         """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""
@@ -1048,6 +1060,11 @@ class Builders:
         results: tuple[Value, Value] = self.apply(
             OPS["solve_backward"], (a, x, g), transposed=transposed, on_singular=on_singular
         )
+        return results
+
+    def svd(self, a: Operand, *, full: bool = False) -> tuple[Value, Value, Value]:
+        """Factor as `u @ diag(s) @ vt`, with `s` descending, by rotations of columns."""
+        results: tuple[Value, Value, Value] = self.apply(OPS["svd"], (a,), full=full)
         return results
 
     def triangular_solve(

@@ -8,17 +8,37 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.shape import product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
+from rlx.numpy.decompositions import cond as cond
+from rlx.numpy.decompositions import eigh as eigh
+from rlx.numpy.decompositions import eigvalsh as eigvalsh
+from rlx.numpy.decompositions import lstsq as lstsq
+from rlx.numpy.decompositions import matrix_rank as matrix_rank
+from rlx.numpy.decompositions import pinv as pinv
+from rlx.numpy.decompositions import qr as qr
+from rlx.numpy.decompositions import spectral_norm
+from rlx.numpy.decompositions import svd as svd
+from rlx.numpy.decompositions import svdvals as svdvals
+from rlx.numpy.diagonals import diagonal as _diagonal
 from rlx.numpy.diagonals import trace as _trace
+from rlx.numpy.matrices import block_diag as block_diag
+from rlx.numpy.matrices import cho_factor as cho_factor
+from rlx.numpy.matrices import cho_solve as cho_solve
+from rlx.numpy.matrices import expm as expm
+from rlx.numpy.matrices import hilbert as hilbert
+from rlx.numpy.matrices import lu as lu
+from rlx.numpy.matrices import lu_solve as lu_solve
+from rlx.numpy.matrices import toeplitz as toeplitz
 from rlx.numpy.products import cross as cross
 from rlx.numpy.products import matmul as matmul
 from rlx.numpy.products import outer as outer
 from rlx.numpy.products import tensordot as tensordot
 from rlx.numpy.products import vecdot as vecdot
 from rlx.numpy.reductions import max, min, sum
+from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape
 from rlx.numpy.shaping import matrix_transpose as matrix_transpose
-from rlx.numpy.shaping import ravel, reshape
 from rlx.numpy.systems import cholesky as cholesky
 from rlx.numpy.systems import det as det
 from rlx.numpy.systems import inv as inv
@@ -28,6 +48,68 @@ from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
 from rlx.tracing.apply import emit, function, inexact
+
+
+@function
+def diagonal(x: Any, *, offset: int = 0) -> Any:
+    """The diagonal of each matrix of a stack."""
+    return _diagonal(x, offset, -2, -1)
+
+
+@function
+def multi_dot(arrays: Any) -> Any:
+    """The product of several matrices, in the order that takes the fewest multiplications."""
+    parts = list(inexact(*arrays))
+    first, last = parts[0].ndim == 1, parts[-1].ndim == 1
+    parts[0] = reshape(parts[0], (1, -1)) if first else parts[0]
+    parts[-1] = reshape(parts[-1], (-1, 1)) if last else parts[-1]
+    extents = [parts[0].shape[0], *(part.shape[1] for part in parts)]
+    found = _product(parts, _best_splits(extents), 0, len(parts) - 1)
+    kept = [e for e, dropped in zip(found.shape, (first, last), strict=True) if not dropped]
+    return reshape(found, kept)
+
+
+def _best_splits(extents: list[int]) -> dict[tuple[int, int], int]:
+    """Return where each stretch of factors is best split, by the costs of all shorter ones."""
+    count = len(extents) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    split: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            found = [
+                (cost[i, s] + cost[s + 1, j] + extents[i] * extents[s + 1] * extents[j + 1], s)
+                for s in range(i, j)
+            ]
+            cost[i, j], split[i, j] = sorted(found)[0]
+    return split
+
+
+def _product(parts: list[Any], split: dict[tuple[int, int], int], first: int, last: int) -> Any:
+    if first == last:
+        return parts[first]
+    at = split[first, last]
+    return matmul(_product(parts, split, first, at), _product(parts, split, at + 1, last))
+
+
+@function
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of `tensordot(a, .)` over the axes from `ind` on."""
+    (a,) = inexact(a)
+    rows, columns = a.shape[:ind], a.shape[ind:]
+    matrix = reshape(a, (product(rows), product(columns)))
+    return reshape(inv(matrix), (*columns, *rows))
+
+
+@function
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """Solve `tensordot(a, x, x.ndim) = b`."""
+    a, b = inexact(a, b)
+    if axes is not None:
+        moved = axes_of(axes, a.ndim)
+        a = moveaxis(a, moved, tuple(range(a.ndim - len(moved), a.ndim)))
+    shape = a.shape[b.ndim :]
+    return reshape(solve(reshape(a, (product(b.shape), product(shape))), ravel(b)), shape)
 
 
 @function
@@ -47,7 +129,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, *, keepdims: bool = False) -
     if len(axes) == 1:
         return vector_norm(x, ord, axis=axes, keepdims=keepdims)
     if len(axes) == 2:
-        return matrix_norm(x, ord, axes, keepdims=keepdims)
+        return _matrix_norm(x, ord, axes, keepdims=keepdims)
     raise ShapeError(
         f"a norm with ord {ord!r} is over one or two axes; {len(axes)} are given",
         remedy="pass axis= with one or two axes",
@@ -73,13 +155,25 @@ def vector_norm(x: Any, ord: Any = None, *, axis: Any = None, keepdims: bool = F
     return elementwise.power(total, 1.0 / ord)
 
 
-def matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], *, keepdims: bool) -> Any:
-    """The Frobenius norm, and those by sums of rows or columns."""
+@function
+def matrix_norm(x: Any, ord: Any = "fro", *, keepdims: bool = False) -> Any:
+    """The norm of each matrix of a stack."""
+    (x,) = inexact(x)
+    return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims=keepdims)
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], *, keepdims: bool) -> Any:
+    """The Frobenius norm, and those by sums of rows or columns, or by singular values."""
     if ord in (None, "fro"):
         return elementwise.sqrt(sum(_squares(x), axes, keepdims=keepdims))
+    if ord in (2, -2, "nuc"):
+        found = spectral_norm(moveaxis(x, axes, (-2, -1)), ord)
+        return expand_dims(found, axes) if keepdims else found
     folds = {1: (0, max), -1: (0, min), np.inf: (1, max), -np.inf: (1, min)}
     if ord not in folds:
-        raise ShapeError(f"no matrix norm for ord {ord!r}", remedy="use 'fro', 1, -1, inf or -inf")
+        raise ShapeError(
+            f"no matrix norm for ord {ord!r}", remedy="use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+        )
     summed, fold = folds[ord]
     sums = sum(elementwise.abs(x), axes[summed], keepdims=True)
     result = fold(sums, axes[1 - summed], keepdims=True)

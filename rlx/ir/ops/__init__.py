@@ -14,6 +14,7 @@ from rlx.ir.ops.control import *
 from rlx.ir.ops.conv import *
 from rlx.ir.ops.conv_transpose import *
 from rlx.ir.ops.custom import *
+from rlx.ir.ops.decompositions import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *

@@ -8,6 +8,7 @@ from rlx.passes.vmap.rules import collective as collective
 from rlx.passes.vmap.rules import control as control
 from rlx.passes.vmap.rules import conv as conv
 from rlx.passes.vmap.rules import custom as custom
+from rlx.passes.vmap.rules import decompositions as decompositions
 from rlx.passes.vmap.rules import indexing as indexing
 from rlx.passes.vmap.rules import linalg as linalg
 from rlx.passes.vmap.rules import loops as loops

@@ -1,0 +1,74 @@
+"""Orthogonal decompositions of matrices, over f32 and f64.
+
+Matrices are the last two axes; leading axes are a batch of independent slices. NaN and infinities
+make a slice NaN throughout. Vectors have the sign in which their largest component, the first among
+equals, is positive.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.types import TensorType
+
+__all__ = ["eigh", "qr", "svd"]
+
+_FAMILY = "linalg"
+
+
+@op(_FAMILY, Trait.WHOLE)
+def qr(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType]:
+    """Factor as `q @ r` with orthonormal columns and an upper triangle, by Householder reflections.
+
+    Of `[..., m, n]`, `q` is `[..., m, min(m, n)]`, or `[..., m, m]` if `full`, and `r` fits. Signs
+    are those of LAPACK.
+    """
+    rows, columns = _extents(a)
+    inner = rows if full else min(rows, columns)
+    lead = a.shape[:-2]
+    return a.with_shape((*lead, rows, inner)), a.with_shape((*lead, inner, columns))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def eigh(a: TensorType) -> tuple[TensorType, TensorType]:
+    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, by Jacobi's method.
+
+    Only the lower triangle is read.
+    """
+    rows, columns = _extents(a)
+    if rows != columns:
+        raise ShapeError(
+            f"a has shape {a.describe_shape()}; its last two extents must be equal",
+            remedy="pass square matrices",
+        )
+    return a.with_shape(a.shape[:-1]), a
+
+
+@op(_FAMILY, Trait.WHOLE)
+def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, TensorType]:
+    """Factor as `u @ diag(s) @ vt`, with `s` descending, by rotations of columns.
+
+    Of `[..., m, n]`, with `m` not below `n`, `u` is `[..., m, n]`, or `[..., m, m]` if `full`.
+    """
+    rows, columns = _extents(a)
+    if rows < columns:
+        raise ShapeError(
+            f"a has shape {a.describe_shape()}; it must have at least as many rows as columns",
+            remedy="decompose its transpose",
+        )
+    lead = a.shape[:-2]
+    u = a.with_shape((*lead, rows, rows if full else columns))
+    return u, a.with_shape((*lead, columns)), a.with_shape((*lead, columns, columns))
+
+
+def _extents(a: TensorType) -> tuple[int, int]:
+    require_dtype(a, "f32 f64", "a")
+    require_rank(a, 2, "a")
+    rows, columns = a.shape[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise ShapeError(
+            f"a has shape {a.describe_shape()}; the extents of its matrices must be static",
+            remedy="bind the symbol, or pad the matrices",
+        )
+    return rows, columns

@@ -1,0 +1,160 @@
+"""Orthogonal decompositions and what follows from them; `rlx.numpy.linalg` exports them.
+
+Leading axes are batches. Vectors have the sign in which their largest component is positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.products import matmul
+from rlx.numpy.reductions import max, min, sum
+from rlx.numpy.shaping import expand_dims, matrix_transpose, reshape
+from rlx.tracing.apply import emit_several, function, inexact
+
+
+class QRResult(NamedTuple):
+    """Orthonormal columns and an upper triangle."""
+
+    Q: Any
+    R: Any
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors in columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SVDResult(NamedTuple):
+    """Left vectors in columns, singular values in descending order, right vectors in rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+@function
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Factor as `q @ r`; mode reduced, complete (all of q), or r (alone)."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ShapeError(f"mode is {mode!r}", remedy="use 'reduced', 'complete' or 'r'")
+    (a,) = inexact(a)
+    q, r = emit_several(ops.qr, a, full=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+@function
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:  # noqa: N803
+    """Eigenvalues and eigenvectors of symmetric matrices.
+
+    By default of the mean of `a` and its transpose; of one triangle, "L" or "U", if it is named.
+    """
+    (a,) = inexact(a)
+    if UPLO == "U":
+        a = matrix_transpose(a)
+    elif UPLO is None and symmetrize_input:
+        a = elementwise.multiply(elementwise.add(a, matrix_transpose(a)), 0.5)
+    return EighResult(*emit_several(ops.eigh, a))
+
+
+@function
+def eigvalsh(a: Any, UPLO: str | None = None) -> Any:  # noqa: N803  NumPy's name
+    """The eigenvalues of symmetric matrices."""
+    return eigh(a, UPLO).eigenvalues
+
+
+@function
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """Factor as `u @ diag(s) @ vh`; with `full_matrices`, u and vh are square."""
+    del hermitian
+    (a,) = inexact(a)
+    if not compute_uv:
+        return svdvals(a)
+    if a.shape[-2] >= a.shape[-1]:
+        return SVDResult(*emit_several(ops.svd, a, full=full_matrices))
+    v, s, ut = emit_several(ops.svd, matrix_transpose(a), full=full_matrices)
+    return SVDResult(matrix_transpose(ut), s, matrix_transpose(v))
+
+
+@function
+def svdvals(a: Any) -> Any:
+    """The singular values, descending."""
+    return svd(a, full_matrices=False).S
+
+
+@function
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """The pseudo-inverse: singular values below `rtol` of the largest count as zero."""
+    del hermitian
+    (a,) = inexact(a)
+    u, s, vh = svd(a, full_matrices=False)
+    cut = _cutoff(a, s, rtol if rcond is None else rcond)
+    kept = elementwise.greater(s, cut)
+    inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
+    scaled = elementwise.multiply(matrix_transpose(vh), expand_dims(inverse, -2))
+    return matmul(scaled, matrix_transpose(u))
+
+
+def _cutoff(a: Any, s: Any, rtol: Any) -> Any:
+    """Return below which singular values of `a` count as zero, along their axis."""
+    if rtol is None:
+        rtol = np.max(static_shape(a)[-2:]).item() * float(np.finfo(a.dtype).eps)
+    rtol = expand_dims(rtol, -1) if np.ndim(rtol) else rtol
+    return elementwise.multiply(rtol, max(s, -1, keepdims=True, initial=0.0))
+
+
+@function
+def matrix_rank(a: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """How many singular values are above `tol`, or above `rtol` of the largest."""
+    del hermitian
+    (a,) = inexact(a)
+    if a.ndim < 2:
+        return elementwise.astype(elementwise.not_equal(max(elementwise.abs(a)), 0), "i64")
+    s = svdvals(a)
+    cut = _cutoff(a, s, rtol) if tol is None else expand_dims(tol, -1)
+    return sum(elementwise.greater(s, cut), -1)
+
+
+@function
+def cond(a: Any, p: Any = None) -> Any:
+    """The largest singular value over the smallest; the other way round for `p` -2."""
+    if p not in (None, 2, -2):
+        raise ShapeError(
+            f"cond by the norm {p!r}",
+            remedy="use None, 2 or -2, or norms of a and inv(a)",
+        )
+    s = svdvals(a)
+    first, last = max(s, -1), min(s, -1)
+    return elementwise.divide(last, first) if p == -2 else elementwise.divide(first, last)
+
+
+@function
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The least-squares solution of `a @ x = b`, residuals, rank and singular values of `a`."""
+    a, b = inexact(a, b)
+    columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    u, s, vh = svd(a, full_matrices=False)
+    kept = elementwise.greater(s, _cutoff(a, s, rcond))
+    inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
+    inside = elementwise.multiply(expand_dims(inverse, -1), matmul(matrix_transpose(u), columns))
+    x = matmul(matrix_transpose(vh), inside)
+    residuals = sum(elementwise.square(elementwise.subtract(matmul(a, x), columns)), -2)
+    x = reshape(x, x.shape[:-1]) if b.ndim == 1 else x
+    return x, residuals, sum(kept, -1), s
+
+
+@function
+def spectral_norm(a: Any, ord: Any) -> Any:
+    """The matrix norms by singular values: the largest (2), the smallest (-2), their sum (nuc)."""
+    s = svdvals(a)
+    return sum(s, -1) if ord == "nuc" else max(s, -1) if ord == 2 else min(s, -1)

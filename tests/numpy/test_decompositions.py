@@ -1,0 +1,126 @@
+"""Decompositions and functions of matrices, beside NumPy and SciPy, and transformed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.numpy import linalg
+
+RNG = np.random.default_rng(3)
+A = RNG.standard_normal((2, 5, 3))
+S = A.swapaxes(-1, -2) @ A
+DEFICIENT = np.concatenate([A, A[..., :1] + A[..., 1:2]], -1)
+B = RNG.standard_normal((5, 2))
+
+SAME: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda n: n.qr(A),
+    "qr complete": lambda n: n.qr(A, mode="complete"),
+    "qr of wide": lambda n: n.qr(A.swapaxes(-1, -2)),
+    "eigvalsh": lambda n: n.eigvalsh(S),
+    "svdvals": lambda n: n.svdvals(A),
+    "pinv": lambda n: n.pinv(A),
+    "pinv deficient": lambda n: n.pinv(DEFICIENT),
+    "pinv wide": lambda n: n.pinv(A.swapaxes(-1, -2)),
+    "matrix_rank": lambda n: n.matrix_rank(DEFICIENT),
+    "cond": lambda n: n.cond(A),
+    "lstsq": lambda n: n.lstsq(A[0], B)[0],
+    "spectral norm": lambda n: (n.norm(A, 2, (1, 2)), n.matrix_norm(A, ord="nuc")),
+    "multi_dot": lambda n: n.multi_dot([A[0], S[0], A[1].T, B[:, 0]]),
+    "tensorinv": lambda n: n.tensorinv(S.reshape(18)[:16].reshape(2, 2, 4)),
+    "tensorsolve": lambda n: n.tensorsolve(S.reshape(18)[:16].reshape(2, 2, 4), B[:2]),
+}
+
+
+def same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_function_is_numpys(name: str) -> None:
+    expected = SAME[name](np.linalg)
+    same(SAME[name](linalg), expected)
+    same(rlx.jit(lambda: SAME[name](linalg))(), expected)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("matrix", [A, A.swapaxes(-1, -2), DEFICIENT, np.zeros((3, 2))])
+def test_svd_is_orthogonal_and_multiplies_to_the_matrix(matrix: Any, full: bool) -> None:
+    u, s, vh = rlx.jit(lambda a: linalg.svd(a, full))(matrix)
+    count = s.shape[-1]
+    same((u[..., :count] * s[..., None, :]) @ vh[..., :count, :], matrix)
+    same(
+        u.swapaxes(-1, -2) @ u,
+        np.broadcast_to(np.eye(u.shape[-1]), (*u.shape[:-2], *u.shape[-1:] * 2)),
+    )
+    same(s, np.linalg.svd(matrix, compute_uv=False))
+
+
+def test_eigenvectors_of_equal_eigenvalues_are_orthogonal() -> None:
+    matrix = np.diag([2.0, 1, 2, 2]) + 0.0
+    w, v = rlx.jit(linalg.eigh)(matrix)
+    same(w, np.array([1.0, 2, 2, 2]))
+    same(v.T @ v, np.eye(4))
+
+
+def test_matrices_that_are_not_finite_are_nan_and_leave_the_others() -> None:
+    spoiled = S.copy()
+    spoiled[0, 1, 1] = np.inf
+    w, v = rlx.jit(linalg.eigh)(spoiled)
+    assert np.isnan(w[0]).all()
+    assert np.isnan(v[0]).all()
+    same(w[1], np.linalg.eigvalsh(S[1]))
+
+
+def test_large_and_tiny_matrices_neither_overflow_nor_vanish() -> None:
+    for scale in (1e200, 1e-200):
+        same(rlx.jit(linalg.svdvals)(A * scale) / scale, np.linalg.svd(A, compute_uv=False))
+        same(rlx.jit(linalg.eigvalsh)(S * scale) / scale, np.linalg.eigvalsh(S))
+
+
+SMOOTH: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda a: linalg.qr(a)[1][0] + linalg.qr(a)[0][1],
+    "eigh": lambda a: linalg.eigh(a.T @ a)[0] * linalg.eigh(a.T @ a)[1][0] ** 2,
+    "svd": lambda a: linalg.svd(a, full_matrices=False)[0][0] ** 2 * linalg.svdvals(a),
+    "pinv": linalg.pinv,
+    "lstsq": lambda a: linalg.lstsq(a, B)[0],
+    "expm": lambda a: linalg.expm(a.T @ a / 3),
+    "cho_solve": lambda a: linalg.cho_solve(linalg.cho_factor(a.T @ a), a.T @ B),
+    "nuclear norm": lambda a: linalg.norm(a, "nuc"),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_of_one_matrix_and_of_many(name: str) -> None:
+    def loss(a: Any) -> Any:
+        return rnp.sum(rnp.sin(SMOOTH[name](a)))
+
+    slopes = rlx.jit(rlx.vmap(rlx.grad(loss)))(A)
+    step = RNG.standard_normal(A.shape) * 1e-6
+    for a, da, slope in zip(A, step, slopes, strict=True):
+        expected = (loss(a + da) - loss(a - da)) / 2
+        np.testing.assert_allclose(np.sum(slope * da), expected, rtol=1e-5, atol=1e-11)
+
+
+def test_functions_of_matrices_are_scipys() -> None:
+    scipy = pytest.importorskip("scipy.linalg")
+    square = RNG.standard_normal((4, 4))
+    for scale in (0.1, 1.0, 30.0):
+        expected = scipy.expm(square * scale)
+        np.testing.assert_allclose(rlx.jit(linalg.expm)(square * scale), expected, rtol=1e-9)
+    same(linalg.block_diag(A[0], B, np.ones(2)), scipy.block_diag(A[0], B, np.ones(2)))
+    same(linalg.toeplitz(B[:, 0], np.arange(3.0)), scipy.toeplitz(B[:, 0], np.arange(3.0)))
+    same(linalg.lu(square), scipy.lu(square))
+    for trans in (0, 1):
+        factors = scipy.lu_factor(square)
+        same(linalg.lu_solve(factors, B[:4], trans), scipy.lu_solve(factors, B[:4], trans))
+    same(linalg.hilbert(3), scipy.hilbert(3))

@@ -1,0 +1,55 @@
+"""Uses of orthogonal decompositions, of matrices whose values are well apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from tests.record_data import Array, Generator
+from tests.records import Operand, OpRecord, over_all_dtypes
+
+_GROWTH = 256.0  # vectors turn by rounding errors over the gaps of the values
+
+
+def apart(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Matrices whose singular values are 1, 2, 3, .. in a random basis."""
+    rows, columns = shape[-2:]
+    count = min(rows, columns)
+    left, _ = np.linalg.qr(rng.standard_normal((*shape[:-2], rows, count)))
+    right, _ = np.linalg.qr(rng.standard_normal((*shape[:-2], columns, count)))
+    found: Array = (left * (np.arange(count) + 1)) @ np.swapaxes(right, -1, -2)
+    return found.astype(dtype.numpy)
+
+
+def symmetric(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Matrices with eigenvalues -1, 1, 3, .. whose upper triangle is not to be read."""
+    n = shape[-1]
+    basis, _ = np.linalg.qr(rng.standard_normal(shape))
+    found = (basis * (2.0 * np.arange(n) - 1)) @ np.swapaxes(basis, -1, -2)
+    spoiled: Array = found + np.triu(rng.standard_normal(shape), 1)
+    return spoiled.astype(dtype.numpy)
+
+
+_SQUARES = {"matrix": (4, 4), "one": (2, 1, 1), "batch": (2, 3, 7, 7), "no-batch": (0, 3, 3),
+            "no-rows": (2, 0, 0)}  # fmt: skip
+_TALL = {"tall": (5, 3), "tall-batch": (3, 9, 4)}
+
+RECORDS: list[OpRecord] = [
+    *(
+        over_all_dtypes(ops.eigh, name, Operand(shape, symmetric), smooth=shape[-1] > 0,
+                        growth=_GROWTH)
+        for name, shape in _SQUARES.items()
+    ),
+    *(
+        over_all_dtypes(ops.svd, name, Operand(shape, apart), smooth=0 not in shape,
+                        growth=_GROWTH)
+        for name, shape in {**_SQUARES, **_TALL}.items()
+    ),
+    over_all_dtypes(ops.svd, "full", Operand((2, 3, 3), apart), growth=_GROWTH, full=True),
+    *(
+        over_all_dtypes(ops.qr, name, Operand(shape, apart), smooth=0 not in shape, growth=_GROWTH)
+        for name, shape in {**_SQUARES, **_TALL, "wide": (2, 3, 5)}.items()
+    ),
+    over_all_dtypes(ops.qr, "full", Operand((2, 3, 3), apart), growth=_GROWTH, full=True),
+]  # fmt: skip
