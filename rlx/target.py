@@ -33,18 +33,29 @@ class Target:
     l1: int
     l2: int
     l3: int
+    has_vectors: bool = True
+    """False where there are no vector registers, or code must do without them."""
+    is_small: bool = False
+    """True if code and memory count for more than time."""
 
     @property
     def vector_bytes(self) -> int:
         """Width of the widest vector registers (64 with AVX-512, 32 with AVX, 16 otherwise)."""
+        if not self.has_vectors:
+            return 0
         if "avx512f" in self.features:
             return 64
         return 32 if "avx" in self.features else 16
 
     @property
     def vector_registers(self) -> int:
-        """How many of them there are."""
-        return 32 if self.vector_bytes == 64 or self.architecture == "aarch64" else 16
+        """How many of them there are; without them, how many hold a float."""
+        return 32 if self.vector_bytes == 64 or self.architecture in _MANY_REGISTERS else 16
+
+    @property
+    def alignment(self) -> int:
+        """Of tensors in memory: a cache line, which is the widest vector, or the widest number."""
+        return 64 if self.has_vectors else 8
 
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements fit a vector register; 1 where there are none."""
@@ -52,7 +63,7 @@ class Target:
 
     def multiplies_and_adds(self, element_bytes: int) -> bool:
         """True if there is an instruction for `a * b + c` with one rounding."""
-        if self.architecture in ("aarch64", "riscv64"):
+        if self.architecture in _ALWAYS_FUSED:
             return True
         return self.has("fma") or (element_bytes == _SINGLE and self.has("vfp4sp"))
 
@@ -86,13 +97,28 @@ _GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86-64-v4": ("x86_64", _AVX512),
     "aarch64": ("aarch64", ("neon",)),
     "riscv64": ("riscv64", ()),
+    "riscv32": ("riscv32", ()),
+    "wasm32": ("wasm32", ()),
+    "wasm32-simd128": ("wasm32", ("simd128",)),
+    "arm": ("arm", ()),
+    "cortex-m0": ("arm", ()),
+    "cortex-m3": ("arm", ()),
+    "cortex-m4": ("arm", ("vfp4sp",)),
+    "cortex-m7": ("arm", ("vfp4sp", "fma")),
 }
+"""Architecture and features by name. `vfp4sp` fuses multiply-adds of f32 alone."""
+
+_ALWAYS_FUSED = ("aarch64", "riscv64")
+_MANY_REGISTERS = ("aarch64", "riscv64", "riscv32", "arm")
+_WITHOUT_VECTORS = ("riscv64", "riscv32", "wasm32", "arm")
+_SMALL = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "riscv32")
 
 
 def named_target(name: str) -> Target:
     """Return the generic target called `name`, or this machine for "native".
 
     "portable" assumes 16-byte vectors and sixteen registers, which every compiler can provide.
+    Microcontrollers are small: code and memory count there.
     """
     if name == "native":
         return detect_target()
@@ -112,6 +138,8 @@ def named_target(name: str) -> Target:
         l1=32 * 1024,
         l2=512 * 1024,
         l3=8 * 1024**2,
+        has_vectors=architecture not in _WITHOUT_VECTORS or "simd128" in features,
+        is_small=name in _SMALL,
     )
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from rlx.target import detect_target
+from rlx.target import detect_target, named_target
 
 
 def test_this_machine_has_cores_and_caches() -> None:
@@ -30,3 +30,27 @@ def test_importing_the_runtime_loads_no_llvm() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.stdout == "False\n", done.stderr
+
+
+def test_targets_without_vectors_have_one_lane_and_natural_alignment() -> None:
+    for name in ("riscv64", "wasm32", "cortex-m3", "arm"):
+        target = named_target(name)
+        assert (target.vector_bytes, target.lanes(4), target.alignment) == (0, 1, 8), name
+    assert named_target("wasm32-simd128").lanes(4) == 4
+    assert named_target("portable").alignment == 64
+
+
+def test_a_target_says_of_which_floats_it_fuses_multiply_adds() -> None:
+    fused = {
+        name: [size for size in (4, 8) if named_target(name).multiplies_and_adds(size)]
+        for name in ("portable", "x86-64-v3", "aarch64", "wasm32", "cortex-m3", "cortex-m4")
+    }
+    assert fused == {
+        "portable": [], "x86-64-v3": [4, 8], "aarch64": [4, 8],
+        "wasm32": [], "cortex-m3": [], "cortex-m4": [4],
+    }  # fmt: skip
+
+
+def test_microcontrollers_are_small() -> None:
+    assert named_target("cortex-m4").is_small
+    assert not named_target("riscv64").is_small

@@ -33,6 +33,9 @@ def execute(arguments: Namespace) -> int:
             cc=arguments.cc,
             backend=arguments.backend,
             precision=arguments.precision,
+            math=arguments.math,
+            vectors=arguments.vectors,
+            optimize=arguments.optimize,
             line_directives=arguments.lines,
             emit_only=arguments.emit_only,
         )

@@ -194,7 +194,25 @@ def _add_compile(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="portable",
-        help="portable (default), native, x86-64-v3, or a triple such as aarch64-linux-gnu",
+        help="portable (default), native, x86-64-v3, a core such as cortex-m4, wasm32, or a triple "
+        "such as aarch64-linux-gnu",
+    )
+    parser.add_argument(
+        "--optimize",
+        choices=("speed", "size"),
+        help="size keeps code and memory small; default: what suits the target",
+    )
+    parser.add_argument(
+        "--vectors",
+        choices=("auto", "none"),
+        default="auto",
+        help="none writes plain C99, for any compiler",
+    )
+    parser.add_argument(
+        "--math",
+        choices=("libm", "none"),
+        default="libm",
+        help="none does without libm and headers of a C library",
     )
     parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
     parser.add_argument(

@@ -12,6 +12,6 @@ from rlx.runtime.rebuild import rebuild_artifact
 def execute(arguments: Namespace) -> int:
     with progress(f"compiling {arguments.directory}"):
         built = rebuild_artifact(arguments.directory, cc=arguments.cc)
-    for path in built:
+    for path in filter(None, built):
         print(f"{path}  {bytes_text(path.stat().st_size)}")
     return 0

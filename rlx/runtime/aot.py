@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from rlx.codegen.aot.archive import archive_bytes
-from rlx.codegen.aot.emit import ArtifactText, Options, emit_artifact, external_functions
+from rlx.codegen.aot.emit import (
+    PORTABLE_FLAGS,
+    SMALL_FLAGS,
+    ArtifactText,
+    Options,
+    emit_artifact,
+    external_functions,
+)
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.state import inputs_as_params
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
+from rlx.codegen.loops.passes.order_sums import order_sums
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
@@ -38,6 +46,8 @@ from rlx.target import Target
 
 _BACKENDS = ("auto", "c", "llvm")
 _THREADS = (None, "openmp", "callback")
+_VECTORS = ("auto", "none")
+_OPTIMIZE = ("speed", "size")
 
 
 @runtime_checkable
@@ -95,6 +105,8 @@ def aot(
     cc: str | None = None,
     backend: str = "auto",
     precision: Precision = None,
+    vectors: str = "auto",
+    optimize: str | None = None,
     line_directives: bool = False,
     emit_only: bool = False,
 ) -> Artifact:
@@ -107,8 +119,11 @@ def aot(
     shared by arenas; the default where `params` are given), "embed" (constants in the code) or
     "argument" (written into the arena by the caller); a mapping says it per param. `threads` is
     None, "openmp" or "callback". `target` is "portable" (the default), "native", an architecture
-    level such as "x86-64-v3" or a triple such as "aarch64-linux-gnu"; `cc` names a compiler for
-    it. With `math="none"` the C does without libm, too. With `emit_only` nothing is compiled.
+    level such as "x86-64-v3", a microcontroller such as "cortex-m4" or a triple such as
+    "aarch64-linux-gnu"; `cc` names a compiler for it. With `math="none"` the C does without libm,
+    too, and with `vectors="none"` it is plain C99. `optimize` is "speed" or "size", which keeps
+    code and memory small; microcontrollers are small by default. With `emit_only` nothing is
+    compiled.
     `output_names` names the outputs in C, but for those that replace a param; the keys and fields
     of a function's result do where it is not given.
 
@@ -132,10 +147,12 @@ def aot(
     values = _checked_params(graph, params)
     keep = _keep(graph, weights or ("file" if params else "argument"))
     _require_values(keep, values, Keep.EMBED)
-    machine = machine_of(target)
+    machine = _as_chosen(machine_of(target), vectors, optimize)
     library = linked_blas(blas)
     lapack = (lambda: True) if library and library.has_lapack else None
-    program = lower_for(graph, machine, lapack=lapack)
+    # Code for this machine has the bits of `rlx.compile(backend="c")`; other code, everyone's.
+    passes = () if target == "native" else (order_sums(machine.vector_bytes),)
+    program = lower_for(graph, machine, lapack=lapack, passes=passes)
     externals = external_functions(program)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
     options = Options(
@@ -147,6 +164,9 @@ def aot(
         target=target,
         libraries=_libraries(externals, library, math),
         without_libm=math == "none",
+        is_plain=not machine.has_vectors,
+        alignment=machine.alignment,
+        flags=SMALL_FLAGS if machine.is_small else PORTABLE_FLAGS,
         external=_link_names(externals, library, name or graph.name, in_object=uses_llvm),
         line_directives=line_directives,
         with_object=uses_llvm,
@@ -156,6 +176,17 @@ def aot(
     compiler = None if emit_only or uses_llvm else find_compiler(target, cc)
     artifact = _write(text, options, directory, compiler, values)
     return _with_object(artifact, text, options, machine) if uses_llvm else artifact
+
+
+def _as_chosen(machine: Target, vectors: str, optimize: str | None) -> Target:
+    """Return the machine, without its vectors or small if that is asked for."""
+    if vectors not in _VECTORS:
+        raise UnsupportedError(f"unknown vectors {vectors!r}", remedy="use 'auto' or 'none'")
+    if optimize not in (None, *_OPTIMIZE):
+        raise UnsupportedError(f"unknown optimize {optimize!r}", remedy="use 'speed' or 'size'")
+    small = machine.is_small if optimize is None else optimize == "size"
+    with_vectors = machine.has_vectors and vectors == "auto" and not small
+    return replace(machine, has_vectors=with_vectors, is_small=small)
 
 
 def load_manifest(path: Path | str) -> dict[str, Any]:
@@ -338,7 +369,9 @@ def _write(
     if compiler is not None:
         openmp = ("-fopenmp",) if options.threads == "openmp" else ()
         extra = (*openmp, *(mpi_flags() if _MPI in options.libraries else ()))
-        library, archive = compiler.build(directory, name, extra, options.libraries)
+        library, archive = compiler.build(
+            directory, name, extra, options.libraries, usual=options.flags
+        )
     return Artifact(
         name=name,
         directory=directory,

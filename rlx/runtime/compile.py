@@ -29,6 +29,7 @@ from rlx.runtime.signature import named_params, require_carried
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
+    from rlx.codegen.loops.passes.pipeline import KernelPass
     from rlx.codegen.lower import Program
     from rlx.passes.precision.policy import Precision
     from rlx.runtime.nan_check import CheckedExecutable
@@ -184,8 +185,17 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
     return Image.of(program, regions=regions, threads=threads), program
 
 
-def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None = None) -> Program:
-    """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says."""
+def lower_for(
+    graph: Graph,
+    target: Target,
+    *,
+    lapack: Callable[[], bool] | None = None,
+    passes: Sequence[KernelPass] = (),
+) -> Program:
+    """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says.
+
+    Kernels go through `passes` last.
+    """
     from rlx.codegen.lower import lower_graph
     from rlx.passes.pipeline import pipeline
     from rlx.runtime.dump import dump_program
@@ -193,7 +203,7 @@ def lower_for(graph: Graph, target: Target, *, lapack: Callable[[], bool] | None
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
     done = pipeline(claimed_ops(), target, lapack=lapack).run(graph)
-    program = lower_graph(done, target)
+    program = lower_graph(done, target, passes)
     dump_program(program)
     return program
 

@@ -5,6 +5,10 @@ For this machine it is the C compiler that the runtime uses; where there is none
 For a triple such as `aarch64-linux-gnu` the compiler is the one that the user names, else
 `RLX_CC`, else `<triple>-gcc` from the path, else the wheel `ziglang`, which compiles for
 anything.
+
+Bare metal and WebAssembly have no shared libraries: there the archive is all. Microcontrollers are
+named by their core, `cortex-m4`, or by a triple such as `thumbv7em-none-eabihf`; their compiler is
+`arm-none-eabi-gcc` or Zig's.
 """
 
 from __future__ import annotations
@@ -30,10 +34,14 @@ _ARCHITECTURES = {
     "x86_64": "x86-64",
     "aarch64": "aarch64",
     "riscv64": "riscv64",
-    "arm": "portable",
+    "arm": "arm",
     "i686": "portable",
     "powerpc64le": "portable",
-    "wasm32": "portable",
+    "riscv32": "riscv32",
+    "thumbv6m": "cortex-m0",
+    "thumbv7m": "cortex-m3",
+    "thumbv7em": "cortex-m4",
+    "wasm32": "wasm32",
 }
 _LEVELS = {
     "native": "native",
@@ -43,6 +51,60 @@ _LEVELS = {
 }
 _HOME = {"x86-64": "x86_64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64"}
 _BARE = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu"}
+_GCC_OF_ARM = "arm-none-eabi"
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """What compiles for a processor without an operating system."""
+
+    triple: str
+    """Zig's name of it."""
+    zig: tuple[str, ...]
+    gcc: str = ""
+    """What GCC's command starts with."""
+    flags: tuple[str, ...] = ()
+    """GCC's."""
+
+
+_THUMB = "thumb-freestanding"
+_SINGLE = ("-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+_CORES = {
+    "cortex-m0": _Core(
+        f"{_THUMB}-eabi", ("-mcpu=cortex_m0",), _GCC_OF_ARM, ("-mcpu=cortex-m0", "-mthumb")
+    ),
+    "cortex-m3": _Core(
+        f"{_THUMB}-eabi", ("-mcpu=cortex_m3",), _GCC_OF_ARM, ("-mcpu=cortex-m3", "-mthumb")
+    ),
+    "cortex-m4": _Core(
+        f"{_THUMB}-eabihf",
+        ("-mcpu=cortex_m4",),
+        _GCC_OF_ARM,
+        ("-mcpu=cortex-m4", "-mthumb", *_SINGLE),
+    ),
+    "cortex-m7": _Core(
+        f"{_THUMB}-eabihf",
+        ("-mcpu=cortex_m7",),
+        _GCC_OF_ARM,
+        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
+    ),
+    "riscv32": _Core(
+        "riscv32-freestanding-none",
+        ("-mcpu=generic_rv32+m+c",),
+        "riscv64-unknown-elf",
+        ("-march=rv32imc", "-mabi=ilp32"),
+    ),
+    "wasm32": _Core("wasm32-wasi", ()),
+    "wasm32-simd128": _Core("wasm32-wasi", ("-msimd128",)),
+}
+_TRIPLES = {
+    "thumbv6m-none-eabi": "cortex-m0",
+    "thumbv7m-none-eabi": "cortex-m3",
+    "thumbv7em-none-eabi": "cortex-m3",
+    "arm-none-eabi": "cortex-m3",
+    "thumbv7em-none-eabihf": "cortex-m4",
+}
+"""Cores by the names that other compilers have for them."""
 _ZIG_MODULE = "ziglang"
 _NO_UNLOADING = "-Wl,-z,nodelete"
 
@@ -54,18 +116,32 @@ class Compiler:
     command: tuple[str, ...]
     archiver: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    links: bool = True
+    """False where there are no shared libraries."""
 
     def build(
-        self, directory: Path, name: str, extra: tuple[str, ...], libraries: tuple[str, ...]
-    ) -> tuple[Path, Path]:
-        """Compile `<name>.c` in `directory` into a shared library and an archive."""
+        self,
+        directory: Path,
+        name: str,
+        extra: tuple[str, ...],
+        libraries: tuple[str, ...],
+        *,
+        usual: tuple[str, ...] = PORTABLE_FLAGS,
+    ) -> tuple[Path | None, Path]:
+        """Compile `<name>.c` in `directory` into an archive, and a shared library if there are any.
+
+        `usual` is what optimizes on any machine.
+        """
         source, object_file = directory / f"{name}.c", directory / f"{name}.o"
-        library, archive = directory / f"lib{name}.so", directory / f"lib{name}.a"
-        command = [*self.command, "-std=c11", *PORTABLE_FLAGS, *self.flags, *extra, "-fPIC"]
+        command = [*self.command, "-std=c11", *usual, *self.flags, *extra]
+        command += ["-fPIC"] if self.links else []
         run_tool([*command, "-c", str(source), "-o", str(object_file)])
-        linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
-        linking += ["-o", str(library), *_linked(libraries)]
-        _link(linking, stays="-fopenmp" in extra)
+        library = directory / f"lib{name}.so" if self.links else None
+        if library is not None:
+            linking = [*self.command, *self.flags, *extra, "-shared", "-s", str(object_file)]
+            linking += ["-o", str(library), *_linked(libraries)]
+            _link(linking, stays="-fopenmp" in extra)
+        archive = directory / f"lib{name}.a"
         archive.unlink(missing_ok=True)
         run_tool([*self.archiver, "rcsD", str(archive), str(object_file)])
         object_file.unlink()
@@ -102,12 +178,29 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
     named = cc or os.environ.get("RLX_CC")
     if named:
         return _named(tuple(shlex.split(named)), level)
+    core = _TRIPLES.get(target, target)
+    if core in _CORES:
+        return _for_core(_CORES[core])
     triple = triple_of(target)
     if triple is None:
         return _here(level)
     if shutil.which(f"{triple}-gcc"):
-        return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level))
+        links = not _is_bare(triple)
+        return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links)
     return zig_compiler(triple)
+
+
+def _for_core(core: _Core) -> Compiler:
+    if core.gcc and shutil.which(f"{core.gcc}-gcc"):
+        return Compiler((f"{core.gcc}-gcc",), (f"{core.gcc}-ar",), core.flags, links=False)
+    return zig_compiler(core.triple, core.zig)
+
+
+def _is_bare(triple: str) -> bool:
+    """True where nothing loads libraries."""
+    return triple.startswith("wasm32") or any(
+        word in ("none", "freestanding") for word in triple.split("-")[1:]
+    )
 
 
 def has_compiler(target: str, cc: str | None = None) -> bool:
@@ -121,8 +214,8 @@ def has_compiler(target: str, cc: str | None = None) -> bool:
     return True
 
 
-def zig_compiler(triple: str) -> Compiler:
-    """Return the compiler of the wheel `ziglang` for a triple."""
+def zig_compiler(triple: str, more: tuple[str, ...] = ()) -> Compiler:
+    """Return the compiler of the wheel `ziglang` for a triple, with `more` flags."""
     if not _has_zig():
         raise ToolchainError(
             f"no compiler for {triple}: there is no {triple}-gcc and no ziglang",
@@ -130,8 +223,8 @@ def zig_compiler(triple: str) -> Compiler:
         )
     zig = (sys.executable, "-m", _ZIG_MODULE)
     # Zig's debug checks would need a runtime library of their own.
-    flags = ("-target", triple, "-fno-sanitize=undefined")
-    return Compiler((*zig, "cc"), (*zig, "ar"), flags)
+    flags = ("-target", triple, "-fno-sanitize=undefined", *more)
+    return Compiler((*zig, "cc"), (*zig, "ar"), flags, links=not _is_bare(triple))
 
 
 def _has_zig() -> bool:
@@ -140,8 +233,10 @@ def _has_zig() -> bool:
 
 def _level_of(target: str) -> str:
     """Return the name of the generic target that fits; UnsupportedError for an unknown one."""
+    if target in _TRIPLES:
+        return _TRIPLES[target]
     architecture, dash, _ = target.partition("-")
-    if dash and target not in _LEVELS and architecture in _ARCHITECTURES:
+    if dash and target not in _CORES and target not in _LEVELS and architecture in _ARCHITECTURES:
         return _ARCHITECTURES[architecture]
     named_target(target)
     return target
@@ -182,7 +277,7 @@ def _named(command: tuple[str, ...], level: str) -> Compiler:
     beside = command[0].removesuffix("gcc") + "ar"
     archiver = beside if command[0].endswith("gcc") and shutil.which(beside) else "ar"
     if not _is_for_here(command):
-        return Compiler(command, (archiver,), _level_flags(level))
+        return Compiler(command, (archiver,), _level_flags(level), links=level not in _CORES)
     return Compiler(command, (archiver,), _proven(describe(command), level))
 
 

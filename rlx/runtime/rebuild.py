@@ -15,13 +15,15 @@ from rlx.runtime.cross import find_compiler
 
 def rebuild_artifact(
     directory: str | os.PathLike[str], *, cc: str | None = None
-) -> tuple[Path, Path]:
-    """Compile the C in an artifact's directory; return the shared library and the archive."""
+) -> tuple[Path | None, Path]:
+    """Compile the C in an artifact's directory; return its shared library, if any, and archive."""
     place = Path(directory)
     manifest = load_manifest(_manifest_path(place))
     extra = ("-fopenmp",) if manifest["threads"] == "openmp" else ()
     compiler = find_compiler(manifest["target"], cc)
-    return compiler.build(place, manifest["name"], extra, tuple(manifest["libraries"]))
+    return compiler.build(
+        place, manifest["name"], extra, tuple(manifest["libraries"]), usual=tuple(manifest["flags"])
+    )
 
 
 def _manifest_path(directory: Path) -> Path:

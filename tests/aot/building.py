@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from rlx.runtime.aot import Artifact
 from rlx.runtime.toolchain import has_toolchain
 
-STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+STRICT = (
+    "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wcast-align", "-Wunused",
+    "-Werror",
+)  # fmt: skip
 
 needs_compiler = pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
 

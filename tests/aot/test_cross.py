@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from rlx.runtime import cross
 from rlx.runtime.aot import aot
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
 from tests.aot.building import needs_compiler, run
-from tests.aot.programs import encoder_layer, params_of, training_step
+from tests.aot.programs import encoder_layer, mlp, params_of, training_step
 
 needs_zig = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="the wheel ziglang is not installed"
@@ -107,6 +109,68 @@ def test_targets_are_described_by_their_architecture() -> None:
     assert machine_of("x86-64-v3").vector_bytes == 32
     assert machine_of("x86-64-v4").vector_bytes == 64
     assert machine_of("portable").vector_bytes == 16
+
+
+def test_cores_are_small_and_triples_name_them() -> None:
+    for name in ("cortex-m4", "thumbv7em-none-eabihf"):
+        machine = machine_of(name)
+        assert machine.is_small
+        assert machine.multiplies_and_adds(4)
+        assert not machine.has_vectors
+    assert machine_of("thumbv7m-none-eabi").cpu == "cortex-m3"
+    assert machine_of("wasm32-wasi").vector_bytes == 0
+    assert machine_of("wasm32-simd128").vector_bytes == 16
+
+
+def test_gcc_for_cores_comes_before_zig(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RLX_CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    compiler = find_compiler("cortex-m4")
+    assert compiler.command == ("arm-none-eabi-gcc",)
+    assert "-mcpu=cortex-m4" in compiler.flags
+    assert not compiler.links
+
+
+@needs_zig
+@pytest.mark.parametrize("target", ["cortex-m3", "riscv32", "wasm32-freestanding"])
+def test_without_an_operating_system_there_is_an_archive_alone(tmp_path: Path, target: str) -> None:
+    graph = training_step()
+    artifact = aot(graph, tmp_path, params=params_of(graph), target=target, math="none")
+    assert artifact.library is None
+    assert artifact.archive is not None
+    assert artifact.archive.stat().st_size > 0
+    assert artifact.manifest["flags"][0] == ("-O3" if "wasm" in target else "-Os")
+
+
+@needs_zig
+@pytest.mark.parametrize("target", ["wasm32", "wasm32-simd128"])
+def test_webassembly_agrees_with_the_reference(tmp_path: Path, target: str) -> None:
+    wasmtime = pytest.importorskip("wasmtime")
+    graph = mlp()
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, weights="embed", target=target, math="none")
+    sample = tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    compiler = find_compiler(target)
+    run(*compiler.command, *compiler.flags, sample, artifact.archive or "", "-o",
+        tmp_path / "sample.wasm")  # fmt: skip
+    _run_wasm(wasmtime, tmp_path / "sample.wasm", tmp_path)
+    given = np.fromfile(tmp_path / "y.bin", np.float32)
+    expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
+    np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-5, atol=2e-6)
+
+
+def _run_wasm(wasmtime: Any, program: Path, directory: Path) -> None:
+    """Run a program of WASI in `directory`."""
+    engine = wasmtime.Engine()
+    linker, store = wasmtime.Linker(engine), wasmtime.Store(engine)
+    linker.define_wasi()
+    config = wasmtime.WasiConfig()
+    config.preopen_dir(str(directory), ".")
+    store.set_wasi(config)
+    instance = linker.instantiate(store, wasmtime.Module.from_file(engine, str(program)))
+    with contextlib.suppress(wasmtime.ExitTrap):  # how a program ends
+        instance.exports(store)["_start"](store)
 
 
 def test_emit_only_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ def test_an_artifact_is_rebuilt_in_place(tmp_path: Path) -> None:
     before = artifact.library.read_bytes()
     artifact.source.write_text(artifact.source.read_text().replace("7.0f", "5.0f"))
     library, archive = rebuild_artifact(tmp_path)
+    assert library is not None
     assert (library, archive) == (artifact.library, artifact.archive)
     assert library.read_bytes() != before
 

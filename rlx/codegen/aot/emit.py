@@ -58,6 +58,9 @@ PORTABLE_FLAGS = (
 )  # fmt: skip
 """What optimizes the C and keeps its meaning, on any machine."""
 
+SMALL_FLAGS = ("-Os", *PORTABLE_FLAGS[1:-1], "-ffunction-sections", "-fdata-sections")
+"""The same for little code: a linker leaves out functions that nothing calls."""
+
 _VERSION = "0.1.0"
 _LARGEST_STATIC_BYTES = 1 << 30
 """The sample program allocates more than this: linkers place at most 2 GiB of static data."""
@@ -78,8 +81,13 @@ class Options:
     libraries: tuple[str, ...] = ("m",)
     """What the C links against."""
     without_libm: bool = False
+    is_plain: bool = False
+    """True for C99 without vectors and attributes, which any compiler takes."""
     external: Mapping[str, str] = field(default_factory=dict)
     """What the linker calls external functions, where it differs."""
+    alignment: int = ALIGNMENT
+    """Of the memory plan."""
+    flags: tuple[str, ...] = PORTABLE_FLAGS
     line_directives: bool = False
     """True if the C is to lead a debugger to the user's program."""
     with_object: bool = False
@@ -106,11 +114,14 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     _check_symbols(program.graph)
     keep = {str(p.node.name): options.keep.get(str(p.node.name), Keep.ARGUMENT)
             for p in declared.params}  # fmt: skip
-    layout = make_layout(program.plan, declared, keep, options.values, options.output_names)
+    layout = make_layout(
+        program.plan, declared, keep, options.values, options.output_names,
+        alignment=options.alignment,
+    )  # fmt: skip
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)
     module = _module(program, (*setup, *run))
-    unit = unit_view(module, options.external)
+    unit = unit_view(module, options.external, is_plain=options.is_plain)
     if options.without_libm:
         unit = without_libm(unit)
     view = _view(program, layout, options, setup, run)
@@ -219,11 +230,12 @@ def _view(
         "version": _VERSION,
         "sources": sources_of(external_functions(program)),
         "abi_version": ABI_VERSION,
-        "alignment": ALIGNMENT,
+        "alignment": layout.alignment,
         "header_bytes": HEADER_BYTES,
-        "flags": PORTABLE_FLAGS,
+        "flags": options.flags,
         "libraries": options.libraries,
         "freestanding": options.without_libm,
+        "is_plain": options.is_plain,
         "link_words": link_words(options.libraries),
         "threads": options.threads,
         "statuses": status_views(),

@@ -15,6 +15,7 @@ from importlib import resources
 from rlx.codegen.c.emit import UnitView
 
 _CALL = re.compile(r"\b((?:fabs|trunc|floor|ceil|rint|sqrt|fma)f?)\(")
+_COMMENT = re.compile(r"^ *//.*$", re.MULTILINE)
 _OWN_CALL = re.compile(r"\b(own_\w+)\(")
 _HEAD = re.compile(r"static inline \w+ (\w+)\(")
 
@@ -22,14 +23,18 @@ _HEAD = re.compile(r"static inline \w+ (\w+)\(")
 def without_libm(unit: UnitView) -> UnitView:
     """Return `unit` with the functions that it needs of libm defined in it."""
     texts = (unit.helpers, unit.functions, unit.kernels)
-    called = {name for group in texts for text in group for name in _CALL.findall(text)}
+    code = (_COMMENT.sub("", text) for group in texts for text in group)
+    called = {name for text in code for name in _CALL.findall(text)}
     helpers, functions, kernels = (tuple(map(_renamed, group)) for group in texts)
     own = _definitions(f"own_{name}" for name in called)
     return replace(unit, helpers=(*own, *helpers), functions=functions, kernels=kernels)
 
 
 def _renamed(text: str) -> str:
-    return _CALL.sub(r"own_\1(", text)
+    """Call our own functions, but in comments."""
+    return "\n".join(
+        line if _COMMENT.match(line) else _CALL.sub(r"own_\1(", line) for line in text.split("\n")
+    )
 
 
 def _definitions(names: Iterable[str]) -> list[str]:

@@ -91,6 +91,8 @@ class Layout:
     unused: tuple[str, ...]
     """Inputs and params that nothing reads."""
     _cuts: tuple[_Cut, ...] = field(repr=False, default=())
+    alignment: int = ALIGNMENT
+    """What offsets in the arena, and its address, are multiples of."""
 
     def relocate(self, offset: int) -> tuple[Space, int]:
         """Return where the byte at `offset` of the memory plan lies."""
@@ -100,7 +102,7 @@ class Layout:
         cut = self._cuts[position]
         if offset < cut.stop:
             return cut.space, cut.target + offset - cut.start
-        removed = cut.removed_before + align_up(cut.stop - cut.start, ALIGNMENT)
+        removed = cut.removed_before + align_up(cut.stop - cut.start, self.alignment)
         return Space.ARENA, offset - removed
 
     def reads(self, space: Space) -> bool:
@@ -119,13 +121,16 @@ def make_layout(
     keep: Mapping[str, Keep],
     values: Mapping[str, Literal],
     output_names: Sequence[str] = (),
+    *,
+    alignment: int = ALIGNMENT,
 ) -> Layout:
     """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
 
     `values` holds the content of the embedded params; `output_names` names the outputs that
-    replace nothing, in order.
+    replace nothing, in order. `alignment` is that of the plan; below that of a cache line,
+    constants lie as close as a C struct's members.
     """
-    return _LayoutMaker(plan, declared, keep, values, output_names).make()
+    return _LayoutMaker(plan, declared, keep, values, output_names, alignment).make()
 
 
 class _LayoutMaker:
@@ -136,7 +141,9 @@ class _LayoutMaker:
         keep: Mapping[str, Keep],
         values: Mapping[str, Literal],
         output_names: Sequence[str],
+        alignment: int,
     ) -> None:
+        self._alignment = alignment
         self._output_names = output_names
         self._plan = plan
         self._declared = declared
@@ -157,8 +164,8 @@ class _LayoutMaker:
             self._embed_constant(value, data, offset)
         self._drop_params_nobody_reads()
         moved_params = [self._param(name) for name in self._used(self._declared.params)]
-        cuts = tuple(_cuts(self._moved))
-        arena = Layout(0, 0, (), (), (), (), (), cuts)
+        cuts = tuple(_cuts(self._moved, self._alignment))
+        arena = Layout(0, 0, (), (), (), (), (), cuts, self._alignment)
         has_weights = any(param.keep is Keep.FILE for param in moved_params)
         return Layout(
             arena_bytes=arena.relocate(self._plan.arena_bytes)[1],
@@ -169,6 +176,7 @@ class _LayoutMaker:
             constants=tuple(self._constants),
             unused=tuple(name for name in self._leaves if name not in self._lowered),
             _cuts=cuts,
+            alignment=self._alignment,
         )
 
     def _drop_params_nobody_reads(self) -> None:
@@ -200,8 +208,9 @@ class _LayoutMaker:
         return value.graph is self._plan.graph
 
     def _embed(self, c_name: str, type: TensorType, data: Literal) -> int:
-        target = self._constants_end
-        self._constants_end = align_up(target + type.bytes, ALIGNMENT)
+        dense = self._alignment < ALIGNMENT
+        target = align_up(self._constants_end, type.dtype.size if dense else ALIGNMENT)
+        self._constants_end = target + type.bytes
         self._constants.append(Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data))
         return target
 
@@ -267,11 +276,11 @@ def _constants_of(plan: MemoryPlan) -> Iterator[tuple[Value, Literal, int]]:
             yield from _constants_of(body)
 
 
-def _cuts(moved: list[tuple[int, int, Space, int]]) -> Iterator[_Cut]:
+def _cuts(moved: list[tuple[int, int, Space, int]], alignment: int) -> Iterator[_Cut]:
     removed = 0
     for start, stop, space, target in sorted(moved, key=lambda each: each[0]):
         yield _Cut(start, stop, space, target, removed)
-        removed += align_up(stop - start, ALIGNMENT)
+        removed += align_up(stop - start, alignment)
 
 
 def _in_arena(param: Tensor, arena: Layout) -> Tensor:

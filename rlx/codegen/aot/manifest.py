@@ -35,6 +35,7 @@ def manifest_of(
         "target": target,
         "threads": threads,
         "libraries": list(view["libraries"]),
+        "flags": list(view["flags"]),
         "arena": {"bytes": layout.arena_bytes, "alignment": view["alignment"]},
         "weights": {
             "bytes": layout.weights_bytes,

@@ -45,6 +45,8 @@ class UnitView:
     kernels: tuple[str, ...]
     has_doubles: bool = False
     """True if vectors of eight doubles must be kept from compilers that move them wrongly."""
+    is_plain: bool = False
+    """True if it is C99, for any compiler."""
 
 
 def emit_module(module: Module, *, symbols: Mapping[str, str] | None = None) -> str:
@@ -62,11 +64,14 @@ def emit_source(symbol: str) -> str:
     return environment().get_template("source.c.j2").render(text=sources_of([symbol]).strip())
 
 
-def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
-    """Return the parts of `module`'s translation unit, for a template to lay out."""
+def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = False) -> UnitView:
+    """Return the parts of `module`'s translation unit, for a template to lay out.
+
+    A plain one is C99, for any compiler.
+    """
     defined = (*module.kernels, *module.entries)
     has_doubles = touches_doubles(defined) or any(map(is_source, external_symbols(defined)))
-    emitter = ModuleEmitter(marks_wide=has_doubles)
+    emitter = ModuleEmitter(marks_wide=has_doubles and not is_plain, is_plain=is_plain)
     kernels = [emitter.kernel(kernel) for kernel in module.kernels]
     kernels += [emitter.kernel(entry, is_entry=True) for entry in module.entries]
     return UnitView(
@@ -79,7 +84,8 @@ def unit_view(module: Module, symbols: Mapping[str, str]) -> UnitView:
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),
         kernels=tuple(kernels),
-        has_doubles=has_doubles,
+        has_doubles=has_doubles and not is_plain,
+        is_plain=is_plain,
     )
 
 
@@ -94,9 +100,9 @@ class ModuleEmitter:
     `marks_wide` tells kernels that may use the widest vectors from those that may not.
     """
 
-    def __init__(self, *, marks_wide: bool = False) -> None:
+    def __init__(self, *, marks_wide: bool = False, is_plain: bool = False) -> None:
         self._marks_wide = marks_wide
-        self.prelude = Prelude()
+        self.prelude = Prelude(is_plain=is_plain)
         self.functions = FunctionTable(self.prelude)
 
     def kernel(self, kernel: Kernel, *, is_entry: bool = False) -> str:
@@ -113,7 +119,8 @@ class ModuleEmitter:
         if is_entry or can_fail(kernel):
             emitter.line("return 0;")
         doc = [line for text in kernel.doc for line in comment(text)]
-        head = _signature(kernel, names, is_entry=is_entry, tail=") {")
+        is_plain = self.prelude.is_plain
+        head = _signature(kernel, names, is_entry=is_entry, tail=") {", is_plain=is_plain)
         if self._marks_wide and not is_entry and keeps_wide_vectors(kernel):
             doc.append("WIDE_VECTORS")
         return "\n".join([*doc, head, *emitter.lines, "}"])
@@ -130,7 +137,7 @@ class ModuleEmitter:
                 emitter.line(f"(void){shown(name)};")
         if holds_header:
             arena = shown(kernel.buffers[0].name)
-            emitter.line(f"int64_t *const {shown(FAULT)} = (int64_t *){arena};")
+            emitter.line(f"int64_t *const {shown(FAULT)} = (void *){arena};")
         invokes = (s for s in walk(kernel.body) if isinstance(s, Invoke))
         if any(can_fail(invoke.kernel) for invoke in invokes):
             emitter.line(f"int {shown(STATUS)};")
@@ -149,28 +156,39 @@ def kernel_prototype(kernel: Kernel) -> str:
     return _signature(kernel, names, is_entry=False, tail=");").removeprefix(linkage)
 
 
-def _signature(kernel: Kernel, names: Mapping[str, str], *, is_entry: bool, tail: str) -> str:
+def _signature(
+    kernel: Kernel,
+    names: Mapping[str, str],
+    *,
+    is_entry: bool,
+    tail: str,
+    is_plain: bool = False,
+) -> str:
     """Return the function's head up to `tail`."""
-    params = [pointer(buffer, names[buffer.name]) for buffer in kernel.buffers]
+    is_alone = not (is_plain and _updates_in_place(kernel))
+    params = [pointer(b, names[b.name], is_alone=is_alone) for b in kernel.buffers]
     params += [f"{scalar_type(s.type.prim)} {names[s.name]}" for s in kernel.scalars]
     if kernel.parallel_loop is not None:
         params += [f"int64_t {names[BEGIN]}", f"int64_t {names[END]}"]
     if can_fail(kernel) and not is_entry:
         params.append(f"int64_t *{names[FAULT]}")
     returned = "int" if is_entry or can_fail(kernel) else "void"
-    head = f"{_linkage(kernel, is_entry=is_entry)}{returned} {function_name(kernel.name)}("
+    linkage = _linkage(kernel, is_entry=is_entry, is_plain=is_plain)
+    head = f"{linkage}{returned} {function_name(kernel.name)}("
     return "\n".join(fit(head, params or ["void"], tail, ""))
 
 
-def _linkage(kernel: Kernel, *, is_entry: bool) -> str:
+def _linkage(kernel: Kernel, *, is_entry: bool, is_plain: bool = False) -> str:
     """Return what stands before the type of the function.
 
     A kernel that reads what it writes is not inlined: GCC 12 at -O3 then moves loads of an
-    element behind its store, as if the pointers' `restrict` held for the caller's, too.
+    element behind its store, as if the pointers' `restrict` held for the caller's, too. Plain C,
+    which cannot say so, does without `restrict` there.
     """
     if is_entry:
         return ""
-    return "static __attribute__((noinline)) " if _updates_in_place(kernel) else "static "
+    stays = not is_plain and _updates_in_place(kernel)
+    return "static __attribute__((noinline)) " if stays else "static "
 
 
 def _updates_in_place(kernel: Kernel) -> bool:

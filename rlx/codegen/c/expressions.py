@@ -130,13 +130,16 @@ class ExpressionEmitter:
                 return self.code(expr)
 
     def address(self, address: Address) -> Code:
-        """Emit a pointer argument: `x + 4`, or `(const float *)(arena + 1024)`."""
+        """Emit a pointer argument: `x + 4`, or `(const void *)(arena + 1024)` for other types.
+
+        From void it becomes what the function takes. A cast to that would make compilers ask
+        whether bytes are aligned, which the plan has seen to.
+        """
         code = self.pointer(address.buffer, address.index)
         if address.prim is address.buffer.prim:
             return code
         const = "" if address.writable else "const "
-        target = f"{const}{scalar_type(address.prim)} *"
-        return Code(f"({target}){code.at(Level.UNARY)}", Level.UNARY)
+        return Code(f"({const}void *){code.at(Level.UNARY)}", Level.UNARY)
 
     def pointer(self, buffer: Buffer, index: Expr) -> Code:
         """Emit where an element lies: `x + row * 4 + j`."""
@@ -255,7 +258,7 @@ class ExpressionEmitter:
             case Ramp(base, _):
                 return vectors.ramp(prelude, type, self.index(base))
             case Shuffle(a, b, positions):
-                return vectors.shuffle(self.code(a), self.code(b), positions)
+                return vectors.shuffle(prelude, a.type, self.code(a), self.code(b), positions)
             case Call(function, args):
                 return call(self._request(function, type.lanes), *map(self.code, args))
             case _:
@@ -324,7 +327,9 @@ class ExpressionEmitter:
                 function = prelude.select(type, type)
                 return call(function, *(self.mask(x, size) for x in (condition, a, b)))
             case Shuffle(a, b, positions):
-                return vectors.shuffle(self.mask(a, size), self.mask(b, size), positions)
+                mask = mask_type(a.type.lanes, size)
+                left, right = self.mask(a, size), self.mask(b, size)
+                return vectors.shuffle(prelude, mask, left, right, positions)
             case Call(function, args):
                 return call(self._request(function, lanes), *map(self.code, args))
             case _:

@@ -37,8 +37,9 @@ _CPP_KEYWORDS = frozenset(_CPP_KEYWORD_LIST.split())
 
 
 def variable_name(name: str) -> str:
-    """Return `name`, or `name_` if it is a C keyword."""
-    return f"{name}_" if name in _KEYWORDS else name
+    """Return `name`, or `name_` if it is a C keyword; passes call a part of `x` `x.2`."""
+    plain = name.replace(".", "_")
+    return f"{plain}_" if plain in _KEYWORDS else plain
 
 
 def function_name(name: str) -> str:

@@ -13,6 +13,7 @@ from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
 from rlx.codegen.c.spelling import memory_typedef, scalar_type, unsigned, vector_typedef
 from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, UnaryOp, ValueType
+from rlx.errors import InternalError
 
 _LIBM = {
     UnaryOp.SQRT: "sqrt",
@@ -34,7 +35,9 @@ def libm(op: UnaryOp, prim: Prim) -> str:
 class Prelude:
     """Collects the definitions that emitted code relies on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_plain: bool = False) -> None:
+        self.is_plain = is_plain
+        """True if all is C99, without attributes and vectors."""
         self._vectors: dict[str, ValueType] = {}
         self._memory: dict[str, ValueType] = {}
         self._helpers: dict[str, str] = {}
@@ -81,6 +84,8 @@ class Prelude:
 
     def vector(self, type: ValueType) -> str:
         """Return the C name of a vector type."""
+        if self.is_plain:
+            raise InternalError(f"plain C has no vectors, and a kernel computes with {type}")
         self._vectors[str(type)] = type
         return str(type)
 
@@ -241,6 +246,24 @@ class Prelude:
         return self.lanewise(
             "fma", type, "abc", f"{function}(a[i], b[i], c[i])", instruction=fma_instruction(type)
         )
+
+    def shuffle(self, type: ValueType, lanes: int, positions: tuple[int, ...]) -> str:
+        """Lanes of two vectors in any order; GCC has it as an operation since version 12."""
+        result, vector = self.vector(ValueType(type.prim, lanes)), self.vector(type)
+        listed = ", ".join(map(str, positions))
+        picked = ", ".join(
+            f"a[{at}]" if at < type.lanes else f"b[{at - type.lanes}]" for at in positions
+        )
+        body = [
+            "#if defined(__clang__) || __GNUC__ >= 12",
+            f"return __builtin_shufflevector(a, b, {listed});",
+            "#else",
+            "(void)b;",
+            f"return ({result}){{{picked}}};",
+            "#endif",
+        ]
+        name = f"shuffle_{vector}_{'_'.join(map(str, positions))}"
+        return self._define(name, result, f"{vector} a, {vector} b", body)
 
     def stream(self, type: ValueType) -> str:
         """A store that bypasses the cache where the compiler offers one."""

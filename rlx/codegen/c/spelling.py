@@ -54,10 +54,13 @@ def memory_typedef(type: ValueType) -> str:
     )
 
 
-def pointer(buffer: Buffer, name: str) -> str:
-    """Return the declaration of a kernel argument, such as `const float *restrict x`."""
+def pointer(buffer: Buffer, name: str, *, is_alone: bool = True) -> str:
+    """Return the declaration of a kernel argument, such as `const float *restrict x`.
+
+    Nothing else leads to what it points to, if it `is_alone`.
+    """
     const = "" if buffer.writable else "const "
-    restrict = "" if buffer.may_alias else "restrict "
+    restrict = "restrict " if is_alone and not buffer.may_alias else ""
     return f"{const}{scalar_type(buffer.prim)} *{restrict}{name}"
 
 

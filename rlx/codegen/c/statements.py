@@ -19,6 +19,7 @@ from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
     Block,
+    Buffer,
     Comment,
     Const,
     Declare,
@@ -102,14 +103,19 @@ class StatementEmitter:
             case Atomic():
                 self._atomic(statement)
             case Prefetch(buffer, index):
-                place = self.expressions.pointer(buffer, index)
-                self.line(f"{self.prelude.prefetch()}({place.text});")
+                self._prefetch(buffer, index)
             case Pause():
                 self.line(f"{self.prelude.pause()}();")
             case Comment(text):
                 self.line(f"// {' '.join(text.split())}".rstrip("\\"))
             case _:
                 assert_never(statement)
+
+    def _prefetch(self, buffer: Buffer, index: Expr) -> None:
+        """Ask for a line of memory, which plain C cannot."""
+        if not self.prelude.is_plain:
+            place = self.expressions.pointer(buffer, index)
+            self.line(f"{self.prelude.prefetch()}({place.text});")
 
     # Variables and memory
 
@@ -136,7 +142,8 @@ class StatementEmitter:
     def _local(self, statement: Local) -> None:
         buffer = statement.buffer
         name, type = self.expressions.name(buffer.name), scalar_type(buffer.prim)
-        self.line(f"_Alignas(64) {type} {name}[{buffer.extent}];")
+        aligned = "" if self.prelude.is_plain else "_Alignas(64) "
+        self.line(f"{aligned}{type} {name}[{buffer.extent}];")
         self._discard(buffer.name)
 
     def _store(self, statement: Store) -> None:

@@ -66,9 +66,11 @@ def ramp(prelude: Prelude, type: ValueType, base: Code) -> Code:
     return binary(prelude, BinaryOp.ADD, type, call(prelude.splat(type), base), offsets)
 
 
-def shuffle(a: Code, b: Code, positions: tuple[int, ...]) -> Code:
-    listed = ", ".join(str(position) for position in positions)
-    return Code(f"__builtin_shufflevector({a.text}, {b.text}, {listed})")
+def shuffle(
+    prelude: Prelude, type: ValueType, a: Code, b: Code, positions: tuple[int, ...]
+) -> Code:
+    """Pick lanes of two vectors of `type`."""
+    return call(prelude.shuffle(type, len(positions), positions), a, b)
 
 
 def fold(prelude: Prelude, op: BinaryOp, type: ValueType, x: Code) -> Code:
@@ -76,7 +78,7 @@ def fold(prelude: Prelude, op: BinaryOp, type: ValueType, x: Code) -> Code:
     steps, half = [], type.lanes // 2
     while half:
         rotated = tuple((lane + half) % type.lanes for lane in range(type.lanes))
-        upper = shuffle(Code("x"), Code("x"), rotated)
+        upper = shuffle(prelude, type, Code("x"), Code("x"), rotated)
         steps.append(f"x = {binary(prelude, op, type, Code('x'), upper).text};")
         half //= 2
     return call(prelude.fold(op.value, type, steps), x)

@@ -32,6 +32,10 @@ from rlx.ir.lowering import Lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
 from rlx.passes.rewrites.decompose import expand_pointwise
+from rlx.target import Target, named_target
+
+WIDEST = named_target("x86-64-v4")
+"""What a kernel is built for where nothing else is said: everything that a target may have."""
 
 
 def build_kernel(
@@ -39,6 +43,8 @@ def build_kernel(
     name: str,
     doc: Sequence[str] = (),
     arguments: Mapping[int, str] | None = None,
+    *,
+    target: Target = WIDEST,
 ) -> Kernel:
     """Build the kernel of `thunk`; `arguments` renames operands, then results, by position.
 
@@ -52,7 +58,7 @@ def build_kernel(
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
     body = Body(graph, find_anchor(graph), k, extents, inputs, outputs, is_split(graph))
-    scope = Scope(k, extents, body, scratch)
+    scope = Scope(k, extents, body, scratch, target)
     if computes_nothing(thunk):
         return k.build(doc)
     if body.anchor is None:

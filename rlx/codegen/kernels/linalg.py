@@ -5,7 +5,8 @@ One row of the result at a time, a block of columns in local sums:
     for p in K:  for every column j of the block:  sums[j] += a[row][p] * b[p][j]
 
 Where the columns of `b` lie together (`b` transposed, or one column), each element is a dot
-product instead. Either operand may be given transposed.
+product instead, and on small targets, which have no caches that would mind and few bytes to
+keep sums in. Either operand may be given transposed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def matmul_transposed(
         )
         if a.dtype.is_complex:
             row_product.complex_blocks(upper(out.shape[-1]))
-        elif right or out.shape[-1] == 1:
+        elif right or out.shape[-1] == 1 or scope.target.is_small:
             row_product.dots()
         else:
             row_product.blocks(upper(out.shape[-1]))

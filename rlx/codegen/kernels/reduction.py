@@ -36,7 +36,6 @@ ROWS_AT_ONCE = 8
 STREAMS = 4
 """Independent accumulators of a long row: an addition takes four cycles, one starts in each."""
 
-_VECTOR_BYTES = 64
 
 STREAMED = 256
 """Row length from which several streams pay."""
@@ -167,7 +166,7 @@ def _fold_run(
     streams: int,
     prepare: Callable[[Scalar], Scalar],
 ) -> State:
-    if _suits_vectors(x, fold):
+    if scope.target.has_vectors and _suits_vectors(x, fold):
         return _fold_vectors(scope, x, fold, bounds, prepare)
     k = scope.k
     start, stop = bounds
@@ -200,7 +199,7 @@ def _fold_vectors(
     """Fold a run by several vectors of accumulators, then these, then what is left over."""
     k = scope.k
     start, stop = bounds
-    lanes = _VECTOR_BYTES // compute_prim(x.value.dtype).size
+    lanes = scope.lanes(compute_prim(x.value.dtype))
     step = lanes * STREAMS
     states = [accumulators(k, fold, lanes) for _ in range(STREAMS)]
     whole = k.let("whole", start + (stop - start) / step * step)

@@ -29,6 +29,7 @@ from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.lowering import Lowering
+from rlx.target import Target
 
 Builder: TypeAlias = Callable[..., None]
 
@@ -41,10 +42,16 @@ class Scope:
     extents: Extents
     """Extents as expressions: literals or the kernel's arguments."""
     body: Body
-    scratch: Buffer | None = None
+    scratch: Buffer | None
     """Arena memory for this kernel's use, in the compute type of its anchor's operand 0."""
+    target: Target
+    """What the kernel runs on."""
     passes: list[KernelPass] = field(default_factory=list)
     """What the kernel goes through when it is built."""
+
+    def lanes(self, prim: Prim) -> int:
+        """Return how many numbers fit a vector; 1 where there are none."""
+        return self.target.lanes(prim.size)
 
 
 KERNELS: dict[str, Builder] = {}

@@ -32,7 +32,6 @@ from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.ir.types import TensorType
 
-_VECTOR_BYTES = 64
 _STACK_BYTES = 32 * 1024
 _FEWEST_SLICES = 4
 """Below this number, most lanes of a block would idle."""
@@ -58,18 +57,15 @@ class Layout:
         slices = product(matrix.shape[:-2])
         return cls(slices, height, height + upper(columns), storage(matrix.dtype))
 
-    @property
-    def lanes(self) -> int:
-        """How many slices are worked on at a time."""
-        lanes = _VECTOR_BYTES // self.prim.size
+    def at_a_time(self, lanes: int) -> int:
+        """Return how many slices are worked on at a time, where a vector has `lanes`."""
         many = upper(self.slices) >= _FEWEST_SLICES
         return lanes if many and self._bytes * lanes <= _STACK_BYTES else 1
 
     @property
     def parts(self) -> int:
         """How many blocks have memory in the arena; 0 if they are on the stack."""
-        fits = self._bytes * self.lanes <= _STACK_BYTES
-        return 0 if fits else min(_PARTS, upper(self.slices))
+        return 0 if self._bytes <= _STACK_BYTES else min(_PARTS, upper(self.slices))
 
     @property
     def scratch_bytes(self) -> int:
@@ -287,7 +283,7 @@ class Block:
 @contextmanager
 def blocks(scope: Scope, layout: Layout) -> Iterator[Block]:
     """Open the loop over all slices of `layout`, block by block."""
-    k, lanes = scope.k, layout.lanes
+    k, lanes = scope.k, layout.at_a_time(scope.lanes(layout.prim))
     slices = scope.extents(layout.slices)
     work = layout.slices * (layout.height * layout.height * layout.width)
     if layout.parts:

@@ -11,6 +11,7 @@ computed as f32). Adding a simple op is one line in `_TABLE`. c64 is made of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from rlx.codegen.loops.expr import E, binary, call, compare, const, maximum, minimum, select
@@ -24,7 +25,7 @@ from rlx.codegen.loops.math.arithmetic import (
 )
 from rlx.codegen.loops.math.generators import threefry2x32
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, rounded
-from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, UnaryOp, storage
+from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, Splat, UnaryOp, storage
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 
@@ -92,13 +93,24 @@ def _sign(x: E) -> E:
 def _maximum(a: E, b: E) -> E:
     if a.type.prim is Prim.BOOL:
         return a | b
-    return select(a.ne(a), a, maximum(a, b)) if a.type.prim.is_float else maximum(a, b)
+    if a.type.prim.is_float and not _is_number(a):
+        return maximum(b, a) if _is_number(b) else select(a.ne(a), a, maximum(a, b))
+    return maximum(a, b)
 
 
 def _minimum(a: E, b: E) -> E:
     if a.type.prim is Prim.BOOL:
         return a & b
-    return select(a.ne(a), a, minimum(a, b)) if a.type.prim.is_float else minimum(a, b)
+    if a.type.prim.is_float and not _is_number(a):
+        return minimum(b, a) if _is_number(b) else select(a.ne(a), a, minimum(a, b))
+    return minimum(a, b)
+
+
+def _is_number(x: E) -> bool:
+    """True for a literal that is no NaN: beside it, the other operand's NaN comes second."""
+    node = x.node.x if isinstance(x.node, Splat) else x.node
+    value = node.value if isinstance(node, Const) else math.nan
+    return value == value
 
 
 def _divide(a: E, b: E) -> E:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen import schedule_printer as schedule_printer  # gives schedules their text
 from rlx.codegen.c.names import c_identifier
 from rlx.codegen.entry import build_entries
-from rlx.codegen.kernels.build import build_kernel, kernel_name, scratch_bytes
+from rlx.codegen.kernels.build import WIDEST, build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
-from rlx.codegen.loops.passes.pipeline import run_passes
+from rlx.codegen.loops.passes.pipeline import KernelPass, run_passes
 from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower.comments import argument_names, kernel_doc
@@ -24,7 +24,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
-from rlx.passes.memory.planner import plan_memory
+from rlx.passes.memory.planner import ALIGNMENT, plan_memory
 from rlx.target import Target
 
 
@@ -40,10 +40,13 @@ class Program:
     module: Module
 
 
-def lower_graph(graph: Graph, target: Target | None = None) -> Program:
+def lower_graph(
+    graph: Graph, target: Target | None = None, passes: Sequence[KernelPass] = ()
+) -> Program:
     """Lower a legal graph (see `passes.pipeline`): every node has a kernel or is a view.
 
-    Kernels use what `target` has; without one they may use everything.
+    Kernels use what `target` has; without one they may use everything. They go through `passes`
+    last.
     """
     for leaf in (*graph.inputs, *graph.params):
         if leaf.type.layout is not None:
@@ -52,15 +55,22 @@ def lower_graph(graph: Graph, target: Target | None = None) -> Program:
                 source=leaf.node.source,
                 remedy="pack it in the graph",
             )
-    return program_of(graph, plan_memory(graph, scratch_bytes=scratch_bytes), target)
+    alignment = ALIGNMENT if target is None else target.alignment
+    plan = plan_memory(graph, scratch_bytes=scratch_bytes, alignment=alignment)
+    return program_of(graph, plan, target, passes)
 
 
-def program_of(graph: Graph, plan: MemoryPlan, target: Target | None = None) -> Program:
+def program_of(
+    graph: Graph,
+    plan: MemoryPlan,
+    target: Target | None = None,
+    passes: Sequence[KernelPass] = (),
+) -> Program:
     """Return the program of a legal graph whose memory is planned."""
     schedule = make_schedule(graph, plan)
     verify_schedule(schedule)
-    passes = () if target is None else target_passes(target)
-    kernels = {key: run_passes(k, passes) for key, k in make_kernels(schedule).items()}
+    passes = (*(() if target is None else target_passes(target)), *passes)
+    kernels = {key: run_passes(k, passes) for key, k in make_kernels(schedule, target).items()}
     setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
     ordered = tuple(kernels.values())
     entries = (setup, run)
@@ -81,7 +91,7 @@ def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
     return Schedule(c_identifier(graph.name), tuple(thunks), plan.arena_bytes)
 
 
-def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:
+def make_kernels(schedule: Schedule, target: Target | None = None) -> dict[tuple[Any, ...], Kernel]:
     """Build one kernel per distinct thunk, named after what it does; order of first use."""
     users: dict[tuple[Any, ...], list[Thunk]] = {}
     for thunk in all_thunks(schedule.thunks):
@@ -92,7 +102,9 @@ def make_kernels(schedule: Schedule) -> dict[tuple[Any, ...], Kernel]:
         node = thunks[0].node
         with blamed(f"building the kernel of {node.title}", node.source):
             name = _unique(kernel_name(thunks[0]), taken)
-            kernels[key] = build_kernel(thunks[0], name, kernel_doc(thunks), argument_names(thunks))
+            kernels[key] = build_kernel(
+                thunks[0], name, kernel_doc(thunks), argument_names(thunks), target=target or WIDEST
+            )
     return kernels
 
 

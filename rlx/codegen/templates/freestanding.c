@@ -2,19 +2,46 @@
 // give the bits of libm, in the rounding mode to nearest.
 
 static inline float own_fabsf(float x) {
-  return __builtin_fabsf(x);
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits &= 2147483647u;
+  memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
 static inline double own_fabs(double x) {
-  return __builtin_fabs(x);
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits &= UINT64_C(9223372036854775807);
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// The magnitude of x, which is not negative, with the sign of y.
+static inline float own_signedf(float x, float y) {
+  uint32_t bits, sign;
+  memcpy(&bits, &x, sizeof bits);
+  memcpy(&sign, &y, sizeof sign);
+  bits |= sign & 2147483648u;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static inline double own_signed(double x, double y) {
+  uint64_t bits, sign;
+  memcpy(&bits, &x, sizeof bits);
+  memcpy(&sign, &y, sizeof sign);
+  bits |= sign & UINT64_C(9223372036854775808);
+  memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
 static inline float own_truncf(float x) {
-  return own_fabsf(x) < 8388608.0f ? __builtin_copysignf((float)(int32_t)x, x) : x;
+  return own_fabsf(x) < 8388608.0f ? own_signedf(own_fabsf((float)(int32_t)x), x) : x;
 }
 
 static inline double own_trunc(double x) {
-  return own_fabs(x) < 4503599627370496.0 ? __builtin_copysign((double)(int64_t)x, x) : x;
+  return own_fabs(x) < 4503599627370496.0 ? own_signed(own_fabs((double)(int64_t)x), x) : x;
 }
 
 static inline float own_floorf(float x) {
@@ -39,13 +66,13 @@ static inline double own_ceil(double x) {
 
 // Adding 2**23 leaves no bits for a fraction.
 static inline float own_rintf(float x) {
-  const float large = __builtin_copysignf(8388608.0f, x);
-  return own_fabsf(x) < 8388608.0f ? __builtin_copysignf((x + large) - large, x) : x;
+  const float large = own_signedf(8388608.0f, x);
+  return own_fabsf(x) < 8388608.0f ? own_signedf(own_fabsf((x + large) - large), x) : x;
 }
 
 static inline double own_rint(double x) {
-  const double large = __builtin_copysign(4503599627370496.0, x);
-  return own_fabs(x) < 4503599627370496.0 ? __builtin_copysign((x + large) - large, x) : x;
+  const double large = own_signed(4503599627370496.0, x);
+  return own_fabs(x) < 4503599627370496.0 ? own_signed(own_fabs((x + large) - large), x) : x;
 }
 
 // The square root of `significand * 2**bits`, digit by digit, rounded down to `bits` bits. That is

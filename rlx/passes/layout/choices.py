@@ -16,6 +16,7 @@ class Why(enum.Enum):
 
     WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"
     DTYPE = "plain loops: there are no tiles of {found}"
+    NO_VECTORS = "plain loops: code for {found} has no vectors, which tiles are made of"
     COLUMNS = "plain loops: b has {found} columns, a number that must be known and not 0"
     BATCHES = "plain loops: a has batch axes {found} and b has {limit}"
     TURNED_BATCH = "plain loops: a is a batch of transposes, and b is one matrix"

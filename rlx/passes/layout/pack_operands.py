@@ -83,6 +83,8 @@ def choose_product(node: Node, target: Target) -> Choice:
         return Why.WIDENED.because(a.dtype)
     if a.dtype not in (DType.F32, DType.F64):
         return Why.DTYPE.because(a.dtype)
+    if not target.has_vectors:
+        return Why.NO_VECTORS.because(target.cpu)
     (a, a_transposed), (b, b_transposed) = without_transpose(a), without_transpose(b)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
     columns = b.shape[-2 if b_transposed else -1]

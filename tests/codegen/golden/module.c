@@ -61,12 +61,11 @@ static int gather_4(
 
 // demo: run
 int demo_run(uint8_t *arena, int64_t n) {
-  int64_t *const fault = (int64_t *)arena;
+  int64_t *const fault = (void *)arena;
   int status;
-  soft_sign_6((const float *)(arena + 64), (float *)(arena + 128));
+  soft_sign_6((const void *)(arena + 64), (void *)(arena + 128));
   status = gather_4(
-      (const float *)(arena + 128), (const int64_t *)(arena + 192), (float *)(arena + 256), n,
-      fault);
+      (const void *)(arena + 128), (const void *)(arena + 192), (void *)(arena + 256), n, fault);
   if (status != 0) {
     return record_fault(fault, status, 5);
   }

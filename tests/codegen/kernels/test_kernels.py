@@ -11,6 +11,7 @@ from rlx.codegen.loops.evaluate import numpy_dtype
 from rlx.codegen.loops.interpreter import run_kernel
 from rlx.codegen.loops.nodes import Status
 from rlx.codegen.loops.verify import verify_kernel
+from rlx.codegen.loops.visit import all_expressions
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
@@ -18,6 +19,7 @@ from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.registry import static_shape
 from rlx.ir.shape import upper
+from rlx.target import named_target
 from tests.codegen.kernels.native import Array, thunk_of
 from tests.codegen.test_parity import ALL, Use, agree
 from tests.records import OpRecord
@@ -31,6 +33,15 @@ def test_kernels_obey_the_rules_of_the_loop_language(op: str) -> None:
     for record, dtype in ALL[op]:
         node = record.graph(dtype).nodes[-1]
         verify_kernel(build_kernel(thunk_of(node)[0], "kernel"))
+
+
+@pytest.mark.parametrize("op", ALL)
+def test_kernels_for_targets_without_vectors_have_none(op: str) -> None:
+    for record, dtype in ALL[op]:
+        thunk, _ = thunk_of(record.graph(dtype).nodes[-1])
+        kernel = build_kernel(thunk, "kernel", target=named_target("cortex-m4"))
+        verify_kernel(kernel)
+        assert all(expr.type.lanes == 1 for expr in all_expressions(kernel.body))
 
 
 @pytest.mark.parametrize("op", ALL)

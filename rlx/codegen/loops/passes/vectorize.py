@@ -44,13 +44,16 @@ _INT64 = ValueType(Prim.I64)
 _MOST_SCATTERED = 8
 """Lanes moved one by one."""
 _COST_OF_CALL = 20
+_MOST_CHAINS = 4
 _LIGHT = 6
 """Operations up to which a loop is bound by memory and by its own counting."""
 
 
 def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
-    """Return `kernel` with every `simd` loop that needs no masks in vectors."""
-    if not any(isinstance(s, For) and s.kind is LoopKind.SIMD for s in walk(kernel.body)):
+    """Return `kernel` with every `simd` loop that needs no masks in vectors, if there are any."""
+    if not vector_bytes or not any(
+        isinstance(s, For) and s.kind is LoopKind.SIMD for s in walk(kernel.body)
+    ):
         return kernel
     return replace(kernel, body=_vectorized(kernel.body, vector_bytes, Names(kernel)))
 
@@ -68,11 +71,14 @@ def _vectorized(body: Block, vector_bytes: int, names: Names) -> Block:
     return tuple(result)
 
 
-def widen_loop(loop: For, vector_bytes: int) -> Block | None:
-    """Return statements that do the work of a `simd` loop, or None if it must stay scalar."""
+def widen_loop(loop: For, vector_bytes: int, *, most: int = _MOST_CHAINS) -> Block | None:
+    """Return statements that do the work of a `simd` loop, or None if it must stay scalar.
+
+    The widest vectors are as long as `most` registers.
+    """
     for scattered in (False, True):
         try:
-            return tuple(_pieces(loop, _widths(loop, vector_bytes, scattered), scattered))
+            return tuple(_pieces(loop, _widths(loop, vector_bytes, scattered, most), scattered))
         except CannotWidenError:
             continue
     return None
@@ -148,11 +154,11 @@ def _whole_steps(start: Expr, stop: Expr, lanes: int) -> Expr:
     return Binary(BinaryOp.SUB, stop, tail)
 
 
-def _widths(loop: For, vector_bytes: int, scattered: bool) -> list[int]:
+def _widths(loop: For, vector_bytes: int, scattered: bool, most: int) -> list[int]:
     native = max(2, vector_bytes // _element_bytes(loop))
     if scattered:
         native = min(native, _MOST_SCATTERED)
-    chains = 1 if scattered else _chains(loop)
+    chains = 1 if scattered else min(most, _chains(loop))
     widths = [native * chains] if chains > 1 else []
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return widths + [native >> halving for halving in range(int(math.log2(native)))]
