@@ -26,6 +26,7 @@ from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.packed import *
 from rlx.ir.ops.pool import *
+from rlx.ir.ops.quant import *
 from rlx.ir.ops.random import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.resize import *

@@ -16,6 +16,7 @@ from rlx.passes.autodiff.rules import loss as loss
 from rlx.passes.autodiff.rules import norm as norm
 from rlx.passes.autodiff.rules import packed as packed
 from rlx.passes.autodiff.rules import pool as pool
+from rlx.passes.autodiff.rules import quant as quant
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape
 from rlx.passes.autodiff.rules import solve as solve

@@ -1,0 +1,221 @@
+"""Derivatives of quantization: rounding passes what its straight-through estimator says.
+
+Cotangents and tangents of i8 values are f32; what is an integer product is differentiated as the
+product of centered floats that it stands for.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.op import OpDef
+from rlx.ir.ops.quant import lsq_slope
+from rlx.passes.autodiff.algebra import swap_last
+from rlx.passes.autodiff.registry import (
+    Derivatives,
+    Pullback,
+    Pushforward,
+    jvp,
+    straight_through,
+    vjp,
+)
+
+for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
+    straight_through.register(_integer, None)
+
+
+@vjp(ops.quantize, ops.dequantize)
+def as_it_is_vjp(at: Pullback, x: Value, **attributes: Any) -> Derivatives:
+    return at.cotangent
+
+
+@jvp(ops.quantize, ops.dequantize)
+def as_it_is_jvp(at: Pushforward, x: Value, **attributes: Any) -> Derivatives:
+    return at.tangent
+
+
+@vjp(ops.fake_quantize)
+def fake_quantize_vjp(at: Pullback, x: Value, *scale: Value, **attributes: Any) -> Derivatives:
+    through = ops.fake_quantize_backward(x, at.cotangent, *scale, **attributes)
+    return [through, *[None] * len(scale)]
+
+
+@jvp(ops.fake_quantize)
+def fake_quantize_jvp(at: Pushforward, x: Value, *scale: Value, **attributes: Any) -> Derivatives:
+    tangent = at.tangents[0]
+    if tangent is None:
+        return None
+    through: Value = ops.fake_quantize_backward(x, tangent, *scale, **attributes)
+    return through
+
+
+@vjp(ops.fake_quantize_ema)
+def fake_quantize_ema_vjp(
+    at: Pullback, x: Value, state: Value, *, decay: float, **attributes: Any
+) -> Derivatives:
+    """The moving average takes no part."""
+    cotangent = at.cotangents[0]
+    if cotangent is None:
+        return None
+    return [ops.fake_quantize_backward(x, cotangent, at.results[1], **attributes), None]
+
+
+@jvp(ops.fake_quantize_ema)
+def fake_quantize_ema_jvp(
+    at: Pushforward, x: Value, state: Value, *, decay: float, **attributes: Any
+) -> Derivatives:
+    tangent = at.tangents[0]
+    if tangent is None:
+        return None
+    return [ops.fake_quantize_backward(x, tangent, at.results[1], **attributes), None]
+
+
+@vjp(ops.fake_quantize_lsq)
+def fake_quantize_lsq_vjp(at: Pullback, x: Value, scale: Value, **attributes: Any) -> Derivatives:
+    rules: tuple[OpDef, ...] = (
+        ops.fake_quantize_lsq_backward_x,
+        ops.fake_quantize_lsq_backward_scale,
+    )
+    return [
+        rule(x, scale, at.cotangent, **attributes) if wanted else None
+        for rule, wanted in zip(rules, at.wanted, strict=True)
+    ]
+
+
+@jvp(ops.fake_quantize_lsq)
+def fake_quantize_lsq_jvp(
+    at: Pushforward, x: Value, scale: Value, *, bits: int, axis: int | None
+) -> Derivatives:
+    of_x, of_scale = at.tangents
+    total: Value | None = None
+    if of_x is not None:
+        total = ops.fake_quantize_lsq_backward_x(x, scale, of_x, bits=bits, axis=axis)
+    if of_scale is not None:
+        slope = lsq_slope(x, scale, bits=bits, axis=axis)
+        shape = [1] * x.rank
+        if axis is not None:
+            shape[axis % x.rank] = -1
+        term = slope * ops.reshape(of_scale, shape=tuple(shape))
+        total = term if total is None else total + term
+    return total
+
+
+@vjp(ops.qmatmul)
+def qmatmul_vjp(
+    at: Pullback,
+    x: Value,
+    w: Value,
+    bias: Value,
+    *,
+    multiplier: tuple[float, ...],
+    x_zero_point: int,
+    w_zero_point: int,
+    out_zero_point: int,
+) -> Derivatives:
+    """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation."""
+    scaled = at.cotangent * _factors(at, multiplier)
+    given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
+    rows = ops.reshape(scaled, shape=(-1, scaled.shape[-1]))
+    flat = ops.reshape(given, shape=(-1, given.shape[-1]))
+    return [
+        ops.matmul(scaled, swap_last(weights)) if at.wanted[0] else None,
+        ops.matmul(swap_last(flat), rows) if at.wanted[1] else None,
+        ops.reduce_sum(rows, axes=(0,)) if at.wanted[2] else None,
+    ]
+
+
+@vjp(ops.qconv)
+def qconv_vjp(
+    at: Pullback,
+    x: Value,
+    w: Value,
+    bias: Value,
+    *,
+    multiplier: tuple[float, ...],
+    x_zero_point: int,
+    w_zero_point: int,
+    out_zero_point: int,
+    **geometry: Any,
+) -> Derivatives:
+    """As of the convolution of centered floats, times `multiplier`."""
+    scaled = at.cotangent * _factors(at, multiplier, trailing=x.rank - 2)
+    given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
+    axes = (0, *range(2, x.rank))
+    return [
+        ops.conv_backward_input(scaled, weights, spatial=x.shape[2:], **geometry)
+        if at.wanted[0]
+        else None,
+        ops.conv_backward_weight(given, scaled, kernel_size=w.shape[2:], **geometry)
+        if at.wanted[1]
+        else None,
+        ops.reduce_sum(scaled, axes=axes) if at.wanted[2] else None,
+    ]
+
+
+@jvp(ops.qmatmul)
+def qmatmul_jvp(
+    at: Pushforward,
+    x: Value,
+    w: Value,
+    bias: Value,
+    *,
+    multiplier: tuple[float, ...],
+    x_zero_point: int,
+    w_zero_point: int,
+    out_zero_point: int,
+) -> Derivatives:
+    of_x, of_w, of_bias = at.tangents
+    terms = []
+    if of_x is not None:
+        terms.append(ops.matmul(of_x, _centered(w, w_zero_point)))
+    if of_w is not None:
+        terms.append(ops.matmul(_centered(x, x_zero_point), of_w))
+    if of_bias is not None:
+        terms.append(ops.expand(of_bias, shape=at.result.shape))
+    return functools.reduce(operator.add, terms) * _factors(at, multiplier)
+
+
+@jvp(ops.qconv)
+def qconv_jvp(
+    at: Pushforward,
+    x: Value,
+    w: Value,
+    bias: Value,
+    *,
+    multiplier: tuple[float, ...],
+    x_zero_point: int,
+    w_zero_point: int,
+    out_zero_point: int,
+    **geometry: Any,
+) -> Derivatives:
+    of_x, of_w, of_bias = at.tangents
+    terms = []
+    if of_x is not None:
+        terms.append(ops.conv(of_x, _centered(w, w_zero_point), **geometry))
+    if of_w is not None:
+        terms.append(ops.conv(_centered(x, x_zero_point), of_w, **geometry))
+    if of_bias is not None:
+        column = ops.reshape(of_bias, shape=(-1, *(1,) * (x.rank - 2)))
+        terms.append(ops.expand(column, shape=at.result.shape))
+    return functools.reduce(operator.add, terms) * _factors(at, multiplier, trailing=x.rank - 2)
+
+
+def _factors(
+    at: Pullback | Pushforward, multiplier: tuple[float, ...], trailing: int = 0
+) -> Value | float:
+    if len(multiplier) == 1:
+        return multiplier[0]
+    column = np.array(multiplier, np.float32).reshape(-1, *(1,) * trailing)
+    return at.graph.constant(column)
+
+
+def _centered(q: Value, zero_point: int) -> Value:
+    wide: Value = ops.cast(q, to=DType.F32)
+    return wide - float(zero_point) if zero_point else wide
