@@ -1287,6 +1287,157 @@ class Builders:
             inner=inner,
         )
 
+    def dequantize(
+        self,
+        q: Operand,
+        *,
+        scales: Sequence[float],
+        zero_points: Sequence[int] = (),
+        axis: int | None = None,
+    ) -> Value:
+        """`(q - zero_point) * scale` in f32."""
+        return self._one(OPS["dequantize"], (q,), scales=scales, zero_points=zero_points, axis=axis)
+
+    def fake_quantize(
+        self,
+        x: Operand,
+        scale: Operand | None = None,
+        *,
+        bits: int = 8,
+        axis: int | None = None,
+        straight_through: Literal["identity", "clipped_identity", "tanh", "hard_tanh"] = "identity",
+    ) -> Value:
+        """Round `x` to multiples of a scale, as if quantized: `clamp(round(x / s), -q, q) * s`."""
+        return self._one(
+            OPS["fake_quantize"],
+            (x, scale),
+            bits=bits,
+            axis=axis,
+            straight_through=straight_through,
+        )
+
+    def fake_quantize_backward(
+        self,
+        x: Operand,
+        dy: Operand,
+        scale: Operand | None = None,
+        *,
+        bits: int = 8,
+        axis: int | None = None,
+        straight_through: Literal["identity", "clipped_identity", "tanh", "hard_tanh"] = "identity",
+    ) -> Value:
+        """What passes for the derivative of `fake_quantize`, times `dy`."""
+        return self._one(
+            OPS["fake_quantize_backward"],
+            (x, dy, scale),
+            bits=bits,
+            axis=axis,
+            straight_through=straight_through,
+        )
+
+    def fake_quantize_ema(
+        self,
+        x: Operand,
+        state: Operand,
+        *,
+        decay: float,
+        bits: int = 8,
+        axis: int | None = None,
+        straight_through: Literal["identity", "clipped_identity", "tanh", "hard_tanh"] = "identity",
+    ) -> tuple[Value, Value]:
+        """`fake_quantize` by a moving average of the batches' scales, which is the second
+        result."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["fake_quantize_ema"],
+            (x, state),
+            decay=decay,
+            bits=bits,
+            axis=axis,
+            straight_through=straight_through,
+        )
+        return results
+
+    def fake_quantize_lsq(
+        self, x: Operand, scale: Operand, *, bits: int = 8, axis: int | None = None
+    ) -> Value:
+        """`fake_quantize` with a scale that is learned (LSQ)."""
+        return self._one(OPS["fake_quantize_lsq"], (x, scale), bits=bits, axis=axis)
+
+    def fake_quantize_lsq_backward_scale(
+        self, x: Operand, scale: Operand, dy: Operand, *, bits: int = 8, axis: int | None = None
+    ) -> Value:
+        """The sum over each channel of `dy` times the slope in the scale."""
+        return self._one(
+            OPS["fake_quantize_lsq_backward_scale"], (x, scale, dy), bits=bits, axis=axis
+        )
+
+    def fake_quantize_lsq_backward_x(
+        self, x: Operand, scale: Operand, dy: Operand, *, bits: int = 8, axis: int | None = None
+    ) -> Value:
+        """`dy` where `|x / s|` is at most the largest quantized magnitude, else 0."""
+        return self._one(OPS["fake_quantize_lsq_backward_x"], (x, scale, dy), bits=bits, axis=axis)
+
+    def qconv(
+        self,
+        x: Operand,
+        w: Operand,
+        bias: Operand,
+        *,
+        multiplier: Sequence[float],
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        groups: int = 1,
+        x_zero_point: int = 0,
+        w_zero_point: int = 0,
+        out_zero_point: int = 0,
+    ) -> Value:
+        """`conv` of i8 by i8 plus `bias [C_out]` in i32, requantized to i8 by channel."""
+        return self._one(
+            OPS["qconv"],
+            (x, w, bias),
+            multiplier=multiplier,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            x_zero_point=x_zero_point,
+            w_zero_point=w_zero_point,
+            out_zero_point=out_zero_point,
+        )
+
+    def qmatmul(
+        self,
+        x: Operand,
+        w: Operand,
+        bias: Operand,
+        *,
+        multiplier: Sequence[float],
+        x_zero_point: int = 0,
+        w_zero_point: int = 0,
+        out_zero_point: int = 0,
+    ) -> Value:
+        """`x [..., K] @ w [K, N] + bias [N]` in i32, times `multiplier`, requantized to i8."""
+        return self._one(
+            OPS["qmatmul"],
+            (x, w, bias),
+            multiplier=multiplier,
+            x_zero_point=x_zero_point,
+            w_zero_point=w_zero_point,
+            out_zero_point=out_zero_point,
+        )
+
+    def quantize(
+        self,
+        x: Operand,
+        *,
+        scales: Sequence[float],
+        zero_points: Sequence[int] = (),
+        axis: int | None = None,
+    ) -> Value:
+        """`round(x * (1 / scale)) + zero_point` in i8, saturated; NaN becomes the zero point."""
+        return self._one(OPS["quantize"], (x,), scales=scales, zero_points=zero_points, axis=axis)
+
     def threefry2x32(
         self, key0: Operand, key1: Operand, count0: Operand, count1: Operand, *, word: str
     ) -> Value:
