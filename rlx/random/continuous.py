@@ -1,17 +1,36 @@
-"""Distributions of real numbers that are functions of one uniform number."""
+"""Distributions of real numbers that are functions of uniform and normal ones.
+
+Where a parameter of a distribution takes no part in the draw, its gradients are exact: these
+are functions of their parameters.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise as e
-from rlx.random.keys import Shape, shape_of_draw
-from rlx.random.uniforms import float_dtype, uniform
-from rlx.tracing.apply import emit, function
+from rlx.numpy.creation import dtype_of
+from rlx.numpy.linalg import norm
+from rlx.numpy.products import matmul
+from rlx.numpy.shaping import squeeze
+from rlx.numpy.systems import cholesky
+from rlx.random.keys import Shape, shape_of_draw, split
+from rlx.random.uniforms import (
+    INT,
+    float_dtype,
+    rademacher,
+    require_broadcast,
+    shape_or,
+    uniform,
+    unit_interval,
+)
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.tracer import Tracer
 
 
@@ -29,3 +48,227 @@ def standard_normal(key: Any, shape: Shape, dtype: DType) -> Tracer:
     root = np.asarray(np.sqrt(2), dtype.numpy)
     normals: Tracer = e.multiply(root, emit(ops.erf_inv, drawn))
     return normals
+
+
+@function
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Normally distributed where that falls in (lower, upper)."""
+    target = float_dtype(dtype, "truncated_normal")
+    low, high = convert(lower, target), convert(upper, target)
+    extents = shape_or(shape, low, high)
+    root = np.asarray(np.sqrt(2), target.numpy)
+    bounds = [emit(ops.erf, e.divide(each, root)) for each in (low, high)]
+    drawn = e.multiply(root, emit(ops.erf_inv, uniform(key, extents, target, *bounds)))
+    least, most = _beside(low, np.inf), _beside(high, -np.inf)
+    return e.minimum(e.maximum(drawn, least), most)
+
+
+def _beside(x: Tracer, towards: float) -> Tracer:
+    """Return the float next to `x` on the way to an infinity."""
+    dtype = x.value.dtype
+    bits = {2: DType.I16, 4: DType.I32, 8: DType.I64}[dtype.size]
+    zero = np.zeros((), dtype.numpy)
+    word = emit(ops.bitcast, emit(ops.stop_gradient, x), to=bits)
+    grows = e.equal(e.greater(x, zero), np.asarray(towards > 0))
+    step = e.where(grows, np.asarray(1, bits.numpy), np.asarray(-1, bits.numpy))
+    moved = emit(ops.bitcast, e.add(word, step), to=dtype)
+    least = np.nextafter(zero, np.asarray(towards, dtype.numpy))
+    moved = e.where(e.equal(x, zero), least, moved)
+    beside: Tracer = e.where(e.isinf(x), x, moved)
+    return beside
+
+
+@function
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Exponentially distributed with mean 1."""
+    return standard_exponential(key, shape_of_draw(shape), float_dtype(dtype, "exponential"))
+
+
+def standard_exponential(key: Any, shape: Shape, dtype: DType) -> Tracer:
+    drawn: Tracer = e.negative(e.log1p(e.negative(unit_interval(key, shape, dtype))))
+    return drawn
+
+
+@function
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+    """Gumbel's distribution: `-log(-log(u))`; `mode="high"` resolves its upper tail further."""
+    target, extents = float_dtype(dtype, "gumbel"), shape_of_draw(shape)
+    if mode not in (None, "low", "high"):
+        raise UnsupportedError(
+            f"gumbel: mode is {mode!r}; it is 'low' or 'high'", remedy="pass mode='high'"
+        )
+    info: Any = limits(target)
+    if mode != "high":
+        return _double_log(e.log(uniform(key, extents, target, info.tiny, 1.0)))
+    both: Any = unit_interval(key, (2, *extents), target)
+    finer = e.add(e.add(both[0], e.multiply(2.0**-info.nmant, both[1])), info.tiny)
+    x = e.where(e.greater_equal(both[0], 0.5), both[0], finer)
+    return _double_log(e.log1p(e.negative(x)))
+
+
+def _double_log(logarithm: Any) -> Any:
+    return e.negative(e.log(e.negative(logarithm)))
+
+
+def limits(dtype: DType) -> Any:
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call] # has no stubs
+
+
+@function
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Laplace's distribution: exponential to both sides."""
+    target = float_dtype(dtype, "laplace")
+    low = -1.0 + float(limits(target).epsneg)
+    u = uniform(key, shape, target, low, 1.0)
+    return e.multiply(e.sign(u), e.log1p(e.negative(e.abs(u))))
+
+
+@function
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """The logistic distribution: `log(u / (1 - u))`."""
+    target = float_dtype(dtype, "logistic")
+    u = uniform(key, shape, target, float(limits(target).tiny), 1.0)
+    return e.subtract(e.log(u), e.log1p(e.negative(u)))
+
+
+@function
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Cauchy's distribution: the tangent of a uniform angle."""
+    target = float_dtype(dtype, "cauchy")
+    u = uniform(key, shape, target, float(limits(target).eps), 1.0)
+    return e.tan(e.multiply(np.pi, e.subtract(u, 0.5)))
+
+
+@function
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Pareto's distribution with exponent `b`, from 1 on."""
+    target = float_dtype(dtype, "pareto")
+    exponent, extents = parameters("pareto", target, shape, b)
+    return e.exp(e.divide(standard_exponential(key, extents, target), *exponent))
+
+
+@function
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Rayleigh's distribution: the length of two normals."""
+    target = float_dtype(dtype, "rayleigh")
+    (size,), extents = parameters("rayleigh", target, shape, scale)
+    u = unit_interval(key, extents, target)
+    return e.multiply(size, e.sqrt(e.multiply(e.log(u), -2.0)))
+
+
+@function
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Any:
+    """Weibull's distribution."""
+    target = float_dtype(dtype, "weibull_min")
+    size, power = convert(scale, target), convert(concentration, target)
+    drawn = standard_exponential(key, shape_of_draw(shape), target)
+    return e.multiply(e.power(drawn, e.divide(1.0, power)), size)
+
+
+@function
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+    """The exponential of a normal number of deviation `sigma`."""
+    target = float_dtype(dtype, "lognormal")
+    (deviation,), extents = parameters("lognormal", target, shape, sigma)
+    return e.exp(e.multiply(standard_normal(key, extents, target), deviation))
+
+
+@function
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Maxwell's distribution: the length of three normals."""
+    target = float_dtype(dtype, "maxwell")
+    return norm(standard_normal(key, (*shape_of_draw(shape), 3), target), axis=-1)
+
+
+@function
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Maxwell's distribution with either sign, about `loc`."""
+    target = float_dtype(dtype, "double_sided_maxwell")
+    (center, size), common = parameters("double_sided_maxwell", target, None, loc, scale)
+    extents = (shape_of_draw(shape) or common) + common
+    keys: Any = split(key)
+    drawn = e.multiply(rademacher(keys[1], extents, target), maxwell(keys[0], extents, target))
+    return e.add(e.multiply(drawn, size), center)
+
+
+@function
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+) -> Any:
+    """Of a density that rises from `left` to `mode` and falls to `right`."""
+    target = float_dtype(dtype, "triangular")
+    (a, c, b), extents = parameters("triangular", target, shape, left, mode, right)
+    u = unit_interval(key, extents, target)
+    width, rise, fall = e.subtract(b, a), e.subtract(c, a), e.subtract(b, c)
+    rising = e.add(a, e.sqrt(e.multiply(e.multiply(u, width), rise)))
+    falling = e.subtract(b, e.sqrt(e.multiply(e.multiply(e.subtract(1.0, u), width), fall)))
+    return e.where(e.less(u, e.divide(rise, width)), rising, falling)
+
+
+@function
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Wald's distribution, the inverse Gaussian one, of a mean and scale 1."""
+    target = float_dtype(dtype, "wald")
+    (m,), extents = parameters("wald", target, shape, mean)
+    keys: Any = split(key)
+    y = e.square(standard_normal(keys[0], extents, target))
+    root = e.sqrt(e.add(e.multiply(e.multiply(4.0, m), y), e.multiply(e.square(m), e.square(y))))
+    x = e.subtract(
+        e.add(m, e.divide(e.multiply(e.square(m), y), 2.0)), e.multiply(e.divide(m, 2.0), root)
+    )
+    z = unit_interval(keys[1], extents, target)
+    return e.where(e.less_equal(z, e.divide(m, e.add(m, x))), x, e.divide(e.square(m), x))
+
+
+@function
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """How often one tries until what has probability `p` happens."""
+    target = INT if dtype is None else dtype_of(dtype, INT)
+    kind = DType.F32 if not as_tracer(p).value.dtype.is_float or isinstance(p, float) else None
+    chance = convert(p, kind) if kind else inexact(p)[0]
+    extents = shape_or(shape, chance)
+    require_broadcast("geometric", extents, chance)
+    u = unit_interval(key, extents, chance.value.dtype)
+    logarithm = e.log(e.where(e.equal(u, 0.0), 1.0, u))
+    tries = e.floor(e.divide(logarithm, e.log1p(e.negative(chance))))
+    return convert(e.add(tries, 1.0), target)
+
+
+@function
+def multivariate_normal(
+    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None,
+    method: str = "cholesky",
+) -> Any:  # fmt: skip
+    """Normally distributed vectors of a mean and a covariance matrix."""
+    if method != "cholesky":
+        raise UnsupportedError(
+            f"multivariate_normal: method is {method!r}; only 'cholesky' is there",
+            remedy="leave method away",
+        )
+    center: Any
+    covariance: Any
+    center, covariance = inexact(mean, cov)
+    target = center.value.dtype if dtype is None else float_dtype(dtype, "multivariate_normal")
+    if center.ndim < 1 or covariance.ndim < 2 or covariance.shape[-2:] != 2 * center.shape[-1:]:
+        raise ShapeError(
+            f"multivariate_normal: the mean has shape {center.shape} and the covariance "
+            f"{covariance.shape}; they must be (..., n) and (..., n, n)",
+            remedy="give the covariance as many rows and columns as the mean has elements",
+        )
+    batch: Any = shape
+    if shape is None:
+        batch = shape_or(None, center[..., 0], covariance[..., 0, 0])
+    extents = (*shape_of_draw(batch), *shape_of_draw(center.shape[-1:]))
+    normals = standard_normal(key, extents, target)
+    turned = matmul(cholesky(covariance), e.astype(normals, target)[..., None])
+    return e.add(center, squeeze(turned, -1))
+
+
+def parameters(name: str, dtype: DType, shape: Any, *given: Any) -> tuple[list[Tracer], Shape]:
+    """Return parameters in the dtype of the draw, and the draw's shape."""
+    converted = [convert(each, dtype) for each in given]
+    extents = shape_or(shape, *converted)
+    require_broadcast(name, extents, *converted)
+    return converted, extents

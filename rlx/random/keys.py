@@ -1,7 +1,8 @@
 """Keys of random numbers: what a draw depends on, and nothing else.
 
 A key is an array of u32: two words for Threefry, JAX's default, whose keys, splitting and bits
-these are (`jax_threefry_partitionable`, as JAX has it since 0.5).
+these are (`jax_threefry_partitionable`, as JAX has it since 0.5); four for Philox, whose last two
+are the upper half of the counter.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.types import TensorType
 from rlx.numpy.axes import shape_from
-from rlx.numpy.elementwise import right_shift
-from rlx.numpy.shaping import reshape, stack
+from rlx.numpy.elementwise import bitwise_xor, right_shift
+from rlx.numpy.shaping import concatenate, reshape, stack
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.trace import TracedArray
 from rlx.tracing.tracer import Tracer
@@ -32,6 +33,13 @@ WORD = (1 << 32) - 1
 def key(seed: Any, *, impl: str | None = None) -> Any:
     """Return the key of a seed: an integer, of which 64 bits count."""
     require_implementation(impl)
+    words: Any = _seed_words(seed)
+    if impl != "philox4x32":
+        return words
+    return concatenate([words[::-1], as_tracer(np.zeros(2, np.uint32))])  # the lower word first
+
+
+def _seed_words(seed: Any) -> Any:
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
         bits = operator.index(seed)
         high = bits >> 32 if not isinstance(seed, np.integer) or seed.itemsize == 8 else 0
@@ -49,9 +57,9 @@ PRNGKey = key
 
 
 def require_implementation(impl: str | None) -> None:
-    if impl not in (None, "threefry2x32"):
+    if impl not in (None, "threefry2x32", "philox4x32"):
         raise InputError(
-            f"impl is {impl!r}; the generator is 'threefry2x32'",
+            f"impl is {impl!r}; the generators are 'threefry2x32' and 'philox4x32'",
             remedy="leave impl away",
         )
 
@@ -67,6 +75,10 @@ def _upper_word(seed: Any) -> Any:
 def split(key: Any, num: Any = 2) -> Any:
     """Return `num` keys, an integer or a shape, that are independent of each other and of `key`."""
     shape = shape_of_draw(num)
+    if is_philox(key):
+        lower, upper = positions(math.prod(shape))
+        words = stack(_philox_words(words_of(key), lower, upper, _SPLIT), axis=-1)
+        return reshape(words, (*shape, 4))
     first, second = (random_words(key, shape, word) for word in ("first", "second"))
     return stack([first, second], axis=-1)
 
@@ -83,6 +95,8 @@ def fold_in(key: Any, data: Any) -> Any:
             remedy="pass an integer; use rlx.vmap to fold in many",
         )
     number = convert(number, DType.U32)
+    if is_philox(key):
+        return stack(_philox_words(words_of(key), number, np.uint32(0), _FOLD))
     first, second = words_of(key)
     zero = np.uint32(0)
     return stack(
@@ -122,12 +136,16 @@ def words_of(key: Any) -> list[Any]:
             f"the key has dtype {traced.value.dtype}; it must be u32",
             remedy="make one of a seed with rlx.random.key(seed)",
         )
-    if traced.shape != (2,):
+    if traced.shape not in ((2,), (4,)):
         raise ShapeError(
-            f"the key has shape {traced.shape}; one key has shape (2,)",
+            f"the key has shape {traced.shape}; one key has shape (2,), of Philox (4,)",
             remedy="draw with one key at a time, or map over many with rlx.vmap",
         )
-    return [traced[0], traced[1]]
+    return [traced[i] for i in range(traced.shape[0])]
+
+
+def is_philox(key: Any) -> bool:
+    return len(words_of(key)) == 4
 
 
 def shape_of_draw(shape: Any) -> Shape:
@@ -144,13 +162,41 @@ def shape_of_draw(shape: Any) -> Shape:
 
 def random_words(key: Any, shape: Sequence[int], word: str) -> Tracer:
     """Return one u32 for each element of `shape`: the cipher of its position, 64 bits wide."""
-    first, second = words_of(key)
-    count = math.prod(shape)
+    words = words_of(key)
+    if len(words) == 4:
+        return _random_words_of_philox(words, shape, word)
+    lower, upper = positions(math.prod(shape))
+    flat = emit(ops.threefry2x32, *words, upper, lower, word=word)
+    found: Tracer = reshape(flat, tuple(shape))
+    return found
+
+
+def positions(count: int) -> tuple[Any, Any]:
+    """Return the numbers below `count`: their lower and upper 32 bits."""
     upper: Any = np.uint32(0)
     if count > WORD + 1:
         position = wrap(graph().iota(type=TensorType(DType.I64, (count,))))
         upper = convert(right_shift(position, 32), DType.U32)
-    lower = wrap(graph().iota(type=TensorType(DType.U32, (count,))))
-    flat = emit(ops.threefry2x32, first, second, upper, lower, word=word)
-    words: Tracer = reshape(flat, tuple(shape))
-    return words
+    return wrap(graph().iota(type=TensorType(DType.U32, (count,)))), upper
+
+
+_SPLIT, _FOLD = 1 << 31, 1 << 30
+"""Of the last word of Philox's counter: keys come from another place than bits."""
+
+
+def _random_words_of_philox(words: list[Any], shape: Sequence[int], word: str) -> Tracer:
+    """Return the words of consecutive blocks; of pairs, the first or second of a block each."""
+    count = math.prod(shape)
+    if word != "both":
+        place = {"first": 0, "second": 1}[word]
+        pairs: Tracer = reshape(_philox_words(words, *positions(count), 0)[place], tuple(shape))
+        return pairs
+    blocks = stack(_philox_words(words, *positions(-(-count // 4)), 0), axis=-1)
+    flat: Tracer = reshape(reshape(blocks, (-1,))[:count], tuple(shape))
+    return flat
+
+
+def _philox_words(words: list[Any], lower: Any, upper: Any, place: int) -> list[Any]:
+    last = bitwise_xor(words[3], np.uint32(place)) if place else words[3]
+    counter = (lower, upper, words[2], last)
+    return [emit(ops.philox4x32, *words[:2], *counter, word=word) for word in range(4)]

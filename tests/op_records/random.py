@@ -22,4 +22,14 @@ def _threefry(word: str) -> OpRecord:
     )  # fmt: skip
 
 
+def _philox(word: int) -> OpRecord:
+    counter = (Operand((3, 1), words), Operand((), words), Operand((17,), words))
+    return OpRecord(
+        ops.philox4x32, f"word-{word}",
+        (Operand((), words), Operand((), words), *counter, Operand((1,), words)), {"word": word},
+        (DType.U32,), growth=0.0,
+    )  # fmt: skip
+
+
 RECORDS: list[OpRecord] = [_threefry(word) for word in ("first", "second", "both")]
+RECORDS += [_philox(word) for word in (0, 3)]

@@ -112,3 +112,85 @@ def test_draws_under_vmap_are_jaxs() -> None:
     key, theirs = keys(10)
     actual = rlx.jit(rlx.vmap(lambda key: rr.uniform(key, (4,))))(rr.split(key, 3))
     assert_equal(actual, jax.vmap(lambda key: jr.uniform(key, (4,)))(jr.split(theirs, 3)))
+
+
+A = np.array([0.3, 1.5, 2, 7, 30], np.float32)
+LOGITS = np.random.default_rng(0).standard_normal((6, 9)).astype(np.float32)
+COVARIANCE = np.array([[2, 0.5], [0.5, 1]], np.float32)
+FLOATS: dict[str, tuple[Any, ...]] = {
+    "exponential": (SHAPE,),
+    "gumbel": (SHAPE,),
+    "laplace": (SHAPE,),
+    "logistic": (SHAPE,),
+    "cauchy": (SHAPE,),
+    "maxwell": (SHAPE,),
+    "truncated_normal": (-1.0, 2.0, SHAPE),
+    "pareto": (3.0, SHAPE),
+    "rayleigh": (np.float32(2), SHAPE),
+    "weibull_min": (2.0, 3.0, SHAPE),
+    "lognormal": (0.5, SHAPE),
+    "double_sided_maxwell": (0.5, 2.0, (5,)),
+    "triangular": (-1.0, 0.5, 2.0, SHAPE),
+    "wald": (np.float32(2), SHAPE),
+    "multivariate_normal": (np.array([1, 2], np.float32), COVARIANCE, (7,)),
+    "gamma": (A, SHAPE),
+    "loggamma": (A, SHAPE),
+    "beta": (A, 2.0, SHAPE),
+    "dirichlet": (A, (4,)),
+    "chisquare": (A, SHAPE),
+    "f": (3.0, 4.0, SHAPE),
+    "t": (A, SHAPE),
+    "generalized_normal": (3.0, SHAPE),
+    "ball": (4, 2, (3,)),
+}
+WHOLE: dict[str, tuple[Any, ...]] = {
+    "geometric": (0.3, SHAPE),
+    "categorical": (LOGITS, 0),
+    "permutation": (20,),
+    "choice": (20, (3, 4)),
+    "poisson": (np.array([0, 0.5, 3, 20, 300], np.float32), SHAPE),
+}
+
+
+BY_REJECTION = ("beta", "chisquare", "f", "t", "generalized_normal", "ball", "loggamma")
+NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in BY_REJECTION else n for n in FLOATS]
+"""JAX takes ten seconds to compile one of these."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_of_a_distribution_are_jaxs(name: str) -> None:
+    key, theirs = keys(7)
+    drawn = getattr(rr, name)(key, *FLOATS[name])
+    expected = np.asarray(getattr(jr, name)(theirs, *FLOATS[name]))
+    assert drawn.dtype == expected.dtype
+    np.testing.assert_allclose(drawn, expected, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_of_a_distribution_are_jaxs(name: str) -> None:
+    key, theirs = keys(7)
+    assert_equal(getattr(rr, name)(key, *WHOLE[name]), getattr(jr, name)(theirs, *WHOLE[name]))
+
+
+CHOICES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("choice", (LOGITS, (3,), False), {}),
+    ("choice", (LOGITS, (3, 2)), {}),
+    ("choice", (LOGITS, (3,), False, np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.1], np.float32)), {}),
+    ("permutation", (LOGITS,), {"axis": 1, "independent": True}),
+    ("categorical", (LOGITS,), {"shape": (4, 6), "replace": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "options"), CHOICES)
+def test_choices_of_every_kind_are_jaxs(
+    name: str, given: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    key, theirs = keys(7)
+    actual = getattr(rr, name)(key, *given, **options)
+    assert_equal(actual, getattr(jr, name)(theirs, *given, **options))
+
+
+def test_compiled_gamma_numbers_are_jaxs() -> None:
+    key, theirs = keys(7)
+    drawn = rlx.jit(lambda key, a: rr.gamma(key, a, SHAPE))(key, A)
+    np.testing.assert_allclose(drawn, jr.gamma(theirs, A, SHAPE), rtol=3e-6)

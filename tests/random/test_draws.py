@@ -98,3 +98,52 @@ def test_dtypes_and_shapes_that_do_not_fit_are_refused() -> None:
         rr.bits(key, (3,), "i32")
     with pytest.raises(ShapeError, match="does not broadcast to the shape"):
         rr.bernoulli(key, np.zeros((4, 3), np.float32), (3,))
+
+
+# The specification's own generator (chapter 02, sections 12 and 15)
+
+
+def test_philox_has_the_words_of_the_specification() -> None:
+    assert rr.bits(rr.key(0, impl="philox4x32"), (4,)).tolist() == [
+        *(0xAB45D93F, 0x7D18EB7F, 0x4BA0FF59, 0x6AF5BCC1)
+    ]
+    compiled = rlx.jit(lambda key: rr.bits(key, (5,)))(rr.key(42, impl="philox4x32"))
+    assert compiled[:4].tolist() == [0x6F7F8F0F, 0x3ABA8BE4, 0xE86385DE, 0x11F82253]
+
+
+def test_uniform_and_normal_numbers_of_section_12_are_the_stated_ones() -> None:
+    expected = [0.43554014, 0.22940892, 0.90776855, 0.07019246]
+    np.testing.assert_allclose(rr.philox.uniform(42, 0, (4,)), expected, rtol=2e-7)
+    mixed = [0.65406901, 0.78046864, 0.47089911, 0.06777549]
+    np.testing.assert_allclose(rr.philox.uniform(42, 1, (4,)), mixed, rtol=2e-7)
+    normals = [0.1663436, 0.3978269, 0.957598, -0.6915805]
+    np.testing.assert_allclose(rr.philox.normal(42, 0, (4,)), normals, rtol=1e-6)
+    assert abs(float(np.mean(rr.philox.normal(123, 0, (10_000,))))) < 0.1
+
+
+def test_keys_of_philox_split_and_fold_like_others() -> None:
+    key = rr.key(5, impl="philox4x32")
+    children = rr.split(key, 3)
+    assert children.shape == (3, 4)
+    known = {tuple(each) for each in [*children.tolist(), rr.fold_in(key, 0).tolist()]}
+    assert len(known) == 4
+    drawn = rlx.jit(rlx.vmap(lambda key: rr.normal(key, (2,))))(children)
+    np.testing.assert_allclose(drawn[1], rr.normal(children[1], (2,)), rtol=1e-6)
+
+
+def test_gamma_numbers_change_with_their_shape_as_their_distribution_does() -> None:
+    """By differences at a fixed value of the distribution function."""
+    special = pytest.importorskip("scipy.special")
+    key, alpha = rr.key(6), 2.5
+    drawn = float(rr.gamma(key, alpha, dtype="f64"))
+    slope = float(rlx.jit(rlx.grad(lambda a: rr.gamma(key, a, (), "f64")))(np.float64(alpha)))
+    level, step = special.gammainc(alpha, drawn), 1e-5
+    ends = [special.gammaincinv(alpha + side, level) for side in (-step, step)]
+    assert slope == pytest.approx((ends[1] - ends[0]) / (2 * step), rel=1e-6)
+
+
+def test_more_than_there_are_cannot_be_drawn_without_replacement() -> None:
+    with pytest.raises(ShapeError, match="4 elements are drawn from 3 without replacement"):
+        rr.choice(rr.key(0), 3, (4,), replace=False)
+    with pytest.raises(ShapeError, match="4 positions are drawn without replacement from 3"):
+        rr.categorical(rr.key(0), np.zeros(3, np.float32), shape=(4,), replace=False)

@@ -23,7 +23,7 @@ from rlx.codegen.loops.math.arithmetic import (
     least,
     modulo,
 )
-from rlx.codegen.loops.math.generators import threefry2x32
+from rlx.codegen.loops.math.generators import philox4x32, threefry2x32
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, rounded
 from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, Splat, UnaryOp, storage
 from rlx.errors import InternalError
@@ -246,5 +246,6 @@ _TABLE: dict[str, ScalarFunction] = {
     "where": lambda condition, a, b: select(truth(condition), a, b),
     "cast": cast,
     "stop_gradient": lambda x: x,
+    "philox4x32": lambda *words, word: call(philox4x32(word), *words),
     "threefry2x32": lambda *words, word: call(threefry2x32(word), *words),
 }

@@ -33,3 +33,27 @@ def threefry2x32(
     for name, type in operands.items():
         require_dtype(type, "u32", name)
     return key0.with_shape(broadcast_shapes(*(type.shape for type in operands.values())))
+
+
+@op(_FAMILY, Trait.ELEMENTWISE, Trait.DEAR)
+def philox4x32(
+    key0: TensorType,
+    key1: TensorType,
+    count0: TensorType,
+    count1: TensorType,
+    count2: TensorType,
+    count3: TensorType,
+    *,
+    word: int,
+) -> TensorType:
+    """Word `word`, of 4, that Philox-4x32 with 10 rounds makes of a counter of 128 bits.
+
+    As Salmon et al. (2011) have it, but for the first multiplier, which is 0xD2561A75: the
+    stream is that of the specification.
+    """
+    if word not in range(4):
+        raise GraphError(f"word is {word}; it must be 0, 1, 2 or 3", remedy="pass word=0")
+    operands = (key0, key1, count0, count1, count2, count3)
+    for type in operands:
+        require_dtype(type, "u32")
+    return key0.with_shape(broadcast_shapes(*(type.shape for type in operands)))

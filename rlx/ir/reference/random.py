@@ -26,3 +26,24 @@ def threefry2x32(key0: Array, key1: Array, count0: Array, count1: Array, *, word
         x += keys[(turn + 1) % 3]
         y += keys[(turn + 2) % 3] + np.uint32(turn + 1)
     return {"first": x, "second": y, "both": x ^ y}[word]
+
+
+PHILOX_MULTIPLIERS = (0xD2561A75, 0xCD9E8D57)
+PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
+"""What is added to the two words of the key after each of the ten rounds."""
+
+
+@reference(ops.philox4x32)
+def philox4x32(key0: Array, key1: Array, *counter: Array, word: int) -> Array:
+    shape = np.broadcast_shapes(*(each.shape for each in (key0, key1, *counter)))
+    c = [np.broadcast_to(each, shape).astype(np.uint64) for each in counter]
+    keys = [np.asarray(each).astype(np.uint64) for each in (key0, key1)]
+    low = np.uint64(0xFFFFFFFF)
+    for _ in range(10):
+        first, second = (np.uint64(m) * x for m, x in zip(PHILOX_MULTIPLIERS, c[::2], strict=True))
+        c = [
+            *(second >> np.uint64(32) ^ c[1] ^ keys[0], second & low),
+            *(first >> np.uint64(32) ^ c[3] ^ keys[1], first & low),
+        ]
+        keys = [(k + np.uint64(s)) & low for k, s in zip(keys, PHILOX_STEPS, strict=True)]
+    return c[word].astype(np.uint32)

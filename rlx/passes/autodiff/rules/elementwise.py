@@ -51,7 +51,7 @@ differential(ops.neg, lambda v, y, x: -v)
 derivative(ops.abs, lambda y, x: ops.sign(x))
 differential(ops.round, lambda v, y, x: v)  # straight through, for quantization-aware training
 zero(ops.sign, ops.floor, ops.ceil, ops.trunc, because="piecewise constant")
-zero(ops.threefry2x32, because="its operands and its result are integers")
+zero(ops.threefry2x32, ops.philox4x32, because="operands and results are integers")
 zero(ops.bitcast, because="a float's bits are no smooth function of it")
 
 # Powers, exponentials and logarithms
