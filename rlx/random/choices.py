@@ -12,9 +12,11 @@ from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import arange
+from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take, take_along_axis
-from rlx.numpy.reductions import argmax, argsort, cumsum, searchsorted
+from rlx.numpy.reductions import argmax
 from rlx.numpy.shaping import expand_dims, moveaxis, reshape
+from rlx.numpy.sorting import argsort, searchsorted
 from rlx.random.continuous import gumbel
 from rlx.random.keys import random_words, shape_of_draw, split
 from rlx.random.uniforms import INT, randint, require_broadcast, uniform
