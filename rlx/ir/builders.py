@@ -1438,6 +1438,20 @@ class Builders:
         """`round(x * (1 / scale)) + zero_point` in i8, saturated; NaN becomes the zero point."""
         return self._one(OPS["quantize"], (x,), scales=scales, zero_points=zero_points, axis=axis)
 
+    def philox4x32(
+        self,
+        key0: Operand,
+        key1: Operand,
+        count0: Operand,
+        count1: Operand,
+        count2: Operand,
+        count3: Operand,
+        *,
+        word: int,
+    ) -> Value:
+        """Word `word`, of 4, that Philox-4x32 with 10 rounds makes of a counter of 128 bits."""
+        return self._one(OPS["philox4x32"], (key0, key1, count0, count1, count2, count3), word=word)
+
     def threefry2x32(
         self, key0: Operand, key1: Operand, count0: Operand, count1: Operand, *, word: str
     ) -> Value:
