@@ -270,6 +270,18 @@ def product(d: Draft) -> None:
     d.add("{0} @ {1}", a, d.choose(fits))
 
 
+def attention(d: Draft) -> None:
+    """Heads as wide as vectors: a value repeated along its last axis."""
+    a = d.choose(lambda x: is_float(x) and x.ndim in (2, 3) and 0 < x.size < 600)
+    x = d.values[a]
+    b = d.choose(lambda y: y.dtype == x.dtype and _attends(x.shape, y.shape))
+    q, k = (f"np.expand_dims(np.tile({{{n}}}, 8), -2)" for n in (0, 1))
+    hidden = f"np.arange({d.values[b].shape[-2]}) != 1"
+    options = ("", ", is_causal=True", ", scale=0.25", f", mask={hidden}")
+    value = d.pick.choice((k, f"np.log({k})", f"np.tanh({k})"))
+    d.add(f"nn.dot_product_attention({q}, {k}, {value}{d.pick.choice(options)})", a, b)
+
+
 def update(d: Draft) -> None:
     a = d.choose(lambda x: x.ndim >= 1 and x.shape[0] > 0 and is_number(x) and is_real(x))
     last = d.values[a].shape[0] - 1
@@ -319,7 +331,7 @@ def nested_loop(d: Draft) -> None:
 
 _KINDS: tuple[Callable[[Draft], None], ...] = (
     *(unary,) * 5, *(binary,) * 5, mixed, select, select, cast, cast, *(move,) * 5, *(reduce,) * 3,
-    rows, rows, product, product, update, linear_system, loop, loop, nested_loop,
+    rows, rows, product, product, attention, update, linear_system, loop, loop, nested_loop,
 )  # fmt: skip
 
 
@@ -329,6 +341,13 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _attends(queries: tuple[int, ...], keys: tuple[int, ...]) -> bool:
+    """True if both have a batch and a width in common, and there are keys."""
+    if len(keys) != len(queries) or keys[-2] < 2:
+        return False
+    return (*queries[:-2], queries[-1]) == (*keys[:-2], keys[-1])
 
 
 def _is_modest(x: Array) -> bool:

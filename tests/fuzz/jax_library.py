@@ -23,8 +23,9 @@ def of_jax() -> SimpleNamespace:
     others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
     names = {name: getattr(jax, name) for name in others}
     library = SimpleNamespace(**{**vars(jax.numpy), **_with_conventions()})
+    layers = SimpleNamespace(**{**vars(jax.nn), "dot_product_attention": _attention})
     return SimpleNamespace(
-        np=library, nn=jax.nn, rlx=SimpleNamespace(**control, **names, map=jax.lax.map)
+        np=library, nn=layers, rlx=SimpleNamespace(**control, **names, map=jax.lax.map)
     )
 
 
@@ -46,6 +47,23 @@ def _with_conventions() -> dict[str, Function]:
 
     functions = {"abs": absolute, "sqrt": sqrt, "rint": rint, "std": std}
     return {name: _of_reals(f, getattr(jnp, name)) for name, f in functions.items()}
+
+
+def _attention(
+    q: Any, k: Any, v: Any, *, mask: Any = None, scale: Any = None, is_causal: bool = False
+) -> Any:
+    """Attention by its formula, in the operands' precision: JAX's own takes scores in f32."""
+    import jax
+    import jax.numpy as jnp
+
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    q, k, values = (jnp.swapaxes(x, -2, -3).astype(wide) for x in (q, k, v))
+    scores = q @ jnp.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    visible = jnp.ones(scores.shape[-2:], bool) if mask is None else mask
+    if is_causal:
+        visible = jnp.tri(*scores.shape[-2:], max(scores.shape[-1] - scores.shape[-2], 0), bool)
+    weights = jax.nn.softmax(jnp.where(visible, scores, -1e9), axis=-1)
+    return jnp.swapaxes(weights @ values, -2, -3).astype(v.dtype)
 
 
 def _of_reals(function: Function, otherwise: Function) -> Function:

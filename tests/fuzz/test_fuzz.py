@@ -45,6 +45,7 @@ def test_every_kind_of_value_and_transformation_is_drawn() -> None:
         ".at[",
         "np.linalg",
         "np.sort",
+        "nn.dot_product_attention",
     ):
         assert name in text
 

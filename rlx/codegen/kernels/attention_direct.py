@@ -77,6 +77,8 @@ class _Rows:
             with k.loop("i", self.rows) as i:
                 self._weigh(self.row + i, i, first, count)
             self._accumulate(first, count)
+        if work.skips_keys:
+            self._add_skipped(last)
         self._finish()
 
     def _score(self, first: E, count: E) -> None:
@@ -130,6 +132,14 @@ class _Rows:
                 name="weight",
             )
         part.store(lambda i, d, sums: k.store(self.sums, i * depth + d, sums))
+
+    def _add_skipped(self, last: E) -> None:
+        """Add the values of keys that no query sees, times their weight of 0."""
+        k, depth = self.k, self.work.depth
+        skipped = self.work.skipped_values(self.heads, last, self.lanes)
+        with k.loop("i", self.rows) as i, k.loop("d", depth, kind=LoopKind.SIMD) as d:
+            at = i * depth + d
+            k.store(self.sums, at, k.load(self.sums, at) + k.load(skipped, d))
 
     def _finish(self) -> None:
         k, work = self.k, self.work

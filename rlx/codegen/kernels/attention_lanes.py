@@ -105,6 +105,8 @@ class _Tile:
             self._advance(top, correction)
             self._weigh(first, stop, top)
             self._accumulate(first, stop, correction)
+        if work.skips_keys:
+            self._add_skipped(last)
         self._finish()
 
     def _start(self) -> None:
@@ -206,6 +208,16 @@ class _Tile:
                     lambda i: k.load(self.scores, (key - first) * rows + i, self.lanes),
                 )
             part.store(lambda j, i, sums: k.store(self.sums, (d + j) * rows + i, sums))
+
+    def _add_skipped(self, last: E) -> None:
+        """Add the values of keys that no query of the tile sees, times their weight of 0."""
+        k, rows = self.k, self.rows
+        skipped = self.work.skipped_values(self.heads, last, self.lanes)
+        with k.loop("d", self.work.depth) as d:
+            value = k.let("value", k.load(skipped, d))
+            with self._vectors() as i:
+                at = d * rows + i
+                k.store(self.sums, at, k.load(self.sums, at, self.lanes) + value)
 
     def _finish(self) -> None:
         """Divide by the sums of weights, turn lanes into rows, and store those that exist."""

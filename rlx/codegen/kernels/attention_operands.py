@@ -9,8 +9,8 @@ from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, index, maximum, minimum, select
-from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum, select
+from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import scalar_expression
 from rlx.ir.ops.attention_layout import (
     MASKED_SCORE,
@@ -87,6 +87,27 @@ class Attention:
             return self.key_count
         past = maximum(self.key_count - self.queries, 0)
         return minimum(self.key_count, past + row + rows)
+
+    @property
+    def skips_keys(self) -> bool:
+        """True if some queries may see fewer keys than there are."""
+        return self.mask_kind == "causal" and self.axes.queries != 1
+
+    def skipped_values(self, heads: Heads, first: E, lanes: int) -> Buffer:
+        """Return the sum over keys from `first` on of 0 times their values.
+
+        That is 0, or NaN where a value is infinite or NaN: what the formula adds for hidden keys.
+        It costs a load and an addition per vector, for each tile of queries.
+        """
+        k = self.k
+        sums = k.local("skipped", self.prim, self.depth)
+        with k.loop("d", self.depth, step=lanes) as d:
+            total = k.mutable("total", const(0.0, self.prim, lanes))
+            with k.loop("key", self.key_count, start=first) as key:
+                value = self.read_vector(self.values, heads.batch, heads.kv, key, d, lanes=lanes)
+                total.set(fma(value, 0.0, total))
+            k.store(sums, d, total)
+        return sums
 
     # Scores
 

@@ -31,6 +31,7 @@ def check(
     mask: tuple[int, ...] | Array | None = None,
     symbolic: bool = False,
     q_scale: float = 1.0,
+    last_value: float | None = None,
     **attributes: Any,
 ) -> Array:
     """Compare `attention` with the reference on random operands; return its result."""
@@ -60,6 +61,8 @@ def check(
         data = mask if isinstance(mask, np.ndarray) else random.standard_normal(mask)
         operands.append(g.input("mask", data.shape, dtype))
         feeds["mask"] = data.astype(operands[0].dtype.numpy)
+    if last_value is not None:
+        feeds["v"][0, -1, 1] = last_value
     g.set_outputs([ops.attention(*operands, num_heads=HEADS, head_dim=DEPTH, **attributes)])
     compiled = runtime.compile(g, backend=backend, threads=1)
     assert any(isinstance(node.lowering, Tile) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
@@ -129,3 +132,16 @@ def test_double_precision(backend: str) -> None:
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 40), (40, 40)])
 def test_symbolic_lengths(backend: str, queries: int, keys: int) -> None:
     check(backend, queries=queries, keys=keys, symbolic=True, mask_kind="causal")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("queries", "keys"), [(70, 70), (2, 9)])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_value_that_is_not_finite_reaches_its_column_of_all_rows(
+    backend: str, queries: int, keys: int, value: float
+) -> None:
+    got = check(backend, queries=queries, keys=keys, mask_kind="causal", last_value=value)
+    assert not np.isfinite(got[0, :, 1]).any()
+    assert np.isnan(got[0, :-1, 1]).all()
+    assert np.isfinite(np.delete(got[0], 1, axis=-1)).all()
+    assert np.isfinite(got[1]).all()
