@@ -23,6 +23,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.passes.pipeline import run_passes
+from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
 from rlx.ir import ops
@@ -66,7 +67,7 @@ def build_kernel(
     else:
         _build_anchored(scope, body.anchor)
     _check_stored(body)
-    return run_passes(k.build(doc), (*scope.passes, dead_code))
+    return run_passes(k.build(doc), (*scope.passes, dead_code, *target_passes(target)))
 
 
 def computes_nothing(thunk: Thunk) -> bool:

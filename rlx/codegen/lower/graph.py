@@ -12,7 +12,6 @@ from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import WIDEST, build_kernel, kernel_name, scratch_bytes
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.passes.pipeline import KernelPass, run_passes
-from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower.comments import argument_names, kernel_doc
 from rlx.codegen.lower.node import lower_node
@@ -69,7 +68,6 @@ def program_of(
     """Return the program of a legal graph whose memory is planned."""
     schedule = make_schedule(graph, plan)
     verify_schedule(schedule)
-    passes = (*(() if target is None else target_passes(target)), *passes)
     kernels = {key: run_passes(k, passes) for key, k in make_kernels(schedule, target).items()}
     setup, run = build_entries(schedule, kernels, [symbol.name for symbol in graph.symbols])
     ordered = tuple(kernels.values())
