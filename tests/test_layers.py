@@ -26,6 +26,7 @@ LAYERS = (
     ("random",),
     ("blocks", "distributed", "nn", "optim", "report"),
     ("onnx",),
+    ("language",),
     ("cli", "__main__"),
 )
 """A module imports from its own row and those above it."""
@@ -35,7 +36,8 @@ BORDERS = {
     "cffi": ("runtime",),
     "mpi4py": ("distributed",),
     "onnx": ("onnx",),
-    "jinja2": ("codegen", "report"),
+    "jinja2": ("codegen", "language", "report"),
+    "tokenizers": ("language",),
 }
 """Foreign packages, and the only places that may import them."""
 

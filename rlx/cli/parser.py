@@ -48,6 +48,11 @@ examples:
   $ rlx inspect model.rlx --stage c > edited.c
   $ rlx run model.rlx --random 0 --code edited.c
 """,
+    "generate": """
+examples:
+  $ rlx generate model.gguf --prompt "Once upon a time" --max-tokens 64
+  $ rlx generate model.gguf --chat --prompt "Why is the sky blue?" --temperature 0.8 --seed 1
+""",
     "inspect": """
 stages, in the order in which a program passes through them:
   graph     the program as it was given        plan     the arena: who lies where, and when
@@ -314,6 +319,31 @@ def _add_completion(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS)
 
 
+def _add_generate(parser: ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.gguf", type=Path)
+    parser.add_argument("--prompt", metavar="TEXT", required=True, help="what to continue")
+    parser.add_argument(
+        "--chat", action="store_true", help="the prompt is a question, put in the model's template"
+    )
+    parser.add_argument(
+        "--max-tokens", type=positive, default=256, metavar="N", help="default: 256"
+    )
+    parser.add_argument(
+        "--context", type=positive, metavar="N", help="tokens kept; default: 2048, or the model's"
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="0, the default: the likeliest"
+    )
+    parser.add_argument("--top-k", type=int, default=40, metavar="K", help="default: 40; 0: all")
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="default: 1")
+    parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="default: 0")
+    parser.add_argument(
+        "--repetition-penalty", type=float, default=1.0, metavar="R", help="default: 1, none"
+    )
+    parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
+    _add_machine(parser)
+
+
 _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "compile": ("write C, header, libraries and weights for programs without Python", _add_compile),
     "run": ("run a program on arrays from files", _add_run),
@@ -321,5 +351,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "bench": ("time every kernel, beside what this machine can do", _add_bench),
     "doctor": ("say what was found on this machine, what is missing, how to get it", _add_doctor),
     "rebuild": ("compile edited C of an artifact again, in place", _add_rebuild),
+    "generate": ("continue a text with a language model from a GGUF file", _add_generate),
     "completion": ("print a completion script for a shell", _add_completion),
 }

@@ -21,7 +21,7 @@ import numpy as np
 from numpy import ndarray
 
 from rlx.errors import FormatError, InputError, RlxError
-from rlx.ir.graph import Graph
+from rlx.ir.graph import Graph, Node
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
@@ -143,6 +143,31 @@ class Executable:
                 return None
         return self._execute(values)
 
+    def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
+        """Run on inputs by name; return the outputs that replace no param.
+
+        What replaces params stays in the executable, and nothing of it is copied.
+        """
+        arrays = self._arrays(self.signature.arrange((), feeds))
+        refuse_reentry(self._lock, self.signature.name)
+        with self._lock:
+            outputs = self._enter_with(arrays).outputs
+            return tuple(copy() for i, copy in enumerate(outputs) if i not in self._replacing)
+
+    def state(self, name: str) -> Array:
+        """Return a donated param where it lies, to be read or written between runs."""
+        if name not in self.donated_params:
+            raise InputError(
+                f"{self.signature.name}: no run replaces a param {name!r}",
+                remedy=f"state is: {', '.join(self.donated_params) or 'none'}",
+            )
+        return self._params[name]
+
+    @functools.cached_property
+    def _replacing(self) -> frozenset[int]:
+        """Positions of the outputs that replace params."""
+        return frozenset(self._graph.donations[name] for name in self.donated_params)
+
     def set_param(self, name: str, value: Any) -> None:
         """Set a param; what `setup` derives from it is made again before the next run."""
         array = checked(self.signature.param(name), value, what="param")
@@ -254,20 +279,25 @@ class Executable:
         arrays = self._arrays(values)  # before the lock: an argument's methods may call us, too
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
-            self._count_call()
-            if self._needs_setup:
-                self._setup()
-            layout = self._fixed or self._layout_for(arrays)
-            for (write, *_), array in zip(layout.inputs, arrays):  # noqa: B905  hot
-                write(..., array)
-            check_extents(self.signature, out, layout.output_views)
-            status = layout.enter()
-            if status != 0:
-                raise self._fault(status)
+            layout = self._enter_with(arrays, out)
             if out:
                 return filled(out, layout.output_views)
             outputs = layout.outputs
             return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
+
+    def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Layout:
+        """Write the inputs and run; the caller holds the lock."""
+        self._count_call()
+        if self._needs_setup:
+            self._setup()
+        layout = self._fixed or self._layout_for(arrays)
+        for (write, *_), array in zip(layout.inputs, arrays):  # noqa: B905  hot
+            write(..., array)
+        check_extents(self.signature, out, layout.output_views)
+        status = layout.enter()
+        if status != 0:
+            raise self._fault(status)
+        return layout
 
     def _arrays(self, values: Sequence[Any]) -> list[Array]:
         """Return the arguments as arrays that fit; InputError for one that does not."""
@@ -288,13 +318,20 @@ class Executable:
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
         layout = self._layouts.get(key)
         if layout is None:
-            from rlx.ir.reference.interpreter import at_extents
+            from rlx.ir.reference.interpreter import check_extents
 
-            at_extents(self._graph, binding)  # what no op can tell from the bounds alone
+            check_extents(self._uses, binding)  # what no op can tell from the bounds alone
             if len(self._layouts) >= _LAYOUTS_KEPT:
                 self._layouts.clear()
             layout = self._layouts[key] = self._make_layout(binding)
         return layout
+
+    @functools.cached_property
+    def _uses(self) -> list[Node]:
+        """Nodes that may refuse extents."""
+        from rlx.ir.reference.interpreter import symbolic_uses
+
+        return symbolic_uses(self._graph)
 
     def _setup(self) -> None:
         if self._unset:

@@ -12,7 +12,7 @@ where it is from call to call:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,15 @@ class IoBindingExecutable(Executable):
                 self._fast.ready = False
                 self._fast = None
         return super().address
+
+    def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
+        results = self.run(feeds)
+        return tuple(array for i, array in enumerate(results) if i not in self._replacing)
+
+    def state(self, name: str) -> Array:
+        """Return a donated param in the arena, where it lives from now on."""
+        self.address  # noqa: B018 (brings state back)
+        return super().state(name)
 
     # Execution
 

@@ -98,6 +98,42 @@ def at_extents(graph: Graph, binding: Mapping[str, int]) -> Graph:
     return copy
 
 
+def symbolic_uses(graph: Graph) -> list[Node]:
+    """Return the nodes whose extents a binding may break, one for each op on equal types."""
+    uses: dict[tuple[object, ...], Node] = {}
+    for node in graph.nodes:
+        types = tuple(operand.type for operand in node.operands)
+        static = all(type.is_static for type in types) and not _extents_in(node.attrs)
+        if node.operands and not (static and not node.op.holds_bodies):
+            uses.setdefault((node.op.name, types, node.attrs), node)
+    return list(uses.values())
+
+
+def _extents_in(attrs: Attrs) -> bool:
+    """True if an attribute is, or holds, a symbolic extent."""
+    values = attrs.as_dict().values()
+    items = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    return any(
+        isinstance(item, Dim) or (isinstance(item, TensorType) and not item.is_static)
+        for item in items
+    )
+
+
+def check_extents(uses: Sequence[Node], binding: Mapping[str, int]) -> None:
+    """Raise a ShapeError where one of some nodes refuses its operands at concrete extents."""
+    for node in uses:
+        scratch = Graph("extents")
+        operands = [
+            scratch.input_of(f"x{i}", _bound(operand.type, binding))
+            for i, operand in enumerate(node.operands)
+        ]
+        try:
+            attrs = _bound_attrs(node.attrs, binding)
+            scratch.append(node.op, operands, attrs, name=node.name, source=node.source)
+        except RlxError as error:
+            raise error.located(node.title, node.source) from None
+
+
 def _checked(graph: Graph, leaves: Sequence[Value], feeds: Mapping[str, Array]) -> list[Array]:
     """Return the feeds in the order of `leaves`, their names and dtypes checked."""
     names = [str(leaf.node.name) for leaf in leaves]

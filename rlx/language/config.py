@@ -1,0 +1,152 @@
+"""The shape of a decoder, read from a GGUF file's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.errors import FormatError, UnsupportedError
+from rlx.gguf import GgufFile
+
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma", "phi3")
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """What the metadata says of a decoder, and what its architecture implies."""
+
+    architecture: str
+    layers: int
+    hidden: int
+    feed_forward: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    context: int
+    eps: float
+    rope_base: float
+    rope_rotated: int
+    rope_scale: float
+    """Positions are divided by it (linear scaling)."""
+    window: int | None
+    experts: int
+    experts_used: int
+
+    @property
+    def interleaved_rope(self) -> bool:
+        """True if the file's rows of q and k pair even and odd elements of a head."""
+        return self.architecture == "llama"
+
+    @property
+    def embedding_scale(self) -> float:
+        """What embeddings are multiplied by."""
+        return float(self.hidden) ** 0.5 if self.architecture == "gemma" else 1.0
+
+    @property
+    def activation(self) -> str:
+        """What the gate of the feed-forward network goes through."""
+        return "gelu_approx" if self.architecture == "gemma" else "silu"
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @classmethod
+    def of(cls, file: GgufFile) -> DecoderConfig:
+        """Read the configuration of a file; a FormatError names a key that is missing."""
+        metadata = _Metadata(file.path, file.metadata)
+        architecture = metadata.text("general.architecture")
+        if architecture not in ARCHITECTURES:
+            raise UnsupportedError(
+                f"{file.path}: its architecture, {architecture!r}, is not supported",
+                remedy=f"use a model of one of: {', '.join(ARCHITECTURES)}",
+            )
+        return _config(metadata, architecture, file)
+
+
+def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderConfig:
+    def number(key: str, default: int | None = None) -> int:
+        return int(metadata.number(f"{architecture}.{key}", default))
+
+    heads, hidden = number("attention.head_count"), number("embedding_length")
+    if heads < 1:
+        raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
+    head_dim = number("attention.key_length", hidden // heads)
+    scale = metadata.number(f"{architecture}.rope.scaling.factor", 1.0)
+    kind = metadata.values.get(f"{architecture}.rope.scaling.type", "linear")
+    if scale != 1.0 and kind not in ("linear", "none"):
+        raise UnsupportedError(
+            f"{file.path}: rope scaling of type {kind!r} is not supported",
+            remedy="use a model with linear scaling, or none",
+        )
+    config = DecoderConfig(
+        architecture=architecture,
+        layers=number("block_count"),
+        hidden=hidden,
+        feed_forward=number("feed_forward_length"),
+        heads=heads,
+        kv_heads=number("attention.head_count_kv", heads),
+        head_dim=head_dim,
+        vocabulary=_vocabulary(file),
+        context=number("context_length"),
+        eps=float(metadata.number(f"{architecture}.attention.layer_norm_rms_epsilon")),
+        rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
+        rope_rotated=number("rope.dimension_count", head_dim),
+        rope_scale=1.0 if kind == "none" else float(scale),
+        window=number("attention.sliding_window", 0) or None,
+        experts=number("expert_count", 0),
+        experts_used=number("expert_used_count", 0),
+    )
+    _check(metadata, config)
+    return config
+
+
+def _check(metadata: _Metadata, config: DecoderConfig) -> None:
+    """Demand numbers that a decoder can have."""
+    for name in ("layers", "hidden", "feed_forward", "kv_heads", "head_dim", "context"):
+        value = getattr(config, name)
+        if value < 1:
+            raise metadata.error(name, value, "at least 1")
+    if config.heads % config.kv_heads:
+        raise metadata.error("attention.head_count_kv", config.kv_heads, "a divisor of the heads")
+    if not 0 <= config.experts_used <= config.experts:
+        raise metadata.error("expert_used_count", config.experts_used, "at most expert_count")
+
+
+def _vocabulary(file: GgufFile) -> int:
+    """Return the rows of the embedding table."""
+    info = file.tensors.get("token_embd.weight")
+    if info is None or len(info.dims) != 2:
+        raise FormatError(
+            f"{file.path}: tensor 'token_embd.weight' is missing, or is no matrix",
+            remedy="use the file of a language model",
+        )
+    return info.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    path: str
+    values: Mapping[str, Any]
+
+    def error(self, key: str, value: object, wanted: str) -> FormatError:
+        return FormatError(
+            f"{self.path}: key {key!r} is {value!r}; it must be {wanted}",
+            remedy="use the file of a language model, as its maker wrote it",
+        )
+
+    def number(self, key: str, default: float | None = None) -> Any:
+        value = self.values.get(key, default)
+        if value is None:
+            raise self.error(key, None, "there")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.error(key, value, "a number")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str):
+            raise self.error(key, value, "a string")
+        return value

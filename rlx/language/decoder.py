@@ -1,0 +1,226 @@
+"""The graph of a decoder: tokens in, logits and the next token out, keys and values as state.
+
+Each layer keeps its keys and values in params `[context, heads * head_dim]`, which a run
+replaces in place (donated). A run takes `tokens: i32[rows]` and `history: i32[past]`, the tokens
+that came before, whose number says how much of the state there is:
+
+    graph, weights = decoder_graph(file, rows=1, context=2048, sampling=Sampling())
+
+`rows` is 1 for a step, or a `Dim` for a prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlx.gguf import GgufFile
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.op import OPS
+from rlx.ir.shape import Dim, Extent, upper
+from rlx.language.config import DecoderConfig
+from rlx.language.sampling import Sampling, sampled
+from rlx.language.weights import Weights
+
+_LAST = np.iinfo(np.int32).max
+"""Beyond any row: starts are clamped to the last."""
+
+
+@dataclass(slots=True)
+class _Decoder:
+    """A graph under construction."""
+
+    graph: Graph
+    config: DecoderConfig
+    weights: Weights
+    rows: Extent
+    past: Extent
+    context: int
+    start: Value
+    cosines: Value
+    sines: Value
+    state: dict[Value, Value]
+    """The params that are replaced, and by what."""
+
+    def norm(self, x: Value, name: str, width: int) -> Value:
+        gamma = self.weights.vector(f"{name}.weight", width)
+        result: Value = ops.rms_norm(x, gamma, axis=-1, eps=self.config.eps)
+        return result
+
+    def layer(self, x: Value, number: int) -> Value:
+        name, hidden = f"blk.{number}", self.config.hidden
+        with self.graph.scope(name):
+            h = x + self.attention(self.norm(x, f"{name}.attn_norm", hidden), name)
+            return h + self.feed_forward(self.norm(h, f"{name}.ffn_norm", hidden), name)
+
+    # Attention
+
+    def attention(self, x: Value, name: str) -> Value:
+        config = self.config
+        q, k, v = self._projections(x, name)
+        keys = self._remembered(f"{name}.keys", self._rotated(q_or_k=k))
+        values = self._remembered(f"{name}.values", v)
+        kind = "causal" if config.window is None else "sliding_window"
+        # A window of w tokens is the token itself and w - 1 before it.
+        window = None if config.window is None else config.window - 1
+        attended: Value = ops.attention(
+            self._rotated(q_or_k=q), keys, values, num_heads=config.heads,
+            head_dim=config.head_dim, mask_kind=kind, window=window, layout="bshd",
+        )  # fmt: skip
+        return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
+
+    def _projections(self, x: Value, name: str) -> tuple[Value, Value, Value]:
+        config, weights = self.config, self.weights
+        widths = (config.heads * config.head_dim, config.kv_width, config.kv_width)
+        if weights.has(f"{name}.attn_qkv.weight"):
+            together = weights.linear(x, f"{name}.attn_qkv", sum(widths))
+            q, k, v = _split(together, widths)
+        else:
+            q = weights.linear(x, f"{name}.attn_q", widths[0], heads=config.heads)
+            k = weights.linear(x, f"{name}.attn_k", widths[1], heads=config.kv_heads)
+            v = weights.linear(x, f"{name}.attn_v", widths[2])
+        return self._normed(q, f"{name}.attn_q_norm"), self._normed(k, f"{name}.attn_k_norm"), v
+
+    def _normed(self, x: Value, name: str) -> Value:
+        """Normalize every head, where the model does."""
+        if not self.weights.has(f"{name}.weight"):
+            return x
+        width = self.config.head_dim
+        heads = ops.reshape(x, shape=(x.shape[0], x.shape[1] // width, width))
+        result: Value = ops.reshape(self.norm(heads, name, width), shape=x.shape)
+        return result
+
+    def _rotated(self, q_or_k: Value) -> Value:
+        result: Value = ops.rope(
+            q_or_k, self.cosines, self.sines, head_dim=self.config.head_dim,
+            n_rot=self.config.rope_rotated,
+        )  # fmt: skip
+        return result
+
+    def _remembered(self, name: str, rows: Value) -> Value:
+        """Write the new rows into the state, and return all rows up to them."""
+        kept = self.graph.param(name, (self.context, self.config.kv_width))
+        replaced = ops.dynamic_update_slice(kept, rows, self.start)
+        self.state[kept] = replaced
+        length = self.past + self.rows
+        result: Value = ops.narrow(replaced, axis=0, start=0, length=length)
+        return result
+
+    # Feed-forward networks
+
+    def feed_forward(self, x: Value, name: str) -> Value:
+        if self.config.experts:
+            return self._experts(x, name)
+        config, weights = self.config, self.weights
+        wide = config.feed_forward
+        if weights.has(f"{name}.ffn_gate.weight"):
+            gate = weights.linear(x, f"{name}.ffn_gate", wide)
+            up = weights.linear(x, f"{name}.ffn_up", wide)
+        else:
+            gate, up = _split(weights.linear(x, f"{name}.ffn_up", 2 * wide), (wide, wide))
+        return weights.linear(self._activated(gate) * up, f"{name}.ffn_down", config.hidden)
+
+    def _activated(self, gate: Value) -> Value:
+        result: Value = OPS[self.config.activation](gate)
+        return result
+
+    def _experts(self, x: Value, name: str) -> Value:
+        """Sum the experts, each weighted by its share: 0 where it was not chosen.
+
+        Every expert computes every row, so that what is run does not depend on the tokens.
+        """
+        config, weights = self.config, self.weights
+        shares = self._shares(weights.linear(x, f"{name}.ffn_gate_inp", config.experts))
+        total: Value | None = None
+        for number in range(config.experts):
+            gate = weights.expert(x, f"{name}.ffn_gate_exps.weight", number, self._expert_width)
+            up = weights.expert(x, f"{name}.ffn_up_exps.weight", number, self._expert_width)
+            inner = self._activated(gate) * up
+            out = weights.expert(inner, f"{name}.ffn_down_exps.weight", number, config.hidden)
+            share = ops.narrow(shares, axis=-1, start=number, length=1)
+            total = share * out if total is None else total + share * out
+        assert total is not None
+        return total
+
+    @property
+    def _expert_width(self) -> int:
+        key = f"{self.config.architecture}.expert_feed_forward_length"
+        return int(self.weights.file.metadata.get(key, self.config.feed_forward))
+
+    def _shares(self, scores: Value) -> Value:
+        """Return the chosen experts' probabilities, normalized to 1; 0 for the others."""
+        probabilities = ops.softmax(scores, axis=-1)
+        chosen, _ = ops.topk(probabilities, k=self.config.experts_used)
+        least = ops.narrow(chosen, axis=-1, start=self.config.experts_used - 1, length=1)
+        kept = ops.where(probabilities >= least, probabilities, 0.0)
+        result: Value = kept / ops.reduce_sum(kept, axes=(-1,), keepdims=True)
+        return result
+
+
+def decoder_graph(
+    file: GgufFile, *, rows: int | Dim, context: int, sampling: Sampling
+) -> tuple[Graph, Weights]:
+    """Return a graph and its weights. Outputs: the next token, its logits, and the state."""
+    config = DecoderConfig.of(file)
+    graph = Graph("step" if rows == 1 else "prompt")
+    past = Dim("past", max=context - upper(rows))
+    tokens = graph.input("tokens", (rows,), DType.I32)
+    history = graph.input("history", (past,), DType.I32)
+    seed = graph.input("seed", (2,), DType.U32)
+    start = graph.input("start", (2,), DType.I32)
+    weights = Weights(graph, file, config)
+    cosines, sines = (
+        _positions(graph, table, start, rows) for table in _rope_tables(config, context, file)
+    )
+    decoder = _Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
+    x = weights.embedded(tokens)
+    if config.embedding_scale != 1.0:
+        x = x * config.embedding_scale
+    for number in range(config.layers):
+        x = decoder.layer(x, number)
+    logits = _logits(decoder, x)
+    token = sampled(logits, history, tokens, seed, start, sampling)
+    graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
+    return graph, weights
+
+
+def _logits(decoder: _Decoder, x: Value) -> Value:
+    """Return the logits of the last row."""
+    graph, config, weights = decoder.graph, decoder.config, decoder.weights
+    at = graph.constant(np.array([_LAST, 0], np.int32))
+    last: Value = ops.dynamic_slice(x, at, sizes=(1, config.hidden))
+    normed = decoder.norm(last, "output_norm", config.hidden)
+    head = "output" if weights.has("output.weight") else "token_embd"
+    return weights.linear(normed, head, config.vocabulary)
+
+
+def _rope_tables(
+    config: DecoderConfig, context: int, file: GgufFile
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return cosines and sines `[context, head_dim / 2]`; columns past the rotated ones are 0."""
+    pairs = config.rope_rotated // 2
+    frequencies = config.rope_base ** (-np.arange(pairs) / pairs) / config.rope_scale
+    if "rope_freqs.weight" in file.tensors:
+        frequencies = frequencies / file.dequant_f32("rope_freqs.weight")[:pairs]
+    angles = np.zeros((context, config.head_dim // 2))
+    angles[:, :pairs] = np.arange(context)[:, None] * frequencies
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def _positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:
+    """Return the rows of a table at the positions of the tokens."""
+    whole = graph.constant(table)
+    result: Value = ops.dynamic_slice(whole, start, sizes=(rows, table.shape[1]))
+    return result
+
+
+def _split(x: Value, widths: tuple[int, ...]) -> list[Value]:
+    """Cut the columns of `x`."""
+    starts = np.cumsum([0, *widths])
+    return [
+        ops.narrow(x, axis=-1, start=int(start), length=width)
+        for start, width in zip(starts, widths, strict=False)
+    ]

@@ -1,0 +1,113 @@
+"""The tensors of a GGUF file as params of a graph: packed where they are, rows as they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import FormatError
+from rlx.gguf import GgufFile
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
+from rlx.ir.ops.linalg import swapped
+from rlx.language.config import DecoderConfig
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True)
+class Weights:
+    """Declares tensors as params of a graph as they are asked for, and keeps their values."""
+
+    graph: Graph
+    file: GgufFile
+    config: DecoderConfig
+    values: dict[str, Array] = field(default_factory=dict)
+    _params: dict[str, Value] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        return name in self.file.tensors
+
+    def vector(self, name: str, size: int) -> Value:
+        """Return a tensor of one axis, as f32."""
+        return self._param(name, self._decoded(name, (size,)))
+
+    def linear(self, x: Value, name: str, rows: int, *, heads: int | None = None) -> Value:
+        """Return `x @ W^T`, plus the bias if there is one; `heads` of W are put in rope's order."""
+        result = self._product(x, f"{name}.weight", rows, heads)
+        if self.has(f"{name}.bias"):
+            bias = self._decoded(f"{name}.bias", (rows,))
+            result = result + self._param(f"{name}.bias", self._in_rope_order(bias, heads))
+        return result
+
+    def expert(self, x: Value, name: str, number: int, rows: int) -> Value:
+        """Return the product with one expert's matrix of a stack."""
+        shape = (self.config.experts, rows, int(x.shape[-1]))  # type: ignore[arg-type]
+        self._require_shape(name, shape)
+        return self._rows_product(x, name, f"{name}.{number}", number, None)
+
+    def embedded(self, tokens: Value) -> Value:
+        """Return the rows of the embedding table for `tokens`: decoded after they are gathered."""
+        name = "token_embd.weight"
+        table = self._matrix(name, self.config.vocabulary, self.config.hidden, None)
+        rows: Value = ops.gather(table, tokens, axis=0)
+        kind = self.file.element_type(name).blocks
+        if kind is None:
+            return rows
+        decoded: Value = ops.dequantize_blocks(rows, scheme=kind.name)
+        return decoded
+
+    def _product(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
+        columns = x.shape[-1]
+        assert isinstance(columns, int)
+        self._require_shape(name, (rows, columns))
+        return self._rows_product(x, name, name, None, heads)
+
+    def _rows_product(
+        self, x: Value, tensor: str, name: str, part: int | None, heads: int | None
+    ) -> Value:
+        kind = self.file.element_type(tensor).blocks
+        packed = self.file.dequant_f32(tensor) if kind is None else self.file.tensor_bytes(tensor)
+        rows = packed if part is None else packed[part]
+        param = self._param(name, self._in_rope_order(rows, heads))
+        product: Value = (
+            ops.matmul(x, swapped(param))
+            if kind is None
+            else ops.dequant_matmul(x, param, scheme=kind.name)
+        )
+        return product
+
+    def _matrix(self, name: str, rows: int, columns: int, heads: int | None) -> Value:
+        self._require_shape(name, (rows, columns))
+        packed = self.file.element_type(name).blocks is not None
+        value = self.file.tensor_bytes(name) if packed else self.file.dequant_f32(name)
+        return self._param(name, self._in_rope_order(value, heads))
+
+    def _in_rope_order(self, rows: Array, heads: int | None) -> Array:
+        """Put the even rows of each head before the odd ones, as `rope` pairs them."""
+        if heads is None or not self.config.interleaved_rope:
+            return rows
+        by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+        return np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2)).reshape(rows.shape)
+
+    def _decoded(self, name: str, shape: tuple[int, ...]) -> Array:
+        self._require_shape(name, shape)
+        return self.file.dequant_f32(name)
+
+    def _param(self, name: str, value: Array) -> Value:
+        if name not in self._params:
+            self.values[name] = value
+            self._params[name] = self.graph.param(name, value.shape, value.dtype.name)
+        return self._params[name]
+
+    def _require_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        info = self.file.tensors.get(name)
+        if info is None or info.shape != shape:
+            found = "is missing" if info is None else f"has shape {info.shape}"
+            raise FormatError(
+                f"{self.file.path}: tensor {name!r} {found}; it must have shape {shape}",
+                remedy="use the file of a language model, as its maker wrote it",
+            )

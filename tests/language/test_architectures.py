@@ -1,0 +1,117 @@
+"""Every architecture computes what transformers' own model computes on the same weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlx.language.model import load
+from tests.language.tiny import (
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LAYERS,
+    VOCABULARY,
+    WIDE,
+    write_model,
+)
+
+Array = NDArray[Any]
+
+COMMON = {
+    "hidden_size": HIDDEN, "intermediate_size": WIDE, "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD_DIM,
+    "vocab_size": VOCABULARY, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "llama": ("Llama", {"tie_word_embeddings": False}, {}),
+    "qwen2": ("Qwen2", {"tie_word_embeddings": True}, {}),
+    "qwen3": ("Qwen3", {"tie_word_embeddings": False}, {}),
+    "gemma": ("Gemma", {"hidden_activation": "gelu_pytorch_tanh"}, {}),
+    "phi3": ("Phi3", {"tie_word_embeddings": False}, {}),
+    "qwen3moe": (
+        "Qwen3Moe",
+        {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDE,
+         "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
+        {"expert_count": 4, "expert_used_count": 2},
+    ),
+}  # fmt: skip
+NAMES = {
+    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_up_proj": "ffn_up", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}  # fmt: skip
+
+
+def renamed(name: str) -> str:
+    """Return what GGUF files call a parameter of transformers' models."""
+    name, _, kind = name.rpartition(".")
+    prefix = ""
+    if name.startswith("model.layers."):
+        _, _, number, name = name.split(".", 3)
+        prefix = f"blk.{number}."
+    return f"{prefix}{NAMES[name]}.{kind}"
+
+
+def interleaved(rows: Array, heads: int) -> Array:
+    """Put rows in the order in which files of llamas have them."""
+    halves = rows.reshape(heads, 2, -1, rows.shape[-1])
+    return np.swapaxes(halves, 1, 2).reshape(rows.shape)
+
+
+def tensors_of(architecture: str, model: Any) -> dict[str, Array]:
+    """Return a model's parameters as a file has them."""
+    found: dict[str, Array] = {}
+    for name, parameter in model.state_dict().items():
+        value = parameter.detach().numpy().astype(np.float32)
+        if ".mlp.experts." in name:
+            layer, kind = name.split(".")[2], name.rsplit(".", 1)[-1]
+            if kind == "gate_up_proj":
+                gate, up = np.split(value, 2, axis=1)
+                found[f"blk.{layer}.ffn_gate_exps.weight"] = gate
+                found[f"blk.{layer}.ffn_up_exps.weight"] = up
+            else:
+                found[f"blk.{layer}.ffn_down_exps.weight"] = value
+            continue
+        own = renamed(name)
+        if architecture == "llama" and own.endswith(("attn_q.weight", "attn_k.weight")):
+            value = interleaved(value, HEADS if "attn_q" in own else KV_HEADS)
+        if architecture == "gemma" and own.endswith("norm.weight"):
+            value = value + 1
+        found[own] = value
+    if model.config.tie_word_embeddings:
+        found.pop("output.weight", None)
+    return found
+
+
+@pytest.mark.parametrize("architecture", CASES)
+def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    transformers: Any = pytest.importorskip("transformers")
+    kind, own, more = CASES[architecture]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**COMMON, **own)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    tensors = tensors_of(architecture, model)
+    path = write_model(tmp_path / "m.gguf", architecture, tensors, packed=False, **more)
+    tokens = [int(t) for t in np.random.default_rng(0).integers(0, VOCABULARY, 20)]
+    ours = load(path, context=64, backend="llvm", threads=1)
+    with torch.no_grad():
+        theirs = model(torch.tensor([tokens])).logits[0].numpy()
+    for end, fed in ((17, tokens[:17]), (18, tokens[17:18]), (20, tokens[18:20])):
+        ours.feed(fed)
+        error = np.abs(ours.logits[0] - theirs[end - 1]).max()
+        assert error < 1e-4 * np.abs(theirs[end - 1]).max()

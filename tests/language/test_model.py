@@ -1,0 +1,123 @@
+"""A model takes tokens in any portions, with the same result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import FormatError, InputError, UnsupportedError
+from rlx.gguf import read
+from rlx.language.config import DecoderConfig
+from rlx.language.decoder import decoder_graph
+from rlx.language.model import LanguageModel, load
+from rlx.language.sampling import Sampling
+from rlx.runtime.compile import compile as compile_graph
+from tests.gguf.files import gguf_file
+from tests.language.tiny import VOCABULARY, metadata, random_weights, write_model
+
+TOKENS = [int(t) for t in np.random.default_rng(0).integers(0, VOCABULARY, 30)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tiny")
+    return write_model(directory / "m.gguf", "llama", random_weights(), packed=True)
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> LanguageModel:
+    return load(path, context=32, backend="llvm", threads=1)
+
+
+def test_prompts_and_steps_take_turns(model: LanguageModel) -> None:
+    """Keys and values follow from one program to the other, also after a reset."""
+    model.reset()
+    for token in TOKENS:
+        model.feed([token])
+    expected = model.logits
+    for portions in ((30,), (13, 1, 1, 10, 5), (1, 2, 27), (20, 10)):
+        model.reset()
+        first = 0
+        for size in portions:
+            model.feed(TOKENS[first : first + size])
+            first += size
+        np.testing.assert_allclose(model.logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_reference_interpreter_agrees(path: Path, model: LanguageModel) -> None:
+    graph, weights = decoder_graph(read(path), rows=5, context=32, sampling=Sampling())
+    state = {n: np.zeros(graph.leaf(n).type.static_shape, np.float32) for n in graph.donations}
+    reference = compile_graph(graph, backend="reference", params={**weights.values, **state})
+    feeds = {
+        "tokens": np.array(TOKENS[:5], np.int32), "history": np.zeros(0, np.int32),
+        "seed": np.zeros(2, np.uint32), "start": np.zeros(2, np.int32),
+    }  # fmt: skip
+    token, logits, *_ = reference.run(feeds)
+    model.reset()
+    assert model.feed(TOKENS[:5]) == token[0]
+    np.testing.assert_allclose(model.logits, logits, rtol=1e-4, atol=1e-4)
+
+
+def test_generate_feeds_what_it_yields(model: LanguageModel) -> None:
+    model.reset()
+    tokens = list(model.generate(TOKENS[:3], max_tokens=5, stop=()))
+    assert model.history == [*TOKENS[:3], *tokens[:-1]]
+    model.reset()
+    before = tokens[: tokens.index(tokens[-1])]
+    assert list(model.generate(TOKENS[:3], max_tokens=5, stop=tokens[-1:])) == before
+
+
+def test_the_context_is_a_limit(model: LanguageModel) -> None:
+    model.reset()
+    assert len(list(model.generate(TOKENS, max_tokens=100, stop=()))) == 3  # 30 + 2 fill it
+    with pytest.raises(InputError, match="33 tokens do not fit a context of 32"):
+        model.feed([1])
+
+
+def test_tokens_are_checked(model: LanguageModel) -> None:
+    model.reset()
+    with pytest.raises(InputError, match="token 80 is outside the vocabulary of 80"):
+        model.feed([80])
+    with pytest.raises(InputError, match="no tokens"):
+        model.feed([])
+
+
+def test_a_larger_context_than_the_models_is_refused(path: Path) -> None:
+    with pytest.raises(InputError, match="the model has 128"):
+        load(path, context=129)
+
+
+def config_of(tmp_path: Path, data: bytes) -> DecoderConfig:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(data)
+    return DecoderConfig.of(read(path))
+
+
+def test_missing_metadata_is_named(tmp_path: Path) -> None:
+    keys = metadata("llama")
+    del keys["llama.block_count"]
+    with pytest.raises(FormatError, match=r"key 'llama.block_count' is None; it must be there"):
+        config_of(tmp_path, gguf_file(keys, {}))
+
+
+def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="'mamba', is not supported"):
+        config_of(tmp_path, gguf_file({"general.architecture": "mamba"}, {}))
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    weights = random_weights()
+    del weights["blk.1.ffn_up.weight"]
+    path = write_model(tmp_path / "m.gguf", "llama", weights, packed=True)
+    with pytest.raises(FormatError, match=r"tensor 'blk.1.ffn_up.weight' is missing"):
+        load(path, context=32).feed([1])
+
+
+def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
+    weights = random_weights()
+    weights["blk.0.attn_k.weight"] = weights["blk.0.attn_q.weight"]
+    path = write_model(tmp_path / "m.gguf", "llama", weights, packed=True)
+    with pytest.raises(FormatError, match=r"'blk.0.attn_k.weight' has shape \(64, 64\)"):
+        load(path, context=32).feed([1])

@@ -1,0 +1,90 @@
+"""The next token: greedy, tempered, cut by top-k, top-p and min-p, and reproducible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rlx.errors import InputError
+from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim
+from rlx.language.sampling import Sampling, sampled
+from rlx.runtime.compile import compile as compile_graph
+
+PROBABILITIES = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
+Draw = Callable[..., int]
+
+
+def drawn_with(sampling: Sampling, logits: np.ndarray | None = None) -> Draw:
+    """Return a function of seed, position and history that draws a token."""
+    x = np.log(PROBABILITIES) if logits is None else logits
+    g = Graph("draw")
+    operands = (
+        g.input("logits", x.shape), g.input("history", (Dim("past", max=8),), "i32"),
+        g.input("tokens", (1,), "i32"), g.input("seed", (2,), "u32"), g.input("start", (2,), "i32"),
+    )  # fmt: skip
+    g.set_outputs([sampled(*operands, sampling)])
+    compiled = compile_graph(g, backend="llvm", threads=1)
+
+    def draw(seed: int = 0, position: int = 0, history: tuple[int, ...] = ()) -> int:
+        (token,) = compiled.run(
+            {
+                "logits": x, "history": np.array(history, np.int32),
+                "tokens": np.zeros(1, np.int32), "seed": np.array([0, seed], np.uint32),
+                "start": np.array([position, 0], np.int32),
+            }
+        )  # fmt: skip
+        return int(token[0])
+
+    return draw
+
+
+def shares(sampling: Sampling, count: int = 800) -> np.ndarray:
+    draw = drawn_with(sampling)
+    return np.bincount([draw(7, i) for i in range(count)], minlength=4) / count
+
+
+def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
+    np.testing.assert_allclose(shares(Sampling(temperature=1.0)), PROBABILITIES[0], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=1.0, top_k=2),
+        Sampling(temperature=1.0, top_p=0.65),
+        Sampling(temperature=1.0, min_p=0.6),
+    ],
+)
+def test_unlikely_tokens_are_left_out(sampling: Sampling) -> None:
+    np.testing.assert_allclose(shares(sampling), [0, 0, 3 / 7, 4 / 7], atol=0.05)
+
+
+def test_a_low_temperature_takes_the_likeliest() -> None:
+    assert shares(Sampling(temperature=0.01), 50).tolist() == [0, 0, 0, 1]
+
+
+def test_seeds_reproduce_and_differ() -> None:
+    draw = drawn_with(Sampling(temperature=1.0))
+    texts = [[draw(seed, i) for i in range(40)] for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_repetition_is_less_likely() -> None:
+    draw = drawn_with(Sampling(repetition_penalty=2.0))
+    assert draw() == 3
+    assert draw(history=(3,)) == 2
+    assert (
+        drawn_with(Sampling(repetition_penalty=2.0), np.array([[0, 3, 4.0]], "f4"))(history=(2, 2))
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1.0}, {"top_p": 0.0}, {"min_p": 2.0}, {"repetition_penalty": 0.0}]
+)
+def test_options_are_checked(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Sampling(**wrong)  # type: ignore[arg-type]
