@@ -44,6 +44,7 @@ from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
+from rlx.passes.rewrites.split_phases import split_phases
 from rlx.passes.rewrites.update_in_place import update_in_place
 from rlx.passes.stage_files import dump_directory, write_stage
 from rlx.target import Target
@@ -151,6 +152,7 @@ def pipeline(
             scalarize_loops,  # before what suits large bodies
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
+            split_phases,  # after formulas, which transpose convolutions
             tile_convolutions(target, choose),  # before products are packed: some become one
             pack_operands(
                 target, choose

@@ -1,0 +1,122 @@
+"""A convolution of an input spread apart, as one convolution per phase of its result.
+
+Between the elements of a spread input lie zeros: gradients by the input, and transposed
+convolutions, would spend most of their products on them. Results that are a spread apart meet
+the same taps, those that fall on elements, and nothing else:
+
+    y[s * q + r] = sum over taps t with (r + t * dilation - low) divisible by s of
+                   w[t] * x[q + (r + t * dilation - low) / s]
+
+So each of the `s` phases `r` is a plain convolution with some of the taps; phases that no tap
+reaches are zeros. Their results are laid between each other at the end. Requires nothing; run it
+before kernels are chosen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.ops.conv_geometry import (
+    Geometry,
+    Numbers,
+    Sliding,
+    attributes_of,
+    geometry,
+    result_extents,
+    static,
+)
+from rlx.passes.autodiff.algebra import zeros
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+
+
+@graph_pass
+def split_phases(graph: Graph) -> Rewritten:
+    """Compute convolutions of spread inputs phase by phase."""
+    return apply_rewrites(graph, [_by_phase])
+
+
+@rewrite(ops.conv)
+def _by_phase(node: Node) -> Value | None:
+    x, w = node.operands
+    attributes = node.attrs.as_dict()
+    groups = attributes.pop("groups")
+    sliding = geometry(x.rank - 2, **attributes)
+    steps = tuple(axis.input_dilation for axis in sliding)
+    apart = any(axis.input_dilation > 1 and axis.stride > 1 for axis in sliding)
+    known = all(isinstance(extent, int) for extent in (*x.shape[2:], *w.shape))
+    if max(steps) == 1 or apart or not known or 0 in x.shape:
+        return None
+    positions = tuple(map(static, result_extents(x.shape[2:], w.shape[2:], sliding)))
+    rows = tuple(-(-extent // step) for extent, step in zip(positions, steps, strict=True))
+    parts = [
+        _part(x, w, _phases(phase, rows, x, w, sliding), rows, groups)
+        for phase in itertools.product(*map(range, steps))
+    ]
+    return _laid_between(parts, steps, positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What one axis of one phase is: which taps, and how they slide over the elements."""
+
+    first: int
+    step: int
+    count: int
+    """Taps; 0 if none falls on an element."""
+    sliding: Sliding
+
+
+def _phases(
+    phase: Numbers, rows: Numbers, x: Value, w: Value, sliding: Geometry
+) -> tuple[_Phase, ...]:
+    extents = zip(phase, rows, x.shape[2:], w.shape[2:], sliding, strict=True)
+    return tuple(_phase(r, n, static(extent), static(k), s) for r, n, extent, k, s in extents)
+
+
+def _phase(phase: int, rows: int, extent: int, taps: int, axis: Sliding) -> _Phase:
+    apart = axis.input_dilation
+    if apart == 1:
+        return _Phase(0, 1, taps, axis)
+    hits = [t for t in range(taps) if (phase + t * axis.dilation - axis.low) % apart == 0]
+    if not hits:
+        return _Phase(0, 1, 0, axis)
+    step = hits[1] - hits[0] if len(hits) > 1 else 1
+    dilation = max(1, step * axis.dilation // apart)
+    low = (axis.low - phase - hits[0] * axis.dilation) // apart
+    high = rows + (len(hits) - 1) * dilation - extent - low
+    return _Phase(hits[0], step, len(hits), Sliding(1, low, high, dilation))
+
+
+def _part(x: Value, w: Value, phases: tuple[_Phase, ...], rows: Numbers, groups: int) -> Value:
+    """Return the result of one phase."""
+    shape = (x.shape[0], w.shape[0], *rows)
+    if any(phase.count == 0 for phase in phases):
+        return zeros(x.graph, x.type.with_shape(shape))
+    start = (0, 0, *(phase.first for phase in phases))
+    stop = (*w.shape[:2], *(p.first + (p.count - 1) * p.step + 1 for p in phases))
+    taps = ops.slice(w, start=start, stop=stop, step=(1, 1, *(phase.step for phase in phases)))
+    sliding = tuple(phase.sliding for phase in phases)
+    result: Value = ops.conv(x, taps, **attributes_of(sliding), groups=groups)
+    return result
+
+
+def _laid_between(parts: list[Value], steps: Numbers, positions: Numbers) -> Value:
+    """Return the phases' results, each a step behind the one before, cut to `positions`."""
+    images, channels, *rows = parts[0].shape
+    axes = len(rows)
+    stacked = ops.concat(
+        *(ops.reshape(part, shape=(1, images, channels, *rows)) for part in parts), axis=0
+    )
+    apart = ops.reshape(stacked, shape=(*steps, images, channels, *rows))
+    pairs = ((axes + 2 + axis, axis) for axis in range(axes))
+    order = (axes, axes + 1, *itertools.chain.from_iterable(pairs))
+    extents = [row * step for row, step in zip(rows, steps, strict=True)]
+    whole = ops.reshape(ops.transpose(apart, perm=order), shape=(images, channels, *extents))
+    for axis, extent in enumerate(positions, start=2):
+        if whole.shape[axis] != extent:
+            whole = ops.narrow(whole, axis=axis, start=0, length=extent)
+    result: Value = whole
+    return result
