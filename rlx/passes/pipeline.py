@@ -35,6 +35,7 @@ from rlx.passes.loops.scalarize import scalarize_loops
 from rlx.passes.loops.segment_scans import segment_scans
 from rlx.passes.loops.simplify_loops import simplify_loops
 from rlx.passes.lowering.copy_outputs import copy_outputs
+from rlx.passes.lowering.exact_products import exact_products
 from rlx.passes.lowering.legalize import legalize
 from rlx.passes.lowering.order_updates import order_updates
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
@@ -142,6 +143,7 @@ def pipeline(
             decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
             update_in_place,  # before loops are made kernels: sums are passes over whole arrays
+            exact_products(target),  # before simplify, which makes one cast of two
             fold_constants,  # before simplify, whose rules look for constants
             simplify,
             common_subexpressions,  # after simplify, which gives equal values one spelling

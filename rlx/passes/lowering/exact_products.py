@@ -1,0 +1,143 @@
+"""Products of small integers in the register tiles of floats, which hold them exactly.
+
+Every integer up to 2^24 is an f32, and so is each partial sum of products that stay below it, in
+any order, with fused multiply-adds or without. An i8 product of up to 1,024 terms fits.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.shape import product
+from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites, rewrite
+from rlx.passes.rewrites.scalars import splat
+from rlx.target import Target
+
+EXACT = 1 << 24
+"""Integers up to here are f32 numbers."""
+_MOST_PARTS = 8
+"""A longer sum is taken in parts; beyond this many, additions of parts cost too much."""
+_WORTH = 1 << 12
+"""Multiplications below which a product stays as it is."""
+_RANGES = {DType.BOOL: (0, 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
+_MOVING = frozenset({ops.reshape, ops.transpose, ops.expand, ops.narrow, ops.slice, ops.reverse})
+
+
+class Range(NamedTuple):
+    """The least and the greatest that an integer value may be."""
+
+    low: int
+    high: int
+
+    @property
+    def magnitude(self) -> int:
+        return max(abs(self.low), abs(self.high))
+
+
+def exact_products(target: Target) -> GraphPass:
+    """Return the pass; it does nothing for a target without vectors of floats.
+
+    %2: i32[M, N] = matmul %0, %1  ->  %4: f32[M, N] = matmul (cast %0) (cast %1)
+                                       %5: i32[M, N] = cast %4
+    """
+    rules: list[LocalRewrite] = [_matmul, _conv] if target.vector_bytes >= 16 else []
+
+    def run(graph: Graph) -> Rewritten:
+        return apply_rewrites(graph, rules)
+
+    return GraphPass("exact-products", run, exact_products.__doc__ or "")
+
+
+@rewrite(ops.matmul)
+def _matmul(node: Node) -> Value | None:
+    a, b = node.operands
+    depth = a.shape[-1]
+    if not isinstance(depth, int) or not _is_worth(node, depth):
+        return None
+    length = _longest_sum(a, b)
+    parts = -(-depth // length) if length else _MOST_PARTS + 1
+    if parts > _MOST_PARTS:
+        return None
+    sums = [
+        _in_floats(
+            ops.matmul, _terms(a, -1, first, length, depth), _terms(b, -2, first, length, depth)
+        )
+        for first in range(0, depth, length)
+    ]
+    return functools.reduce(operator.add, sums)
+
+
+@rewrite(ops.conv)
+def _conv(node: Node) -> Value | None:
+    x, w = node.operands
+    taps = product(w.shape[1:])
+    if not isinstance(taps, int) or not _is_worth(node, taps) or _longest_sum(x, w) < taps:
+        return None
+    return _in_floats(ops.conv, x, w, **node.attrs.as_dict())
+
+
+def _is_worth(node: Node, depth: int) -> bool:
+    elements = node.result.type.elements
+    is_wide = node.result.dtype is DType.I32
+    return is_wide and (not isinstance(elements, int) or elements * depth >= _WORTH)
+
+
+def _longest_sum(a: Value, b: Value) -> int:
+    """Return how many products can be summed exactly; 0 where too little is known."""
+    left, right = range_of(a), range_of(b)
+    if left is None or right is None:
+        return 0
+    return EXACT // max(left.magnitude * right.magnitude, 1)
+
+
+def _in_floats(compute: Callable[..., Any], a: Value, b: Value, **attributes: Any) -> Value:
+    found = compute(ops.cast(a, to=DType.F32), ops.cast(b, to=DType.F32), **attributes)
+    result: Value = ops.cast(found, to=DType.I32)
+    return result
+
+
+def _terms(x: Value, axis: int, first: int, length: int, depth: int) -> Value:
+    """Return `length` of the `depth` terms along `axis`, or what is left of them."""
+    if length >= depth:
+        return x
+    part: Value = ops.narrow(x, axis=axis, start=first, length=min(length, depth - first))
+    return part
+
+
+def range_of(value: Value) -> Range | None:
+    """Return what is known of an integer's range: by its dtype, casts, and constants added."""
+    if value.dtype in _RANGES:
+        return Range(*_RANGES[value.dtype])
+    if value.op is ops.constant:
+        return _constant_range(value)
+    if value.op in _MOVING:
+        return range_of(value.node.operands[0])
+    if value.op is ops.cast and value.dtype.is_int:
+        given = value.node.operands[0]
+        return range_of(given) if given.dtype.is_int or given.dtype is DType.BOOL else None
+    if value.op in (ops.add, ops.sub):
+        return _moved(*map(range_of, value.node.operands), negated=value.op is ops.sub)
+    return None
+
+
+def _constant_range(value: Value) -> Range | None:
+    array = value.node.attribute("value").array
+    scalar = splat(value)
+    if scalar is not None:
+        return Range(int(scalar), int(scalar))
+    return Range(int(np.min(array)), int(np.max(array))) if array.size else None
+
+
+def _moved(left: Range | None, right: Range | None, *, negated: bool) -> Range | None:
+    if left is None or right is None:
+        return None
+    low, high = (-right.high, -right.low) if negated else right
+    return Range(left.low + low, left.high + high)

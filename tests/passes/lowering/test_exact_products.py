@@ -1,0 +1,86 @@
+"""Integer products as float products: exact at the bounds, left alone beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.ir.graph import Graph, Value
+from rlx.passes.lowering.exact_products import EXACT, exact_products, range_of
+from rlx.target import detect_target, named_target
+
+
+def product(depth: int, zero_point: int = 0, rows: int = 8, columns: int = 8) -> Graph:
+    graph = Graph("product")
+    x = graph.input("x", (rows, depth), "i8")
+    w = graph.input("w", (depth, columns), "i8")
+    wide = graph.cast(x, to="i32")
+    centered = wide - zero_point if zero_point else wide
+    graph.set_outputs([graph.matmul(centered, graph.cast(w, to="i32"))])
+    return graph
+
+
+def matmuls(graph: Graph) -> list[Value]:
+    found = exact_products(detect_target())(graph)
+    return [node.result for node in found.nodes if node.op.name == "matmul"]
+
+
+@pytest.mark.parametrize(
+    ("depth", "zero_point", "parts"),
+    [(64, 0, 1), (1024, 0, 1), (1025, 0, 2), (512, 127, 1), (1024, 127, 2), (8192, 0, 8)],
+)
+def test_sums_are_as_long_as_stays_exact(depth: int, zero_point: int, parts: int) -> None:
+    found = matmuls(product(depth, zero_point))
+    assert [str(each.dtype) for each in found] == ["f32"] * parts
+
+
+@pytest.mark.parametrize(("depth", "rows", "columns"), [(8193, 8, 8), (64, 1, 1)])
+def test_longer_and_tiny_products_stay_integers(depth: int, rows: int, columns: int) -> None:
+    assert [str(m.dtype) for m in matmuls(product(depth, 0, rows, columns))] == ["i32"]
+
+
+def test_a_target_without_vectors_keeps_integers() -> None:
+    graph = product(64)
+    assert exact_products(named_target("cortex-m4"))(graph) is graph
+
+
+def test_ranges_follow_casts_movement_and_constants() -> None:
+    graph = Graph("ranges")
+    x = graph.input("x", (2, 3), "u8")
+    wide = graph.transpose(graph.cast(x, to="i32"), perm=(1, 0)) - 100
+    assert range_of(wide) == (-100, 155)
+    assert range_of(graph.input("y", (2,), "i32")) is None
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("depth", [1024, 1500])
+def test_the_largest_sums_are_exact(backend: str, depth: int) -> None:
+    """All products are 2^14, so that the sum reaches 2^24 and every bit of it matters."""
+    x, w = np.full((8, depth), -128, np.int8), np.full((depth, 8), -128, np.int8)
+    w[::7] = 127
+    x[:, ::5] = 113
+    run = rlx.compile(product(depth), backend=backend)
+    (result,) = run.run({"x": x, "w": w})
+    expected = x.astype(np.int64) @ w.astype(np.int64)
+    assert abs(expected).max() <= EXACT or depth > 1024
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_are_exact(groups: int) -> None:
+    graph = Graph("conv")
+    x, w = graph.input("x", (2, 4, 9, 9), "i8"), graph.input("w", (6, 4 // groups, 3, 3), "i8")
+    wide: Any = graph.cast(x, to="i32") + 3
+    graph.set_outputs([graph.conv(wide, graph.cast(w, to="i32"), groups=groups)])
+    random = np.random.default_rng(0)
+    feeds = {
+        "x": random.integers(-128, 128, (2, 4, 9, 9)).astype(np.int8),
+        "w": random.integers(-128, 128, (6, 4 // groups, 3, 3)).astype(np.int8),
+    }
+    found = exact_products(detect_target())(graph)
+    assert any(n.op.name == "conv" and str(n.result.dtype) == "f32" for n in found.nodes)
+    expected = rlx.compile(graph, backend="reference").run(feeds)[0]
+    np.testing.assert_array_equal(rlx.compile(graph).run(feeds)[0], expected)
