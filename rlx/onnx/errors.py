@@ -27,3 +27,7 @@ class ValueNeededError(UnsupportedError):
         error = super().located(context, source)
         error.names = self.names
         return error
+
+
+class ForeignDTypeError(ValueNeededError):
+    """A dtype of files that our ops lack: what has it is computed where all inputs are known."""

@@ -20,7 +20,7 @@ from rlx.errors import FormatError, RlxError, Source, UnsupportedError
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.onnx import functions, host, operators, symbolic
-from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.errors import ForeignDTypeError, ValueNeededError
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.registry import Operator, find_operator
 from rlx.onnx.values import Weight, folds, is_known, is_supported, is_symbolic, traced_in
@@ -228,7 +228,10 @@ class Importer:
             return found.translate(*inputs, **attributes)
         if not all(map(is_supported, inputs)):
             return host.apply(found, inputs, attributes)
-        return fold(lambda: found.translate(*inputs, **attributes))
+        try:
+            return fold(lambda: found.translate(*inputs, **attributes))
+        except ForeignDTypeError:
+            return host.apply(found, inputs, attributes)
 
     def _inputs(
         self, proto: Any, found: Operator, version: int, attributes: dict[str, Any], scope: Scope

@@ -9,6 +9,7 @@ import onnx
 
 from rlx.errors import DTypeError, FormatError
 from rlx.ir.dtype import DType, as_dtype
+from rlx.onnx.errors import ForeignDTypeError
 
 _BY_NAME = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
 
@@ -31,7 +32,7 @@ def dtype_of(number: Any) -> DType:
     try:
         return as_dtype(numpy_dtype(number))
     except DTypeError:
-        raise DTypeError(
+        raise ForeignDTypeError(
             f"element type {type_name(number)} is computed by NumPy only, with all inputs known",
             remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
         ) from None

@@ -20,6 +20,8 @@ SAMPLE = (
     "test_basic_conv_with_padding", "test_maxpool_2d_ceil", "test_lstm_with_peepholes",
     "test_gru_seq_length", "test_loop13_seq", "test_if", "test_qlinearconv", "test_scan9_sum",
     "test_gridsample_bicubic", "test_resize_upsample_scales_cubic", "test_sce_mean_3d",
+    "test_adam_multiple", "test_dft", "test_nonmaxsuppression_two_batches",
+    "test_ai_onnx_ml_tree_ensemble_single_tree", "test_cast_FLOAT_to_FLOAT8E4M3FN", "test_loop11",
     "test_tril_square_neg", "test_unique_sorted_with_axis", "test_where_example",
 )  # fmt: skip
 

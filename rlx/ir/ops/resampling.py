@@ -80,7 +80,7 @@ def _positions(
     if coordinates == "asymmetric":
         return index / scale
     if coordinates == "align_corners":
-        return index * ((extent - 1) / (size - 1)) if size > 1 else np.zeros(size)
+        return index * ((extent - 1) / (scale * extent - 1)) if size > 1 else np.zeros(size)
     if coordinates == "tf_crop_and_resize":
         start, end = region
         if size == 1:

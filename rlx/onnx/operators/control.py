@@ -67,7 +67,8 @@ def loop(trips: Any = None, condition: Any = None, *carried: Any, body: Any, nod
     except _NotALoopError:
         pass
     except ValueNeededError:
-        raise
+        if not is_counted:
+            raise
     except RlxError:
         if not is_counted and not all(map(is_known, (count, condition, *carried))):
             raise ValueNeededError("a loop whose values change their shapes") from None

@@ -92,7 +92,7 @@ def _fitting(
         reach = (window.taps[axis] - 1) * window.dilation[axis] + 1
         full = (spatial[axis] - 1) * window.stride[axis] + extra[axis] + reach
         total = full - size
-        less = total // 2
+        less = max(total, 0) // 2
         found.append((less, total - less) if auto_pad != "SAME_LOWER" else (total - less, less))
     return tuple(found)
 

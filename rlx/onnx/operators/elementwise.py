@@ -14,7 +14,7 @@ from rlx.ir import ops
 from rlx.ir.op import OpDef
 from rlx.onnx.registry import Static, operator
 from rlx.onnx.types import dtype_of, numpy_dtype
-from rlx.tracing.apply import as_tracer, emit
+from rlx.tracing.apply import emit
 
 
 def _unary(definition: OpDef) -> Any:
@@ -144,22 +144,8 @@ def mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
 
 
 @operator("BitShift")
-def bit_shift(x: Any, y: Any, *, direction: str, mode: str = "LOGICAL") -> Any:
-    if direction == "LEFT":
-        return emit(ops.shift_left, x, y)
-    if mode == "LOGICAL" and as_tracer(x).value.dtype.is_signed_int:
-        return _logical_shift(x, y)
-    return emit(ops.shift_right, x, y)
-
-
-def _logical_shift(x: Any, y: Any) -> Any:
-    """Move bits down with zeros moved in: what the sign would fill is masked out."""
-    bits = np.dtype(x.dtype).itemsize * 8
-    one = np.asarray(1, x.dtype)
-    kept = emit(ops.shift_left, one, emit(ops.sub, np.asarray(bits, x.dtype), y))
-    mask = emit(ops.sub, kept, one)
-    shifted = emit(ops.bitwise_and, emit(ops.shift_right, x, y), mask)
-    return rnp.where(rnp.equal(y, 0), x, shifted)
+def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
+    return emit(ops.shift_left if direction == "LEFT" else ops.shift_right, x, y)
 
 
 @operator("BitwiseNot")

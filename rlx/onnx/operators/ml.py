@@ -1,0 +1,149 @@
+"""The part of ai.onnx.ml that is on tensors: linear models, scalers, encoders, trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.onnx.operators.trees import transformed
+from rlx.onnx.registry import operator
+
+_DOMAIN = "ai.onnx.ml"
+
+
+@operator("ArrayFeatureExtractor", domain=_DOMAIN)
+def array_feature_extractor(x: Any, places: Any) -> Any:
+    return rnp.take(x if x.ndim > 1 else rnp.expand_dims(x, 0), rnp.ravel(places), axis=-1)
+
+
+@operator("Binarizer", domain=_DOMAIN)
+def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
+    return rnp.astype(rnp.greater(x, threshold), x.dtype)
+
+
+@operator("Scaler", domain=_DOMAIN)
+def scaler(x: Any, *, offset: Any, scale: Any) -> Any:
+    moved = rnp.subtract(rnp.astype(x, "f32"), np.asarray(offset, np.float32))
+    return rnp.multiply(moved, np.asarray(scale, np.float32))
+
+
+@operator("Imputer", domain=_DOMAIN)
+def imputer(
+    x: Any,
+    *,
+    imputed_value_floats: Any = None,
+    imputed_value_int64s: Any = None,
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Any:
+    if imputed_value_floats is None:
+        missing = rnp.equal(x, replaced_value_int64)
+        return rnp.where(missing, np.asarray(imputed_value_int64s, x.dtype), x)
+    is_nan = np.isnan(replaced_value_float)
+    missing = rnp.isnan(x) if is_nan else rnp.equal(x, replaced_value_float)
+    return rnp.where(missing, np.asarray(imputed_value_floats, x.dtype), x)
+
+
+@operator("Normalizer", domain=_DOMAIN)
+def normalizer(x: Any, *, norm: str = "MAX") -> Any:
+    """Rows of which the norm is zero stay as they are."""
+    x = rnp.astype(x, "f32")
+    if norm == "MAX":
+        size = rnp.max(x, -1, keepdims=True)
+    elif norm == "L1":
+        size = rnp.sum(rnp.abs(x), -1, keepdims=True)
+    else:
+        size = rnp.sqrt(rnp.sum(rnp.square(x), -1, keepdims=True))
+    return rnp.divide(x, rnp.where(rnp.equal(size, 0), 1, size))
+
+
+@operator("LinearRegressor", domain=_DOMAIN)
+def linear_regressor(
+    x: Any, *, coefficients: Any, intercepts: Any = None, targets: int = 1,
+    post_transform: str = "NONE",
+) -> Any:  # fmt: skip
+    weights = np.asarray(coefficients, np.float32).reshape(targets, -1).T
+    y = rnp.matmul(rnp.astype(x, "f32"), weights)
+    y = y if intercepts is None else y + np.asarray(intercepts, np.float32)
+    return transformed(y, post_transform)
+
+
+@operator("LinearClassifier", domain=_DOMAIN)
+def linear_classifier(
+    x: Any, *, coefficients: Any, intercepts: Any = None, classlabels_ints: Any = None,
+    classlabels_strings: Any = None, multi_class: int = 0, post_transform: str = "NONE",
+) -> Any:  # fmt: skip
+    del multi_class
+    if classlabels_strings:
+        raise UnsupportedError("labels that are strings", remedy="use integers as labels")
+    labels = np.asarray(classlabels_ints, np.int64)
+    scores = linear_regressor(x, coefficients=coefficients, intercepts=intercepts,
+                              targets=len(coefficients) // x.shape[-1])  # fmt: skip
+    if scores.shape[-1] == 1 and labels.size == 2:
+        best = rnp.astype(rnp.greater(scores[..., 0], 0), "i64")
+        scores = rnp.concatenate([-scores, scores], -1)
+    else:
+        best = rnp.argmax(scores, -1)
+    return rnp.take(labels, best), transformed(scores, post_transform)
+
+
+@operator("OneHotEncoder", domain=_DOMAIN)
+def one_hot_encoder(
+    x: Any, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1
+) -> Any:
+    del zeros
+    if cats_strings:
+        raise UnsupportedError("categories that are strings", remedy="use integers as categories")
+    known = np.asarray(cats_int64s, np.int64)
+    return rnp.astype(rnp.equal(rnp.expand_dims(rnp.astype(x, "i64"), -1), known), "f32")
+
+
+@operator("FeatureVectorizer", domain=_DOMAIN)
+def feature_vectorizer(*inputs: Any, inputdimensions: Any = None) -> Any:
+    del inputdimensions
+    return rnp.concatenate([rnp.astype(x, "f32") for x in inputs], -1)
+
+
+@operator("LabelEncoder", domain=_DOMAIN, since=2)
+def label_encoder(
+    x: Any,
+    *,
+    keys_int64s: Any = None,
+    keys_floats: Any = None,
+    keys_strings: Any = None,
+    keys_tensor: Any = None,
+    values_int64s: Any = None,
+    values_floats: Any = None,
+    values_strings: Any = None,
+    values_tensor: Any = None,
+    default_int64: int = -1,
+    default_float: float = -0.0,
+    default_string: str = "_Unused",
+    default_tensor: Any = None,
+) -> Any:
+    """The value of the key that is equal, else the default."""
+    del default_string
+    if keys_strings is not None or values_strings is not None:
+        raise UnsupportedError("labels that are strings", remedy="use numbers as labels")
+    keys = _first(keys_int64s, keys_floats, keys_tensor)
+    values = _first(values_int64s, values_floats, values_tensor)
+    default = default_int64 if values.dtype.kind in "iu" else default_float
+    if default_tensor is not None:
+        default = default_tensor.item()
+    found: Any = rnp.full(x.shape, np.asarray(default, values.dtype))
+    for key, value in zip(keys, values, strict=True):
+        same = rnp.isnan(x) if key != key else rnp.equal(x, np.asarray(key, x.dtype))
+        found = rnp.where(same, value, found)
+    return found
+
+
+def _first(*given: Any) -> Any:
+    value = next(v for v in given if v is not None)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        raise UnsupportedError("labels that are strings", remedy="use numbers as labels")
+    if isinstance(value, np.ndarray):
+        return value
+    return np.asarray(value, np.int64 if all(isinstance(v, int) for v in value) else np.float32)

@@ -1,0 +1,226 @@
+"""Ensembles of decision trees: all trees of all rows walk down one level at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.onnx.registry import operator
+from rlx.tracing.loops import scan_rows
+
+_DOMAIN = "ai.onnx.ml"
+Array = np.ndarray[Any, Any]
+
+_LEQ, _LT, _GTE, _GT, _EQ, _NEQ = range(6)
+_MODES = {
+    "BRANCH_LEQ": _LEQ, "BRANCH_LT": _LT, "BRANCH_GTE": _GTE, "BRANCH_GT": _GT,
+    "BRANCH_EQ": _EQ, "BRANCH_NEQ": _NEQ,
+}  # fmt: skip
+
+
+class Trees:
+    """Nodes of all trees in arrays; a leaf is its own child."""
+
+    def __init__(
+        self, feature: Any, threshold: Any, mode: Any, true: Any, false: Any, roots: Any,
+        missing: Any,
+    ) -> None:  # fmt: skip
+        self.feature, self.threshold, self.mode = feature, threshold, mode
+        self.true, self.false, self.roots, self.missing = true, false, roots, missing
+
+    @property
+    def depth(self) -> int:
+        """The steps after which every walk has ended."""
+        level, steps = np.unique(self.roots), 0
+        while True:
+            below = np.unique(np.concatenate([self.true[level], self.false[level]]))
+            below = below[(self.true[below] != below) | ~np.isin(below, level)]
+            if not below.size or steps > self.feature.size:
+                return steps
+            level, steps = below, steps + 1
+
+    def leaves(self, x: Any) -> Any:
+        """Return the leaf that every row reaches in every tree, `[rows, trees]`."""
+        rows = np.arange(x.shape[0])[:, None]
+        start = np.broadcast_to(self.roots, (x.shape[0], self.roots.size)).astype(np.int64)
+
+        def step(places: Any, _: Any) -> tuple[Any, None]:
+            value = rnp.getitem(x, (rows, rnp.take(self.feature, places)))
+            limit = rnp.take(self.threshold.astype(x.dtype), places)
+            holds = self._holds(value, limit, places)
+            down = rnp.where(holds, rnp.take(self.true, places), rnp.take(self.false, places))
+            return down, None
+
+        return scan_rows(step, rnp.asarray(start), np.arange(max(self.depth, 1)))[0]
+
+    def _holds(self, value: Any, limit: Any, places: Any) -> Any:
+        compare = [rnp.less_equal, rnp.less, rnp.greater_equal, rnp.greater, rnp.equal,
+                   rnp.not_equal]  # fmt: skip
+        used = np.unique(self.mode)
+        holds = compare[used[0]](value, limit)
+        for mode in used[1:]:
+            chosen = rnp.equal(rnp.take(self.mode, places), mode)
+            holds = rnp.where(chosen, compare[mode](value, limit), holds)
+        if np.any(self.missing):
+            holds = rnp.logical_or(
+                holds, rnp.logical_and(rnp.isnan(value), rnp.take(self.missing, places))
+            )
+        return holds
+
+
+def transformed(scores: Any, post_transform: Any) -> Any:
+    name = post_transform if isinstance(post_transform, str) else (
+        "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[post_transform]  # fmt: skip
+    if name == "NONE":
+        return scores
+    if name == "LOGISTIC":
+        return 1 / (1 + rnp.exp(-scores))
+    if name == "SOFTMAX":
+        raised = rnp.exp(scores - rnp.max(scores, -1, keepdims=True))
+        return raised / rnp.sum(raised, -1, keepdims=True)
+    raise UnsupportedError(
+        f"post_transform {name!r}", remedy="use NONE, SOFTMAX or LOGISTIC, and compute the rest"
+    )
+
+
+_AGGREGATES = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
+_BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@operator("TreeEnsemble", domain=_DOMAIN, since=5)
+def tree_ensemble(
+    x: Any,
+    *,
+    n_targets: int = 1,
+    nodes_featureids: Sequence[int],
+    nodes_splits: Array,
+    nodes_modes: Array,
+    nodes_truenodeids: Sequence[int],
+    nodes_trueleafs: Sequence[int],
+    nodes_falsenodeids: Sequence[int],
+    nodes_falseleafs: Sequence[int],
+    tree_roots: Sequence[int],
+    leaf_targetids: Sequence[int],
+    leaf_weights: Array,
+    aggregate_function: int = 1,
+    post_transform: int = 0,
+    nodes_hitrates: Any = None,
+    nodes_missing_value_tracks_true: Any = None,
+    membership_values: Any = None,
+) -> Any:
+    del nodes_hitrates
+    inner, leaves = len(nodes_featureids), len(leaf_targetids)
+    if membership_values is not None and np.any(np.asarray(nodes_modes) == 6):
+        return _with_members(
+            x, n_targets, nodes_featureids, nodes_splits, nodes_modes, nodes_truenodeids,
+            nodes_trueleafs, nodes_falsenodeids, nodes_falseleafs, tree_roots, leaf_targetids,
+            leaf_weights, aggregate_function, post_transform, membership_values,
+        )  # fmt: skip
+    own = np.arange(inner, inner + leaves)
+
+    def children(ids: Sequence[int], are_leaves: Sequence[int]) -> Array:
+        below = np.where(are_leaves, np.asarray(ids) + inner, np.asarray(ids))
+        return np.concatenate([below, own]).astype(np.int64)
+
+    missing = nodes_missing_value_tracks_true or (0,) * inner
+    pad = np.zeros(leaves)
+    trees = Trees(
+        np.concatenate([nodes_featureids, pad]).astype(np.int64),
+        np.concatenate([np.asarray(nodes_splits), pad]),
+        np.concatenate([np.asarray(nodes_modes), pad]).astype(np.int64),
+        children(nodes_truenodeids, nodes_trueleafs),
+        children(nodes_falsenodeids, nodes_falseleafs),
+        np.asarray(tree_roots, np.int64),
+        np.concatenate([missing, pad]).astype(bool),
+    )
+    weights = np.zeros((inner + leaves, n_targets), x.dtype)
+    weights[own, np.asarray(leaf_targetids)] = leaf_weights
+    return _aggregated(trees.leaves(x), weights, _BY_NUMBER[aggregate_function], post_transform)
+
+
+def _aggregated(leaves: Any, weights: Array, aggregate: str, post_transform: Any) -> Any:
+    votes = rnp.take(weights, leaves, axis=0)
+    return transformed(_AGGREGATES[aggregate](votes, 1), post_transform)
+
+
+def _with_members(x: Any, *_: Any) -> Any:
+    raise UnsupportedError(
+        f"set membership in trees over {x.shape}", remedy="export the trees with comparisons only"
+    )
+
+
+def _classic(
+    nodes: dict[str, Any],
+) -> tuple[Trees, dict[tuple[int, int], int]]:
+    """Return trees that are numbered per tree, and the place of each (tree, node)."""
+    keys = list(zip(nodes["nodes_treeids"], nodes["nodes_nodeids"], strict=True))
+    place = {key: number for number, key in enumerate(keys)}
+    modes = nodes["nodes_modes"]
+    own = np.arange(len(keys))
+    true, false = own.copy(), own.copy()
+    for number, (tree, _) in enumerate(keys):
+        if modes[number] != "LEAF":
+            true[number] = place[tree, nodes["nodes_truenodeids"][number]]
+            false[number] = place[tree, nodes["nodes_falsenodeids"][number]]
+    below = set(true[true != own]) | set(false[false != own])
+    roots = np.asarray([n for n in own if n not in below], np.int64)
+    missing = nodes.get("nodes_missing_value_tracks_true") or (0,) * len(keys)
+    trees = Trees(
+        np.asarray(nodes["nodes_featureids"], np.int64), np.asarray(nodes["nodes_values"]),
+        np.asarray([_MODES.get(mode, 0) for mode in modes], np.int64), true, false, roots,
+        np.asarray(missing, bool),
+    )  # fmt: skip
+    return trees, place
+
+
+@operator("TreeEnsembleRegressor", domain=_DOMAIN)
+def tree_ensemble_regressor(
+    x: Any,
+    *,
+    n_targets: int = 1,
+    aggregate_function: str = "SUM",
+    post_transform: str = "NONE",
+    base_values: Any = None,
+    base_values_as_tensor: Any = None,
+    target_ids: Any = (),
+    target_nodeids: Any = (),
+    target_treeids: Any = (),
+    target_weights: Any = (),
+    target_weights_as_tensor: Any = None,
+    nodes_treeids: Any = (),
+    nodes_nodeids: Any = (),
+    nodes_featureids: Any = (),
+    nodes_values: Any = (),
+    nodes_values_as_tensor: Any = None,
+    nodes_modes: Any = (),
+    nodes_truenodeids: Any = (),
+    nodes_falsenodeids: Any = (),
+    nodes_missing_value_tracks_true: Any = None,
+    nodes_hitrates: Any = None,
+    nodes_hitrates_as_tensor: Any = None,
+) -> Any:
+    del nodes_hitrates, nodes_hitrates_as_tensor
+    trees, place = _classic({
+        "nodes_treeids": nodes_treeids, "nodes_nodeids": nodes_nodeids,
+        "nodes_featureids": nodes_featureids,
+        "nodes_values": nodes_values if nodes_values_as_tensor is None else nodes_values_as_tensor,
+        "nodes_modes": nodes_modes, "nodes_truenodeids": nodes_truenodeids,
+        "nodes_falsenodeids": nodes_falsenodeids,
+        "nodes_missing_value_tracks_true": nodes_missing_value_tracks_true,
+    })  # fmt: skip
+    given = target_weights if target_weights_as_tensor is None else target_weights_as_tensor
+    weights = np.zeros((len(place), n_targets), np.float32)
+    for tree, node, target, weight in zip(
+        target_treeids, target_nodeids, target_ids, given, strict=True
+    ):
+        weights[place[tree, node], target] += weight
+    votes = rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0)
+    total = _AGGREGATES[aggregate_function](votes, 1)
+    base = base_values if base_values_as_tensor is None else base_values_as_tensor
+    if base is not None and len(base):
+        total = total + np.asarray(base, np.float32)
+    return transformed(total, post_transform)
