@@ -10,6 +10,7 @@ from rlx.cli.arguments import WeightsChoice
 from rlx.cli.arrays import read_inputs
 from rlx.cli.progress import progress
 from rlx.cli.sources import load_program, read_params
+from rlx.codegen.aot.names import distinct_identifiers
 from rlx.ir.graph import Graph
 from rlx.ir.inspect import bytes_text
 from rlx.runtime.aot import Artifact, aot
@@ -32,6 +33,7 @@ def execute(arguments: Namespace) -> int:
             weights=_weights(arguments.weights, program.graph, params),
             cc=arguments.cc,
             backend=arguments.backend,
+            output_names=distinct_identifiers(program.graph.output_names),
             precision=arguments.precision,
             math=arguments.math,
             vectors=arguments.vectors,

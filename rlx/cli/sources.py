@@ -1,5 +1,6 @@
 """What SRC names: a graph file, or something in a Python module.
 
+model.onnx                    a model of ONNX; --shape gives extents that it leaves open
 model.rlx                     written by `rlx.ir.serialize.save`, or the text form
 package.module:build          a function that returns a Graph, or (Graph, params)
 path/to/file.py:graph         a Graph
@@ -33,6 +34,7 @@ from rlx.ir.serialize import loads
 from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.ir.verify import verify
+from rlx.runtime.model_files import is_model_file, load_model_file
 from rlx.runtime.signature import Array
 
 _BINARY = b"rlx-graph "
@@ -51,6 +53,8 @@ def load_program(
     source: str, *, shapes: Sequence[NamedShape] = (), examples: Mapping[str, Array] | None = None
 ) -> Program:
     """Return what `source` names; `shapes` and `examples` type the arguments of a function."""
+    if Path(source).is_file() and is_model_file(source):
+        return _load_model(Path(source), shapes, examples or {})
     if Path(source).is_file() and not source.endswith(".py"):
         return Program(read_graph(Path(source)))
     if ":" not in source:
@@ -69,6 +73,15 @@ def load_program(
         with users_code(source):
             found = found() if _takes_nothing(found) else _trace(found, types)
     return _as_program(found, source)
+
+
+def _load_model(path: Path, shapes: Sequence[NamedShape], examples: Mapping[str, Array]) -> Program:
+    """Load a model file; `shapes` and `examples` give extents to what it leaves open."""
+    dims: dict[str, Any] = {name: array.shape for name, array in examples.items()}
+    dims |= {shape.name: tensor_type(shape).shape for shape in shapes}
+    graph = load_model_file(path, dims)
+    verify(graph)
+    return Program(graph, graph.param_values)
 
 
 def read_graph(path: Path) -> Graph:

@@ -45,7 +45,7 @@ def _shape(value: Any, dims: Dims, title: str) -> tuple[Extent, ...]:
 
 
 def _extent(dim: Any, axis: int, value: Any, dims: Dims, title: str) -> Extent:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
+    if _is_fixed(dim):
         return int(dim.dim_value)
     if dim.dim_param and dim.dim_param in dims:
         given: Extent = dims[dim.dim_param]
@@ -54,8 +54,14 @@ def _extent(dim: Any, axis: int, value: Any, dims: Dims, title: str) -> Extent:
     example = f"{{{dim.dim_param!r}: 1}}" if dim.dim_param else f"{{{value.name!r}: (1, ...)}}"
     raise InputError(
         f"{title}: input {value.name!r} leaves dimension {named} open",
-        remedy=f"give its extent, as in dims={example}, or an rlx.Dim with max=",
+        remedy=f"give its extent, as in dims={example}, or an rlx.Dim with max=; on the command "
+        "line, with --shape",
     )
+
+
+def _is_fixed(dim: Any) -> bool:
+    """True for a number; exporters write -1 for an extent that is open."""
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
 def shape_list(value: Any) -> list[int | str | None] | None:
@@ -65,7 +71,7 @@ def shape_list(value: Any) -> list[int | str | None] | None:
     if not value.type.tensor_type.HasField("shape"):
         return None
     return [
-        int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None)
+        int(d.dim_value) if _is_fixed(d) else (d.dim_param or None)
         for d in value.type.tensor_type.shape.dim
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from rlx.errors import UnsupportedError
+from rlx.errors import Source, UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.onnx.importer import Importer, Scope
 from rlx.onnx.inputs import Dims, declared_inputs, input_type
@@ -34,8 +34,9 @@ def load(
         importer = Importer(model, trace)
         scope = Scope({}, model.opsets)
         importer.declare_initializers(model.graph, scope)
-        for name, type in types.items():
-            scope.values[name] = declare(trace, name, type)
+        for number, (name, type) in enumerate(types.items()):
+            with trace.graph.attributed(Source(model.title, number, name)):
+                scope.values[name] = declare(trace, name, type)
         importer.run(model.graph.node, scope)
         names = names_of(model.graph.output)
         outputs = [_output(name, importer.read(name, scope)) for name in names]

@@ -25,6 +25,7 @@ from rlx.codegen.aot.emit import (
 )
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
+from rlx.codegen.aot.names import distinct_identifiers
 from rlx.codegen.aot.state import inputs_as_params
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
@@ -39,6 +40,7 @@ from rlx.passes.precision.policy import Precision
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
+from rlx.runtime.model_files import load_model_file
 from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.signature import Argument, Array, Signature, checked
 from rlx.runtime.toolchain import require_llvm
@@ -89,7 +91,7 @@ class Artifact:
 
 
 def aot(
-    graph_or_function: Graph | Traceable,
+    graph_or_function: Graph | Traceable | Path | str,
     out_dir: Path | str,
     *,
     name: str | None = None,
@@ -101,6 +103,7 @@ def aot(
     weights: str | Mapping[str, str] | None = None,
     example_inputs: Sequence[Any] | None = None,
     param_argnums: Sequence[int] = (),
+    dims: Mapping[str, Any] | None = None,
     output_names: Sequence[str] = (),
     cc: str | None = None,
     backend: str = "auto",
@@ -110,7 +113,9 @@ def aot(
     line_directives: bool = False,
     emit_only: bool = False,
 ) -> Artifact:
-    """Write an artifact of a graph, or of a function at `example_inputs`, into `out_dir`.
+    """Write an artifact of a graph, a function at `example_inputs` or a model file into `out_dir`.
+
+    A model file is the path of an ONNX file; `dims` gives extents to what it leaves open.
 
     Inputs that outputs replace in place, and the arguments of a function that `param_argnums`
     names, are params: they stay in the artifact, and start with the values in `example_inputs`.
@@ -134,6 +139,8 @@ def aot(
     Python call; large linear systems are left to it. With `line_directives` a debugger that
     stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
     """
+    if isinstance(graph_or_function, (str, Path)):
+        graph_or_function = load_model_file(graph_or_function, dims)
     graph, found, names = _graph_of(graph_or_function, example_inputs, param_argnums)
     graph = at_precision(graph, precision)
     params = {**found, **(params or {})}
@@ -233,7 +240,7 @@ def _graph_of(
 ) -> tuple[Graph, dict[str, Any], list[str]]:
     """Return the graph, the params that a function's arguments are, the names of its results."""
     if isinstance(given, Graph):
-        return given, {}, []
+        return given, dict(given.param_values), distinct_identifiers(given.output_names)
     if not isinstance(given, Traceable):
         raise InputError(
             f"cannot make an artifact of a {type(given).__name__}",

@@ -1,0 +1,34 @@
+"""Model files of other programs, by their suffix.
+
+Their readers lie above this layer: they are imported when a file of the kind is met.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlx.errors import InputError
+from rlx.ir.graph import Graph
+
+READERS = {".onnx": "rlx.onnx"}
+"""Modules with a function `load(path, dims=...)` that returns a graph with its params' values."""
+
+
+def is_model_file(path: Path | str) -> bool:
+    """True if `path` has the suffix of a format that can be read."""
+    return Path(path).suffix in READERS
+
+
+def load_model_file(path: Path | str, dims: Mapping[str, Any] | None = None) -> Graph:
+    """Return the graph of a model file; `dims` has the extents that it leaves open."""
+    suffix = Path(path).suffix
+    if suffix not in READERS:
+        raise InputError(
+            f"{path}: not a kind of model file that is known",
+            remedy=f"known are: {', '.join(READERS)}",
+        )
+    graph: Graph = importlib.import_module(READERS[suffix]).load(path, dims=dims)
+    return graph
