@@ -45,9 +45,14 @@ class Stage:
     def results(self, outputs: Sequence[Array]) -> dict[str, Any]:
         """Return the values that the stage leaves, by name."""
         pairs = zip(self.leaves, self.traced, strict=True)
-        filled = [outputs[leaf] if traced else leaf for leaf, traced in pairs]
+        filled = [outputs[leaf] if traced else _own(leaf) for leaf, traced in pairs]
         found: dict[str, Any] = tree_unflatten(self.tree, filled)
         return found
+
+
+def _own(leaf: Any) -> Any:
+    """Return a known array for a caller, who may change it."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def make_stage(model: Model, values: Mapping[str, Any], known: frozenset[str], first: int) -> Stage:

@@ -1,0 +1,71 @@
+"""Models that ship inside packages: the results are those of ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.packaged import is_installed, package_directory
+
+pytest.importorskip("onnx")
+peer = pytest.importorskip("onnxruntime")
+
+from rlx.onnx import InferenceSession  # noqa: E402
+
+Array = np.ndarray[Any, Any]
+
+
+def agree(path: Any, feed: dict[str, Array]) -> list[Array]:
+    """Run both; return our outputs."""
+    expected = peer.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)
+    outputs = InferenceSession(path).run(None, feed)
+    for ours, theirs in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-4)
+    return outputs
+
+
+@pytest.mark.skipif(not is_installed("silero_vad"), reason="the models ship in silero-vad")
+@pytest.mark.parametrize("name", ["silero_vad", "silero_vad_half", "silero_vad_op18_ifless"])
+def test_the_voice_detector(name: str) -> None:
+    path = package_directory("silero_vad", "silero-vad") / "data" / f"{name}.onnx"
+    time = np.arange(576) / 16000
+    tone = (0.3 * np.sin(2 * np.pi * 220 * time)).astype(np.float32)[None]
+    feed = {"input": tone, "state": np.zeros((2, 1, 128), np.float32)}
+    names = {each.name for each in InferenceSession(path).get_inputs()}
+    if "sr" in names:
+        feed["sr"] = np.asarray(16000, np.int64)
+    _, state = agree(path, feed)
+    agree(path, {**feed, "state": state})
+
+
+@pytest.mark.skipif(not is_installed("magika"), reason="the model ships in magika")
+def test_the_file_type_detector() -> None:
+    path = package_directory("magika", "magika") / "models" / "standard_v3_3" / "model.onnx"
+    text = b"def f(x):\n    return x + 1\n"
+    tokens = np.full((1, 2048), 256, np.int32)
+    tokens[0, : len(text)] = list(text)
+    name = InferenceSession(path).get_inputs()[0].name
+    agree(path, {name: tokens})
+
+
+@pytest.mark.skipif(not is_installed("rapidocr_onnxruntime"), reason="ships in rapidocr")
+def test_the_direction_of_text() -> None:
+    folder = package_directory("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models"
+    x = np.random.default_rng(0).normal(size=(2, 3, 48, 192)).astype(np.float32)
+    agree(folder / "ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": x})
+
+
+LIGHT = ("resnet50", "squeezenet", "densenet121", "shufflenet", "inception_v1", "inception_v2",
+         "zfnet512", "bvlc_alexnet", "vgg19")  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIGHT)
+def test_the_light_models(name: str) -> None:
+    path = package_directory("onnx", "onnx") / f"backend/test/data/light/light_{name}.onnx"
+    (given,) = InferenceSession(path).get_inputs()
+    shape = tuple(int(str(extent)) for extent in given.shape or ())
+    x = np.random.default_rng(0).random(shape, np.float32)
+    agree(path, {given.name: x})
