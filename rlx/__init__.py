@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlx import optim as optim
     from rlx import passes as passes
     from rlx import random as random
+    from rlx import tree_util as tree_util
     from rlx.errors import BusyError as BusyError
     from rlx.errors import RlxError as RlxError
     from rlx.ir.graph import Graph as Graph
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from rlx.tracing.pytree import tree_map as tree_map
     from rlx.tracing.pytree import tree_structure as tree_structure
     from rlx.tracing.pytree import tree_unflatten as tree_unflatten
+    from rlx.transforms.abstract import ShapeDtypeStruct as ShapeDtypeStruct
+    from rlx.transforms.abstract import eval_shape as eval_shape
     from rlx.transforms.associative import associative_scan as associative_scan
     from rlx.transforms.batch import hessian as hessian
     from rlx.transforms.batch import jacfwd as jacfwd
@@ -68,9 +71,13 @@ if TYPE_CHECKING:
     from rlx.transforms.differentiate import value_and_grad as value_and_grad
     from rlx.transforms.differentiate import vjp as vjp
     from rlx.transforms.jit import jit as jit
+    from rlx.transforms.linear import linear_transpose as linear_transpose
+    from rlx.transforms.linear import linearize as linearize
 
 _HOMES = {
     "rlx.errors": ["BusyError", "RlxError"],
+    "rlx.transforms.abstract": ["ShapeDtypeStruct", "eval_shape"],
+    "rlx.transforms.linear": ["linear_transpose", "linearize"],
     "rlx.transforms.associative": ["associative_scan"],
     "rlx.transforms.batch": ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
@@ -100,7 +107,7 @@ _HOMES = {
     "rlx.runtime.session": ["Session"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes", "random")
+_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes", "random", "tree_util")
 
 __version__ = "0.1.0"
 __all__ = sorted([*_HOME, *_SUBPACKAGES])

@@ -23,7 +23,7 @@ LAYERS = (
     ("tracing",),
     ("numpy",),
     ("transforms",),
-    ("random",),
+    ("random", "tree_util"),
     ("blocks", "distributed", "nn", "optim", "report"),
     ("onnx",),
     ("language",),

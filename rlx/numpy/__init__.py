@@ -314,6 +314,10 @@ from rlx.numpy.reductions import var as var
 from rlx.numpy.repetition import pad as pad
 from rlx.numpy.repetition import repeat as repeat
 from rlx.numpy.repetition import tile as tile
+from rlx.numpy.segments import segment_max as segment_max
+from rlx.numpy.segments import segment_min as segment_min
+from rlx.numpy.segments import segment_prod as segment_prod
+from rlx.numpy.segments import segment_sum as segment_sum
 from rlx.numpy.sets import argwhere as argwhere
 from rlx.numpy.sets import compress as compress
 from rlx.numpy.sets import extract as extract

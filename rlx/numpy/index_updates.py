@@ -13,7 +13,7 @@ from typing import Any
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
-from rlx.numpy import elementwise, shaping, updates
+from rlx.numpy import elementwise, index_modes, indexing, shaping, updates
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 Change = Callable[[Any, Any], Any]
@@ -35,40 +35,57 @@ class IndexUpdater:
 
 
 class _Update(ABC):
-    """Waits for what to do with some elements. Each method returns a changed copy."""
+    """Waits for what to do with some elements. Each method returns a changed copy.
+
+    An index out of range is an error; `mode` clip moves it inside, drop (or fill) leaves it out.
+    What else JAX takes, about indices that are sorted or unique, is not needed.
+    """
 
     __slots__ = ()
 
     @abstractmethod
-    def set(self, values: Any) -> Any:
+    def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` there."""
 
     @abstractmethod
-    def add(self, values: Any) -> Any:
+    def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` added there."""
 
     @abstractmethod
-    def _changed(self, change: Change, values: Any) -> Any:
+    def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
         """Return a copy with `change(element, value)` there."""
 
-    def multiply(self, values: Any) -> Any:
-        return self._changed(elementwise.multiply, values)
+    def subtract(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        return self.add(elementwise.negative(values), mode=mode, **hints)
 
-    def divide(self, values: Any) -> Any:
-        return self._changed(elementwise.divide, values)
+    def multiply(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.multiply, values, mode)
 
-    def power(self, values: Any) -> Any:
-        return self._changed(elementwise.power, values)
+    mul = multiply
 
-    def min(self, values: Any) -> Any:
-        return self._changed(elementwise.minimum, values)
+    def divide(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.divide, values, mode)
 
-    def max(self, values: Any) -> Any:
-        return self._changed(elementwise.maximum, values)
+    def power(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.power, values, mode)
 
-    def apply(self, function: Callable[[Any], Any]) -> Any:
+    def min(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.minimum, values, mode)
+
+    def max(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.maximum, values, mode)
+
+    def apply(
+        self, function: Callable[[Any], Any], *, mode: str | None = None, **hints: Any
+    ) -> Any:
         """Return a copy with `function` of the elements there."""
-        return self._changed(lambda element, _: function(element), 0)
+        del hints
+        return self._changed(lambda element, _: function(element), 0, mode)
 
 
 class IndexedUpdate(_Update):
@@ -80,19 +97,33 @@ class IndexedUpdate(_Update):
         self._array = array
         self._index = index
 
-    def get(self) -> Any:
-        return self._array[self._index]
+    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: Any) -> Any:
+        """Return the elements; `mode` fill reads `fill_value` outside, by default NaN."""
+        del hints
+        if mode is None:
+            return indexing.getitem(self._array, self._index)
+        return index_modes.take_at(self._array, self._index, mode, fill_value)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` at the index; where an index repeats, the last one stays."""
-        return updates.index_set(self._array, self._index, values)
+        del hints
+        return self._update(updates.index_set, values, mode)
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` added at the index; repeated indices add up."""
-        return updates.index_add(self._array, self._index, values)
+        del hints
+        return self._update(updates.index_add, values, mode)
 
-    def _changed(self, change: Change, values: Any) -> Any:
-        return updates.index_change(self._array, self._index, values, change)
+    def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
+        def update(x: Any, index: Any, values: Any) -> Any:
+            return updates.index_change(x, index, values, change)
+
+        return self._update(update, values, mode)
+
+    def _update(self, update: Callable[..., Any], values: Any, mode: str | None) -> Any:
+        if mode is None:
+            return update(self._array, self._index, values)
+        return index_modes.updated_at(self._array, self._index, values, update, mode)
 
 
 class MaskedUpdate(_Update):
@@ -112,14 +143,17 @@ class MaskedUpdate(_Update):
         self._array = array
         self._mask = shaping.reshape(mask, (*leading, *[1] * (len(array.shape) - len(leading))))
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with the number `values` at all of them."""
-        return self._changed(lambda _, new: new, values)
+        del hints
+        return self._changed(lambda _, new: new, values, mode)
 
-    def add(self, values: Any) -> Any:
-        return self._changed(elementwise.add, values)
+    def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        del hints
+        return self._changed(elementwise.add, values, mode)
 
-    def _changed(self, change: Change, values: Any) -> Any:
+    def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
+        del mode  # a mask has no position outside
         if shape_of(values) != ():
             raise ShapeError(
                 f"values of shape {shape_of(values)} for a traced mask, whose number of true "

@@ -10,7 +10,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.shape import product
 from rlx.numpy import elementwise
-from rlx.numpy.axes import axes_of
+from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.decompositions import cond as cond
 from rlx.numpy.decompositions import eigh as eigh
 from rlx.numpy.decompositions import eigvalsh as eigvalsh
@@ -63,7 +63,7 @@ def multi_dot(arrays: Any) -> Any:
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = reshape(parts[0], (1, -1)) if first else parts[0]
     parts[-1] = reshape(parts[-1], (-1, 1)) if last else parts[-1]
-    extents = [parts[0].shape[0], *(part.shape[1] for part in parts)]
+    extents = [static_shape(parts[0])[0], *(static_shape(part)[1] for part in parts)]
     found = _product(parts, _best_splits(extents), 0, len(parts) - 1)
     kept = [e for e, dropped in zip(found.shape, (first, last), strict=True) if not dropped]
     return reshape(found, kept)

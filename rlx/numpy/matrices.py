@@ -12,7 +12,7 @@ import numpy as np
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import tril, zeros
-from rlx.numpy.indexing import take
+from rlx.numpy.indexing import getitem, take
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import max, sum
 from rlx.numpy.shaping import atleast_2d, concatenate, matrix_transpose, ravel
@@ -147,8 +147,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     c = ravel(c)
     first = elementwise.conj(c) if r is None else ravel(r)
     c, first = promoted([c, first])
-    rows, columns = c.shape[0], first.shape[0]
-    around = concatenate([c[::-1], first[1:]])
+    (rows,), (columns,) = static_shape(c), static_shape(first)
+    around = concatenate([getitem(c, slice(None, None, -1)), getitem(first, slice(1, None))])
     return take(around, np.arange(columns) - np.arange(rows)[:, None] + rows - 1)
 
 

@@ -10,6 +10,7 @@ dataclasses are containers; everything else is a leaf.
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -42,6 +43,22 @@ class TreeDef:
     @property
     def leaf_count(self) -> int:
         return 1 if self.cls is None else sum(child.leaf_count for child in self.children)
+
+    @property
+    def num_leaves(self) -> int:
+        return self.leaf_count
+
+    @property
+    def num_nodes(self) -> int:
+        return 1 + sum(child.num_nodes for child in self.children)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """Return the tree of this structure with `leaves`."""
+        return tree_unflatten(self, leaves)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """Return the parts of `tree` where this structure has leaves."""
+        return flatten_up_to(self, tree, "flatten_up_to")
 
     def __str__(self) -> str:
         if self.cls is None:
@@ -113,10 +130,16 @@ def register_dataclass(cls: _Class, *, static: Iterable[str] = ()) -> _Class:
     return cls
 
 
-def tree_flatten(tree: Any) -> tuple[list[Any], TreeDef]:
-    """Return the leaves of `tree` in order, and its structure."""
+IsLeaf = Callable[[Any], bool] | None
+"""What else counts as a leaf, by its value."""
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
+    """Return the leaves of `tree` in order, and its structure; `is_leaf` stops at containers."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    if is_leaf is None:
+        return leaves, _flatten(tree, leaves)
+    return leaves, _flatten_until(is_leaf, tree, leaves)
 
 
 def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
@@ -130,18 +153,18 @@ def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     return _build(treedef, iter(given))
 
 
-def tree_structure(tree: Any) -> TreeDef:
-    return tree_flatten(tree)[1]
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
+    return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_leaves(tree: Any) -> list[Any]:
-    return tree_flatten(tree)[0]
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Apply `function` to the leaves of trees of one structure; return a tree of the results."""
-    leaves, treedef = tree_flatten(tree)
-    others = [flatten_like(treedef, other, "tree_map") for other in rest]
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """Apply `function` to the leaves of `tree`, and to what the others have in their places."""
+    leaves, treedef = tree_flatten(tree, is_leaf)
+    others = [flatten_up_to(treedef, other, "tree_map") for other in rest]
     return tree_unflatten(treedef, [function(*each) for each in zip(leaves, *others, strict=True)])
 
 
@@ -154,6 +177,26 @@ def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
             remedy="give both trees the same containers and keys",
         )
     return leaves
+
+
+def flatten_up_to(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
+    """Return the parts of `tree` where `treedef` has leaves; above them, both must agree."""
+    if treedef.cls is None:
+        return [tree]
+    kind = kind_of(tree)
+    children, extra = ((), None) if kind is None else kind.split(tree)
+    if (
+        tree.__class__ is not treedef.cls
+        or extra != treedef.extra
+        or (len(children) != len(treedef.children))
+    ):
+        own = tree_structure(tree)
+        raise InputError(
+            f"{what}: the trees differ: {own} is given where {treedef} is expected",
+            remedy="give both trees the same containers and keys",
+        )
+    pairs = zip(treedef.children, children, strict=True)
+    return [part for child, below in pairs for part in flatten_up_to(child, below, what)]
 
 
 def broadcast_prefix(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
@@ -211,6 +254,16 @@ def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
     return TreeDef(tree.__class__, extra, tuple([_flatten(child, leaves) for child in children]))
 
 
+def _flatten_until(is_leaf: Callable[[Any], bool], tree: Any, leaves: list[Any]) -> TreeDef:
+    kind = None if is_leaf(tree) else kind_of(tree)
+    if kind is None:
+        leaves.append(tree)
+        return LEAF
+    children, extra = kind.split(tree)
+    below = tuple([_flatten_until(is_leaf, child, leaves) for child in children])
+    return TreeDef(tree.__class__, extra, below)
+
+
 def _build(treedef: TreeDef, leaves: Any) -> Any:
     if treedef.cls is None:
         return next(leaves)
@@ -243,6 +296,11 @@ def _named_tuple(cls: type) -> TreeKind | None:
     )
 
 
+def _keys(extra: Any) -> Any:
+    """Return what a dict is rebuilt from besides its values."""
+    return extra
+
+
 def _join_dict(keys: Any, children: list[Any]) -> dict[Any, Any]:
     return dict(zip(keys, children, strict=True))
 
@@ -255,5 +313,17 @@ _KINDS: dict[type, TreeKind] = {
     tuple: TreeKind(lambda x: (x, None), lambda _, children: tuple(children), _numbered),
     list: TreeKind(lambda x: (x, None), lambda _, children: children, _numbered),
     dict: TreeKind(_split_dict, _join_dict, _key_labels),
+    OrderedDict: TreeKind(
+        lambda x: (list(x.values()), tuple(x)),
+        lambda keys, children: OrderedDict(zip(_keys(keys), children, strict=True)),
+        _key_labels,
+    ),
+    defaultdict: TreeKind(
+        lambda x: (_split_dict(x)[0], (x.default_factory, _split_dict(x)[1])),
+        lambda extra, children: defaultdict(
+            _keys(extra)[0], zip(_keys(extra)[1], children, strict=True)
+        ),
+        lambda extra, _: [str(key) for key in _keys(extra)[1]],
+    ),
     type(None): TreeKind(lambda _: ((), None), lambda _, __: None, _numbered),
 }

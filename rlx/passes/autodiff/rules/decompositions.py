@@ -23,7 +23,7 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     Of a matrix with more columns than rows, the first ones determine q.
     """
     q, r = at.results
-    rows, columns = a.shape[-2:]
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     _require_reduced("qr", a, full=full)
     da, inner = at.tangent, min(rows, columns)
     first = ops.narrow(da, axis=-1, start=0, length=inner)
@@ -41,7 +41,7 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
 def eigh_jvp(at: Pushforward, a: Value) -> Derivatives:
     """In the basis of the eigenvectors, the diagonal moves the values and the rest the vectors."""
     w, v = at.results
-    n = a.shape[-1]
+    n, _ = a.type.with_shape(a.shape[-2:]).static_shape
     lower = ops.where(_below(at.graph, n), at.tangent, 0.0)
     on = ops.where(_diagonal(at.graph, n), at.tangent, 0.0)
     moved = ops.matmul(swap_last(v), ops.matmul(lower + swap_last(lower) + on, v))
@@ -54,7 +54,7 @@ def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     """As for eigenvalues, of `a.T a` and `a a.T`; what u's columns do not span adds to it."""
     u, s, vt = at.results
     _require_reduced("svd", a, full=full)
-    rows, columns = a.shape[-2:]
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
     across = ops.matmul(at.tangent, swap_last(vt))
     inside = ops.matmul(swap_last(u), across)
     scale = _inverse(_row(s) * _row(s) - _column(s) * _column(s))
@@ -67,7 +67,8 @@ def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
 
 
 def _require_reduced(name: str, a: Value, *, full: bool) -> None:
-    if full and a.shape[-2] > a.shape[-1]:
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
+    if full and rows > columns:
         raise NonDifferentiableError(
             f"{name} of {a.type} with all columns has no derivative: those that the matrix does "
             "not determine are arbitrary",

@@ -1,0 +1,121 @@
+"""Indices out of range that are no error: moved inside (clip), read as a fill, or not written.
+
+An array gets one more slice behind each axis that is indexed; what lies outside goes there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.indexing import getitem
+from rlx.tracing.apply import as_tracer, emit, function
+from rlx.tracing.trace import TracedArray, element_type
+
+MODES = ("clip", "fill", "drop", "promise_in_bounds", "wrap")
+
+
+def items_of(index: Any, rank: int) -> list[Any]:
+    """Return one entry per axis, and those for new axes; the ellipsis is spelled out."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [np.asarray(item) if isinstance(item, list) else item for item in items]
+    named = sum(item is not None and item is not Ellipsis for item in items)
+    whole = [slice(None)] * (rank - named)
+    at = next((place for place, item in enumerate(items) if item is Ellipsis), len(items))
+    return [*items[:at], *whole, *items[at + 1 :]]
+
+
+def in_range(shape: tuple[int, ...], index: Any, mode: str) -> tuple[tuple[Any, ...], list[int]]:
+    """Return an index whose positions lie inside, or at the extents, and which axes it picks from.
+
+    Positions outside are clipped to the ends for mode clip, else they become the extent.
+    """
+    items, picked, axis = items_of(index, len(shape)), [], 0
+    for place, item in enumerate(items):
+        if item is None:
+            continue
+        if _is_position(item):
+            picked.append(axis)
+            items[place] = _moved(item, shape[axis], mode)
+        axis += 1
+    return tuple(items), picked
+
+
+def _is_position(item: Any) -> bool:
+    if isinstance(item, (slice, bool, np.bool_)):
+        return False
+    return bool(element_type(item).dtype.is_int)
+
+
+def _moved(item: Any, extent: int, mode: str) -> Any:
+    if not isinstance(item, TracedArray):
+        places = np.asarray(item)
+        return _moved_numbers(np, places, extent, mode)
+    return _moved_numbers(elementwise, item, extent, mode)
+
+
+def _moved_numbers(n: Any, item: Any, extent: int, mode: str) -> Any:
+    if mode == "wrap":
+        return n.remainder(item, extent)
+    counted = n.where(n.less(item, 0), n.add(item, extent), item)
+    if mode == "clip":
+        return n.clip(counted, 0, extent - 1)
+    outside = n.logical_or(n.less(counted, 0), n.greater_equal(counted, extent))
+    return n.where(outside, extent, counted)
+
+
+def require_mode(mode: str) -> str:
+    """Return the mode, which must be one of JAX's."""
+    name = getattr(mode, "name", mode).lower()
+    aliases = {"fill_or_drop": "fill", "promise_in_bounds": "clip"}
+    if name not in MODES and name not in aliases:
+        raise ShapeError(f"mode is {mode!r}", remedy=f"use one of {', '.join(MODES)}")
+    return aliases.get(name, name)
+
+
+def padded(x: Any, axes: list[int], value: Any) -> Any:
+    """Return `x` with one more slice of `value` behind each of `axes`."""
+    high = tuple(1 if a in axes else 0 for a in range(x.ndim))
+    return emit(ops.pad, x, low=(0,) * x.ndim, high=high, value=value)
+
+
+def unpadded(x: Any, axes: list[int]) -> Any:
+    """Return `x` without the last slice of each of `axes`."""
+    return getitem(x, tuple(slice(None, -1) if a in axes else slice(None) for a in range(x.ndim)))
+
+
+@function
+def take_at(x: Any, index: Any, mode: str, fill_value: Any = None) -> Any:
+    """`x[index]` where positions outside are clipped, wrapped or read as `fill_value`."""
+    x, mode = as_tracer(x), require_mode(mode)
+    moved, axes = in_range(static_shape(x), index, mode)
+    if mode in ("clip", "wrap"):
+        return getitem(x, moved)
+    if fill_value is None:
+        fill_value = _missing(x.dtype)
+    return getitem(padded(x, axes, float(fill_value)), moved)
+
+
+def _missing(dtype: np.dtype[Any]) -> Any:
+    """Return what JAX reads outside: NaN, or the least signed or greatest unsigned integer."""
+    if dtype.kind == "b":
+        return True
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min if dtype.kind == "i" else limits.max
+    return np.nan
+
+
+@function
+def updated_at(x: Any, index: Any, values: Any, update: Any, mode: str) -> Any:
+    """`update(x, index, values)` where positions outside are clipped, wrapped or left out."""
+    x, mode = as_tracer(x), require_mode(mode)
+    moved, axes = in_range(static_shape(x), index, mode)
+    if mode in ("clip", "wrap"):
+        return update(x, moved, values)
+    return unpadded(update(padded(x, axes, 0.0), moved, values), axes)

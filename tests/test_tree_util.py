@@ -1,0 +1,71 @@
+"""Trees under JAX's names, beside JAX's own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx import tree_util
+from rlx.errors import InputError
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+TREE = {"b": [1, (2, None)], "a": Pair(3, OrderedDict(z=4, y=5)), "c": defaultdict(int, k=6)}
+
+
+def test_leaves_and_paths_are_jaxs() -> None:
+    jax = pytest.importorskip("jax")
+    other, own = jax.tree_util, tree_util
+    assert own.tree_leaves(TREE) == other.tree_leaves(TREE)
+    paths = [(own.keystr(path), leaf) for path, leaf in own.tree_leaves_with_path(TREE)]
+    assert paths == [(other.keystr(path), leaf) for path, leaf in other.tree_leaves_with_path(TREE)]
+    assert own.tree_map(lambda x: x + 1, TREE) == other.tree_map(lambda x: x + 1, TREE)
+
+
+def test_is_leaf_stops_at_containers() -> None:
+    found = tree_util.tree_leaves(TREE, is_leaf=lambda x: isinstance(x, tuple))
+    assert found == [Pair(3, OrderedDict(z=4, y=5)), 1, (2, None), 6]
+
+
+def test_other_trees_may_go_deeper() -> None:
+    found = tree_util.tree_map(lambda x, y: (x, sum(y)), [1, 2], [[3, 4], (5, 6)])
+    assert found == [(1, 7), (2, 11)]
+    with pytest.raises(InputError, match="the trees differ"):
+        tree_util.tree_map(max, [1, 2], [1, 2, 3])
+
+
+def test_classes_and_partial_functions_are_containers() -> None:
+    @tree_util.register_pytree_node_class
+    class Scaled:
+        def __init__(self, x: Any, name: str) -> None:
+            self.x, self.name = x, name
+
+        def tree_flatten(self) -> Any:
+            return (self.x,), self.name
+
+        @classmethod
+        def tree_unflatten(cls, name: str, children: Any) -> Scaled:
+            return Scaled(children[0], name)
+
+    found = rlx.jit(lambda s: Scaled(s.x * 2, s.name))(Scaled(np.ones(2), "unit"))
+    np.testing.assert_array_equal(found.x, [2, 2])
+    assert found.name == "unit"
+    power = tree_util.Partial(np.power, 2.0)
+    assert tree_util.tree_leaves(power) == [2.0]
+    assert tree_util.tree_map(lambda x: x + 1, power)(2) == 9
+
+
+def test_trees_of_trees_turn_inside_out() -> None:
+    outer = tree_util.tree_structure([0, 0])
+    found = tree_util.tree_transpose(outer, None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    assert found == {"a": [1, 3], "b": [2, 4]}
+    assert tree_util.tree_reduce(lambda a, b: a + b, TREE, 100) == 121
+    assert tree_util.treedef_children(outer) == [tree_util.tree_structure(0)] * 2
