@@ -42,6 +42,7 @@ from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import decompose
+from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
 from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
@@ -136,6 +137,7 @@ def pipeline(
     return Pipeline(
         (
             dead_code,
+            fold_batch_norm,  # before formulas are spelled out: it is a node still
             reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
             decompose(claimed),  # first: formulas bring their own constants and casts

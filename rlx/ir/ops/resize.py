@@ -68,11 +68,16 @@ def resize(
             remedy="give one positive scale and one region per spatial axis",
         )
     how = Resampling(mode, coordinates, rounding, cubic_coefficient, exclude_outside, antialias)
+    times: dict[int, int] = {}
     for number, extent in enumerate(size):
-        own = _static(x, first + number)
-        taps = taps_of(own, extent, scales[number], regions[number], how)
-        x = _resampled(x, first + number, taps, extrapolation)
-    return x
+        axis = first + number
+        taps = taps_of(_static(x, axis), extent, scales[number], regions[number], how)
+        repeats = _repeats(taps, _static(x, axis))
+        if repeats is None:
+            x = _resampled(x, axis, taps, extrapolation)
+        else:
+            times[axis] = repeats
+    return _repeated(x, times)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -83,9 +88,7 @@ def resize_nearest_2x(x: Value) -> Value:
             f"x has shape {format_shape(x.shape)}; it must be [N, C, H, W]",
             remedy="reshape it to four axes",
         )
-    for axis in (2, 3):
-        x = _repeated(x, axis, 2)
-    return x
+    return _repeated(x, {2: 2, 3: 2})
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -144,9 +147,6 @@ def _copied(x: Value, axis: int, indices: Array) -> Value:
     own, count = _static(x, axis), len(indices)
     if np.array_equal(indices, np.arange(own)):
         return x
-    times = count // own if own and count % own == 0 else 0
-    if times and np.array_equal(indices, np.arange(count) // times):
-        return _repeated(x, axis, times)
     step = int(indices[1] - indices[0]) if count > 1 else 1
     if step > 0 and np.array_equal(indices, indices[0] + step * np.arange(count)):
         return _strided(x, axis, int(indices[0]), int(indices[-1]) + 1, step)
@@ -161,11 +161,26 @@ def _strided(x: Value, axis: int, start: int, stop: int, step: int) -> Value:
     return taken
 
 
-def _repeated(x: Value, axis: int, times: int) -> Value:
-    before, own, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
-    apart = reshape(x, shape=(*before, own, 1, *after))
-    wide = expand(apart, shape=(*before, own, times, *after))
-    result: Value = reshape(wide, shape=(*before, own * times, *after))
+def _repeats(taps: Taps, extent: int) -> int | None:
+    """Return how often every element is repeated in place, or None if that is not all."""
+    times, rest = divmod(len(taps.indices), extent)
+    ordered = np.arange(len(taps.indices)) // max(times, 1)
+    same = taps.is_copy and rest == 0 and np.array_equal(taps.indices[:, 0], ordered)
+    return times if same else None
+
+
+def _repeated(x: Value, times: dict[int, int]) -> Value:
+    """Repeat every element along some axes, all in one pass."""
+    apart: list[Extent] = []
+    wide: list[Extent] = []
+    for axis, extent in enumerate(x.shape):
+        apart += [extent, 1] if times.get(axis, 1) > 1 else [extent]
+        wide += [extent, times[axis]] if times.get(axis, 1) > 1 else [extent]
+    if len(apart) == x.rank:
+        return x
+    spread = expand(reshape(x, shape=tuple(apart)), shape=tuple(wide))
+    joined = tuple(extent * times.get(axis, 1) for axis, extent in enumerate(x.shape))
+    result: Value = reshape(spread, shape=joined)
     return result
 
 
