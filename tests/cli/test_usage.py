@@ -20,6 +20,7 @@ from rlx.cli import progress as progress_module
 from rlx.cli.main import main
 from rlx.cli.parser import SHELLS, make_parser
 from rlx.cli.progress import progress
+from tests.language.tiny import random_weights, write_model
 
 Capture = pytest.CaptureFixture[str]
 
@@ -54,6 +55,10 @@ def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
     assert lines, f"the help of {command} has no examples"
     if command == "rebuild":
         assert run_example("compile model.rlx -o build") == 0
+    if command == "generate":
+        pytest.importorskip("tokenizers")
+        pytest.importorskip("jinja2")
+        write_model(Path("model.gguf"), "llama", random_weights(), packed=True)
     if command == "rlx":
         lines = [line.replace("--input", "--params weights.npz --input") for line in lines]
     for line in lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,19 @@ def metadata(architecture: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
     keys = {f"{architecture}.{key}": value for key, value in own.items()}
     return {"general.architecture": architecture, **keys}
+
+
+def text_metadata() -> dict[str, Any]:
+    """Return the keys of a tokenizer whose tokens are characters, and of a chat template."""
+    tokens = ["<s>", "</s>", "Ġ", *string.ascii_letters, *string.digits, *"?.,:;!'-()_/+*="]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}",
+    }
 
 
 def q8_0(values: Array) -> Tensor:
@@ -69,5 +83,6 @@ def write_model(
         name: q8_0(value) if packed and value.ndim > 1 else f32(value)
         for name, value in weights.items()
     }
-    path.write_bytes(gguf_file(metadata(architecture, **more), tensors))
+    keys = metadata(architecture, **more) | text_metadata()
+    path.write_bytes(gguf_file(keys, tensors))
     return path
