@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -29,6 +28,9 @@ from rlx.ir.shape import product
 
 _MOST_IN_REGISTERS = 25
 """Taps that are kept in registers and written out; more of them are loops."""
+
+_MOST_SUMS = 2048
+"""Elements of a narrow image that are computed before they are stored: half an L1 cache in f64."""
 
 
 @kernel("conv", lowering=Windowed)
@@ -79,13 +81,41 @@ class _Plane:
 
     def compute(self) -> None:
         k, planes = self.k, self.planes
-        layers, rows, columns = planes.positions
         kept = self._kept()
-        with ExitStack() as loops:
-            layer = loops.enter_context(k.loop("layer", layers))
-            row = loops.enter_context(k.loop("row", rows))
-            down = layer * planes.strides[0] * planes.extents[1] + row * planes.strides[1]
-            line = k.let("line", self.start + down * planes.extents[2])
+        with k.loop("layer", planes.positions[0]) as layer:
+            start = layer * planes.strides[0] * planes.extents[1] * planes.extents[2]
+            start = k.let("first", self.start + start)
+            if self._is_narrow():
+                self._through(layer, start, kept)
+            else:
+                self._by_row(layer, start, kept)
+
+    def _is_narrow(self) -> bool:
+        """True if rows leave many lanes idle, and windows move by one element."""
+        _, rows, columns = self.planes.positions
+        small = rows * self.planes.extents[2] <= _MOST_SUMS
+        return small and columns < 2 * self.lanes and set(self.planes.strides[1:]) == {1}
+
+    def _through(self, layer: E, start: E, kept: list[E] | None) -> None:
+        """Compute straight through all rows, also between them, and store what is in the result."""
+        k, planes = self.k, self.planes
+        _, rows, columns = planes.positions
+        wide = planes.extents[2]
+        count = (rows - 1) * wide + columns
+        sums = k.local("sums", self.x.prim, count)
+        for first, last, lanes in _pieces(count, self.lanes):
+            with k.loop("i", last, start=first, step=lanes) as i:
+                k.store(sums, i, self._total(k.let("at", start + i), lanes, kept))
+        with k.loop("row", rows) as row:
+            target = self.target.at(*self._outer(layer, row))
+            with k.loop("j", columns, kind=LoopKind.SIMD) as j:
+                target.write(j, value=k.load(sums, row * wide + j))
+
+    def _by_row(self, layer: E, start: E, kept: list[E] | None) -> None:
+        k, planes = self.k, self.planes
+        _, rows, columns = planes.positions
+        with k.loop("row", rows) as row:
+            line = k.let("line", start + row * (planes.strides[1] * planes.extents[2]))
             target = self.target.at(*self._outer(layer, row))
             for first, last, lanes in _pieces(columns, self.lanes):
                 with k.loop("j", last, start=first, step=lanes) as j:

@@ -13,6 +13,8 @@ from tests.codegen.kernels.test_conv_direct import Shape, feeds_of, graph_of, ru
 PADDED = {"padding": ((1, 1), (1, 1))}
 CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "odd-rows": ((2, 5, 9, 47), (5, 1, 3, 3), {"groups": 5, **PADDED}),
+    "narrow": ((2, 16, 9, 7), (16, 1, 3, 3), {"groups": 16, **PADDED}),
+    "narrow-layers": ((1, 8, 4, 9, 13), (8, 1, 2, 3, 2), {"groups": 8, "stride": (2, 1, 1)}),
     "every-second": ((2, 5, 14, 62), (5, 1, 3, 3), {"groups": 5, "stride": (2, 2), **PADDED}),
     "multiplied": ((1, 6, 8, 20), (18, 1, 2, 3), {"groups": 6}),
     "many-taps": ((1, 4, 20, 19), (4, 1, 7, 7), {"groups": 4, "stride": (1, 2)}),
@@ -32,7 +34,7 @@ def test_rows_agree_with_the_reference(name: str) -> None:
     np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["odd-rows", "every-second", "many-taps"])
+@pytest.mark.parametrize("name", ["odd-rows", "every-second", "many-taps", "narrow"])
 def test_c_computes_what_llvm_does(name: str) -> None:
     g = graph_of(*CASES[name], "f64")
     feeds = feeds_of(g)
