@@ -1,0 +1,1 @@
+"""A network on a microcontroller, run in an emulator."""
