@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import Reader, Writer
@@ -18,6 +19,8 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
+from rlx.codegen.loops.passes.names import with_plain_names
+from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.errors import InternalError
 from rlx.ir.shape import upper
 
@@ -46,11 +49,16 @@ def result(y: Writer) -> Buffer:
     return y.memory
 
 
+_VECTOR_BYTES = 32
+"""Four splats at a time: compilers of C do not find vectors in loops as long as these."""
+
+
 @contextmanager
 def each_splat(scope: Scope, rows: int) -> Iterator[E]:
     """Open the loops over splats: blocks for threads, in lanes."""
     k = scope.k
     count = const(rows, Prim.I64)
+    scope.passes.extend([partial(vectorize, vector_bytes=_VECTOR_BYTES), with_plain_names])
     with (
         blocks(k, count, rows * _WORK_PER_SPLAT, size=512) as (start, stop),
         k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,

@@ -26,6 +26,10 @@ CHUNK = 16
 """Splats that pass between two looks at whether a tile is done."""
 
 
+AHEAD = 4
+"""Splats between asking for the numbers of one and blending it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """When a pixel takes no further splats."""
@@ -305,9 +309,17 @@ def splat_composite(
             last = k.let("last", minimum(next_entry + CHUNK, stop))
             with k.loop("entry", last, start=next_entry) as entry:
                 splat = k.load(given(entries), entry).cast(Prim.I64)
+                _ask_for(k, given(coefficients), given(entries), minimum(entry + AHEAD, stop - 1))
                 _blend(tile, Splat.at(k, given(coefficients), splat))
             next_entry.set(select(tile.is_busy(), last, stop))
         _write(tile, given(meta), result(image))
+
+
+def _ask_for(k: KernelBuilder, coefficients: Buffer, entries: Buffer, entry: E) -> None:
+    """Prefetch a splat: lists visit them in an order that no processor foresees."""
+    splat = k.let("ahead", k.load(entries, entry).cast(Prim.I64) * COEFFICIENTS)
+    k.prefetch(coefficients, splat)
+    k.prefetch(coefficients, splat + COEFFICIENTS // 2)
 
 
 def _blend(tile: Tile, splat: Splat) -> None:

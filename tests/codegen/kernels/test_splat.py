@@ -51,15 +51,22 @@ def run(scene: Scene, upstream: Array, backend: str, threads: int = 1, **options
 
 def upstream_of(options: dict[str, Any], seed: int = 0) -> Array:
     shape = 4 * options["width"] * options["height"]
-    return np.random.default_rng(seed).standard_normal(shape)
+    drawn: Array = np.random.default_rng(seed).standard_normal(shape)
+    return drawn
+
+
+def test_a_gradient_shares_projection_and_lists_with_its_image() -> None:
+    kinds = [thunk.kind for thunk in program(BACKENDS[0], MANY, 4, 1, **COMMON).schedule.thunks]
+    for kind in ("splat_project", "splat_lists", "splat_coefficients", "argsort"):
+        assert kinds.count(kind) == 1
 
 
 def padded(scene: Scene) -> Scene:
     """Return a scene of `MANY` splats, those added without opacity."""
     more = random_scene(0, MANY - len(scene.positions))
     more = more.with_(opacities=np.zeros(len(more.opacities)))
-    pairs = ((getattr(scene, name), getattr(more, name)) for name in NAMES[:6])
-    return Scene(*(np.concatenate(pair) for pair in pairs), meta=scene.meta)
+    pairs = {name: (getattr(scene, name), getattr(more, name)) for name in NAMES[:6]}
+    return scene.with_(**{name: np.concatenate(pair) for name, pair in pairs.items()})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -120,8 +127,10 @@ def test_images_are_those_of_compositing_everything(
     backend: str, scene: Scene, step_limit: int
 ) -> None:
     """Pixels differ by rounding, but where a splat's alpha is the cutoff, which few may be."""
-    options = {"width": 21, "height": 17, "tile_size": 8, "transmittance_threshold": 1e-4}
-    rounded = Scene(*(np.float64(array) for array in scene.arrays))
+    options: dict[str, Any] = {
+        "width": 21, "height": 17, "tile_size": 8, "transmittance_threshold": 1e-4,
+    }  # fmt: skip
+    rounded = Scene(*[array.astype(np.float64) for array in scene.arrays])
     expected = render(rounded, 21, 17, max_splat_steps=step_limit, transmittance_threshold=1e-4)
     (found, *_) = run(scene, np.zeros(4 * 21 * 17), backend, **options, max_splat_steps=step_limit)
     error = np.abs(found.reshape(17, 21, 4) - expected).max(-1)
