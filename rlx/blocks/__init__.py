@@ -13,6 +13,10 @@ from rlx.blocks.dense import feed_forward as feed_forward
 from rlx.blocks.dense import linear as linear
 from rlx.blocks.dense import shared_linear_pair as shared_linear_pair
 from rlx.blocks.dense import swiglu_ffn as swiglu_ffn
+from rlx.blocks.packed import lora_matmul as lora_matmul
+from rlx.blocks.packed import packed_attention as packed_attention
+from rlx.blocks.packed import packed_swiglu as packed_swiglu
+from rlx.blocks.packed import packed_transformer_layer as packed_transformer_layer
 from rlx.blocks.prediction_head import MtpHeadWeights as MtpHeadWeights
 from rlx.blocks.prediction_head import Norm as Norm
 from rlx.blocks.prediction_head import qwen35_mtp_head as qwen35_mtp_head
