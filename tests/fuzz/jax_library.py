@@ -61,7 +61,8 @@ def _attention(
     scores = q @ jnp.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     visible = jnp.ones(scores.shape[-2:], bool) if mask is None else mask
     if is_causal:
-        visible = jnp.tri(*scores.shape[-2:], max(scores.shape[-1] - scores.shape[-2], 0), bool)
+        queries, keys = scores.shape[-2:]
+        visible = jnp.tri(queries, keys, max(keys - queries, 0), jnp.bool_)
     weights = jax.nn.softmax(jnp.where(visible, scores, -1e9), axis=-1)
     return jnp.swapaxes(weights @ values, -2, -3).astype(v.dtype)
 

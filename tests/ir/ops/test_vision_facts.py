@@ -197,7 +197,7 @@ def test_limit_22_group_norm_of_one_spatial_axis_has_its_gradient() -> None:
 def test_fact_attention_masks() -> None:
     v = np.array([[1.0, 2], [3, 4]]).reshape(1, 1, 2, 2)
     causal = run(ops.attention, EYE, EYE, v, **ONE_HEAD, mask_kind="causal")
-    np.testing.assert_allclose(causal[0, 0], [[1, 2], [2.3395231, 3.3395231]], atol=1e-6)
+    np.testing.assert_allclose(causal[0, 0], [[1.0, 2.0], [2.3395231, 3.3395231]], atol=1e-6)
     alone = run(ops.attention, EYE, EYE, v, **ONE_HEAD, mask_kind="sliding_window", window=0)
     np.testing.assert_array_equal(alone, v)
     none = run(ops.attention, EYE, EYE, v, np.zeros((1, 2)), **ONE_HEAD, mask_kind="custom")
