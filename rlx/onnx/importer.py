@@ -170,6 +170,14 @@ class Importer:
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
             is_ours = error.source is not None and error.source.file == self.model.title
             raise error if is_ours else _relocated(error, proto.op_type, where) from error
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            # What a translator meets where inputs or attributes are not as the standard says.
+            raise FormatError(
+                f"{proto.op_type}: its inputs or attributes do not fit the operator: "
+                f"{type(error).__name__}: {error}",
+                source=Source(self.model.title, number, f"{name} ({proto.op_type})"),
+                remedy="check the model with onnx.checker; if it passes, please report this",
+            ) from error
         except RecursionError:
             raise FormatError(
                 f"{proto.op_type}: graphs or functions are nested too deeply",

@@ -56,14 +56,38 @@ def read_model(source: str | os.PathLike[str] | bytes | Any) -> Model:
     else:
         path = Path(source)
         proto, title, folder = _parsed(_content(path), str(path)), path.name, path.parent
+    if not all(isinstance(o.domain, str) for o in (*proto.opset_import, *proto.functions)):
+        raise FormatError(
+            f"{title}: the name of a domain is not text", remedy="the file is damaged"
+        )
     opsets = {_domain(o.domain): int(o.version) for o in proto.opset_import}
     if not proto.graph.node and not proto.graph.output:
         raise FormatError(
             f"{title}: holds no graph", remedy="check that this is an ONNX model, and all of it"
         )
     _require_known(opsets, title)
+    for graph in (proto.graph, *proto.functions):
+        _require_text(graph, title)
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}
     return Model(proto, title, folder, opsets, functions)
+
+
+def _require_text(graph: Any, title: str) -> None:
+    """Raise FormatError for names that are no text: protobuf gives bytes for them."""
+    words = [graph.name]
+    for node in graph.node:
+        words += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            words += [attribute.name, attribute.ref_attr_name]
+            _require_text(attribute.g, title)
+    if isinstance(graph, onnx.GraphProto):
+        declared = (*graph.input, *graph.output, *graph.initializer)
+        words += [value.name for value in declared]
+    if not all(isinstance(word, str) for word in words):
+        raise FormatError(
+            f"{title}: a name in it is not text",
+            remedy="the file is damaged: export or download it again",
+        )
 
 
 def _content(path: Path) -> bytes:

@@ -40,4 +40,5 @@ def dtype_of(number: Any) -> DType:
 
 def type_name(number: Any) -> str:
     """Return what the standard calls an element type."""
-    return str(onnx.TensorProto.DataType.Name(number)).lower()
+    names = {value: name for name, value in onnx.TensorProto.DataType.items()}
+    return str(names.get(number, f"number {number}")).lower()

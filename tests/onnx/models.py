@@ -65,3 +65,26 @@ def flattening() -> Any:
         "rest": np.asarray([-1], np.int64),
     }
     return model(nodes, {"x": (FLOAT, ["n", 2, 3])}, ["y"], weights)
+
+
+def recurrent() -> Any:
+    """Return an LSTM, and a branch on its sum."""
+    rng = np.random.default_rng(1)
+    weights = {
+        "w": rng.normal(size=(1, 12, 2)).astype(np.float32),
+        "r": rng.normal(size=(1, 12, 3)).astype(np.float32),
+    }
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [node(op, ["rows"], [name])], name, [], [helper.make_empty_tensor_value_info(name)]
+        )
+        for name, op in (("then", "Relu"), ("else", "Neg"))
+    }
+    nodes = [
+        node("LSTM", ["x", "w", "r"], ["rows"], hidden_size=3),
+        node("ReduceSum", ["rows"], ["total"], keepdims=0),
+        node("Greater", ["total", "zero"], ["positive"]),
+        node("If", ["positive"], ["y"], **branches),
+    ]
+    weights["zero"] = np.asarray(0, np.float32)
+    return model(nodes, {"x": (FLOAT, [4, 1, 2])}, ["y"], weights)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("onnx", minversion="1.23")
 
-from tests.onnx.conformance import node_tests, run_case
+from tests.onnx.conformance import expected_failures, failures, listed, node_tests, run_case
 
 SAMPLE = (
     "test_add_bcast", "test_clip_expanded", "test_cumsum_1d_reverse_exclusive",
@@ -29,3 +31,13 @@ SAMPLE = (
 @pytest.mark.parametrize("name", SAMPLE)
 def test_operators_mean_what_the_standard_says(name: str) -> None:
     run_case(node_tests()[name], "auto")
+
+
+@pytest.mark.slow
+def test_all_but_the_listed_pass_with_the_reference_interpreter() -> None:
+    assert set(failures("reference")) == expected_failures()
+
+
+def test_the_documentation_lists_what_fails() -> None:
+    page = Path(__file__).parents[2] / "docs" / "onnx.md"
+    assert listed() in page.read_text()

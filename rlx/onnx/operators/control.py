@@ -10,6 +10,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import RlxError
 from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.operators.shape import listable
 from rlx.onnx.registry import operator
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import is_known
@@ -87,7 +88,9 @@ def _counted(count: int, carried: Sequence[Any], body: Any) -> Any:
             raise _NotALoopError
         return tuple(results[: len(values)]), tuple(results[len(values) :])
 
-    values, rows = run_scan(step, tuple(carried), np.arange(count, dtype=np.int64))
+    values, rows = run_scan(
+        step, tuple(carried), np.arange(listable(count, "the loop"), dtype=np.int64)
+    )
     return (*values, *rows)
 
 

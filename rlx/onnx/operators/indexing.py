@@ -11,6 +11,7 @@ import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
+from rlx.onnx.operators.shape import listable
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 
@@ -94,7 +95,7 @@ def scatter_nd(data: Any, indices: Any, updates: Any, *, reduction: str = "none"
 
 @operator("OneHot")
 def one_hot(indices: Any, depth: Static, values: Any, *, axis: int = -1) -> Any:
-    count = int(np.reshape(depth, ()))
+    count = listable(int(np.reshape(depth, ())), "the axis of classes")
     position = axis if axis >= 0 else axis + indices.ndim + 1
     wide = rnp.expand_dims(rnp.astype(indices, "i64"), position)
     places = np.arange(count).reshape((-1, *(1,) * (indices.ndim - position)))

@@ -17,6 +17,19 @@ from rlx.onnx.types import numpy_dtype
 from rlx.tracing.apply import emit
 
 
+_MOST_LISTED = 1 << 28
+
+
+def listable(count: int, what: str) -> int:
+    """Return a number of elements that are written out one by one while importing."""
+    if count > _MOST_LISTED:
+        raise ShapeError(
+            f"{what} has {count} elements; {_MOST_LISTED} are the most",
+            remedy="check the model: this is more than it can mean",
+        )
+    return count
+
+
 def integers(values: Any) -> tuple[Any, ...]:
     """Return a known vector as extents."""
     return tuple(v if isinstance(v, Dim) else int(v) for v in np.atleast_1d(values))
@@ -273,7 +286,7 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 def range_(start: Static, limit: Static, delta: Static) -> Any:
     first, step = np.reshape(start, ()), np.reshape(delta, ())
     exact = (float(np.reshape(limit, ())) - float(first)) / float(step)
-    count = max(math.ceil(exact), 0)
+    count = listable(max(math.ceil(exact), 0), "the range")
     wide = np.int64 if first.dtype.kind in "iu" else np.float64
     numbers: Any = first.astype(wide) + np.arange(count) * step.astype(wide)
     return numbers.astype(first.dtype)

@@ -87,7 +87,7 @@ def transformed(scores: Any, post_transform: Any) -> Any:
     )
 
 
-_AGGREGATES = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
+_AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
 _BY_NUMBER = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
