@@ -16,7 +16,6 @@ from rlx.onnx.symbolic import extents_array
 from rlx.onnx.types import numpy_dtype
 from rlx.tracing.apply import emit
 
-
 _MOST_LISTED = 1 << 28
 
 
