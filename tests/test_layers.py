@@ -24,7 +24,7 @@ LAYERS = (
     ("numpy",),
     ("transforms",),
     ("random", "tree_util"),
-    ("blocks", "distributed", "nn", "optim", "report", "splat"),
+    ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
     ("onnx",),
     ("language",),
     ("cli", "__main__"),

@@ -1,0 +1,91 @@
+"""Whole graphs in eight bits: close to the float ones, exact on both back ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import GraphError, InputError
+from rlx.ir.graph import Graph
+from rlx.quantization import quantize
+
+RANDOM = np.random.default_rng(0)
+SHAPES = {"taps": (6, 3, 3, 3), "first": (216, 32), "second": (32, 10)}
+
+
+def network() -> tuple[Graph, dict[str, Any], list[dict[str, Any]]]:
+    """A convolution and two products, their params, and a calibration set."""
+    graph = Graph("network")
+    x = graph.input("x", (4, 3, 8, 8), "f32")
+    taps, first, second = (graph.param(name, shape, "f32") for name, shape in SHAPES.items())
+    h = graph.relu(graph.conv(x, taps))
+    h = graph.relu(graph.matmul(graph.reshape(h, shape=(4, 216)), first))
+    graph.set_outputs([graph.matmul(h, second)])
+    params = {
+        name: (RANDOM.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
+        for name, shape in SHAPES.items()
+    }
+    batches = [{"x": RANDOM.normal(size=(4, 3, 8, 8)).astype(np.float32)} for _ in range(32)]
+    return graph, params, batches
+
+
+@pytest.mark.parametrize("method", ["max", "percentile", "entropy"])
+def test_results_stay_close(method: Any) -> None:
+    graph, params, batches = network()
+    done = quantize(graph, batches, params=params, method=method)
+    assert [layer.is_quantized for layer in done.report.layers] == [True, True, True]
+    assert all(str(p.dtype) == "i8" for p in done.graph.params)
+    exact = rlx.compile(graph, params=params).run(batches[0])[0]
+    close = rlx.compile(done.graph, params=done.params).run(batches[0])[0]
+    assert np.linalg.norm(close - exact) < 0.03 * np.linalg.norm(exact)
+
+
+def test_integers_are_equal_on_every_back_end() -> None:
+    graph, params, batches = network()
+    done = quantize(graph, batches, params=params)
+    results = [
+        rlx.compile(done.graph, params=done.params, backend=backend).run(batches[1])[0]
+        for backend in ("reference", "c", "llvm")
+    ]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-6, atol=1e-6)
+
+
+def test_a_layer_that_loses_too_much_stays_in_floats() -> None:
+    graph, params, batches = network()
+    params["first"] = params["first"].copy()
+    done = quantize(graph, batches, params=params, largest_error=1e-4, keep=("taps",))
+    assert [layer.is_quantized for layer in done.report.layers] == [False] * 3
+    assert "float: kept" in str(done.report)
+    assert "float: error above 0%" in str(done.report)
+    assert done.report.quantized_bytes == done.report.float_bytes
+
+
+def test_weights_of_a_traced_function_are_its_params() -> None:
+    w = RANDOM.normal(size=(16, 8)).astype(np.float32)
+    x = RANDOM.normal(size=(4, 16)).astype(np.float32)
+    graph = rlx.jit(lambda w, x: x @ w).graph(w, x)
+    done = quantize(graph, [{"x": x}], params={"w": w})
+    (result,) = rlx.compile(done.graph, params=done.params).run({"x": x})
+    assert np.linalg.norm(result - x @ w) < 0.03 * np.linalg.norm(x @ w)
+
+
+def test_the_report_counts_bytes() -> None:
+    graph, params, batches = network()
+    report = quantize(graph, batches, params=params).report
+    assert report.quantized_bytes * 4 == report.float_bytes
+
+
+def test_wrong_uses_are_errors() -> None:
+    graph, params, batches = network()
+    with pytest.raises(InputError, match="keep names other, which are weights of no product"):
+        quantize(graph, batches, params=params, keep=("other",))
+    with pytest.raises(InputError, match="the calibration set has no batch"):
+        quantize(graph, [], params=params)
+    bare = Graph("bare")
+    bare.set_outputs([bare.relu(bare.input("x", (2,), "f32"))])
+    with pytest.raises(GraphError, match="has no product or convolution"):
+        quantize(bare, [{"x": np.zeros(2, np.float32)}], params={})
