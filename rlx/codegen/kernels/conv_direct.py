@@ -96,8 +96,8 @@ class _Tiles:
                 panel, image = _split(rest, panels)
                 panel = k.let("panel", panel)
             image = k.let("image", image)
-            row, above = self._first(band, shape.high, rows, "row")
-            group, number = _named_split(k, panel, self.panels)
+            row, above = self._clipped(band * shape.high, shape.high, rows, "row")
+            group, number = self._group(panel)
             with k.loop("first", columns, step=shape.wide) as first:
                 column, before = self._clipped(first, shape.wide, columns, "column")
                 at = k.let("at", self._start(image, group, layer, row, column))
@@ -107,8 +107,12 @@ class _Tiles:
 
     # Where
 
-    def _first(self, band: E, size: int, extent: int, name: str) -> tuple[E, E]:
-        return self._clipped(band * size, size, extent, name)
+    def _group(self, panel: E) -> tuple[E, E]:
+        """Return the group that a panel is of, and its number there."""
+        if self.groups == 1:
+            return index(0), panel
+        number, group = _split(panel, self.panels)
+        return self.k.let("group", group), self.k.let("number", number)
 
     def _clipped(self, first: E, size: int, extent: int, name: str) -> tuple[E, E]:
         """Return where a tile starts, and how many positions its neighbour has stored already."""
@@ -219,9 +223,3 @@ class _Place:
 def _split(number: E, count: int) -> tuple[E, E]:
     """Return remainder and quotient; a single part is not divided for."""
     return (index(0), number) if count == 1 else (number % count, number / count)
-
-
-def _named_split(k: KernelBuilder, number: E, count: int) -> tuple[E, E]:
-    """Return quotient and remainder by name."""
-    part, whole = _split(number, count)
-    return k.let("group", whole), k.let("number", part)

@@ -123,6 +123,13 @@ def test_equal_convolutions_share_a_kernel() -> None:
     assert source.count("void conv_relu") == 1
 
 
+def test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c() -> None:
+    g = graph_of((1, 64, 58, 58), (64, 64, 3, 3), {}, "f32")
+    source = str(rlx.compile(g, backend="c").c_source)
+    kernel = source[source.index("static void conv_") :]
+    assert kernel[: kernel.index("\n}\n")].count("\n") <= 110
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
 @pytest.mark.parametrize(("shape", "groups"), [((10, 3, 2, 3), 2), ((8, 5, 4), 1), ((6, 1, 3), 6)])
 def test_panels_of_channels_hold_the_weights_and_end_in_zeros(
