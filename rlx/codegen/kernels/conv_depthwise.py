@@ -6,12 +6,14 @@ of a channel stay in registers over its whole image:
     for channels:  for rows:  for vectors of positions j:
         y[j] = sum over taps t of tap[t] * x[j * stride + t]
 
-With stride 2 a vector is every second element of two that are loaded.
+With stride 2 a vector is every second element of two that are loaded. Small images are padded on
+the stack, one at a time; larger ones come padded.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,7 +25,17 @@ from rlx.codegen.loops.expr import E, const, fma, index, shuffle
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Windowed
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.ops.conv_geometry import (
+    Geometry,
+    Numbers,
+    Pads,
+    Planes,
+    bare,
+    geometry,
+    padded_shape,
+    static,
+    three,
+)
 from rlx.ir.shape import product
 
 _MOST_IN_REGISTERS = 25
@@ -49,7 +61,7 @@ def conv_depthwise(
 ) -> None:
     k = scope.k
     sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
-    planes = Planes.of(x.shape, w.shape, sliding)
+    planes = Planes.of(padded_shape(x.shape, sliding), w.shape, bare(sliding))
     if x.memory is None:
         raise InternalError("the input of a depthwise convolution must lie in memory")
     outputs, spatial = static(out.shape[1]), tuple(range(2, len(out.shape)))
@@ -60,11 +72,44 @@ def conv_depthwise(
     with k.loop("plane", target.extent(0) * outputs, kind=kind) as plane:
         image, channel = k.let("image", plane / outputs), k.let("channel", plane % outputs)
         source = image * groups + channel / (outputs // groups)
-        volume = planes.extents[0] * planes.extents[1] * planes.extents[2]
-        start = k.let("start", source * volume)
+        image_of = _Image(k, x.memory, tuple(map(static, x.shape[2:])), sliding)
+        memory, start = image_of.padded(source)
         _Plane(
-            k, x.memory, taps.at(channel), target.at(image, channel), start, planes, lowering.lanes
+            k, memory, taps.at(channel), target.at(image, channel), start, planes, lowering.lanes
         ).compute()
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """One channel of an image as it lies in memory, and the zeros around it."""
+
+    k: KernelBuilder
+    memory: Buffer
+    spatial: tuple[int, ...]
+    sliding: Geometry
+
+    def padded(self, number: E) -> tuple[Buffer, E]:
+        """Return where the padded image lies and starts: a copy, if it is not padded already."""
+        k, low = self.k, three(tuple(axis.low for axis in self.sliding), 0)
+        layers, rows, columns = three(self.spatial)
+        start = k.let("start", number * (layers * rows * columns))
+        if all((axis.low, axis.high) == (0, 0) for axis in self.sliding):
+            return self.memory, start
+        _, high, wide = three(self._extents())
+        volume = math.prod(self._extents())
+        copy = k.local("padded", self.memory.prim, volume)
+        with k.loop("i", volume, kind=LoopKind.SIMD) as i:
+            k.store(copy, i, 0)
+        with k.loop("z", layers) as z, k.loop("a", rows) as a:
+            line = ((z + low[0]) * high + (a + low[1])) * wide + low[2]
+            with k.loop("j", columns, kind=LoopKind.SIMD) as j:
+                element = k.load(self.memory, start + (z * rows + a) * columns + j)
+                k.store(copy, line + j, element)
+        return copy, index(0)
+
+    def _extents(self) -> tuple[int, ...]:
+        """Return the spatial extents of the padded image."""
+        return tuple(map(static, padded_shape((0, 0, *self.spatial), self.sliding)[2:]))
 
 
 @dataclass(frozen=True, slots=True)

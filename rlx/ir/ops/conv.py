@@ -19,7 +19,10 @@ from rlx.ir.ops.conv_geometry import (
     Numbers,
     Pads,
     Planes,
+    bare,
     geometry,
+    padded_shape,
+    pads_itself,
     result_extents,
 )
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
@@ -97,8 +100,10 @@ def _conv_windowed(
     input_dilation: Numbers,
     groups: int,
 ) -> None:
-    """Rows of positions in vectors, over an input that is padded already."""
+    """Rows of positions in vectors, over an input that is padded already, or is small."""
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    if pads_itself(x.shape, sliding):
+        x, sliding = x.with_shape(padded_shape(x.shape, sliding)), bare(sliding)
     planes = _bare_planes(x, w, sliding)
     power = windowed.lanes >= 1 and windowed.lanes & (windowed.lanes - 1) == 0
     if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != groups:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import ShapeError
-from rlx.ir.shape import Extent, Shape
+from rlx.ir.shape import Extent, Shape, product
 
 Numbers: TypeAlias = tuple[int, ...]
 Pads: TypeAlias = tuple[tuple[int, int], ...]
@@ -107,6 +107,18 @@ def result_extents(spatial: Shape, taps: Shape, sliding: Geometry) -> Shape:
     return tuple(axis.positions(extent, count) for extent, count, axis in axes)
 
 
+def bare(sliding: Geometry) -> Geometry:
+    """Return the geometry over an input that is padded and spread apart already."""
+    return tuple(Sliding(stride=axis.stride, dilation=axis.dilation) for axis in sliding)
+
+
+def padded_shape(shape: Shape, sliding: Geometry) -> Shape:
+    """Return the shape of images once they are spread apart and padded."""
+    axes = zip(shape[2:], sliding, strict=True)
+    spatial = (spread(n, axis.input_dilation) + axis.low + axis.high for n, axis in axes)
+    return (*shape[:2], *spatial)
+
+
 def attributes_of(sliding: Geometry) -> dict[str, tuple[object, ...]]:
     """Return the attributes of `conv` that say `sliding`."""
     return {
@@ -125,6 +137,17 @@ def static(extent: Extent) -> int:
         f"the geometry of a convolution depends on {extent}, which is symbolic",
         remedy="bind the spatial extents",
     )
+
+
+MOST_COPIED = 4096
+"""Elements of a padded image up to which a depthwise kernel pads it itself, on the stack."""
+
+
+def pads_itself(shape: Shape, sliding: Geometry) -> bool:
+    """True if a depthwise kernel may read images of `shape` without padding around them."""
+    plain = all(min(a.low, a.high) >= 0 and a.input_dilation == 1 for a in sliding)
+    padded = product(padded_shape(shape, sliding)[2:])
+    return plain and isinstance(padded, int) and padded <= MOST_COPIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +180,11 @@ class Planes:
         dilations = tuple(axis.dilation for axis in sliding)
         return cls(
             static(w[1]),
-            _three(spatial),
-            _three(taps),
-            _three(found),
-            _three(strides),
-            _three(dilations),
+            three(spatial),
+            three(taps),
+            three(found),
+            three(strides),
+            three(dilations),
             flat,
         )
 
@@ -169,6 +192,7 @@ class Planes:
 _ONES = (1, 1, 1)
 
 
-def _three(numbers: tuple[int, ...]) -> tuple[int, int, int]:
-    first, second, third = (1,) * (3 - len(numbers)) + numbers
+def three(numbers: tuple[int, ...], missing: int = 1) -> tuple[int, int, int]:
+    """Return numbers of up to three axes as those of layers, rows and columns."""
+    first, second, third = (missing,) * (3 - len(numbers)) + numbers
     return first, second, third

@@ -27,8 +27,17 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Direct, Lowering, Windowed
 from rlx.ir.op import make_attrs
-from rlx.ir.ops.conv_geometry import Geometry, Planes, attributes_of, geometry, spread
-from rlx.ir.shape import Extent, product, upper
+from rlx.ir.ops.conv_geometry import (
+    Geometry,
+    Planes,
+    attributes_of,
+    bare,
+    geometry,
+    padded_shape,
+    pads_itself,
+    spread,
+)
+from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -165,19 +174,7 @@ def sliding_of(node: Node) -> Geometry:
 def _planes(node: Node) -> Planes:
     """Return the planes of a convolution once its input is padded."""
     x, w = node.operands
-    return Planes.of(_padded_shape(x.shape, sliding_of(node)), w.shape, _bare(sliding_of(node)))
-
-
-def _bare(sliding: Geometry) -> Geometry:
-    """Return the geometry over a padded input."""
-    return geometry(
-        len(sliding), tuple(a.stride for a in sliding), (), tuple(a.dilation for a in sliding)
-    )
-
-
-def _padded_shape(shape: tuple[Extent, ...], sliding: Geometry) -> tuple[Extent, ...]:
-    axes = zip(shape[2:], sliding, strict=True)
-    return (*shape[:2], *(spread(n, a.input_dilation) + a.low + a.high for n, a in axes))
+    return Planes.of(padded_shape(x.shape, sliding_of(node)), w.shape, bare(sliding_of(node)))
 
 
 # The new nodes
@@ -228,8 +225,10 @@ def _lowered(node: Node, lowering: Lowering) -> Value:
     sliding, groups = sliding_of(node), node.attribute("groups")
     if isinstance(lowering, Direct):
         w = ops.pack_channels(w, width=lowering.columns, groups=groups)
-    attrs = make_attrs(ops.conv, {**attributes_of(_bare(sliding)), "groups": groups})
-    operands = (padded(x, sliding), w)
+    if not (isinstance(lowering, Windowed) and pads_itself(x.shape, sliding)):
+        x, sliding = padded(x, sliding), bare(sliding)
+    attrs = make_attrs(ops.conv, {**attributes_of(sliding), "groups": groups})
+    operands = (x, w)
     return node.result.graph.append(ops.conv, operands, attrs, lowering=lowering)[0]
 
 

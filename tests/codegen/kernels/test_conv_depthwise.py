@@ -13,6 +13,11 @@ from tests.codegen.kernels.test_conv_direct import Shape, feeds_of, graph_of, ru
 PADDED = {"padding": ((1, 1), (1, 1))}
 CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "odd-rows": ((2, 5, 9, 47), (5, 1, 3, 3), {"groups": 5, **PADDED}),
+    "padded-before": ((1, 2, 70, 66), (2, 1, 3, 3), {"groups": 2, **PADDED}),
+    "padded-single-taps": ((1, 32, 9, 9), (64, 1, 1, 1), {"groups": 32, **PADDED}),
+    "padded-layers": ((1, 4, 3, 6, 9), (4, 1, 2, 3, 3),
+                      {"groups": 4, "padding": ((0, 1), (1, 1), (2, 0))}),
+    "cropped": ((1, 4, 20, 20), (4, 1, 3, 3), {"groups": 4, "padding": ((-1, 0), (1, -2))}),
     "narrow": ((2, 16, 9, 7), (16, 1, 3, 3), {"groups": 16, **PADDED}),
     "narrow-layers": ((1, 8, 4, 9, 13), (8, 1, 2, 3, 2), {"groups": 8, "stride": (2, 1, 1)}),
     "every-second": ((2, 5, 14, 62), (5, 1, 3, 3), {"groups": 5, "stride": (2, 2), **PADDED}),

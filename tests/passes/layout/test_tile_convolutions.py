@@ -58,6 +58,15 @@ def test_groups_of_one_channel_are_rows_in_vectors() -> None:
     assert thirds.why is Why.FEW_CHANNELS
 
 
+def test_small_depthwise_images_are_padded_by_their_kernel() -> None:
+    for extent, padded in ((14, 0), (112, 1)):
+        g = Graph("g")
+        x, w = g.input("x", (1, 8, extent, extent)), g.param("w", (8, 1, 3, 3))
+        g.set_outputs([g.conv(x, w, groups=8, padding=((1, 1), (1, 1)))])
+        names = [node.op.name for node in tile_convolutions(AVX512)(g).nodes]
+        assert names.count("pad") == padded
+
+
 def test_what_has_no_tiles_is_plain_loops() -> None:
     assert choice((1, 2, 4, 4), (4, 2, 3, 3)).why is Why.SMALL
     assert choice((1, 64, 14, 14), (64, 64, 3, 3), "i32").why is Why.DTYPE
