@@ -1,4 +1,4 @@
-"""ONNX models: loaded as graphs, run in sessions."""
+"""ONNX models: loaded as graphs, run in sessions, exported."""
 
 from rlx.errors import ToolchainError
 
@@ -9,5 +9,6 @@ except ModuleNotFoundError as _error:
         "the onnx package is missing", remedy="install it with pip install 'rlx[onnx]'"
     ) from _error
 
+from rlx.onnx.export import export as export
 from rlx.onnx.load import load as load
 from rlx.onnx.session import InferenceSession as InferenceSession

@@ -1,0 +1,294 @@
+"""Our ops as operators of ONNX: a line each, where the two mean the same."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from rlx.errors import NoRuleError
+from rlx.ir.graph import Node
+from rlx.ir.shape import normalize_axis
+
+Rule = Callable[..., str | list[str]]
+"""(writer, node, names of the operands) -> names of the results."""
+
+_SAME = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin",
+    "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "ceil": "Ceil", "cos": "Cos",
+    "cosh": "Cosh", "div": "Div", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
+    "ge": "GreaterOrEqual", "gt": "Greater", "is_nan": "IsNaN", "le": "LessOrEqual",
+    "log": "Log", "logical_and": "And", "logical_not": "Not", "logical_or": "Or",
+    "logical_xor": "Xor", "lt": "Less", "matmul": "MatMul", "maximum": "Max", "minimum": "Min",
+    "mish": "Mish", "mul": "Mul", "neg": "Neg", "pow": "Pow", "reciprocal": "Reciprocal",
+    "relu": "Relu",
+    "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
+    "sqrt": "Sqrt", "stop_gradient": "Identity", "sub": "Sub", "tan": "Tan", "tanh": "Tanh",
+    "where": "Where",
+}  # fmt: skip
+_FOLDS = {
+    "reduce_max": "ReduceMax", "reduce_mean": "ReduceMean", "reduce_min": "ReduceMin",
+    "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum",
+}  # fmt: skip
+
+RULES: dict[str, Rule] = {}
+"""Rules by the name of the op."""
+
+
+def _same(operator: str) -> Rule:
+    return lambda writer, node, *x: writer.emit(operator, x)
+
+
+def _fold(operator: str) -> Rule:
+    def rule(writer: Any, node: Node, x: str) -> str:
+        axes = writer.integers(_axes(node))
+        keeps = int(node.attribute("keepdims"))
+        return str(writer.emit(operator, [x, axes], keepdims=keeps, noop_with_empty_axes=1))
+
+    return rule
+
+
+def _axes(node: Node) -> list[int]:
+    return sorted({normalize_axis(a, node.operands[0].rank) for a in node.attribute("axes")})
+
+
+def _rule(name: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        RULES[name] = rule
+        return rule
+
+    return register
+
+
+RULES.update({name: _same(operator) for name, operator in _SAME.items()})
+RULES.update({name: _fold(operator) for name, operator in _FOLDS.items()})
+
+
+@_rule("constant")
+def constant(writer: Any, node: Node) -> str:
+    return str(writer.array(node.attribute("value").array))
+
+
+@_rule("iota")
+def iota(writer: Any, node: Node) -> str:
+    type, axis = node.attribute("type"), node.attribute("axis")
+    shape = type.static_shape
+    numbers = np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return str(writer.array(np.broadcast_to(numbers, shape).astype(type.dtype.numpy)))
+
+
+@_rule("square")
+def square(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Mul", [x, x]))
+
+
+@_rule("rsqrt")
+def rsqrt(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Reciprocal", [writer.emit("Sqrt", [x])]))
+
+
+@_rule("ne")
+def ne(writer: Any, node: Node, a: str, b: str) -> str:
+    return str(writer.emit("Not", [writer.emit("Equal", [a, b])]))
+
+
+@_rule("cast")
+def cast(writer: Any, node: Node, x: str) -> str:
+    if node.attribute("rounding") != "trunc":
+        x = writer.emit("Round", [x])
+    return str(
+        writer.emit("Cast", [x], to=helper.np_dtype_to_tensor_dtype(node.result.dtype.numpy))
+    )
+
+
+@_rule("softmax")
+def softmax(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Softmax", [x], axis=node.attribute("axis")))
+
+
+@_rule("log_softmax")
+def log_softmax(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("LogSoftmax", [x], axis=node.attribute("axis")))
+
+
+@_rule("gelu")
+def gelu(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Gelu", [x]))
+
+
+@_rule("gelu_approx")
+def gelu_approx(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Gelu", [x], approximate="tanh"))
+
+
+@_rule("silu")
+def silu(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Mul", [x, writer.emit("Sigmoid", [x])]))
+
+
+@_rule("is_finite")
+def is_finite(writer: Any, node: Node, x: str) -> str:
+    either = writer.emit("Or", [writer.emit("IsNaN", [x]), writer.emit("IsInf", [x])])
+    return str(writer.emit("Not", [either]))
+
+
+@_rule("dot_general")
+def dot_general(writer: Any, node: Node, a: str, b: str) -> str:
+    """Letters for the axes: those shared by both are batch or contracted."""
+    left = list(string.ascii_letters[: node.operands[0].rank])
+    right = list(string.ascii_letters[26 : 26 + node.operands[1].rank])
+    batch: list[str] = []
+    for ours, theirs in (("lhs_batch", "rhs_batch"), ("lhs_contracting", "rhs_contracting")):
+        for i, j in zip(node.attribute(ours), node.attribute(theirs), strict=True):
+            right[j] = left[i]
+            batch += [left[i]] if ours == "lhs_batch" else []
+    shared = set(left) & set(right)
+    free = [letter for letter in (*left, *right) if letter not in shared]
+    equation = f"{''.join(left)},{''.join(right)}->{''.join((*batch, *free))}"
+    return str(writer.emit("Einsum", [a, b], equation=equation))
+
+
+@_rule("layer_norm")
+def layer_norm(writer: Any, node: Node, x: str, gamma: str, beta: str) -> str:
+    axis = normalize_axis(node.attribute("axis"), node.operands[0].rank)
+    if axis != node.operands[0].rank - 1:
+        raise NoRuleError("layer_norm along an inner axis", remedy="transpose the axis to the end")
+    eps = node.attribute("eps")
+    return str(writer.emit("LayerNormalization", [x, gamma, beta], axis=axis, epsilon=eps))
+
+
+# Movement
+
+
+@_rule("reshape")
+def reshape(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Reshape", [x, writer.integers(node.result.shape)], allowzero=1))
+
+
+@_rule("expand")
+def expand(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Expand", [x, writer.integers(node.result.shape)]))
+
+
+@_rule("transpose")
+def transpose(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Transpose", [x], perm=node.attribute("perm")))
+
+
+@_rule("concat")
+def concat(writer: Any, node: Node, *x: str) -> str:
+    return str(writer.emit("Concat", x, axis=node.attribute("axis")))
+
+
+@_rule("narrow")
+def narrow(writer: Any, node: Node, x: str) -> str:
+    start, length = node.attribute("start"), node.attribute("length")
+    bounds = ([start], [start + length], [node.attribute("axis")])
+    return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
+
+
+@_rule("slice")
+def slice_(writer: Any, node: Node, x: str) -> str:
+    axes = range(node.result.rank)
+    bounds = (node.attribute("start"), node.attribute("stop"), tuple(axes), node.attribute("step"))
+    return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
+
+
+@_rule("reverse")
+def reverse(writer: Any, node: Node, x: str) -> str:
+    axes = _axes(node)
+    lowest = np.iinfo(np.int64).min
+    bounds = ([-1] * len(axes), [lowest] * len(axes), axes, [-1] * len(axes))
+    return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
+
+
+@_rule("pad")
+def pad(writer: Any, node: Node, x: str) -> str:
+    widths = writer.integers((*node.attribute("low"), *node.attribute("high")))
+    value = writer.array(np.asarray(node.attribute("value"), node.result.dtype.numpy))
+    return str(writer.emit("Pad", [x, widths, value]))
+
+
+@_rule("gather")
+def gather(writer: Any, node: Node, table: str, indices: str) -> str:
+    if node.operands[1].dtype.is_float:
+        indices = writer.emit("Cast", [indices], to=helper.np_dtype_to_tensor_dtype(np.dtype("i8")))
+    return str(writer.emit("Gather", [table, indices], axis=node.attribute("axis")))
+
+
+# Searches and running folds
+
+
+def _search(operator: str) -> Rule:
+    def rule(writer: Any, node: Node, x: str) -> str:
+        axis, keeps = node.attribute("axis"), int(node.attribute("keepdims"))
+        return str(writer.emit(operator, [x], axis=axis, keepdims=keeps))
+
+    return rule
+
+
+RULES["argmax"] = _search("ArgMax")
+RULES["argmin"] = _search("ArgMin")
+
+
+@_rule("cumsum")
+def cumsum(writer: Any, node: Node, x: str) -> str:
+    axis = writer.array(np.asarray(node.attribute("axis"), np.int64))
+    how = {name: int(node.attribute(name)) for name in ("exclusive", "reverse")}
+    return str(writer.emit("CumSum", [x, axis], **how))
+
+
+@_rule("topk")
+def topk(writer: Any, node: Node, x: str) -> list[str]:
+    found: list[str] = writer.emit_all("TopK", [x, writer.integers([node.attribute("k")])], 2)
+    return found
+
+
+# Windows
+
+
+@_rule("conv")
+def conv(writer: Any, node: Node, x: str, w: str) -> str:
+    if any(spread != 1 for spread in node.attribute("input_dilation")):
+        raise NoRuleError("conv with input_dilation", remedy="write zeros between the elements")
+    return str(writer.emit("Conv", [x, w], group=node.attribute("groups"), **_window(node)))
+
+
+@_rule("max_pool")
+def max_pool(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("MaxPool", [x], **_pooling(node)))
+
+
+@_rule("mean_pool")
+def mean_pool(writer: Any, node: Node, x: str) -> str:
+    divisor = node.attribute("divisor")
+    padded = any(width for pair in node.attribute("padding") for width in pair)
+    if divisor == "window" and (padded or node.attribute("ceil_mode")):
+        raise NoRuleError("mean_pool by the window's size", remedy="pass divisor='padded'")
+    includes = int(divisor != "inside")
+    return str(writer.emit("AveragePool", [x], count_include_pad=includes, **_pooling(node)))
+
+
+def _window(node: Node) -> dict[str, Any]:
+    """Return strides, pads and dilations; empty lists mean the defaults of both."""
+    found: dict[str, Any] = {}
+    if node.attribute("stride"):
+        found["strides"] = node.attribute("stride")
+    if node.attribute("dilation"):
+        found["dilations"] = node.attribute("dilation")
+    if node.attribute("padding"):
+        low, high = zip(*node.attribute("padding"), strict=True)
+        found["pads"] = (*low, *high)
+    return found
+
+
+def _pooling(node: Node) -> dict[str, Any]:
+    if node.attribute("inner"):
+        raise NoRuleError("pooling with inner axes", remedy="transpose the channels to axis 1")
+    taps = node.attribute("kernel_size")
+    ceil = int(node.attribute("ceil_mode"))
+    return {"kernel_shape": taps, "ceil_mode": ceil, **_window(node)}

@@ -1,0 +1,113 @@
+"""Graphs of ours as models: checked, read back, and run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import rlx  # noqa: E402
+import rlx.numpy as rnp  # noqa: E402
+from rlx import nn  # noqa: E402
+from rlx.errors import NoRuleError  # noqa: E402
+from tests.onnx.models import perceptron  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def attention(x: Any, w: Any) -> Any:
+    q, k, v = (x @ w[i] for i in range(3))
+    return nn.softmax(q @ rnp.swapaxes(k, -1, -2) / 2.0, -1) @ v
+
+
+def normalized(x: Any, w: Any) -> Any:
+    return nn.gelu(nn.layer_norm(x, w[0], w[1]), approximate=False)
+
+
+def moved(x: Any, w: Any) -> Any:
+    rolled = rnp.concatenate([x[:, 1:], x[:, :1]], 1)[::-1]
+    return rnp.where(rolled > 0, rnp.pad(w, ((0, 1), (0, 0))), rnp.cumsum(rolled, 0))
+
+
+def contracted(x: Any, w: Any) -> Any:
+    return rnp.einsum("bij,bkj->bik", x, w), rnp.isfinite(x / (x - x[0, 0, 0]))
+
+
+def statistics(x: Any, w: Any) -> Any:
+    return rnp.std(x, 0) + rnp.max(x, 0), rnp.argmax(x * w, -1), nn.silu(rnp.mean(x)) ** 2
+
+
+CASES = [
+    (attention, floats(2, 5, 4), floats(3, 4, 4)),
+    (normalized, floats(3, 6), floats(2, 6)),
+    (moved, floats(4, 5), floats(3, 5)),
+    (contracted, floats(2, 3, 4), floats(2, 5, 4)),
+    (statistics, floats(4, 5), floats(4, 5)),
+]
+
+
+@pytest.mark.parametrize(("function", "x", "w"), CASES, ids=lambda v: getattr(v, "__name__", ""))
+def test_models_read_back_mean_the_same(function: Any, x: Any, w: Any) -> None:
+    model = rlx.onnx.export(rlx.jit(function), example_inputs=(x, w))
+    graph = rlx.onnx.load(model)
+    feeds = dict(zip([str(v.node.name) for v in graph.inputs], (x, w), strict=True))
+    expected = function(x, w)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for ours, meant in zip(
+        rlx.compile(graph, backend="reference").run(feeds), expected, strict=True
+    ):
+        np.testing.assert_allclose(ours, meant, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("function", "x", "w"), CASES, ids=lambda v: getattr(v, "__name__", ""))
+def test_onnx_runtime_computes_the_same(function: Any, x: Any, w: Any) -> None:
+    peer = pytest.importorskip("onnxruntime")
+    model = rlx.onnx.export(rlx.jit(function), example_inputs=(x, w))
+    session = peer.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    outputs = session.run(None, dict(zip(names, (x, w), strict=True)))
+    expected = function(x, w)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for theirs, meant in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(theirs, meant, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_survives_the_way_there_and_back(tmp_path: Path) -> None:
+    graph = rlx.onnx.load(perceptron(), dims={"batch": 2})
+    rlx.onnx.export(graph, tmp_path / "again.onnx")
+    again = rlx.onnx.load(tmp_path / "again.onnx")
+    assert again.output_names == ("y",)
+    assert list(again.param_values) == ["w.1", "b.1", "w.2"]
+    x = floats(2, 4)
+    (first,), (second,) = (rlx.compile(g, backend="reference")(x) for g in (graph, again))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_convolutions_and_pooling_keep_their_geometry() -> None:
+    graph = rlx.Graph("image")
+    x, w = graph.input("x", (1, 2, 9, 8)), graph.input("w", (4, 1, 3, 2))
+    y = graph.conv(x, w, stride=(2, 1), padding=((1, 0), (0, 1)), dilation=(1, 2), groups=2)
+    pooled = graph.max_pool(y, kernel_size=(2, 2), stride=(2, 2), ceil_mode=True)
+    mean = graph.mean_pool(y, kernel_size=(2, 2), padding=((1, 1), (0, 0)), divisor="inside")
+    graph.set_outputs([pooled, mean])
+    again = rlx.onnx.load(rlx.onnx.export(graph))
+    arrays = floats(1, 2, 9, 8), floats(4, 1, 3, 2)
+    runs = [rlx.compile(g, backend="reference")(*arrays) for g in (graph, again)]
+    for first, second in zip(*runs, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+def test_what_onnx_cannot_say_is_an_error_with_the_op_and_the_line() -> None:
+    graph = rlx.Graph("swept")
+    x = graph.input("x", (4, 4))
+    graph.set_outputs([graph.cholesky(x)])
+    with pytest.raises(NoRuleError, match=r"(?s)cholesky has no form in ONNX.*test_export\.py"):
+        rlx.onnx.export(graph)
