@@ -14,6 +14,7 @@ _CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "nearest": ((1, 2, 3, 4), {"size": (5, 8)}),
     "linear": ((1, 2, 3, 4), {"size": (5, 7), "mode": "linear"}),
     "cubic": ((2, 5, 4), {"size": (7, 3), "mode": "cubic"}),
+    "linear-twice": ((1, 2, 3, 4), {"size": (6, 12), "mode": "linear"}),
     "linear-corners": (
         (2, 4), {"size": (7,), "mode": "linear", "coordinates": "align_corners"}
     ),

@@ -6,6 +6,8 @@ reads at fixed positions.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -27,10 +29,12 @@ from rlx.ir.ops.resampling import (
     Taps,
     taps_of,
 )
-from rlx.ir.ops.shape import expand, reshape, slice, transpose
+from rlx.ir.ops.shape import concat, expand, narrow, reshape, slice, transpose
 from rlx.ir.shape import Extent, Shape, divide, format_shape
 
 _FAMILY = "resize"
+_MOST_PHASES = 4
+"""Whole factors by which an axis grows without a table of positions."""
 
 BlockOrder: TypeAlias = Literal["dcr", "crd"]
 """Whether the place within a block or the channel varies slowest: depth, column, row or column,
@@ -128,6 +132,9 @@ def _resampled(x: Value, axis: int, taps: Taps, extrapolation: float) -> Value:
     if taps.is_copy:
         return _copied(x, axis, taps.indices[:, 0])
     require_dtype(x.type, "float", "x")
+    phases = _phases(taps, _static(x, axis))
+    if phases is not None:
+        return _interleaved(x, axis, phases)
     column = (-1, *(1,) * (x.rank - 1 - axis))
     total: Value | None = None
     for indices, weights in zip(taps.indices.T, taps.weights.T, strict=True):
@@ -159,6 +166,57 @@ def _strided(x: Value, axis: int, start: int, stop: int, step: int) -> Value:
     starts[axis], stops[axis], steps[axis] = start, stop, step
     taken: Value = slice(x, start=tuple(starts), stop=tuple(stops), step=tuple(steps))
     return taken
+
+
+def _phases(taps: Taps, extent: int) -> list[list[tuple[int, Array]]] | None:
+    """Return shifts and weights of each phase of an axis that grows by a small whole factor.
+
+    Results that are a factor apart read the operand shifted by the same distances, with its ends
+    repeated. None where that is not so.
+    """
+    factor, rest = divmod(len(taps.indices), extent)
+    if rest or not 2 <= factor <= _MOST_PHASES or taps.outside is not None:
+        return None
+    found = []
+    for phase in range(factor):
+        indices, weights = taps.indices[phase::factor].T, taps.weights[phase::factor].T
+        shifts = [int(row[extent // 2]) - extent // 2 for row in indices]
+        shifted = [np.clip(np.arange(extent) + shift, 0, extent - 1) for shift in shifts]
+        if not all(map(np.array_equal, indices, shifted)):
+            return None
+        found.append(list(zip(shifts, weights, strict=True)))
+    return found
+
+
+def _interleaved(x: Value, axis: int, phases: list[list[tuple[int, Array]]]) -> Value:
+    """Compute each phase from shifts of `x` along `axis`, and lay them between each other."""
+    extent = _static(x, axis)
+    shifts = [shift for phase in phases for shift, _ in phase]
+    before, after = max(0, -min(shifts)), max(0, max(shifts))
+    ends = [_end(x, axis, 0, before), x, _end(x, axis, extent - 1, after)]
+    padded: Value = concat(*(part for part in ends if part is not None), axis=axis)
+    column = (-1, *(1,) * (x.rank - 1 - axis))
+    parts = []
+    for phase in phases:
+        terms = [
+            narrow(padded, axis=axis, start=before + shift, length=extent)
+            * x.graph.constant(weights.reshape(column), x.dtype)
+            for shift, weights in phase
+        ]
+        total: Value = functools.reduce(operator.add, terms)
+        parts.append(reshape(total, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])))
+    wide = (*x.shape[:axis], extent * len(phases), *x.shape[axis + 1 :])
+    result: Value = reshape(concat(*parts, axis=axis + 1), shape=wide)
+    return result
+
+
+def _end(x: Value, axis: int, at: int, times: int) -> Value | None:
+    """Return one position of an axis, repeated."""
+    if times == 0:
+        return None
+    shape = (*x.shape[:axis], times, *x.shape[axis + 1 :])
+    repeated: Value = expand(narrow(x, axis=axis, start=at, length=1), shape=shape)
+    return repeated
 
 
 def _repeats(taps: Taps, extent: int) -> int | None:
