@@ -107,7 +107,9 @@ _HOMES = {
     "rlx.runtime.session": ["Session"],
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SUBPACKAGES = ("nn", "numpy", "onnx", "optim", "passes", "random", "splat", "tree_util")
+_SUBPACKAGES = (
+    *("lax", "nn", "numpy", "onnx", "optim", "passes", "random", "scipy", "splat", "tree_util"),
+)
 
 __version__ = "0.1.0"
 __all__ = sorted([*_HOME, *_SUBPACKAGES])

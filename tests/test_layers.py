@@ -25,7 +25,9 @@ LAYERS = (
     ("transforms",),
     ("random", "tree_util"),
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
-    ("onnx",),
+    ("onnx", "scipy"),
+    ("lax",),
+    ("jax",),
     ("language",),
     ("cli", "__main__"),
 )

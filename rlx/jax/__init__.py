@@ -1,0 +1,42 @@
+"""JAX's names for rlx: `import rlx.jax as jax`, `import rlx.jax.numpy as jnp`.
+
+Thin re-exports in JAX's places; what differs is told in `docs/jax.md`. `python -m rlx.jax
+program.py` runs a program whose imports of `jax` are answered by these modules.
+"""
+
+from __future__ import annotations
+
+from numpy import ndarray
+
+import rlx
+from rlx.jax import lax as lax
+from rlx.jax import nn as nn
+from rlx.jax import numpy as numpy
+from rlx.jax import ops as ops
+from rlx.jax import random as random
+from rlx.jax import scipy as scipy
+from rlx.jax import tree as tree
+from rlx.jax import tree_util as tree_util
+from rlx.jax.configuration import config as config
+from rlx.jax.functions import block_until_ready as block_until_ready
+from rlx.jax.functions import default_backend as default_backend
+from rlx.jax.functions import device_count as device_count
+from rlx.jax.functions import device_get as device_get
+from rlx.jax.functions import device_put as device_put
+from rlx.jax.functions import devices as devices
+from rlx.jax.functions import jit as jit
+from rlx.jax.functions import local_device_count as local_device_count
+from rlx.jax.functions import named_call as named_call
+from rlx.jax.functions import named_scope as named_scope
+
+Array = ndarray
+ShapeDtypeStruct, eval_shape = rlx.ShapeDtypeStruct, rlx.eval_shape
+grad, value_and_grad, vjp, jvp = rlx.grad, rlx.value_and_grad, rlx.vjp, rlx.jvp
+jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian
+linearize, linear_transpose, vmap = rlx.linearize, rlx.linear_transpose, rlx.vmap
+checkpoint = remat = rlx.checkpoint
+custom_jvp, custom_vjp = rlx.custom_jvp, rlx.custom_vjp
+
+__all__ = ["Array", "config", "grad", "jit", "lax", "nn", "numpy", "random", "tree", "vmap"]
+__version__ = "0.4.0"
+"""Of JAX's names: programs ask for it."""

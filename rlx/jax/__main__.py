@@ -1,0 +1,24 @@
+"""`python -m rlx.jax program.py arguments`: run a program written for JAX on rlx."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from rlx.errors import InputError
+from rlx.jax.importing import answer_imports
+
+
+def main() -> None:
+    """Run the program named first, as Python would, after its imports of `jax` are provided for."""
+    if len(sys.argv) < 2:
+        raise InputError("no program is named", remedy="python -m rlx.jax program.py")
+    answer_imports()
+    del sys.argv[0]
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

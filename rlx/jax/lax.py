@@ -1,0 +1,3 @@
+"""`jax.lax`: `rlx.lax`."""
+
+from rlx.lax import *  # noqa: F403

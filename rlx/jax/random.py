@@ -1,0 +1,3 @@
+"""`jax.random`: `rlx.random`."""
+
+from rlx.random import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`jax.scipy.special`: `rlx.scipy.special`."""
+
+from rlx.scipy.special import *  # noqa: F403

@@ -1,0 +1,53 @@
+"""`scipy.linalg`'s names: `rlx.numpy.linalg` has most of them; here are the arguments of SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.errors import ShapeError
+from rlx.numpy import linalg
+from rlx.numpy.linalg import block_diag as block_diag
+from rlx.numpy.linalg import cho_factor as cho_factor
+from rlx.numpy.linalg import cho_solve as cho_solve
+from rlx.numpy.linalg import det as det
+from rlx.numpy.linalg import expm as expm
+from rlx.numpy.linalg import hilbert as hilbert
+from rlx.numpy.linalg import inv as inv
+from rlx.numpy.linalg import lu as lu
+from rlx.numpy.linalg import lu_factor as lu_factor
+from rlx.numpy.linalg import lu_solve as lu_solve
+from rlx.numpy.linalg import solve_triangular as solve_triangular
+from rlx.numpy.linalg import toeplitz as toeplitz
+
+
+def cholesky(a: Any, lower: bool = False) -> Any:
+    """The Cholesky factor, by default the upper one."""
+    return linalg.cholesky(a, upper=not lower)
+
+
+def solve(a: Any, b: Any, lower: bool = False, *, assume_a: str = "gen") -> Any:
+    """Solve a system; of a positive definite matrix (assume_a="pos") by its Cholesky factor."""
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ShapeError(f"assume_a is {assume_a!r}", remedy="use gen, sym, her or pos")
+    if assume_a == "pos":
+        return linalg.cho_solve(linalg.cho_factor(a, lower), b)
+    return linalg.solve(a, b)
+
+
+def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) -> Any:
+    """Eigenvalues and vectors of a symmetric matrix."""
+    if b is not None:
+        raise ShapeError("eigh takes one matrix", remedy="reduce the problem by cholesky(b)")
+    found = linalg.eigh(a, "L" if lower else "U")
+    return found.eigenvalues if eigvals_only else found
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Left vectors, singular values and right vectors."""
+    return linalg.svd(a, full_matrices, compute_uv)
+
+
+def qr(a: Any, mode: str = "full") -> Any:
+    """Factor as `q @ r`; mode full, economic or r."""
+    names = {"full": "complete", "economic": "reduced"}
+    return linalg.qr(a, names.get(mode, mode))
