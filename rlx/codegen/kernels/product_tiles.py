@@ -29,7 +29,7 @@ from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
-from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.lowering import Tile
 from rlx.ir.shape import Extent, Shape, product, upper
@@ -182,6 +182,8 @@ class _Item:
     def panels_of(self, group: E) -> Range:
         """Return where a group of panels starts and stops."""
         panels, groups = self.split.panels, self.split.groups
+        if groups == 1:
+            return index(0), index(panels)
         if panels % groups == 0:
             first = self.k.let("first_panel", group * (panels // groups))
             return first, self.k.let("end_panel", first + panels // groups)
@@ -192,6 +194,8 @@ class _Item:
         """Return where a block of rows starts and stops."""
         rows, blocks = self.shape.rows, self.split.blocks
         height = self.target.extent(0)
+        if blocks == 1:
+            return index(0), height
         tiles = (height + (rows - 1)) / rows
         first = self.k.let("first_row", block * tiles / blocks * rows)
         end = (block + 1) * tiles / blocks * rows
@@ -209,9 +213,12 @@ class _Item:
         """Go over the rows in strips as high as a tile; what is left is a lower one."""
         k, height = self.k, self.shape.rows
         first, end = rows
-        tail = k.let("tail_row", first + (end - first) / height * height)
-        with k.loop("row", tail, start=first, step=height) as row:
-            body(_Strip(row, height, None))
+        tail = first + (end - first) / height * height
+        if not isinstance(tail.node, Const):
+            tail = k.let("tail_row", tail)
+        if tail.node != first.node:
+            with k.loop("row", tail, start=first, step=height) as row:
+                body(_Strip(row, height, None))
         exact = isinstance(self.height, int)
         left = upper(self.height) % height if exact else height
         if left and self.split.blocks == 1 and exact:
@@ -313,8 +320,10 @@ class _Item:
         """Compute what follows the product, and store."""
         k, width, lanes = self.k, self.shape.columns, self.shape.lanes
         first = k.let("first_column", panel * width)
-        count = k.let("columns", minimum(self.panels.columns - first, width))
-        at = at + (first - self.panels.first(panel, width))
+        count = index(width)
+        if self.panels.columns % width:
+            count = k.let("columns", minimum(self.panels.columns - first, width))
+            at = at if self.panels.packed else at + (first - self.panels.first(panel, width))
         stop = index(strip.rows)
         if strip.end is not None:
             stop = minimum(strip.end - strip.row, strip.rows)

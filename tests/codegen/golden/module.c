@@ -19,6 +19,7 @@ enum {
   STATUS_INDEX_OUT_OF_RANGE = 5,
   STATUS_SINGULAR_MATRIX = 6,
   STATUS_INVALID_DISTRIBUTION = 7,
+  STATUS_COLLECTIVE_FAILED = 8,
 };
 
 int demo_run(uint8_t *arena, int64_t n);

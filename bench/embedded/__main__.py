@@ -1,0 +1,84 @@
+"""Measure a network of 16-32-32-4 units in C, by rlx and by hand, under the same flags.
+
+    python -m bench.embedded
+
+On this machine the least time of many rounds, rlx and hand by turns; on emulated ones the
+instructions of a call. Needs a C compiler, the wheel `ziglang`, and QEMU for user programs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import rlx
+from examples.microcontroller.run import X, classify, weights
+from rlx.runtime.cross import zig_compiler
+
+HERE = Path(__file__).parent
+FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
+HERE_ROWS = (
+    ("portable", "gcc -O2"),
+    ("portable", "gcc -O3"),
+    ("portable", "clang -O2"),
+    ("x86-64-v3", "gcc -O3 -march=x86-64-v3"),
+)
+EMULATED = ("aarch64", "riscv64")
+
+
+def export(directory: Path, target: str) -> None:
+    """Write the artifact, and the same weights for the C by hand."""
+    rlx.aot(
+        classify, directory, name="classify", example_inputs=(weights(), X), param_argnums=(0,),
+        output_names=("y",), weights="embed", target=target, emit_only=True,
+    )  # fmt: skip
+    arrays = (
+        f"static const float {name}[] = {{{', '.join(f'{x!r}f' for x in map(float, a.flat))}}};\n"
+        for name, a in weights().items()
+    )
+    (directory / "weights.h").write_text("".join(arrays))
+
+
+def build(directory: Path, command: Sequence[str]) -> Path:
+    program = directory / "measure"
+    sources = [str(HERE / name) for name in ("measure.c", "by_hand.c")]
+    done = [*command, *FLAGS, "-I", str(directory), *sources, str(directory / "classify.c")]
+    subprocess.run([*done, "-lm", "-o", str(program)], check=True)
+    return program
+
+
+def instructions(emulator: str, program: Path, which: str) -> int:
+    """Return the instructions of one call: two calls less one."""
+
+    def executed(times: str) -> int:
+        log = subprocess.run(
+            [emulator, "-singlestep", "-d", "nochain,exec", str(program), which, times],
+            capture_output=True, check=True,
+        ).stderr  # fmt: skip
+        return log.count(b"Trace ")
+
+    return executed("2") - executed("1")
+
+
+def main() -> None:
+    print(f"{'':<40}{'rlx':>8}{'by hand':>10}")
+    for target, compiler in HERE_ROWS:
+        with tempfile.TemporaryDirectory() as place:
+            export(Path(place), target)
+            program = build(Path(place), compiler.split())
+            times = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+        rlx_time, hand_time = times.split()
+        print(f"{f'{target}, {compiler}, ns':<40}{rlx_time:>8}{hand_time:>10}")
+    for target in EMULATED:
+        with tempfile.TemporaryDirectory() as place:
+            export(Path(place), target)
+            zig = zig_compiler(f"{target}-linux-musl")
+            program = build(Path(place), [*zig.command, *zig.flags, "-O2", "-static"])
+            counts = [instructions(f"qemu-{target}", program, which) for which in "10"]
+        print(f"{f'{target}, clang -O2, instructions':<40}{counts[0]:>8}{counts[1]:>10}")
+
+
+if __name__ == "__main__":
+    main()
