@@ -1614,6 +1614,10 @@ class Builders:
         """Permute the axes: result axis `d` is operand axis `perm[d]`."""
         return self._one(OPS["transpose"], (x,), perm=perm)
 
+    def fft(self, x: Operand, *, inverse: bool = False, scale: float = 1.0) -> Value:
+        """Discrete Fourier transform along the last axis, times `scale`."""
+        return self._one(OPS["fft"], (x,), inverse=inverse, scale=scale)
+
     def gaussian_splat_prepare(
         self,
         positions: Operand,

@@ -30,6 +30,7 @@ from numpy import set_printoptions as set_printoptions
 from numpy import uint8 as uint8
 from numpy import uint32 as uint32
 
+from rlx.numpy import fft as fft
 from rlx.numpy import linalg as linalg
 from rlx.numpy import methods as _methods  # noqa: F401  traced arrays get theirs
 from rlx.numpy.comparison import allclose as allclose

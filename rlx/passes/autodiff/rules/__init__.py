@@ -19,6 +19,7 @@ from rlx.passes.autodiff.rules import pool as pool
 from rlx.passes.autodiff.rules import quant as quant
 from rlx.passes.autodiff.rules import reduction as reduction
 from rlx.passes.autodiff.rules import shape as shape
+from rlx.passes.autodiff.rules import signal as signal
 from rlx.passes.autodiff.rules import solve as solve
 from rlx.passes.autodiff.rules import splat as splat
 from rlx.passes.autodiff.rules import while_loops as while_loops

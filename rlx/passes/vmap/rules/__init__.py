@@ -18,5 +18,6 @@ from rlx.passes.vmap.rules import packed as packed
 from rlx.passes.vmap.rules import pool as pool
 from rlx.passes.vmap.rules import reduction as reduction
 from rlx.passes.vmap.rules import shape as shape
+from rlx.passes.vmap.rules import signal as signal
 from rlx.passes.vmap.rules import solve as solve
 from rlx.passes.vmap.rules import splat as splat

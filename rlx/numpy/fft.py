@@ -1,0 +1,240 @@
+"""Discrete Fourier transforms under NumPy's names, in single precision.
+
+`norm` says which direction divides by the length: `"backward"` (the default) the inverse,
+`"forward"` the forward one, `"ortho"` both by its square root.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.shape import normalize_axis
+from rlx.numpy import elementwise as e
+from rlx.numpy.axes import static_shape
+from rlx.numpy.creation import dtype_of
+from rlx.numpy.repetition import pad
+from rlx.numpy.shaping import concatenate, flip, moveaxis, roll
+from rlx.tracing.apply import as_tracer, convert, emit, function
+
+Axes = Sequence[int] | None
+
+
+@function
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The transform along one axis, cut or filled with zeros to `n` elements."""
+    return _along(_complex(a), n, axis, norm, inverse=False)
+
+
+@function
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `fft`."""
+    return _along(_complex(a), n, axis, norm, inverse=True)
+
+
+@function
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The transform of real numbers: the first half of the spectrum and one more."""
+    x = as_tracer(a)
+    if x.value.dtype.is_complex:
+        raise DTypeError("rfft: complex numbers are given", remedy="use fft for these")
+    spectrum = _along(_complex(x), n, axis, norm, inverse=False)
+    return _cut(spectrum, static_shape(spectrum)[axis] // 2 + 1, axis)
+
+
+@function
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `rfft`: `n` real numbers, by default an even count."""
+    half = _complex(a)
+    length = 2 * (static_shape(half)[axis] - 1) if n is None else n
+    kept = _resized(half, length // 2 + 1, axis)
+    rest = moveaxis(kept, axis, 0)[1 : length - length // 2]
+    mirrored = e.conj(flip(moveaxis(rest, 0, axis), axis))
+    whole = concatenate([kept, mirrored], axis=axis)
+    return e.real(_along(whole, None, axis, norm, inverse=True))
+
+
+@function
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The real spectrum of a signal whose other half is the conjugate."""
+    return irfft(e.conj(_complex(a)), n, axis, _OPPOSITE[_checked(norm)])
+
+
+@function
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `hfft`."""
+    return e.conj(rfft(a, n, axis, _OPPOSITE[_checked(norm)]))
+
+
+@function
+def fftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The transform along several axes, by default all."""
+    return _along_several(_complex(a), s, axes, norm, inverse=False)
+
+
+@function
+def ifftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The inverse of `fftn`."""
+    return _along_several(_complex(a), s, axes, norm, inverse=True)
+
+
+@function
+def rfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The transform of real numbers along several axes; the last one is halved."""
+    x = as_tracer(a)
+    sizes, places = _sizes_and_axes(x, s, axes)
+    halved = rfft(x, sizes[-1], places[-1], norm)
+    return _along_several(halved, sizes[:-1], places[:-1], norm, inverse=False)
+
+
+@function
+def irfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The inverse of `rfftn`."""
+    x = _complex(a)
+    sizes, places = _sizes_and_axes(x, s, axes)
+    last = 2 * (sizes[-1] - 1) if s is None else sizes[-1]
+    whole = _along_several(x, sizes[:-1], places[:-1], norm, inverse=True)
+    return irfft(whole, last, places[-1], norm)
+
+
+@function
+def fft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`fftn` along two axes."""
+    return fftn(a, s, axes, norm)
+
+
+@function
+def ifft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`ifftn` along two axes."""
+    return ifftn(a, s, axes, norm)
+
+
+@function
+def rfft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`rfftn` along two axes."""
+    return rfftn(a, s, axes, norm)
+
+
+@function
+def irfft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`irfftn` along two axes."""
+    return irfftn(a, s, axes, norm)
+
+
+@function
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+    """The frequencies of `fft`: those of the second half are negative."""
+    return convert(np.fft.fftfreq(_length(n), d), dtype_of(dtype, DType.F64))
+
+
+@function
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
+    """The frequencies of `rfft`."""
+    return convert(np.fft.rfftfreq(_length(n), d), dtype_of(dtype, DType.F64))
+
+
+@function
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Move the frequency 0 to the middle."""
+    return _shifted(x, axes, lambda extent: extent // 2)
+
+
+@function
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """The inverse of `fftshift`."""
+    return _shifted(x, axes, lambda extent: -(extent // 2))
+
+
+def _shifted(x: Any, axes: Any, distance: Any) -> Any:
+    shape = static_shape(as_tracer(x))
+    named = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
+    return roll(x, tuple(distance(shape[axis]) for axis in named), tuple(named))
+
+
+_OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _checked(norm: str | None) -> str:
+    if norm not in (None, *_OPPOSITE):
+        raise InputError(
+            f"norm is {norm!r}; it must be 'backward', 'ortho' or 'forward'",
+            remedy="leave norm away for 'backward'",
+        )
+    return norm or "backward"
+
+
+def _scale(norm: str | None, n: int, *, inverse: bool) -> float:
+    named = _checked(norm)
+    if named == "ortho":
+        return 1.0 / math.sqrt(n)
+    return 1.0 / n if (named == "backward") == inverse else 1.0
+
+
+def _complex(a: Any) -> Any:
+    x = as_tracer(a)
+    if x.value.dtype.is_complex:
+        return x
+    if x.value.dtype is DType.F64 and not x.weak:
+        raise DTypeError(
+            "transforms are computed in complex64, and f64 is given, which it would not hold",
+            remedy="convert it with .astype('float32')",
+        )
+    return convert(convert(x, DType.F32), DType.C64)
+
+
+def _length(n: Any) -> int:
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise ShapeError(
+            f"a transform of {n!r} elements is asked for; it needs one at least",
+            remedy="pass a length of 1 or more",
+        )
+    return int(n)
+
+
+def _along(x: Any, n: int | None, axis: int, norm: str | None, *, inverse: bool) -> Any:
+    if n is not None:
+        x = _resized(x, _length(n), axis)
+    place = normalize_axis(axis, x.ndim)
+    length = _length(static_shape(x)[place])
+    scale = _scale(norm, length, inverse=inverse)
+    rows = moveaxis(x, place, -1)
+    return moveaxis(emit(ops.fft, rows, inverse=inverse, scale=scale), -1, place)
+
+
+def _resized(x: Any, n: int, axis: int) -> Any:
+    extent = static_shape(x)[axis]
+    if extent >= n:
+        return _cut(x, n, axis)
+    widths = [(0, 0)] * x.ndim
+    widths[normalize_axis(axis, x.ndim)] = (0, n - extent)
+    return pad(x, tuple(widths))
+
+
+def _cut(x: Any, n: int, axis: int) -> Any:
+    return x if static_shape(x)[axis] == n else moveaxis(moveaxis(x, axis, 0)[:n], 0, axis)
+
+
+def _along_several(x: Any, s: Axes, axes: Axes, norm: str | None, *, inverse: bool) -> Any:
+    sizes, places = _sizes_and_axes(x, s, axes)
+    for size, axis in zip(reversed(sizes), reversed(places), strict=True):
+        x = _along(x, size, axis, norm, inverse=inverse)
+    return x
+
+
+def _sizes_and_axes(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
+    shape = static_shape(x)
+    if axes is None:
+        axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
+    sizes = [shape[axis] for axis in axes] if s is None else list(s)
+    if len(sizes) != len(axes):
+        raise ShapeError(
+            f"s names {len(sizes)} lengths and axes {len(axes)} axes",
+            remedy="give one length for each axis",
+        )
+    return sizes, [normalize_axis(axis, len(shape)) for axis in axes]

@@ -1,0 +1,148 @@
+"""Transforms as NumPy has them, and the facts of chapter 02, sections 9, 14 and 15, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import as_dtype
+from rlx.ir.graph import Graph
+from rlx.ir.ops.signal import prime_factors
+from rlx.ir.reference import evaluate
+from rlx.passes.rewrites.decompose import decompose
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(3)
+X8 = np.array([1, 0.5, -2, 0.25, 0, 1.5, -0.75, 3]) + 1j * np.array(
+    [0.5, -1, 0, 2, -0.5, 0.25, 1, -1.5]
+)
+Y8 = np.array(
+    [
+        *(3.5 + 0.75j, 2.828427 + 1.542893j, 2.5 + 0.25j, 2.353553 + 5.760408j),
+        *(-7 + 1.25j, -2.828427 + 2.957107j, 5 - 2.25j, 1.646447 - 6.260408j),
+    ]
+)
+
+
+def numbers(*shape: int) -> Array:
+    return (RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)).astype(np.complex64)
+
+
+def by_formula(x: Array, **attributes: Any) -> Array:
+    """Evaluate the formula of the op, which its meaning in NumPy does not use."""
+    graph = Graph("transform")
+    given = graph.input("x", x.shape, as_dtype(x.dtype))
+    graph.set_outputs([ops.fft(given, **attributes)])
+    return np.asarray(evaluate(decompose()(graph), {"x": x})[0])
+
+
+def planes(x: Array) -> Array:
+    return np.concatenate([x.real, x.imag], axis=-1)
+
+
+def test_facts_of_fft_x8() -> None:
+    np.testing.assert_allclose(rnp.fft.fft(X8.astype(np.complex64)), Y8, atol=5e-6)
+    found = by_formula(planes(X8))
+    np.testing.assert_allclose(found, planes(np.fft.fft(X8)), atol=1e-9)
+    np.testing.assert_allclose(found, planes(Y8), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 3, 5, 6, 7, 10, 12, 13, 15, 16, 17, 100, 1000, 67, 134])
+def test_facts_of_fft_round_trip(n: int) -> None:
+    x = RNG.standard_normal((2, 2 * n))
+    back = by_formula(by_formula(x), inverse=True, scale=1 / n)
+    np.testing.assert_allclose(back, x, atol=1e-9)
+    re, im = np.split(x, 2, axis=-1)
+    np.testing.assert_allclose(by_formula(x), planes(np.fft.fft(re + 1j * im)), atol=1e-9)
+
+
+def test_facts_of_fft_vjp_and_limit_16() -> None:
+    """The derivative of sum(re(fft x)**2) is the unscaled inverse of (2 re, 0), in any dtype."""
+
+    def loss(x: Any) -> Any:
+        return rnp.sum(rnp.real(rnp.fft.fft(x)) ** 2)
+
+    for n in (6, 8):
+        x = numbers(n)
+        gradient = rlx.jit(rlx.grad(loss))(x)
+        spectrum = np.fft.fft(x)
+        expected = np.fft.ifft(2 * spectrum.real, norm="forward")
+        np.testing.assert_allclose(gradient * 2, expected, rtol=1e-4, atol=1e-4)
+
+
+FUNCTIONS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_transforms_along_an_axis_are_numpys(name: str, norm: str | None) -> None:
+    x: Array = numbers(3, 9, 2)
+    if name in ("rfft", "ihfft"):
+        x = x.real.copy()
+    for n in (None, 7, 12):
+        expected = getattr(np.fft, name)(x, n, 1, norm)
+        found = getattr(rnp.fft, name)(x, n, 1, norm)
+        assert found.dtype.itemsize == (8 if np.iscomplexobj(expected) else 4)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "irfft2"])
+def test_transforms_along_several_axes_are_numpys(name: str) -> None:
+    x: Array = numbers(3, 4, 5)
+    if name == "rfftn":
+        x = x.real.copy()
+    np.testing.assert_allclose(
+        getattr(rnp.fft, name)(x), getattr(np.fft, name)(x), rtol=1e-4, atol=1e-5
+    )
+    given = {"s": (4, 2), "axes": (2, 0)}
+    np.testing.assert_allclose(
+        getattr(rnp.fft, name)(x, **given), getattr(np.fft, name)(x, **given), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_limit_17_frequencies_are_numpys() -> None:
+    for n in (7, 8):
+        np.testing.assert_array_equal(rnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
+        np.testing.assert_array_equal(rnp.fft.rfftfreq(n), np.fft.rfftfreq(n))
+        x = np.arange(2 * n).reshape(2, n)
+        np.testing.assert_array_equal(rnp.fft.fftshift(x), np.fft.fftshift(x))
+        np.testing.assert_array_equal(rnp.fft.ifftshift(x, 1), np.fft.ifftshift(x, 1))
+
+
+def test_limit_13_real_transforms_return_for_any_length_and_batch() -> None:
+    for n in (8, 13):
+        x = RNG.standard_normal((2, 3, n)).astype(np.float32)
+        back = rlx.jit(lambda x, n=n: rnp.fft.irfft(rnp.fft.rfft(x), n))(x)
+        np.testing.assert_allclose(back, x, atol=1e-5)
+
+
+def test_compiled_transforms_agree_under_vmap_and_in_both_backends() -> None:
+    x = numbers(4, 67)
+    expected = np.fft.fft(x)
+    for backend in ("c", "llvm"):
+        found = rlx.jit(rlx.vmap(rnp.fft.fft), backend=backend)(x)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_facts_of_prime_factors() -> None:
+    assert prime_factors(12) == [2, 2, 3]
+    assert prime_factors(7) == [7]
+    assert prime_factors(1) == []
+
+
+def test_what_has_no_transform_is_refused() -> None:
+    with pytest.raises(DTypeError, match="f64 is given"):
+        rnp.fft.fft(np.zeros(4))
+    with pytest.raises(InputError, match="norm is 'both'"):
+        rnp.fft.fft(np.zeros(4, np.float32), norm="both")
+    with pytest.raises(ShapeError, match="needs one at least"):
+        rnp.fft.fft(np.zeros(4, np.float32), 0)
+    with pytest.raises(ShapeError, match="as many imaginary as real parts"):
+        ops.fft(Graph("odd").input("x", (3,), "f32"))
