@@ -1618,6 +1618,26 @@ class Builders:
         """Discrete Fourier transform along the last axis, times `scale`."""
         return self._one(OPS["fft"], (x,), inverse=inverse, scale=scale)
 
+    def fft_butterfly_stage(
+        self,
+        state: Operand,
+        gate: Operand,
+        rev: Operand,
+        tw_re: Operand,
+        tw_im: Operand,
+        *,
+        stage: int,
+        n_fft: int,
+    ) -> Value:
+        """One stage of a transform of radix 2, whose pairs may be left alone or exchanged."""
+        return self._one(
+            OPS["fft_butterfly_stage"], (state, gate, rev, tw_re, tw_im), stage=stage, n_fft=n_fft
+        )
+
+    def log_mel(self, spec: Operand, filters: Operand) -> Value:
+        """Logarithms of the energy in bands, at most 8 below the largest of a row, scaled."""
+        return self._one(OPS["log_mel"], (spec, filters))
+
     def gaussian_splat_prepare(
         self,
         positions: Operand,

@@ -19,9 +19,10 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import complex, imag, real
+from rlx.ir.ops.elementwise import complex, imag, log, maximum, ne, real, where
 from rlx.ir.ops.linalg import matmul
-from rlx.ir.ops.requirements import require_rank
+from rlx.ir.ops.reduction import reduce_max
+from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, transpose
 from rlx.ir.types import TensorType
 
@@ -201,3 +202,81 @@ def _chirp(n: int, length: int, sign: int) -> tuple[Array, Array]:
     other[:n] = np.conj(chirp)
     other[length - n + 1 :] = np.conj(chirp[1:][::-1])
     return chirp, np.fft.fft(other) / length
+
+
+# Formulas over spectra
+
+
+@composite("signal", Trait.WHOLE)
+def fft_butterfly_stage(
+    state: Value, gate: Value, rev: Value, tw_re: Value, tw_im: Value, *, stage: int, n_fft: int
+) -> Value:
+    """One stage of a transform of radix 2, whose pairs may be left alone or exchanged.
+
+    `state` holds `n_fft` complex numbers per row, each its real and its imaginary part. Pair
+    number b is (i, i + 2**stage); it becomes sum and difference of the first and the second
+    times the twiddle b, where `gate` b is not 0, and changes places where `rev` b is 1/2 or more.
+    """
+    stride = _stride(state.type, stage, n_fft)
+    rows = reshape(state, shape=(-1, n_fft // 2 // stride, 2, stride, 2))
+    pair = (n_fft // 2 // stride, stride)
+    gate, rev, w_re, w_im = (reshape(each, shape=pair) for each in (gate, rev, tw_re, tw_im))
+    parts = []
+    (a_re, a_im), (b_re, b_im) = (_parts_of(rows, side) for side in (0, 1))
+    t_re, t_im = w_re * b_re - w_im * b_im, w_re * b_im + w_im * b_re
+    for first, second, turned in ((a_re, b_re, t_re), (a_im, b_im, t_im)):
+        total, difference = first + turned, first - turned
+        exchanged, active = rev >= 0.5, ne(gate, 0.0)
+        top = where(active, where(exchanged, difference, total), first)
+        bottom = where(active, where(exchanged, total, difference), second)
+        sides = [reshape(each, shape=(-1, pair[0], 1, stride, 1)) for each in (top, bottom)]
+        parts.append(concat(*sides, axis=2))
+    return reshape(concat(*parts, axis=4), shape=state.shape)
+
+
+def _stride(state: TensorType, stage: int, n_fft: int) -> int:
+    fits = n_fft >= 2 and n_fft & (n_fft - 1) == 0 and 0 <= stage < n_fft.bit_length() - 1
+    if not fits or state.shape[-1:] != (2 * n_fft,):
+        raise ShapeError(
+            f"stage {stage} of a transform of {n_fft} points on {state.describe_shape()}; the "
+            "points are a power of two, their logarithm exceeds the stage, and rows hold two "
+            "numbers for each point",
+            remedy="give n_fft, stage and state that fit each other",
+        )
+    return 1 << stage
+
+
+def _parts_of(rows: Value, side: int) -> tuple[Value, Value]:
+    """Return the real and the imaginary parts of one number of each pair."""
+    groups, stride = rows.shape[1], rows.shape[3]
+    numbers = narrow(rows, axis=2, start=side, length=1)
+    real_part, imaginary_part = (
+        reshape(narrow(numbers, axis=4, start=part, length=1), shape=(-1, groups, stride))
+        for part in (0, 1)
+    )
+    return real_part, imaginary_part
+
+
+@composite("signal", Trait.WHOLE)
+def log_mel(spec: Value, filters: Value) -> Value:
+    """Logarithms of the energy in bands, at most 8 below the largest of a row, scaled.
+
+    `spec` has rows of real parts and then imaginary parts, `filters` a row of weights per band
+    for the first half of the spectrum and one more.
+    """
+    require_dtype(spec.type, "f32", "spec")
+    n_fft = transform_length(spec.type)
+    bins = n_fft // 2 + 1
+    if filters.rank != 2 or filters.shape[1] != bins:
+        raise ShapeError(
+            f"filters have shape {filters.type.describe_shape()}; rows of {n_fft} points have "
+            f"{bins} bins, so it must be (bands, {bins})",
+            remedy="give one weight for each bin",
+        )
+    re, im = (narrow(spec, axis=-1, start=start, length=bins) for start in (0, n_fft))
+    power = reshape(re * re + im * im, shape=(-1, bins))
+    energy = matmul(power, transpose(filters, perm=(1, 0)))
+    levels = log(maximum(energy, 1e-10)) * (1.0 / math.log(10.0))
+    floor = reduce_max(levels, axes=(1,), keepdims=True) - 8.0
+    scaled = (maximum(levels, floor) + 4.0) * 0.25
+    return reshape(scaled, shape=(*spec.shape[:-1], filters.shape[0]))
