@@ -194,11 +194,17 @@ def stays_in_place(b: Value, height: int, inner: int, columns: int) -> bool:
 
 def is_prepared(value: Value) -> bool:
     """True if `value` depends on params and constants only: its packing runs once."""
-    if value.op is ops.input:
-        return False
-    if value.op is ops.param:
-        return value.node.name not in value.graph.donations
-    return all(is_prepared(operand) for operand in value.node.operands)
+    seen, open_values = {value}, [value]
+    while open_values:  # deep networks have more nodes on a path than calls may nest
+        current = open_values.pop()
+        if current.op is ops.input:
+            return False
+        if current.op is ops.param and current.node.name in current.graph.donations:
+            return False
+        fresh = [operand for operand in current.node.operands if operand not in seen]
+        seen.update(fresh)
+        open_values += fresh
+    return True
 
 
 def without_transpose(value: Value) -> tuple[Value, bool]:
