@@ -21,6 +21,7 @@ from rlx.ir.ops.conv_geometry import (
     spread,
     static,
 )
+from rlx.ir.ops.conv_padding import padded, spread_axis
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, transpose
 from rlx.ir.ops.shape import slice as slice_op
 from rlx.ir.shape import Extent, Shape, format_shape, product
@@ -68,9 +69,9 @@ def gathered_windows(x: Value, taps: Numbers, sliding: Geometry) -> Value:
         )
     images, channels, *spatial = x.shape
     positions = result_extents(tuple(spatial), taps, sliding)
-    padded = _padded(x, sliding)
+    image = padded(x, sliding)
     parts = [
-        reshape(_tap(padded, at, positions, sliding), shape=(images, channels, 1, *positions))
+        reshape(_tap(image, at, positions, sliding), shape=(images, channels, 1, *positions))
         for at in itertools.product(*map(range, taps))
     ]
     windows = concat(*parts, axis=2)
@@ -104,29 +105,16 @@ def scattered_windows(columns: Value, shape: Numbers, taps: Numbers, sliding: Ge
     return functools.reduce(operator.add, parts)
 
 
-def _padded(x: Value, sliding: Geometry) -> Value:
-    """Pad the spatial axes with zeros, or crop them where padding is negative."""
-    low = (0, 0, *(max(axis.low, 0) for axis in sliding))
-    high = (0, 0, *(max(axis.high, 0) for axis in sliding))
-    padded = pad(x, low=low, high=high) if any((*low, *high)) else x
-    for number, axis in enumerate(sliding, start=2):
-        before, after = max(-axis.low, 0), max(-axis.high, 0)
-        if before or after:
-            length = padded.shape[number] - (before + after)
-            padded = narrow(padded, axis=number, start=before, length=length)
-    return padded
-
-
-def _tap(padded: Value, at: Numbers, positions: Shape, sliding: Geometry) -> Value:
+def _tap(image: Value, at: Numbers, positions: Shape, sliding: Geometry) -> Value:
     """Return what one tap meets at every position."""
     start = [number * axis.dilation for number, axis in zip(at, sliding, strict=True)]
     step = [axis.stride for axis in sliding]
     stop = [
         first + spread(count, by) for first, count, by in zip(start, positions, step, strict=True)
     ]
-    images, channels = padded.shape[:2]
+    images, channels = image.shape[:2]
     result: Value = slice_op(
-        padded,
+        image,
         start=(0, 0, *start),
         stop=(images, channels, *stop),
         step=(1, 1, *step),
@@ -138,22 +126,10 @@ def _spread_tap(part: Value, at: Numbers, spatial: Shape, sliding: Geometry) -> 
     """Put a tap's elements where `_tap` read them, in an image of zeros without padding."""
     axes = zip(at, spatial, sliding, strict=True)
     for number, (tap, extent, axis) in enumerate(axes, start=2):
-        part = _spread_axis(part, number, axis.stride)
+        part = spread_axis(part, number, axis.stride)
         first = tap * axis.dilation - axis.low
         part = _placed(part, number, first, extent)
     return part
-
-
-def _spread_axis(x: Value, axis: int, step: int) -> Value:
-    """Put `step - 1` zeros between the elements of one axis."""
-    if step == 1:
-        return x
-    apart = reshape(x, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
-    after = tuple(step - 1 if number == axis + 1 else 0 for number in range(apart.rank))
-    wide = pad(apart, low=(0,) * apart.rank, high=after)
-    long = reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
-    result: Value = narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))
-    return result
 
 
 def _placed(x: Value, axis: int, first: int, extent: Extent) -> Value:

@@ -35,8 +35,8 @@ from rlx.ir.ops.conv_geometry import (
     geometry,
     padded_shape,
     pads_itself,
-    spread,
 )
+from rlx.ir.ops.conv_padding import padded
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
@@ -230,30 +230,3 @@ def _lowered(node: Node, lowering: Lowering) -> Value:
     attrs = make_attrs(ops.conv, {**attributes_of(sliding), "groups": groups})
     operands = (x, w)
     return node.result.graph.append(ops.conv, operands, attrs, lowering=lowering)[0]
-
-
-def padded(x: Value, sliding: Geometry) -> Value:
-    """Return `x` spread apart, padded with zeros and cropped."""
-    for number, axis in enumerate(sliding, start=2):
-        x = _spread_axis(x, number, axis.input_dilation)
-    low = (0, 0, *(max(axis.low, 0) for axis in sliding))
-    high = (0, 0, *(max(axis.high, 0) for axis in sliding))
-    wide: Value = ops.pad(x, low=low, high=high) if any((*low, *high)) else x
-    for number, axis in enumerate(sliding, start=2):
-        before, after = max(-axis.low, 0), max(-axis.high, 0)
-        if before or after:
-            length = wide.shape[number] - (before + after)
-            wide = ops.narrow(wide, axis=number, start=before, length=length)
-    return wide
-
-
-def _spread_axis(x: Value, axis: int, step: int) -> Value:
-    """Put `step - 1` zeros between the elements of one axis."""
-    if step == 1 or x.shape[axis] == 0:
-        return x
-    apart = ops.reshape(x, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
-    after = tuple(step - 1 if number == axis + 1 else 0 for number in range(apart.rank))
-    wide = ops.pad(apart, low=(0,) * apart.rank, high=after)
-    long = ops.reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
-    result: Value = ops.narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))
-    return result

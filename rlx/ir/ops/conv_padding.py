@@ -1,0 +1,34 @@
+"""Images made ready for their windows: spread apart, padded with zeros, cropped."""
+
+from __future__ import annotations
+
+from rlx.ir.graph import Value
+from rlx.ir.ops.conv_geometry import Geometry, spread
+from rlx.ir.ops.shape import narrow, pad, reshape
+
+
+def padded(x: Value, sliding: Geometry) -> Value:
+    """Return `x` `[N, C, *spatial]` as its windows see it."""
+    for number, axis in enumerate(sliding, start=2):
+        x = spread_axis(x, number, axis.input_dilation)
+    low = (0, 0, *(max(axis.low, 0) for axis in sliding))
+    high = (0, 0, *(max(axis.high, 0) for axis in sliding))
+    wide: Value = pad(x, low=low, high=high) if any((*low, *high)) else x
+    for number, axis in enumerate(sliding, start=2):
+        before, after = max(-axis.low, 0), max(-axis.high, 0)
+        if before or after:
+            length = wide.shape[number] - (before + after)
+            wide = narrow(wide, axis=number, start=before, length=length)
+    return wide
+
+
+def spread_axis(x: Value, axis: int, step: int) -> Value:
+    """Put `step - 1` zeros between the elements of one axis."""
+    if step == 1 or x.shape[axis] == 0:
+        return x
+    apart = reshape(x, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+    after = tuple(step - 1 if number == axis + 1 else 0 for number in range(apart.rank))
+    wide = pad(apart, low=(0,) * apart.rank, high=after)
+    long = reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
+    result: Value = narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))
+    return result
