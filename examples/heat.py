@@ -35,7 +35,8 @@ def first_temperature(side: int = 64) -> Array:
     disk = np.hypot(x - 0.3, y - 0.3) < 0.09
     ring = abs(np.hypot(x - 0.68, y - 0.64) - 0.16) < 0.03
     bar = (abs(y - 0.8) < 0.03) & (abs(x - 0.28) < 0.18)
-    return (disk | ring | bar).astype(np.float32)
+    plate: Array = (disk | ring | bar).astype(np.float32)
+    return plate
 
 
 def laplacian(u: Any) -> Any:

@@ -10,7 +10,6 @@ and running statistics in one function, with everything replaced in place.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ class Network:
     """What the classifier takes, by the name of its argument: params, statistics."""
     state: tuple[Any, ...]
     step: Any
-    predict: Callable[..., Any]
+    predict: Any
 
 
 def mlp() -> Network:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.language.tiny import random_weights, write_model
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_PROGRAMS = {"add_an_op.md"}
@@ -26,6 +28,8 @@ def test_the_python_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     if page.name in NOT_PROGRAMS:
         return
+    if "model.gguf" in page.read_text():
+        write_model(tmp_path / "model.gguf", "llama", random_weights(), packed=True)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for number, block in enumerate(blocks(page)):
         exec(compile(block, f"{page.name}[{number}]", "exec"), namespace)

@@ -18,8 +18,6 @@ _TYPES = {
     DType.U32: "MPI_UINT32_T",
     DType.C64: "MPI_C_FLOAT_COMPLEX",
 }
-_FOLDS = ("all_reduce", "all_reduce_start", "reduce_scatter")
-_FOLDING = frozenset(f"{PREFIX}{name}" for name in _FOLDS)
 REDUCTIONS = ("sum", "max", "min")
 
 
@@ -45,7 +43,7 @@ def collectives_text(symbols: Sequence[str]) -> str:
         .get_template("collectives.c.j2")
         .render(
             symbols=wanted,
-            typed=not _FOLDING.isdisjoint(wanted),
+            typed=any("reduce" in symbol for symbol in wanted),
             types=[(dtype.value, name) for dtype, name in _TYPES.items()],
             f32=type_code(DType.F32),
             f64=type_code(DType.F64),
