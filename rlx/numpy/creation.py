@@ -29,7 +29,19 @@ def dtype_of(dtype: Any, default: DType) -> DType:
 
 
 def array(x: Any, dtype: Any = None) -> Any:
-    """An array of numbers, arrays, or nested lists of them."""
+    """A new array of numbers, arrays, or nested lists of them."""
+    found = asarray(x, dtype)
+    if (
+        isinstance(x, np.ndarray)
+        and isinstance(found, np.ndarray)
+        and np.may_share_memory(found, x)
+    ):
+        return found.copy()
+    return found
+
+
+def asarray(x: Any, dtype: Any = None) -> Any:
+    """`array` that gives `x` itself where it is such an array already."""
     if x.__class__ is list and dtype is None and current_trace() is None:
         found = _of_plain_numbers(x)
         if found is not None:
@@ -65,7 +77,6 @@ def _array(x: Any, dtype: Any = None) -> Any:
 
 _array.__name__ = "array"  # what its errors call it
 _array = function(_array)
-asarray = array
 
 
 def _from_list(items: Any) -> Any:

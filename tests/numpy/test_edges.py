@@ -121,3 +121,11 @@ def test_average_over_axes_out_of_order() -> None:
 def test_pad_with_a_constant_for_each_side(values: Any) -> None:
     x, widths = np.ones((2, 3)), ((1, 2), (0, 1))
     same(rnp.pad(x, widths, constant_values=values), np.pad(x, widths, constant_values=values))
+
+
+def test_array_copies_and_asarray_does_not() -> None:
+    x = np.arange(3.0)
+    copied, same_one = rnp.array(x), rnp.asarray(x)
+    x[0] = 9.0
+    assert copied[0] == 0.0
+    assert same_one[0] == 9.0
