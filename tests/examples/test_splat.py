@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from examples import splat
+import rlx
+from examples import splat, splat_in_c
+from examples.splat_in_c.export import export
 from examples.splat_world import SKY, TARGET, orbit, photograph
+from rlx.runtime.toolchain import has_toolchain
+from tests.splat_scenes import random_scene
 
 
 def test_a_photograph_shows_the_sky_above_and_the_world_below() -> None:
@@ -22,3 +29,26 @@ def test_fitting_finds_the_views_held_out() -> None:
     found = splat.fit(train, test, splats=1000, steps=600, quiet=True)
     assert np.mean(found.psnr) > 22.0
     assert np.mean(found.losses[-50:]) < 0.35 * np.mean(found.losses[:50])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_toolchain(), reason="needs a C compiler")
+def test_the_program_in_c_draws_what_python_draws(tmp_path: Path) -> None:
+    *arrays, _ = random_scene(1, 40, 1, size=0.1).arrays
+    scene = rlx.splat.Scene(*arrays)
+    rlx.splat.write_ply(tmp_path / "scene.ply", scene)
+    export(tmp_path / "c", splats=64, width=48, height=32)
+    program = Path(splat_in_c.__file__).with_name("render.c")
+    sources = [*(tmp_path / "c").glob("*.c"), program]
+    command = ["cc", "-std=c11", "-O1", *sources, f"-I{tmp_path / 'c'}", "-lm", "-o", "render"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    place = ["0", "0.5", "4", "0", "0", "0", "45"]
+    subprocess.run(["./render", "scene.ply", "image.ppm", *place], cwd=tmp_path, check=True)
+    header, body = b"P6\n48 32\n255\n", (tmp_path / "image.ppm").read_bytes()
+    assert body.startswith(header)
+    found = np.frombuffer(body, np.uint8, offset=len(header)).reshape(32, 48, 3)
+    view = rlx.splat.camera((0, 0.5, 4), (0, 0, 0), fov=45)
+    image = rlx.splat.render(rlx.splat.read_ply(tmp_path / "scene.ply"), view, width=48, height=32)
+    expected = 255.0 * np.asarray(rlx.splat.linear_to_display(image[:, :, :3]))
+    assert np.abs(found - expected).max() < 1.01
+    assert found.max() > 50

@@ -1,0 +1,1 @@
+"""A renderer of splats as a C program; see `export.py` and `render.c`."""
