@@ -18,8 +18,8 @@ import onnx
 
 from rlx.errors import FormatError, RlxError, Source, UnsupportedError
 from rlx.ir.reference import evaluate
-from rlx.ir.shape import Dim
-from rlx.onnx import functions, host, operators, symbolic
+from rlx.onnx import functions, host, symbolic
+from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, ValueNeededError
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.registry import Operator, find_operator
@@ -65,12 +65,6 @@ class Node:
         """True if output number `place` has a name."""
         return place < len(self.proto.output) and bool(self.proto.output[place])
 
-    def known(self, value: Any, what: str) -> Array:
-        """Return a value that must be known."""
-        if not isinstance(value, np.ndarray):
-            raise ValueNeededError(f"{what} is known at run time only")
-        return value
-
 
 class Body:
     """A sub-graph of a node: a function of its inputs that sees the values around it."""
@@ -111,7 +105,6 @@ class Importer:
         self.root = root
         self.params: dict[str, Array] = {}
         self._tracers: dict[int, Tracer] = {}
-        self._depth = 0
 
     # Values
 
@@ -427,6 +420,3 @@ def _unused(name: str, taken: Mapping[str, Any]) -> str:
         number += 1
         unique = f"{name}_{number}"
     return unique
-
-
-__all__ = ["Body", "Dim", "Importer", "Node", "Scope", "fold", "operators"]

@@ -21,11 +21,6 @@ def _unary(definition: OpDef) -> Any:
     return lambda x: emit(definition, x)
 
 
-def _of_floats(definition: OpDef) -> Any:
-    """Translate to an op of floats: integers are computed in f32, as in no model so far."""
-    return lambda x: emit(definition, x)
-
-
 for _name, _definition in {
     "Abs": ops.abs,
     "Acos": ops.acos,
