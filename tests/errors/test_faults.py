@@ -114,7 +114,7 @@ def test_an_internal_error_names_the_line_and_says_how_to_report_it() -> None:
 def test_a_kernel_builder_that_breaks_is_blamed_on_the_users_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise AssertionError("cells are computed in order")
 
     monkeypatch.setattr("rlx.codegen.lower.graph.build_kernel", broken)

@@ -110,4 +110,4 @@ def test_ops_that_promote_take_one_dtype_for_every_operand_but_a_condition() -> 
     for op in OPS.values():
         if op.has(Trait.PROMOTES):
             assert not op.variadic
-            assert set(op.operands) <= {"a", "b", "condition"}, op.name
+            assert set(op.operands) <= {"a", "b", "x", "w", "condition"}, op.name
