@@ -68,7 +68,7 @@ SHAPES: list[Mistake] = [
      of(lambda x: rnp.einsum("ij,jk->ik", x, x), X)),
     (ShapeError, r"einsum.*names 2 operands, 1 given", of(lambda x: rnp.einsum("ij,jk", x), X)),
     (ShapeError, r"diag.*rank 1 or 2.*rank 3", of(lambda x: rnp.diag(x[None]), X)),
-    (ShapeError, r"cross: extents 4 and 4 of the crossed axes must be 2 or 3", of(lambda x: rnp.cross(x, x), Y)),
+    (ShapeError, r"cross: extents 4 and 4 of the crossed", of(lambda x: rnp.cross(x, x), Y)),
     (ShapeError, r"solve.*\(2, 3\)", of(lambda x: rnp.linalg.solve(x, x), X)),
     (ShapeError, r"moveaxis: \(0, 1\) and 0", of(lambda x: rnp.moveaxis(x, (0, 1), 0), X)),
     (ShapeError, r"zeros.*\(2, -1\) has a negative extent", of(lambda: rnp.zeros((2, -1)))),
