@@ -53,7 +53,7 @@ class _Layout:
         return cls(chunk, -(-longest // chunk), pixels, min(screen.tiles, _BLOCKS), steps > 0)
 
     @property
-    def befores(self) -> int:
+    def earlier(self) -> int:
         return self.chunk * self.pixels
 
     @property
@@ -259,7 +259,7 @@ class _Replay:
                 alpha = row.alpha(place)
                 k.store(self.scratch, base + place.at, alpha)
                 before = self.tile.dim(place.at, alpha)
-                k.store(self.scratch, base + layout.befores + place.at, before)
+                k.store(self.scratch, base + layout.earlier + place.at, before)
 
     def _back(self, first: E, last: E) -> None:
         """Walk a chunk from its last splat to its first."""
@@ -286,7 +286,7 @@ class _Replay:
         """Add what a vector of pixels contributes; `parts` are the sums along the row."""
         k, layout = self.k, self.layout
         alpha = k.let("alpha", k.load(self.scratch, kept + place.at, LANES))
-        before = k.let("before", k.load(self.scratch, kept + layout.befores + place.at, LANES))
+        before = k.let("before", k.load(self.scratch, kept + layout.earlier + place.at, LANES))
         met = k.let("met", alpha > 0.0)
         gains = [k.let("gain", k.load(light, place.at, LANES)) for light in self.tile.light]
         own = gains[0] * color[0]
