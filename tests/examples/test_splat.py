@@ -39,7 +39,7 @@ def test_the_program_in_c_draws_what_python_draws(tmp_path: Path) -> None:
     rlx.splat.write_ply(tmp_path / "scene.ply", scene)
     export(tmp_path / "c", splats=64, width=48, height=32)
     program = Path(splat_in_c.__file__).with_name("render.c")
-    sources = [*(tmp_path / "c").glob("*.c"), program]
+    sources = [str(path) for path in (*(tmp_path / "c").glob("*.c"), program)]
     command = ["cc", "-std=c11", "-O1", *sources, f"-I{tmp_path / 'c'}", "-lm", "-o", "render"]
     subprocess.run(command, cwd=tmp_path, check=True)
     place = ["0", "0.5", "4", "0", "0", "0", "45"]
