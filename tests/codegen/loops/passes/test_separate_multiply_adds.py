@@ -57,13 +57,13 @@ def test_functions_that_a_kernel_calls_are_rewritten_too() -> None:
         assert not any(isinstance(e, Fma) for v in values for e in walk_expression(v))
 
 
-@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("prim", sorted(BOTH, key=str))
 @pytest.mark.parametrize("name", sorted(MATH_FUNCTIONS))
 def test_every_function_without_multiply_adds_verifies(name: str, prim: Prim) -> None:
     verify_function(separate_function(build_function(name, prim), BOTH))
 
 
-@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("prim", sorted(BOTH, key=str))
 @pytest.mark.parametrize("name", NEAR_FUNCTIONS)
 def test_angles_next_to_multiples_of_half_pi_stay_exact(name: str, prim: Prim) -> None:
     multiples = np.round(np.exp(np.linspace(0, 13, 2000)))
@@ -73,7 +73,7 @@ def test_angles_next_to_multiples_of_half_pi_stay_exact(name: str, prim: Prim) -
     np.testing.assert_array_almost_equal_nulp(separate, evaluate_function(function, x), 2)
 
 
-@pytest.mark.parametrize("prim", BOTH)
+@pytest.mark.parametrize("prim", sorted(BOTH, key=str))
 def test_an_exact_multiply_add_finds_the_rest_of_a_product(prim: Prim) -> None:
     a, b = np.random.default_rng(3).uniform(-9, 9, (2, 999)).astype(numpy_dtype(prim))
     rest = evaluate_function(exact_multiply_add(prim), a, b, -(a * b))
