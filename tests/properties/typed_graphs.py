@@ -10,6 +10,7 @@ to `exact` values alone, which every implementation computes to the bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -330,7 +331,7 @@ def _reduce(draw: st.DrawFn, pool: Pool) -> list[Item]:
         choices.append((ops.reduce_mean, x.bound, False))
     if not x.dtype.is_complex:
         choices += [(ops.reduce_max, x.bound, x.exact), (ops.reduce_min, x.bound, x.exact)]
-    if x.bound**count <= 1000 or x.dtype.is_int:
+    if x.dtype.is_int or count * math.log(max(x.bound, 1.0)) <= math.log(1000):
         choices.append((ops.reduce_prod, np.inf if x.dtype.is_int else x.bound**count, exact))
     op, bound, stays = draw(st.sampled_from(choices))
     return [Item(op(x.value, **options), max(bound, x.bound), stays)]

@@ -59,9 +59,13 @@ def named(record: OpRecord) -> str:
     return record.id
 
 
+MADE_AFTER_BATCHING = {"all_reduce_start", "all_reduce_done"}
+
+
 def test_only_splatting_is_unrolled() -> None:
-    unrolled = {op.family for op in OPS.values() if kind_of(op) is Kind.UNROLLED}
-    assert unrolled == {"splat"}  # an image is far more work than an op costs
+    unrolled = [op for op in OPS.values() if kind_of(op) is Kind.UNROLLED]
+    families = {op.family for op in unrolled if op.name not in MADE_AFTER_BATCHING}
+    assert families == {"splat"}  # an image is far more work than an op costs
 
 
 @pytest.mark.parametrize("record", CHOSEN, ids=named)
