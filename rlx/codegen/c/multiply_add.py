@@ -15,11 +15,11 @@ from rlx.codegen.loops.nodes import Prim, ValueType
 _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
     ValueType(Prim.F32, 16): (
         "__AVX512F__",
-        "__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)",
+        "__builtin_ia32_vfmaddps512_mask(a, b, c, 0xffff, 4)",
     ),
     ValueType(Prim.F64, 8): (
         "__AVX512F__",
-        "__builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)",
+        "__builtin_ia32_vfmaddpd512_mask(a, b, c, 0xff, 4)",
     ),
     ValueType(Prim.F32, 8): ("__FMA__", "__builtin_ia32_vfmaddps256(a, b, c)"),
     ValueType(Prim.F64, 4): ("__FMA__", "__builtin_ia32_vfmaddpd256(a, b, c)"),
