@@ -15,7 +15,7 @@ from rlx.codegen.loops.nodes import Prim, ValueType
 _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
     ValueType(Prim.F32, 16): (
         "__AVX512F__",
-        "__builtin_ia32_vfmaddps512_mask(a, b, c, 0xffff, 4)",
+        "__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)",
     ),
     ValueType(Prim.F64, 8): (
         "__AVX512F__",
