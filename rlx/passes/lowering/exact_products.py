@@ -27,6 +27,8 @@ _MOST_PARTS = 8
 """A longer sum is taken in parts; beyond this many, additions of parts cost too much."""
 _WORTH = 1 << 12
 """Multiplications below which a product stays as it is."""
+_MOST_STEPS = 12
+"""Nodes that are followed from a product towards what bounds its operand."""
 _RANGES = {DType.BOOL: (0, 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
 _MOVING = frozenset({ops.reshape, ops.transpose, ops.expand, ops.narrow, ops.slice, ops.reverse})
 
@@ -63,8 +65,7 @@ def _matmul(node: Node) -> Value | None:
     if not isinstance(depth, int) or not _is_worth(node, depth):
         return None
     length = _longest_sum(a, b)
-    parts = -(-depth // length) if length else _MOST_PARTS + 1
-    if parts > _MOST_PARTS:
+    if not 0 < depth <= _MOST_PARTS * length:
         return None
     sums = [
         _in_floats(
@@ -112,19 +113,30 @@ def _terms(x: Value, axis: int, first: int, length: int, depth: int) -> Value:
     return part
 
 
-def range_of(value: Value) -> Range | None:
-    """Return what is known of an integer's range: by its dtype, casts, and constants added."""
+def range_of(value: Value, steps: int = _MOST_STEPS) -> Range | None:
+    """Return what is known of an integer's range: by its dtype, casts, and constants added.
+
+    Arithmetic that may wrap is not followed, nor anything more than `steps` nodes away.
+    """
     if value.dtype in _RANGES:
         return Range(*_RANGES[value.dtype])
+    if steps == 0 or not value.dtype.is_int:
+        return None
+    found = _range_by_operands(value, steps - 1)
+    limits = np.iinfo(value.dtype.numpy)
+    fits = found is not None and limits.min <= found.low and found.high <= limits.max
+    return found if fits else None
+
+
+def _range_by_operands(value: Value, steps: int) -> Range | None:
     if value.op is ops.constant:
         return _constant_range(value)
-    if value.op in _MOVING:
-        return range_of(value.node.operands[0])
-    if value.op is ops.cast and value.dtype.is_int:
-        given = value.node.operands[0]
-        return range_of(given) if given.dtype.is_int or given.dtype is DType.BOOL else None
+    operands = value.node.operands
+    if value.op in _MOVING or value.op is ops.cast:
+        return range_of(operands[0], steps)
     if value.op in (ops.add, ops.sub):
-        return _moved(*map(range_of, value.node.operands), negated=value.op is ops.sub)
+        left, right = (range_of(operand, steps) for operand in operands)
+        return _moved(left, right, negated=value.op is ops.sub)
     return None
 
 

@@ -55,6 +55,33 @@ def test_ranges_follow_casts_movement_and_constants() -> None:
     assert range_of(graph.input("y", (2,), "i32")) is None
 
 
+def test_sums_that_may_wrap_have_no_range() -> None:
+    graph = Graph("wrapping")
+    large = graph.constant(np.full(3, 32767, np.int16))
+    wrapped = graph.cast(large + large, to="i32")  # -2, not 65534
+    assert range_of(graph.cast(large, to="i32")) == (32767, 32767)
+    assert range_of(wrapped - 65534) is None
+
+
+def test_long_chains_of_sums_are_followed_some_way_only() -> None:
+    graph = product(64)
+    wide = graph.cast(graph.leaf("x"), to="i32")
+    total = wide
+    for _ in range(1500):
+        total = total + total - wide
+    graph.set_outputs([graph.matmul(total, graph.cast(graph.leaf("w"), to="i32"))])
+    assert [str(m.dtype) for m in matmuls(graph)][-1] == "i32"
+
+
+def test_products_of_no_terms_and_symbolic_rows_are_zeros() -> None:
+    graph = Graph("empty")
+    x = graph.input("x", (rlx.Dim("n", max=8), 0), "i8")
+    w = graph.input("w", (0, 3), "i8")
+    graph.set_outputs([graph.matmul(graph.cast(x, to="i32"), graph.cast(w, to="i32"))])
+    (y,) = rlx.compile(graph, backend="c")(x=np.zeros((2, 0), np.int8), w=np.zeros((0, 3), np.int8))
+    assert np.array_equal(y, np.zeros((2, 3), np.int32))
+
+
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("depth", [1024, 1500])
 def test_the_largest_sums_are_exact(backend: str, depth: int) -> None:
