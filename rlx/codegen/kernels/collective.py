@@ -17,9 +17,14 @@ from rlx.errors import UnsupportedError
 
 @kernel("all_reduce")
 def all_reduce(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, reduction: str, **_: int
+    scope: Scope,
+    x: Reader,
+    *rest: Reader | Writer,
+    axis_name: str,
+    axis_size: int,
+    reduction: str,
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     dtype = x.type.dtype
     codes = (dtype.size, type_code(dtype), REDUCTIONS.index(reduction))
     _exchange(scope, "all_reduce", x, (scope.extents(x.type.elements), *codes, ranks))
@@ -27,10 +32,10 @@ def all_reduce(
 
 @kernel("all_reduce_start")
 def all_reduce_start(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, **_: int
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
     k, dtype = scope.k, x.type.dtype
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     total, request = (buffer for _, buffer in scope.body.outputs)
     scope.body.stored.update((0, 1))
     numbers = (scope.extents(x.type.elements), const(type_code(dtype), Prim.I64), ranks)
@@ -54,8 +59,10 @@ def all_reduce_done(scope: Scope, total: Reader, request: Reader, *_: Reader | W
 
 
 @kernel("all_gather")
-def all_gather(scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, **_: int) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+def all_gather(
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
+) -> None:
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     _exchange(scope, "all_gather", x, (_bytes(scope, x), ranks))
 
 
@@ -63,7 +70,7 @@ def all_gather(scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, 
 def reduce_scatter(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     count = scope.extents(x.type.elements) // axis_size
     _exchange(scope, "reduce_scatter", x, (count, type_code(x.type.dtype), ranks))
 
@@ -72,15 +79,15 @@ def reduce_scatter(
 def all_to_all(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     _exchange(scope, "all_to_all", x, (_bytes(scope, x) // axis_size, ranks))
 
 
 @kernel("collective_broadcast")
 def collective_broadcast(
-    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, root: int, **_: int
+    scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int, root: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     _exchange(scope, "broadcast", x, (_bytes(scope, x), root, ranks))
 
 
@@ -90,10 +97,10 @@ def collective_permute(
     x: Reader,
     *rest: Reader | Writer,
     axis_name: str,
+    axis_size: int,
     pairs: tuple[tuple[int, int], ...],
-    **_: int,
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name)
+    ranks = _communicator(scope, rest, axis_name, axis_size)
     own = _rank(scope, ranks)
     target, source = index(-1), index(-1)
     for sender, receiver in pairs:
@@ -104,20 +111,26 @@ def collective_permute(
 
 
 @kernel("axis_index")
-def axis_index(scope: Scope, *given: Reader | Writer, axis_name: str, **_: int) -> None:
-    ranks = _communicator(scope, given, axis_name)
+def axis_index(scope: Scope, *given: Reader | Writer, axis_name: str, axis_size: int) -> None:
+    ranks = _communicator(scope, given, axis_name, axis_size)
     result = _result(scope)
     scope.k.store(result, 0, _rank(scope, ranks).cast(Prim.I32))
 
 
-def _communicator(scope: Scope, given: Sequence[Reader | Writer], axis_name: str) -> E:
+def _communicator(
+    scope: Scope, given: Sequence[Reader | Writer], axis_name: str, axis_size: int
+) -> E:
+    """Load the communicator; leave the kernel if its ranks are not as many as the axis has."""
     readers = [each for each in given if isinstance(each, Reader)]
     if not readers:
         raise UnsupportedError(
             f"axis {axis_name!r} is bound to no ranks",
             remedy="run the function in rlx.distributed.shard_map, or map over the axis with vmap",
         )
-    return scope.k.let("communicator", scope.k.load(scope.body.inputs[readers[0].value], 0))
+    k = scope.k
+    communicator = k.let("communicator", k.load(scope.body.inputs[readers[0].value], 0))
+    _succeed(scope, "check_size", [communicator, const(axis_size, Prim.I64)])
+    return communicator
 
 
 def _result(scope: Scope) -> Buffer:
