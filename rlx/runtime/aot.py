@@ -346,6 +346,12 @@ def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> 
     return (blas.library, *mpi, *libm)
 
 
+def extra_flags(threads: str | None, libraries: Sequence[str]) -> tuple[str, ...]:
+    """Return the flags that an artifact's threads and libraries ask of the C compiler."""
+    openmp = ("-fopenmp",) if threads == "openmp" else ()
+    return (*openmp, *(mpi_flags() if _MPI in libraries else ()))
+
+
 def _make_directory(out_dir: Path | str) -> Path:
     directory = Path(out_dir)
     try:
@@ -374,8 +380,7 @@ def _write(
         weights = write_weights(text.manifest, directory / f"{name}.weights", values)
     library = archive = None
     if compiler is not None:
-        openmp = ("-fopenmp",) if options.threads == "openmp" else ()
-        extra = (*openmp, *(mpi_flags() if _MPI in options.libraries else ()))
+        extra = extra_flags(options.threads, options.libraries)
         library, archive = compiler.build(
             directory, name, extra, options.libraries, usual=options.flags
         )

@@ -9,11 +9,11 @@ import functools
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from rlx.errors import ToolchainError
+from rlx.runtime.toolchain import run_tool
 
 
 def mpi_flags() -> tuple[str, ...]:
@@ -38,12 +38,14 @@ def find_mpicc() -> str:
 def _flags(mpicc: str) -> tuple[str, ...]:
     """Ask as MPICH has it, then as Open MPI does; the compiler itself is the first word."""
     for option in ("-show", "--showme"):
-        asked = subprocess.run([mpicc, option], capture_output=True, text=True, check=False)
-        if asked.returncode == 0:
-            flags = shlex.split(asked.stdout)[1:]
+        try:
+            flags = shlex.split(run_tool([mpicc, option]))[1:]
+        except ToolchainError as error:
+            refused = error
+        else:
             # The library counts although nothing before it on the command line needs it.
             return ("-Wl,--no-as-needed", *flags)
     raise ToolchainError(
-        f"{mpicc} does not tell its flags (exit code {asked.returncode}): {asked.stderr.strip()}",
+        f"{mpicc} does not tell its flags: {refused.message}",
         remedy="set RLX_MPICC to the mpicc of MPICH or Open MPI",
     )

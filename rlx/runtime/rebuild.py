@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from rlx.errors import FormatError, InputError
-from rlx.runtime.aot import load_manifest
+from rlx.runtime.aot import extra_flags, load_manifest
 from rlx.runtime.cross import find_compiler
 
 
@@ -19,11 +19,10 @@ def rebuild_artifact(
     """Compile the C in an artifact's directory; return its shared library, if any, and archive."""
     place = Path(directory)
     manifest = load_manifest(_manifest_path(place))
-    extra = ("-fopenmp",) if manifest["threads"] == "openmp" else ()
+    libraries = tuple(manifest["libraries"])
+    extra = extra_flags(manifest["threads"], libraries)
     compiler = find_compiler(manifest["target"], cc)
-    return compiler.build(
-        place, manifest["name"], extra, tuple(manifest["libraries"]), usual=tuple(manifest["flags"])
-    )
+    return compiler.build(place, manifest["name"], extra, libraries, usual=tuple(manifest["flags"]))
 
 
 def _manifest_path(directory: Path) -> Path:

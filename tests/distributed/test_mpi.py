@@ -9,6 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rlx
+from rlx.distributed import Mesh, P, shard_map, simulate
+from rlx.errors import ToolchainError
+from rlx.ir.graph import Graph
+from rlx.runtime.mpi import mpi_flags
+from rlx.runtime.rebuild import rebuild_artifact
 from tests.distributed.programs import PROGRAMS
 
 pytest.importorskip("mpi4py")
@@ -76,3 +82,48 @@ def test_a_checkpoint_is_resumed_on_another_number_of_ranks(tmp_path: Path) -> N
     found = numpy.load_file(path)
     np.testing.assert_array_equal(found["tree_w"], np.full(3, 2, np.float32))
     np.testing.assert_array_equal(found["tree_x"], 4 * np.arange(8, dtype=np.float32))
+
+
+OTHER_RANKS = """
+import numpy as np, rlx
+from mpi4py import MPI
+from rlx.distributed import Mesh, P, shard_map, simulate
+from rlx.errors import CommunicationError
+
+def program():
+    step = shard_map(lambda x: rlx.all_gather(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
+    return step.graph(np.ones(4, np.float32))
+
+run = rlx.compile(simulate(program, 2)[0], backend="c")
+try:
+    run(np.int64(MPI.COMM_WORLD.py2f()), np.ones(2, np.float32))
+except CommunicationError as error:
+    assert f"(code {MPI.ERR_COMM})" in str(error), error
+    print("refused")
+"""
+
+
+def test_a_communicator_of_other_ranks_than_the_program_is_refused() -> None:
+    done = python(3, "-c", OTHER_RANKS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["refused"] * 3
+
+
+def summed_over_two() -> Graph:
+    def program() -> Graph:
+        step = shard_map(lambda x: rlx.psum(x, "ranks"), Mesh({"ranks": 2}), P("ranks"), P())
+        return step.graph(np.ones(4, np.float32))
+
+    graph: Graph = simulate(program, 2)[0]
+    return graph
+
+
+def test_an_artifact_with_collectives_is_rebuilt(tmp_path: Path) -> None:
+    artifact = rlx.aot(summed_over_two(), tmp_path, name="step", backend="c")
+    assert rebuild_artifact(tmp_path) == (artifact.library, artifact.archive)
+
+
+def test_a_missing_mpicc_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLX_MPICC", str(tmp_path / "mpicc"))
+    with pytest.raises(ToolchainError, match=r"cannot run .*mpicc"):
+        mpi_flags()
