@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,9 +15,17 @@ from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from rlx.errors import FormatError, InputError
+from rlx.onnx import narrow
+from rlx.onnx.types import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
+
+MALFORMED = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+"""What Python raises where a file does not say what the standard asks for."""
+
+_MOST_DENSE = 1 << 28
+"""Elements of a sparse tensor written out: a few bytes of a file can claim any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Model:
             return _external(tensor, self.folder, self.title)
         try:
             return numpy_helper.to_array(tensor)
-        except Exception as error:  # whatever a malformed tensor makes the parser raise
+        except MALFORMED as error:
             raise FormatError(
                 f"{self.title}: tensor {tensor.name!r} cannot be read: {error}",
                 remedy="the file is damaged: export or download it again",
@@ -135,12 +144,14 @@ def _external(tensor: Any, folder: Path | None, title: str) -> Array:
             remedy="load the model by its path",
         )
     path = _inside(folder, location, f"{title}: tensor {tensor.name!r}")
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    dtype = numpy_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
     try:
         offset = int(entries.get("offset", "0"))
         if 0 in shape:
             return np.zeros(shape, dtype)
+        if narrow.bits(dtype) < 8:
+            return _unpacked(tensor, path, offset, dtype)
         return np.memmap(path, dtype, "r", offset, shape)
     except (OSError, ValueError, OverflowError) as error:
         raise FormatError(
@@ -148,6 +159,15 @@ def _external(tensor: Any, folder: Path | None, title: str) -> Array:
             f"{error}",
             remedy="put the complete data file beside the model",
         ) from None
+
+
+def _unpacked(tensor: Any, path: Path, offset: int, dtype: np.dtype[Any]) -> Array:
+    """Return external elements of less than a byte, several of which lie in each."""
+    size = -(-math.prod(tensor.dims) * narrow.bits(dtype) // 8)
+    packed = np.memmap(path, np.uint8, "r", offset, (size,))
+    whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
+    whole.raw_data = packed.tobytes()
+    return numpy_helper.to_array(whole)
 
 
 def _inside(folder: Path, location: str, what: str) -> Path:
@@ -166,9 +186,17 @@ def dense(sparse: Any, model: Model) -> Array:
     """Return a sparse tensor as an array."""
     values, indices = model.array(sparse.values), model.array(sparse.indices)
     shape = tuple(sparse.dims)
-    result = np.zeros(shape, values.dtype)
-    flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
-    result.reshape(-1)[flat] = values
+    try:
+        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        if math.prod(shape) > _MOST_DENSE or np.any(flat < 0):
+            raise ValueError(f"{_MOST_DENSE} elements are the most, and indices start at 0")
+        result = np.zeros(shape, values.dtype)
+        result.reshape(-1)[flat] = values
+    except MALFORMED as error:
+        raise FormatError(
+            f"{model.title}: sparse tensor {sparse.values.name!r} of shape {shape}: {error}",
+            remedy="the file is damaged: export or download it again",
+        ) from None
     return result
 
 

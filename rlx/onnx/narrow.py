@@ -28,6 +28,13 @@ _INTEGERS = {
     np.dtype(ml_dtypes.int2): (-2, 1),
     np.dtype(ml_dtypes.uint2): (0, 3),
 }
+_BITS = {
+    np.dtype(ml_dtypes.float4_e2m1fn): 4,
+    np.dtype(ml_dtypes.int4): 4,
+    np.dtype(ml_dtypes.uint4): 4,
+    np.dtype(ml_dtypes.int2): 2,
+    np.dtype(ml_dtypes.uint2): 2,
+}
 
 
 def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool, round_mode: str = "up") -> Array:
@@ -50,8 +57,9 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     return -_FLOATS[dtype], _FLOATS[dtype]
 
 
-def is_narrow(dtype: np.dtype[Any]) -> bool:
-    return dtype in _INTEGERS or dtype in _FLOATS
+def bits(dtype: np.dtype[Any]) -> int:
+    """Return the bits of an element in a file, where those of less than a byte are packed."""
+    return _BITS.get(dtype, 8 * dtype.itemsize)
 
 
 def _rounded(x: Array, dtype: np.dtype[Any], saturate: bool) -> Array:

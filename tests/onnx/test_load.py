@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 import rlx  # noqa: E402
 from rlx.errors import FormatError, InputError, RlxError, UnsupportedError  # noqa: E402
@@ -121,3 +122,52 @@ def test_external_data_that_is_too_short_is_a_format_error(tmp_path: Path) -> No
     (tmp_path / "weights.bin").write_bytes(b"1234")
     with pytest.raises(FormatError, match=r"weights\.bin"):
         rlx.onnx.load(path, dims={"batch": 1})
+
+
+def unpacking(dtype: Any, opset: int) -> tuple[Any, Any]:
+    """Return a model that gives its packed weights in f32, and these."""
+    weights = np.asarray([0, 1, 1, 0, 1], np.float32).astype(dtype)
+    nodes = [node("Cast", ["w"], ["wide"], to=FLOAT), node("Mul", ["x", "wide"], ["y"])]
+    return model(nodes, {"x": (FLOAT, [5])}, ["y"], {"w": weights}, opset=opset), weights
+
+
+@pytest.mark.parametrize(
+    ("name", "opset"), [("int4", 21), ("uint4", 21), ("float4_e2m1fn", 23), ("uint2", 25)]
+)
+def test_external_data_of_less_than_a_byte_is_unpacked(
+    tmp_path: Path, name: str, opset: int
+) -> None:
+    made, weights = unpacking(np.dtype(getattr(ml_dtypes, name)), opset)
+    path = tmp_path / "model.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    with (tmp_path / "w.bin").open("ab") as file:
+        file.write(bytes(16))  # the data of another tensor
+    (y,) = rlx.onnx.InferenceSession(path, backend="reference").run(
+        None, {"x": np.ones(5, np.float32)}
+    )
+    np.testing.assert_array_equal(y, weights.astype(np.float32))
+
+
+def test_external_data_of_an_unknown_type_is_a_format_error(tmp_path: Path) -> None:
+    path = save_external(tmp_path, "weights.bin")
+    made = onnx.load(path, load_external_data=False)
+    made.graph.initializer[0].data_type = 999
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(FormatError, match="element type 999"):
+        rlx.onnx.load(path, dims={"batch": 1})
+
+
+@pytest.mark.parametrize(
+    ("indices", "shape"),
+    [([0, 50], [4, 4]), ([-1, 2], [4, 4]), ([0, 1], [-4, 4]), ([0, 1], [1 << 30, 1 << 10])],
+)
+def test_a_sparse_tensor_that_does_not_fit_its_shape_is_a_format_error(
+    indices: list[int], shape: list[int]
+) -> None:
+    made = model([node("Relu", ["w"], ["y"])], {}, ["y"])
+    values = onnx.numpy_helper.from_array(np.ones(2, np.float32), "w")
+    places = onnx.numpy_helper.from_array(np.asarray(indices, np.int64))
+    sparse = onnx.helper.make_sparse_tensor(values, places, shape)
+    made.graph.sparse_initializer.append(sparse)
+    with pytest.raises(FormatError, match="sparse tensor 'w'"):
+        rlx.onnx.load(made)
