@@ -92,8 +92,10 @@ def _fitting(
         reach = (window.taps[axis] - 1) * window.dilation[axis] + 1
         full = (spatial[axis] - 1) * window.stride[axis] + extra[axis] + reach
         total = full - size
-        less = max(total, 0) // 2
-        found.append((less, total - less) if auto_pad != "SAME_LOWER" else (total - less, less))
+        less, missing = max(total, 0) // 2, min(total, 0)
+        more = max(total, 0) - less
+        low, high = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+        found.append((low, high + missing))
     return tuple(found)
 
 

@@ -219,9 +219,11 @@ def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.05070102
 
 
 @operator("PRelu")
-def prelu(x: Any, slope: Any) -> Any:
-    if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] != x.shape[-1]:
-        slope = rnp.reshape(slope, (-1, *(1,) * (x.ndim - 2)))  # below opset 7: one per channel
+def prelu(x: Any, slope: Any, *, node: Any) -> Any:
+    """Below opset 7 the slope is one per channel; later models that mean this are taken, too."""
+    is_old = node.opset < 7 or (x.ndim > 2 and slope.shape == (x.shape[1],) != x.shape[-1:])
+    if is_old and slope.ndim == 1:
+        slope = rnp.reshape(slope, (-1, *(1,) * (x.ndim - 2)))
     return rnp.where(rnp.less(x, 0), rnp.multiply(x, slope), x)
 
 

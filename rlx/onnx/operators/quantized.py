@@ -159,9 +159,18 @@ def qlinear_conv(
     y_scale: Any,
     y_zero: Any,
     bias: Any = None,
-    **geometry: Any,
+    *,
+    group: int = 1,
+    pads: Any = None,
+    auto_pad: str = "NOTSET",
+    strides: Any = None,
+    dilations: Any = None,
+    kernel_shape: Any = None,
 ) -> Any:
-    total = conv_integer(x, w, x_zero, w_zero, **geometry)
+    total = conv_integer(
+        x, w, x_zero, w_zero, group=group, pads=pads, auto_pad=auto_pad, strides=strides,
+        dilations=dilations, kernel_shape=kernel_shape,
+    )  # fmt: skip
     channels = (1, -1, *(1,) * (x.ndim - 2))
     if bias is not None:
         total = rnp.add(total, rnp.reshape(bias, channels))

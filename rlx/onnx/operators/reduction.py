@@ -10,7 +10,7 @@ import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import normalize_axis, product
 from rlx.onnx.operators.shape import integers
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import as_tracer, emit
@@ -128,8 +128,7 @@ def _flattened(definition: OpDef) -> Any:
 
     def apply(x: Any, *, axis: int = 1) -> Any:
         split = normalize_axis(axis, x.ndim) if x.ndim else 0
-        rows = int(np.prod(x.shape[:split]))
-        flat = rnp.reshape(x, (rows, -1))
+        flat = rnp.reshape(x, (product(x.shape[:split]), product(x.shape[split:])))
         return rnp.reshape(emit(definition, flat, axis=1), x.shape)
 
     return apply
@@ -158,5 +157,5 @@ def hardmax(x: Any, *, axis: int = -1) -> Any:
 @operator("Hardmax")
 def hardmax_flattened(x: Any, *, axis: int = 1) -> Any:
     split = normalize_axis(axis, x.ndim)
-    flat = rnp.reshape(x, (int(np.prod(x.shape[:split])), -1))
+    flat = rnp.reshape(x, (product(x.shape[:split]), product(x.shape[split:])))
     return rnp.reshape(hardmax(flat, axis=1), x.shape)

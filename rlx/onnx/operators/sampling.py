@@ -101,6 +101,11 @@ _MODES = {"bilinear": "linear"}
 
 
 @operator("Upsample")
+def upsample_1(x: Any, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Any:
+    return upsample(x, np.asarray([1, 1, height_scale, width_scale], np.float32), mode=mode)
+
+
+@operator("Upsample", since=7)
 def upsample(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
     return resize(x, None, scales, mode=mode, nearest_mode="floor",
                   coordinate_transformation_mode="asymmetric")  # fmt: skip
@@ -108,7 +113,12 @@ def upsample(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
 
 @operator("Resize", since=10)
 def resize_10(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
-    return upsample(x, scales, mode=mode)
+    """The nearest element is the one behind where an axis becomes smaller, else the one before."""
+    if mode != "nearest":
+        return upsample(x, scales, mode=mode)
+    smaller = resize(x, None, np.minimum(scales, 1), mode=mode, nearest_mode="ceil",
+                     coordinate_transformation_mode="asymmetric")  # fmt: skip
+    return upsample(smaller, np.maximum(scales, 1), mode=mode)
 
 
 def _by_sizes(

@@ -166,14 +166,18 @@ def slice_(x: Any, starts: Static, ends: Static, axes: Static = None, steps: Sta
 
 
 def _resolved(shape: Any, axis: int, first: Any, last: Any, step: int) -> slice:
-    """Bring the bounds of a slice into its axis; Python counts a negative end from the back."""
+    """Bring the bounds of a slice into its axis; Python counts a negative end from the back.
+
+    A backward slice that starts before the axis starts at its first element.
+    """
     extent = shape[axis]
     if not isinstance(extent, int) or isinstance(last, Dim):
         whole = first == 0 and step == 1 and (last == extent or _is_large(last))
         return slice(None) if whole else slice(first, last, step)
     if step < 0:
         last = last + extent if -extent <= last < 0 else last
-        return slice(min(first, extent - 1), None if last < 0 else last, step)
+        first = first + extent if first < 0 else first
+        return slice(max(min(first, extent - 1), 0), None if last < 0 else last, step)
     return slice(first, last, step)
 
 
@@ -282,7 +286,8 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 
 @operator("Range")
-def range_(start: Static, limit: Static, delta: Static) -> Any:
+def range_(start: Static, limit: Static, delta: Static, *, stash_type: int = 1) -> Any:
+    del stash_type  # computed in f64
     first, step = np.reshape(start, ()), np.reshape(delta, ())
     exact = (float(np.reshape(limit, ())) - float(first)) / float(step)
     count = listable(max(math.ceil(exact), 0), "the range")
