@@ -91,3 +91,15 @@ def test_operators_of_lax_are_jaxs(name: str) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
         assert one.dtype == other.dtype
+
+
+def test_trees_have_their_short_names() -> None:
+    import rlx
+    import rlx.jax
+
+    tree = {"a": (1, 2), "b": 3}
+    assert rlx.jax.tree.map(lambda x: 2 * x, tree) == {"a": (2, 4), "b": 6}
+    assert rlx.jax.tree.leaves(tree) == [1, 2, 3]
+    assert rlx.jax.tree.reduce(lambda x, y: x + y, tree) == 6
+    for name in rlx.jax.tree.__all__:
+        assert getattr(rlx.jax.tree, name) is getattr(rlx.tree_util, f"tree_{name}")
