@@ -149,9 +149,11 @@ def _sum(leaf: Any, axes: list[NamedAxis]) -> Any:
 
 def _folded(x: Any, axis_name: AxisName, reduction: str) -> Any:
     def fold(leaf: Any) -> Any:
+        folded = as_tracer(leaf)
+        dtype = folded.value.dtype
         for axis in _axes(axis_name):
-            leaf = _reduced(leaf, axis, reduction)
-        return leaf
+            folded = _reduced(folded, axis, reduction)
+        return folded.astype(dtype.numpy) if dtype is DType.BOOL else folded
 
     return tree_map(fold, x)
 

@@ -68,6 +68,12 @@ def _jax_parts(v: Any) -> Any:
     return _parts(pytest.importorskip("jax").numpy, v)
 
 
+def test_the_greatest_of_booleans_is_one() -> None:
+    result = rlx.vmap(lambda v: rlx.pmax(v, AXIS), axis_name=AXIS)(np.array([True, False]))
+    assert result.dtype == np.bool_
+    assert result.all()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_members_get_what_those_of_jax_get(name: str) -> None:
     jax = pytest.importorskip("jax")
