@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from rlx.distributed.sharding import Sharded
+from rlx.distributed.sharding import Array, Sharded
 from rlx.distributed.world import current_world
-from rlx.errors import FormatError, ToolchainError
-from rlx.tracing.pytree import leaf_names, tree_flatten, tree_unflatten
+from rlx.errors import FormatError, InputError, ToolchainError
+from rlx.tracing.program import unique_names
+from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 
 
 def save(path: str | Path, tree: Any) -> None:
@@ -21,18 +22,32 @@ def save(path: str | Path, tree: Any) -> None:
     The file is complete or not there: it is written beside its place, and then moved.
     """
     _require_safetensors()
-    from safetensors.numpy import save_file
-
     world = current_world()
     leaves, structure = tree_flatten(tree)
     whole = [leaf.gather() if isinstance(leaf, Sharded) else np.asarray(leaf) for leaf in leaves]
-    if world.rank == 0:
-        unfinished = Path(f"{path}.{os.getpid()}.tmp")
-        names = leaf_names(structure, "tree")
-        arrays = [np.require(array, requirements="C") for array in whole]
-        save_file(dict(zip(names, arrays, strict=True)), unfinished)
+    arrays = dict(zip(_names(structure), whole, strict=True))
+    failure = _write(Path(path), arrays) if world.rank == 0 else ""
+    failure = world.connection.gather(failure)[0]  # nobody goes on before the file is there
+    if failure:
+        raise InputError(
+            f"{path} could not be written: {failure}",
+            remedy="name a folder that is there, with room for the file",
+        )
+
+
+def _write(path: Path, arrays: dict[str, Array]) -> str:
+    """Write a file; return what went wrong, which all ranks must know of."""
+    from safetensors.numpy import save_file
+
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    dense = {name: np.require(array, requirements="C") for name, array in arrays.items()}
+    try:
+        save_file(dense, unfinished)
         unfinished.replace(path)
-    world.connection.gather(None)  # nobody goes on before the file is there
+    except Exception as error:
+        unfinished.unlink(missing_ok=True)
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def load(path: str | Path, like: Any) -> Any:
@@ -48,20 +63,24 @@ def load(path: str | Path, like: Any) -> Any:
         raise FormatError(
             f"{path} is no checkpoint: {error}", remedy="write it with rlx.distributed.save"
         ) from None
-    names = leaf_names(structure, "tree")
+    names = _names(structure)
     for name, leaf in zip(names, leaves, strict=True):
-        given = None if name not in found else (found[name].dtype, found[name].shape)
-        if given != (leaf.dtype, tuple(leaf.shape)):
+        given = _described(found[name]) if name in found else "nothing"
+        if given != _described(leaf):
             raise FormatError(
-                f"{path} has for {name!r} {_described(given)}; it should be "
-                f"{_described((leaf.dtype, tuple(leaf.shape)))}",
+                f"{path} has for {name!r} {given}; it should be {_described(leaf)}",
                 remedy="load it for the model that it was saved of",
             )
     return tree_unflatten(structure, [found[name] for name in names])
 
 
-def _described(type: tuple[Any, Any] | None) -> str:
-    return "nothing" if type is None else f"{type[0]}{list(type[1])}"
+def _names(structure: TreeDef) -> list[str]:
+    return unique_names(leaf_names(structure, "tree"))
+
+
+def _described(leaf: Any) -> str:
+    array = leaf if isinstance(leaf, Sharded) else np.asarray(leaf)
+    return f"{array.dtype}{list(array.shape)}"
 
 
 def _require_safetensors() -> None:
