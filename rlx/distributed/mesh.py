@@ -45,6 +45,11 @@ class Mesh:
         }
 
     @property
+    def extents(self) -> tuple[tuple[str, int], ...]:
+        """Names and sizes in their order, which say where each rank stands."""
+        return tuple((axis.name, axis.size) for axis in self.axes.values())
+
+    @property
     def communicators(self) -> dict[str, np.ndarray[tuple[()], np.dtype[np.int64]]]:
         """The communicators by axis, as compiled programs take them."""
         return {name: np.array(axis.communicator, np.int64) for name, axis in self.axes.items()}

@@ -6,18 +6,20 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rlx.distributed.mesh import Mesh
-from rlx.distributed.sharding import P, Sharded, local_part
+from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, calling_source
+from rlx.tracing.arguments import positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.pytree import TreeDef, broadcast_prefix, leaf_names, tree_flatten, tree_unflatten
-from rlx.tracing.trace import TracedArray, source_names
+from rlx.tracing.trace import TracedArray, element_type, shape_of, source_names
 from rlx.transforms.jit import jit
 
 
@@ -47,8 +49,17 @@ def shard_map(
     `P()`: a plain array that `fun` must give alike on all ranks. Every rank calls with the same
     shapes, in the same order; the first call of each kind compares the programs of all ranks.
     """
-    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
-    return ShardMapped(fun, mesh, in_specs, out_specs, donated, backend, threads)
+    is_tree = isinstance(in_specs, P) or not isinstance(in_specs, tuple)
+    each = (in_specs,) if is_tree else tuple(in_specs)
+    donated = positions(donate_argnums, len(each), "donate_argnums")
+    return ShardMapped(fun, mesh, each, out_specs, donated, backend, threads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What a rank tells the others in place of its program."""
+
+    text: str
 
 
 class ShardMapped:
@@ -58,7 +69,7 @@ class ShardMapped:
         self,
         fun: Callable[..., Any],
         mesh: Mesh,
-        in_specs: Any,
+        in_specs: tuple[Any, ...],
         out_specs: Any,
         donated: tuple[int, ...],
         backend: str,
@@ -66,8 +77,7 @@ class ShardMapped:
     ) -> None:
         functools.update_wrapper(self, fun)
         self._mesh = mesh
-        self._in_specs = in_specs if isinstance(in_specs, tuple) else (in_specs,)
-        self._in_specs = (in_specs,) if isinstance(in_specs, P) else self._in_specs
+        self._in_specs = in_specs
         self._out_specs = out_specs
         self._name = source_names(fun, "function")
         self._compared: set[Any] = set()
@@ -127,30 +137,47 @@ class ShardMapped:
                 remedy="use jit, grad and vmap inside of the function that it is given",
             )
         if not isinstance(leaf, Sharded):
-            return local_part(name, np.asarray(leaf), spec, self._mesh)
+            is_number = leaf.__class__ in (bool, int, float, complex) and not any(spec)
+            return leaf if is_number else local_part(name, np.asarray(leaf), spec, self._mesh)
         if leaf.spec != spec:
             raise InputError(
                 f"{name} is split as {leaf.spec}, and in_specs says {spec}",
                 source=calling_source(),
                 remedy="gather() it, or change in_specs",
             )
+        if leaf.mesh is not self._mesh and leaf.mesh.extents != self._mesh.extents:
+            raise InputError(
+                f"{name} is split over the mesh {dict(leaf.mesh.extents)}, and {self._name} runs "
+                f"on {dict(self._mesh.extents)}",
+                source=calling_source(),
+                remedy="gather() it, or use one mesh",
+            )
         return leaf.local
 
     def _placed(self, x: Any, spec: P) -> Any:
+        require_axes(f"a result of {self._name}", x, spec)
         return Sharded(x, spec, self._mesh) if any(spec) else x
 
     def _compare(self, local: list[Any]) -> None:
         """Check, once for each kind of call, that all ranks run the same program."""
         leaves, tree = tree_flatten(local)
-        key = (tree, *((leaf.dtype, leaf.shape) for leaf in leaves))
+        key = (tree, *((element_type(leaf), shape_of(leaf)) for leaf in leaves))
         if key in self._compared:
             return
+        exchange = self._mesh.world.connection.gather
         try:
             own = graph_digest(self._jitted.graph(self._mesh.communicators, *local))
-        except Exception as error:
-            self._mesh.world.connection.gather(f"{type(error).__name__}: {error}")
+        except Exception as error:  # whatever it is, the others wait for this rank
+            exchange(_Failure(f"{type(error).__name__}: {error}"))
             raise
-        digests = self._mesh.world.connection.gather(own)
+        digests = exchange(own)
+        for rank, digest in enumerate(digests):
+            if isinstance(digest, _Failure):
+                raise CommunicationError(
+                    f"rank {rank} could not trace {self._name}: {digest.text}",
+                    source=calling_source(),
+                    remedy="mend it there; all ranks run one program",
+                )
         if any(digest != own for digest in digests):
             others = ", ".join(str(r) for r, digest in enumerate(digests) if digest != own)
             raise CommunicationError(

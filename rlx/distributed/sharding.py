@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from rlx.distributed.mesh import Mesh
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
+from rlx.ir.graph import calling_source
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +23,13 @@ class P(tuple[str | None, ...]):
     __slots__ = ()
 
     def __new__(cls, *names: str | None) -> P:
+        twice = [name for name in names if name is not None and names.count(name) > 1]
+        if twice:
+            raise InputError(
+                f"P names {twice[0]!r} twice; one axis of a mesh splits one axis of an array",
+                source=calling_source(),
+                remedy="put None where the array is not split",
+            )
         return super().__new__(cls, names)
 
     def __repr__(self) -> str:
@@ -43,6 +51,11 @@ class Sharded:
         sizes += [1] * (self.local.ndim - len(sizes))
         return tuple(e * size for e, size in zip(self.local.shape, sizes, strict=True))
 
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.local.dtype
+
     def gather(self) -> Array:
         """Return the whole array, on every rank; all ranks must call it."""
         whole = np.empty(self.shape, self.local.dtype)
@@ -54,11 +67,7 @@ class Sharded:
 
 def local_part(name: str, x: Array, spec: P, mesh: Mesh) -> Array:
     """Return the part of `x` that this rank has; ShapeError where parts would be uneven."""
-    if len(spec) > x.ndim:
-        raise ShapeError(
-            f"{name} has shape {x.shape}, and {spec} names {len(spec)} axes",
-            remedy="name at most as many axes as the array has",
-        )
+    require_axes(name, x, spec)
     shape, places = list(x.shape), []
     for place, axis_name in enumerate(spec):
         axis = None if axis_name is None else mesh.axis(axis_name)
@@ -71,6 +80,16 @@ def local_part(name: str, x: Array, spec: P, mesh: Mesh) -> Array:
         shape[place] //= 1 if axis is None else axis.size
         places.append(0 if axis is None else axis.index)
     return np.require(x[_box(tuple(shape), tuple(places))], requirements="C")
+
+
+def require_axes(name: str, x: Array, spec: P) -> None:
+    """Raise ShapeError where `spec` names more axes than `x` has."""
+    if len(spec) > x.ndim:
+        raise ShapeError(
+            f"{name} has shape {x.shape}, and {spec} names {len(spec)} axes",
+            source=calling_source(),
+            remedy="name at most as many axes as the array has",
+        )
 
 
 def _box(shape: tuple[int, ...], places: tuple[int, ...]) -> tuple[slice, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlx.distributed.world import World, enter_world
+from rlx.errors import CommunicationError
 from rlx.ir.reference.collective import GROUPS, Group
 
 Array = np.ndarray[Any, Any]
@@ -78,7 +79,8 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
     """Run `program` once for each of `ranks` threads of this process; return their results.
 
     Programs are interpreted, not compiled: this is the meaning that MPI's ranks are tested
-    against. The first exception of a rank ends all, and is raised with a note of its rank.
+    against. The first exception of a rank ends all, and is raised with a note of its rank; one
+    that tells of another rank's gives way to that.
     """
     everybody, meetings = _Meeting(ranks), list[_Meeting]()
     results: list[Any] = [None] * ranks
@@ -88,11 +90,10 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
         enter_world(World(rank, ranks, ThreadConnection(rank, everybody, meetings)))
         try:
             results[rank] = program()
-        except threading.BrokenBarrierError:
-            pass  # another rank failed
         except BaseException as error:
-            errors.append((rank, error))
-            for meeting in (everybody, *meetings):
+            if not isinstance(error, threading.BrokenBarrierError):  # else another rank failed
+                errors.append((rank, error))
+            for meeting in (everybody, *meetings):  # those made since are in the list by now
                 meeting.barrier.abort()
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
@@ -100,8 +101,15 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
         thread.start()
     for thread in threads:
         thread.join()
+    for handle, group in list(GROUPS.items()):
+        if isinstance(group, ThreadGroup) and group.meeting in meetings:
+            del GROUPS[handle]  # and with it the arrays exchanged last
     if errors:
-        rank, error = errors[0]
+        rank, error = min(errors, key=_is_consequence)
         error.add_note(f"raised on rank {rank} of {ranks}")
         raise error
     return results
+
+
+def _is_consequence(found: tuple[int, BaseException]) -> bool:
+    return isinstance(found[1], CommunicationError)

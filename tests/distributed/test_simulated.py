@@ -11,6 +11,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx.distributed import Mesh, P, Sharded, shard_map, simulate
 from rlx.errors import CommunicationError, InputError, ShapeError
+from rlx.ir.reference.collective import GROUPS
 from tests.distributed import programs
 
 X = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
@@ -129,3 +130,61 @@ def test_jit_around_a_mapped_function_is_an_error() -> None:
 
     with pytest.raises(InputError, match="is a traced array: what shard_map returns"):
         simulate(program, 1)
+
+
+def test_the_error_of_one_ranks_trace_reaches_the_others() -> None:
+    def program() -> str:
+        mesh = Mesh({"ranks": 2})
+
+        def fun(x: Any) -> Any:
+            if mesh.world.rank == 1:
+                raise ValueError("no luck")
+            return x
+
+        with pytest.raises((ValueError, CommunicationError)) as raised:
+            shard_map(fun, mesh, P(), P())(X)
+        return f"{raised.type.__name__}: {raised.value}"
+
+    first, second = simulate(program, 2)
+    assert first.startswith("CommunicationError: rank 1 could not trace fun: ValueError: no luck")
+    assert second == "ValueError: no luck"
+
+
+def test_one_axis_of_the_mesh_splits_one_axis_of_an_array() -> None:
+    with pytest.raises(InputError, match="names 'ranks' twice"):
+        P("ranks", None, "ranks")
+
+
+def test_a_result_with_fewer_axes_than_its_spec_is_an_error() -> None:
+    with pytest.raises(ShapeError, match=r"a result of .* has shape \(2, 5\)"):
+        on_ranks(lambda x: x, P("ranks"), P("ranks", None, None), X)
+
+
+def test_parts_of_another_mesh_are_an_error() -> None:
+    def program() -> Any:
+        mesh, turned = Mesh({"a": 2, "b": 2}), Mesh({"b": 2, "a": 2})
+        part = shard_map(lambda x: x, mesh, P("a"), P("a"))(X)
+        return shard_map(lambda x: x, turned, P("a"), P("a"))(part)
+
+    with pytest.raises(InputError, match=r"split over the mesh \{'a': 2, 'b': 2\}"):
+        simulate(program, 4)
+
+
+def test_numbers_are_as_weak_as_in_jit() -> None:
+    for (result,) in on_ranks(lambda a, x: a * x, (P(), P()), P(), 0.5, X):
+        assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize("number", [1, -2])
+def test_a_donated_argument_must_be_there(number: int) -> None:
+    def program() -> Any:
+        return shard_map(lambda x: x, Mesh({"ranks": 1}), P(), P(), donate_argnums=number)
+
+    with pytest.raises(InputError, match=f"names argument {number}, and the function is given 1"):
+        simulate(program, 1)
+
+
+def test_groups_of_a_simulation_are_forgotten() -> None:
+    before = len(GROUPS)
+    simulate(lambda: Mesh({"a": 2, "b": 2}).extents, 4)
+    assert len(GROUPS) == before
