@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError
+from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError, ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Tile
@@ -224,3 +224,29 @@ def test_rule_that_loses_the_batch_axis_is_our_fault(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sweep, "rule_of", lambda _definition: first_example)
     with pytest.raises(InternalError, match=r"rule of exp gave f64\[1, 2\] where f64\[3, 2\]"):
         vmap(graph_of(ops.exp, (2,)), [0], size=SIZE)
+
+
+@pytest.mark.parametrize("size", [2, 8])
+@pytest.mark.parametrize(
+    ("definition", "attributes"),
+    [
+        (ops.all_reduce, {"reduction": "sum"}),
+        (ops.all_gather, {}),
+        (ops.collective_broadcast, {"root": 1}),
+    ],
+)
+def test_collectives_are_mapped_over_as_many_examples_as_their_axis_has_members(
+    definition: OpDef, attributes: dict[str, Any], size: int
+) -> None:
+    graph = Graph("members")
+    x = graph.input("x", (3,), "f32")
+    graph.set_outputs([definition(x, axis_name="i", axis_size=4, **attributes)])
+    with pytest.raises(ShapeError, match=f"'i' has 4 members, and vmap maps {size} examples"):
+        vmap(graph, [0], size=size, axis_name="i")
+
+
+def test_the_index_on_an_axis_knows_its_size_too() -> None:
+    graph = Graph("index")
+    graph.set_outputs([graph.axis_index(axis_name="i", axis_size=4)])
+    with pytest.raises(ShapeError, match="'i' has 4 members, and vmap maps 5 examples"):
+        vmap(graph, [], size=5, axis_name="i")

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
-from rlx.passes.vmap.carried import Batching, Carried, batch_to, batch_to_front, reshape_to
+from rlx.passes.vmap.carried import (
+    Batching,
+    Carried,
+    batch_to,
+    batch_to_front,
+    expand_to,
+    reshape_to,
+)
 from rlx.passes.vmap.registry import Batched, batch, unrolled
 
 _FOLDS = {"sum": ops.reduce_sum, "max": ops.reduce_max, "min": ops.reduce_min}
@@ -26,7 +34,7 @@ def _exchanging(definition: OpDef) -> Callable[[Callable[..., Batched]], Callabl
     def decorate(over_batch: Callable[..., Batched]) -> Callable[..., Batched]:
         def rule(at: Batching, x: Value, *communicator: Value, **attributes: Any) -> Batched:
             lifted = x if at.batched[0] else at.lift(x)
-            if attributes["axis_name"] == at.axis_name and not communicator:
+            if _is_over_batch(at, communicator, **attributes):
                 return over_batch(at, lifted, **attributes)
             behind = min(1, lifted.rank - 1)  # the exchanged axis stays the leading one
             moved = definition(batch_to(lifted, behind), *communicator, **attributes)
@@ -37,6 +45,25 @@ def _exchanging(definition: OpDef) -> Callable[[Callable[..., Batched]], Callabl
         return over_batch
 
     return decorate
+
+
+def _is_over_batch(
+    at: Batching,
+    communicator: tuple[Value, ...],
+    *,
+    axis_name: str,
+    axis_size: int,
+    **attributes: Any,
+) -> bool:
+    """True if the mapped axis is the collective's own; ShapeError if it has another size."""
+    if communicator or axis_name != at.axis_name:
+        return False
+    if at.size != axis_size:
+        raise ShapeError(
+            f"axis {axis_name!r} has {axis_size} members, and vmap maps {at.size} examples over it",
+            remedy=f"map {axis_size} examples, or build the graph for {at.size} members",
+        )
+    return True
 
 
 @_exchanging(ops.all_reduce)
@@ -92,8 +119,10 @@ def _follows(last: int | None, source: int | None) -> bool:
 
 def _run(x: Value, run: list[int | None]) -> Value:
     first = run[0]
-    part: Value = ops.narrow(x, axis=0, start=first or 0, length=len(run))
-    return part if first is not None else ops.expand(x.graph.constant(0, x.dtype), shape=part.shape)
+    if first is None:
+        return expand_to(x.graph.constant(0, x.dtype), (len(run), *x.shape[1:]))
+    part: Value = ops.narrow(x, axis=0, start=first, length=len(run))
+    return part
 
 
 unrolled(ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, after all batching")
@@ -101,7 +130,6 @@ unrolled(ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, aft
 
 @batch(ops.axis_index)
 def axis_index_batch(at: Batching, *communicator: Value, **axis: Any) -> Batched:
-    if axis["axis_name"] != at.axis_name or communicator:
-        (index,) = at.graph.append(ops.axis_index, communicator, ops.axis_index.attrs(**axis))
-        return Carried(index, batched=False)
-    return at.graph.iota(type=TensorType(DType.I32, (at.size,)))
+    if _is_over_batch(at, communicator, **axis):
+        return at.graph.iota(type=TensorType(DType.I32, (at.size,)))
+    return Carried(at.graph.axis_index(*communicator, **axis), batched=False)
