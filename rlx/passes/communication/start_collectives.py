@@ -32,13 +32,13 @@ def start_collectives(graph: Graph) -> Rewritten:
     for node in moved:
         for operand in node.operands:
             if operand in waiting:
-                _wait(target, operand, *waiting.pop(operand), value_map)
+                value_map[operand] = _wait(target, *waiting.pop(operand))
         if node in split:
             waiting[node.result] = (node, _start(target, node, value_map))
         else:
             copy_node(target, node, value_map)
-    for result, (node, started) in list(waiting.items()):
-        _wait(target, result, node, started, value_map)
+    for result, (node, started) in waiting.items():
+        value_map[result] = _wait(target, node, started)
     finish(target, graph, value_map)
     return Rewritten(target, value_map)
 
@@ -51,15 +51,10 @@ def _start(target: Graph, node: Node, value_map: dict[Value, Value]) -> tuple[Va
     return total, request, x
 
 
-def _wait(
-    target: Graph,
-    result: Value,
-    node: Node,
-    started: tuple[Value, ...],
-    value_map: dict[Value, Value],
-) -> None:
+def _wait(target: Graph, node: Node, started: tuple[Value, ...]) -> Value:
     with target.attributed(node.source, node.scope):
-        value_map[result] = ops.all_reduce_done(*started)
+        total: Value = ops.all_reduce_done(*started)
+    return total
 
 
 def _is_large_sum(node: Node) -> bool:
@@ -77,7 +72,7 @@ def _ordered(graph: Graph) -> list[Node]:
     for node in graph.nodes:
         if any(operand.node in late or _is_large_sum(operand.node) for operand in node.operands):
             late.add(node)
-    if not late or len(late) == len(graph.nodes):
+    if not late:
         return graph.nodes
     return [node for node in graph.nodes if node not in late] + [
         node for node in graph.nodes if node in late
