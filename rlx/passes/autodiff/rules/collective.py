@@ -51,10 +51,8 @@ def collective_broadcast_transpose(
 ) -> Derivatives:
     """All cotangents belong to the root."""
     total = ops.all_reduce(at.cotangent, *communicator, reduction="sum", **axis)
-    is_root = ops.axis_index(*communicator, **axis) if communicator else None
-    if is_root is None:
-        is_root = at.graph.axis_index(**axis)
-    return _through(ops.where(ops.eq(is_root, root), total, 0.0), communicator)
+    member = at.graph.axis_index(*communicator, **axis)
+    return _through(ops.where(ops.eq(member, root), total, 0.0), communicator)
 
 
 def collective_permute_transpose(
