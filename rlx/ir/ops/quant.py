@@ -23,7 +23,7 @@ from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.conv import conv
+from rlx.ir.ops.conv import conv, spatial_axes
 from rlx.ir.ops.elementwise import (
     abs,
     cast,
@@ -97,7 +97,7 @@ def fake_quantize(
     of `axis`; without it that of the batch, `max |x| / q`. `straight_through` is what passes for
     the derivative of rounding.
     """
-    return _rounded(x, _spread(_scale_of(x, scale, bits, axis), x, axis), bits)
+    return _rounded(x, spread(_scale_of(x, scale, bits, axis), x, axis), bits)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -117,7 +117,7 @@ def fake_quantize_ema(
     own = _scale_of(x, None, bits, axis)
     _require_channels("state", state, own.shape[0])
     moved: Value = where(le(state, 0.0), own, state * decay + own * (1.0 - decay))
-    return _rounded(x, _spread(moved, x, axis), bits), moved
+    return _rounded(x, spread(moved, x, axis), bits), moved
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -138,7 +138,7 @@ def fake_quantize_backward(
     if straight_through == "identity":
         return dy
     own = _scale_of(x, scale, bits, axis)
-    step = _spread(own, x, axis)
+    step = spread(own, x, axis)
     if straight_through == "tanh":
         slope = tanh(x / step)
         return dy * (1.0 - slope * slope)
@@ -146,7 +146,7 @@ def fake_quantize_backward(
     if straight_through == "hard_tanh":
         return dy * maximum(1.0 - abs(x / bound), 0.0)
     if scale is None:  # `q * (largest / q)` may round below the largest, which counts as inside
-        bound = maximum(bound, _spread(_largest(x, axis), x, axis))
+        bound = maximum(bound, spread(_largest(x, axis), x, axis))
     result: Value = where(le(abs(x), bound), dy, 0.0)
     return result
 
@@ -154,7 +154,7 @@ def fake_quantize_backward(
 @composite(_FAMILY, Trait.WHOLE)
 def fake_quantize_lsq(x: Value, scale: Value, *, bits: int = 8, axis: int | None = None) -> Value:
     """`fake_quantize` with a scale that is learned (LSQ)."""
-    return _rounded(x, _spread(_scale_of(x, scale, bits, axis), x, axis), bits)
+    return _rounded(x, spread(_scale_of(x, scale, bits, axis), x, axis), bits)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -162,7 +162,7 @@ def fake_quantize_lsq_backward_x(
     x: Value, scale: Value, dy: Value, *, bits: int = 8, axis: int | None = None
 ) -> Value:
     """`dy` where `|x / s|` is at most the largest quantized magnitude, else 0."""
-    z = x / _spread(_scale_of(x, scale, bits, axis), x, axis)
+    z = x / spread(_scale_of(x, scale, bits, axis), x, axis)
     result: Value = where(le(abs(z), float(LARGEST[bits])), dy, 0.0)
     return result
 
@@ -173,17 +173,14 @@ def fake_quantize_lsq_backward_scale(
 ) -> Value:
     """The sum over each channel of `dy` times the slope in the scale."""
     weighted = dy * lsq_slope(x, scale, bits=bits, axis=axis)
-    if axis is None:
-        total = reduce_sum(weighted, axes=tuple(range(x.rank)))
-    else:
-        total = reduce_sum(weighted, axes=_other_axes(x, axis))
+    total = reduce_sum(weighted, axes=_folded_axes(x, axis))
     result: Value = reshape(total, shape=scale.shape)
     return result
 
 
 def lsq_slope(x: Value, scale: Value, *, bits: int, axis: int | None) -> Value:
     """Return `round(z) - z` inside of the range, `q sign(z)` outside, for `z = x / s`."""
-    z = x / _spread(_scale_of(x, scale, bits, axis), x, axis)
+    z = x / spread(_scale_of(x, scale, bits, axis), x, axis)
     largest = float(LARGEST[bits])
     outside = where(lt(0.0, z), largest, -largest)
     result: Value = where(le(abs(z), largest), round_away(z) - z, outside)
@@ -206,7 +203,8 @@ def qmatmul(
     `multiplier` is `x_scale * w_scale / out_scale`: one, or one for each column. The bias counts
     in units of `x_scale * w_scale`. Sums wrap at 32 bits.
     """
-    _require_products(x, w, bias, w.shape[-1])
+    _require_matrix(w)
+    _require_products(x, w, bias, w.shape[1])
     require_rank(x.type, 2, "x")
     total = matmul(_centered(x, x_zero_point), _centered(w, w_zero_point)) + bias
     return _requantized(total, multiplier, out_zero_point, axis=-1)
@@ -231,12 +229,13 @@ def qconv(
 
     Outside of `x` there is its zero point. `multiplier` is one, or one for each channel.
     """
+    axes = spatial_axes(x.type, w.type)
     _require_products(x, w, bias, w.shape[0])
     total = conv(
         _centered(x, x_zero_point), _centered(w, w_zero_point), stride=stride, padding=padding,
         dilation=dilation, groups=groups,
     )  # fmt: skip
-    column = reshape(bias, shape=(bias.shape[0], *(1,) * (x.rank - 2)))
+    column = reshape(bias, shape=(bias.shape[0], *(1,) * axes))
     return _requantized(total + column, multiplier, out_zero_point, axis=1)
 
 
@@ -278,13 +277,12 @@ def _scale_of(x: Value, scale: Value | None, bits: int, axis: int | None) -> Val
 def _largest(x: Value, axis: int | None) -> Value:
     """Return `max |x|` of each channel as `[channels]`; NaN counts as nothing."""
     magnitudes = where(eq(x, x), abs(x), 0.0)
-    axes = tuple(range(x.rank)) if axis is None else _other_axes(x, axis)
-    found = reduce_max(magnitudes, axes=axes) if axes else magnitudes
+    found = reduce_max(magnitudes, axes=_folded_axes(x, axis))
     result: Value = reshape(maximum(found, 0.0), shape=(_channels(x, axis),))
     return result
 
 
-def _spread(channels: Value, x: Value, axis: int | None) -> Value:
+def spread(channels: Value, x: Value, axis: int | None) -> Value:
     """View `[channels]` so that it broadcasts along `axis` of `x`."""
     shape: list[Extent] = [1] * x.rank
     if axis is not None:
@@ -293,8 +291,9 @@ def _spread(channels: Value, x: Value, axis: int | None) -> Value:
     return result
 
 
-def _other_axes(x: Value, axis: int) -> tuple[int, ...]:
-    own = normalize_axis(axis, x.rank)
+def _folded_axes(x: Value, axis: int | None) -> tuple[int, ...]:
+    """Return the axes that share a scale: all, or all but `axis`."""
+    own = None if axis is None else normalize_axis(axis, x.rank)
     return tuple(other for other in range(x.rank) if other != own)
 
 
@@ -363,6 +362,14 @@ def _require_integers(name: str, x: Value, dtype: DType) -> None:
     if x.dtype is not dtype:
         raise DTypeError(
             f"{name} has dtype {x.dtype}; it must be {dtype}", remedy="quantize it first"
+        )
+
+
+def _require_matrix(w: Value) -> None:
+    if w.rank != 2:
+        raise ShapeError(
+            f"w has shape {format_shape(w.shape)}; it must be a matrix, [K, N]",
+            remedy="multiply by one matrix after the other, or map over them with vmap",
         )
 
 

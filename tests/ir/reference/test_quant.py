@@ -193,3 +193,19 @@ def test_wrong_uses_are_errors_with_both_numbers() -> None:
         apply(ops.fake_quantize, X, bits=3)
     with pytest.raises(ShapeError, match=r"scale has shape \(2,\); it must be \(5,\)"):
         apply(ops.fake_quantize_lsq, X, np.ones(2, np.float32), axis=0)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 4, 5)])
+def test_weights_of_a_product_are_a_matrix(shape: tuple[int, ...]) -> None:
+    codes, bias = np.ones((2, 3, 4), np.int8), np.ones(shape[-1:], np.int32)
+    with pytest.raises(ShapeError, match=r"w has shape .* it must be a matrix"):
+        apply(ops.qmatmul, codes, np.ones(shape, np.int8), bias, multiplier=(0.1,))
+
+
+@pytest.mark.parametrize(("x", "w"), [((4,), ()), ((1, 2, 4), (3, 2)), ((4, 4), (4, 4))])
+def test_operands_of_a_convolution_have_spatial_axes(
+    x: tuple[int, ...], w: tuple[int, ...]
+) -> None:
+    codes, bias = np.ones(x, np.int8), np.ones(w[:1], np.int32)
+    with pytest.raises(ShapeError, match="both must have two axes and the same 1 to 3 spatial"):
+        apply(ops.qconv, codes, np.ones(w, np.int8), bias, multiplier=(0.1,))
