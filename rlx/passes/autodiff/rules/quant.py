@@ -16,8 +16,9 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import OpDef
-from rlx.ir.ops.quant import lsq_slope
-from rlx.passes.autodiff.algebra import swap_last
+from rlx.ir.ops.quant import lsq_slope, spread
+from rlx.ir.shape import product
+from rlx.passes.autodiff.algebra import reshape_to, swap_last
 from rlx.passes.autodiff.registry import (
     Derivatives,
     Pullback,
@@ -99,10 +100,7 @@ def fake_quantize_lsq_jvp(
         total = ops.fake_quantize_lsq_backward_x(x, scale, of_x, bits=bits, axis=axis)
     if of_scale is not None:
         slope = lsq_slope(x, scale, bits=bits, axis=axis)
-        shape = [1] * x.rank
-        if axis is not None:
-            shape[axis % x.rank] = -1
-        term = slope * ops.reshape(of_scale, shape=tuple(shape))
+        term = slope * spread(of_scale, x, axis)
         total = term if total is None else total + term
     return total
 
@@ -122,8 +120,7 @@ def qmatmul_vjp(
     """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation."""
     scaled = at.cotangent * _factors(at, multiplier)
     given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
-    rows = ops.reshape(scaled, shape=(-1, scaled.shape[-1]))
-    flat = ops.reshape(given, shape=(-1, given.shape[-1]))
+    rows, flat = _rows(scaled), _rows(given)
     return [
         ops.matmul(scaled, swap_last(weights)) if at.wanted[0] else None,
         ops.matmul(swap_last(flat), rows) if at.wanted[1] else None,
@@ -205,6 +202,11 @@ def qconv_jvp(
         column = ops.reshape(of_bias, shape=(-1, *(1,) * (x.rank - 2)))
         terms.append(ops.expand(column, shape=at.result.shape))
     return functools.reduce(operator.add, terms) * _factors(at, multiplier, trailing=x.rank - 2)
+
+
+def _rows(x: Value) -> Value:
+    """Merge all axes but the last."""
+    return reshape_to(x, (product(x.shape[:-1]), x.shape[-1]))
 
 
 def _factors(
