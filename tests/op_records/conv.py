@@ -32,6 +32,7 @@ _CONVS: list[tuple[str, _Shape, _Shape, dict[str, Any]]] = [
     ("padding-beyond-the-window", (1, 2, 2), (2, 2, 2), {"padding": ((4, 3),)}),
     ("stride-beyond-the-window", (1, 2, 8, 7), (2, 2, 2, 1), {"stride": (4, 3)}),
     ("no-images", (0, 2, 4, 4), (3, 2, 3, 3), {}),
+    ("no-pixels", (1, 2, 0, 5), (3, 2, 3, 3), {"padding": ((2, 2), (1, 1))}),
     ("no-channels", (2, 0, 4), (3, 0, 3), {}),
 ]  # fmt: skip
 _EVERY_DTYPE = ("two-axes", "depthwise")

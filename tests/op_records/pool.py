@@ -35,6 +35,7 @@ _CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "long-window": ((2, 40), {"kernel_size": (30,), "stride": (5,), "padding": (4,)}),
     "size-one": ((2, 1, 1), {"kernel_size": (1, 1)}),
     "empty-batch": ((0, 3, 4), {"kernel_size": (2, 2)}),
+    "empty-image": ((2, 0, 5), {"kernel_size": (2, 3), "stride": (1, 2), "padding": (1, 0)}),
 }  # fmt: skip
 _FOLDS: dict[str, tuple[Maker, float]] = {
     "max_pool": (separate, 0.0),
@@ -43,7 +44,7 @@ _FOLDS: dict[str, tuple[Maker, float]] = {
     "mean_pool": (normal, 16.0),
     "prod_pool": (uniform(0.8, 1.2), 32.0),
 }
-_FEW = ("overlapping", "channels-last", "ceil", "empty-batch")
+_FEW = ("overlapping", "channels-last", "ceil", "empty-batch", "empty-image")
 """Cases for the pools that differ from others in their fold alone."""
 _TWO = (DType.F32, DType.F64)
 _NAN, _INF = float("nan"), float("inf")

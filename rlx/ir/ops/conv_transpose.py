@@ -22,7 +22,7 @@ from rlx.ir.ops.conv_geometry import (
     spread,
     static,
 )
-from rlx.ir.ops.shape import reshape, reverse, transpose
+from rlx.ir.ops.shape import expand, reshape, reverse, transpose
 from rlx.ir.shape import Shape, divide
 
 __all__ = ["conv_backward_input", "conv_backward_weight", "conv_transpose"]
@@ -108,6 +108,10 @@ def by_input(dy: Value, w: Value, spatial: Shape, sliding: Geometry, groups: int
     What was the stride spreads the gradient's elements, and what spread the input's is the stride.
     """
     require_length("spatial", spatial, len(sliding))
+    if 0 in spatial:  # windows of padding alone
+        shape = (dy.shape[0], groups * w.shape[1], *spatial)
+        nothing: Value = expand(dy.graph.constant(0, dy.dtype), shape=shape)
+        return nothing
     turned = []
     extents = zip(sliding, spatial, w.shape[2:], dy.shape[2:], strict=True)
     for axis, extent, taps, positions in extents:
