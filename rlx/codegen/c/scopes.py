@@ -66,10 +66,11 @@ class _Scopes:
         self.names: dict[str, str] = {}
 
     def bind(self, name: str, wanted: str, visible: set[str]) -> None:
-        shown, count = variable_name(wanted), 1
+        plain = variable_name(wanted)
+        shown, count = plain, 1
         while shown in visible or _RESERVED.search(shown):
             count += 1
-            shown = f"{wanted}_{count}"
+            shown = f"{plain}_{count}"
         self.names[name] = shown
         visible.add(shown)
 

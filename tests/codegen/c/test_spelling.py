@@ -13,6 +13,7 @@ from rlx.codegen.c.names import free_name, function_name, variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Const, LoopKind, Prim, ValueType
+from rlx.codegen.loops.passes.scalarize import scalarize
 
 
 def spelled(value: float | bool, prim: Prim) -> str:
@@ -140,3 +141,12 @@ def test_elements_are_updated_in_place() -> None:
     with k.loop("i", 4) as i:
         k.store(y, i, k.load(y, i) * 2.0)
     assert "y[i] *= 2.0f;" in emit_kernel(k.build())
+
+
+def test_a_lane_and_an_argument_of_the_same_spelling_differ() -> None:
+    k = KernelBuilder("lanes")
+    source = k.argument("x_0", Prim.F32)
+    target = k.argument("y", Prim.F32, writable=True)
+    x = k.let("x", k.load(source, 0, 2))
+    k.store(target, 0, x + x)
+    assert "const float x_0_2 = x_0[0];" in emit_kernel(scalarize(k.build()))
