@@ -19,7 +19,6 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
-from rlx.codegen.loops.passes.names import with_plain_names
 from rlx.codegen.loops.passes.vectorize import vectorize
 from rlx.errors import InternalError
 from rlx.ir.shape import upper
@@ -58,7 +57,7 @@ def each_splat(scope: Scope, rows: int) -> Iterator[E]:
     """Open the loops over splats: blocks for threads, in lanes."""
     k = scope.k
     count = const(rows, Prim.I64)
-    scope.passes.extend([partial(vectorize, vector_bytes=_VECTOR_BYTES), with_plain_names])
+    scope.passes.append(partial(vectorize, vector_bytes=_VECTOR_BYTES))
     with (
         blocks(k, count, rows * _WORK_PER_SPLAT, size=512) as (start, stop),
         k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,

@@ -159,21 +159,6 @@ def kept_apart(body: Block, names: Names) -> Block:
     return tuple(result)
 
 
-def with_plain_names(kernel: Kernel) -> Kernel:
-    """Return `kernel` without dots in the names that it binds, for languages that have none."""
-    names, fresh, buffers = Names(kernel), dict[str, Expr](), dict[str, Buffer]()
-    for statement in walk(kernel.body):
-        match statement:
-            case Let(var, _) | Declare(var, _) | For(var=var) if "." in var.name:
-                fresh[var.name] = Var(names.fresh(var.name.replace(".", "_")), var.type)
-            case Local(buffer) if "." in buffer.name:
-                plain = names.fresh(buffer.name.replace(".", "_"))
-                buffers[buffer.name] = replace(buffer, name=plain)
-            case _:
-                pass
-    return replace(kernel, body=Renaming(fresh, buffers).block(kernel.body))
-
-
 def _bind(
     statement: Stmt, fresh: dict[str, Expr], buffers: dict[str, Buffer], names: Names
 ) -> None:
