@@ -57,7 +57,8 @@ def each_splat(scope: Scope, rows: int) -> Iterator[E]:
     """Open the loops over splats: blocks for threads, in lanes."""
     k = scope.k
     count = const(rows, Prim.I64)
-    scope.passes.append(partial(vectorize, vector_bytes=_VECTOR_BYTES))
+    vector_bytes = _VECTOR_BYTES if scope.target.has_vectors else 0
+    scope.passes.append(partial(vectorize, vector_bytes=vector_bytes))
     with (
         blocks(k, count, rows * _WORK_PER_SPLAT, size=512) as (start, stop),
         k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
