@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rlx.ir.shape import Dim, divide, product
+from rlx.errors import UnsupportedError
+from rlx.ir.shape import Dim, Extent, divide, product
 from rlx.onnx.registry import Operator
 from rlx.onnx.values import is_known, is_symbolic
 
@@ -67,7 +69,30 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _equal(a: Any, b: Any) -> Any:
-    return np.frompyfunc(lambda x, y: int(x == y), 2, 1)(a, b)
+    return np.frompyfunc(_are_equal, 2, 1)(a, b)
+
+
+def _are_equal(x: Extent, y: Extent) -> int:
+    """Compare extents; an error where the symbols decide."""
+    if x == y:
+        return 1
+    if _least(x - y) > 0 or _least(y - x) > 0:
+        return 0
+    raise UnsupportedError(
+        f"whether extent {x} is {y} differs between runs",
+        remedy="load the model with a number for it, or with bounds that exclude the other",
+    )
+
+
+def _least(extent: Extent) -> float:
+    """Return a number that an extent is never below."""
+    if isinstance(extent, int):
+        return extent
+    ends = {s: (s.min, math.inf if s.max is None else s.max) for s in extent.symbols}
+    return sum(
+        factor * math.prod(ends[s][factor < 0] for s in monomial)
+        for monomial, factor in extent.terms
+    )
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:

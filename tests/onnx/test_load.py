@@ -59,6 +59,32 @@ def test_arithmetic_of_shapes_leaves_no_nodes(extent: Any) -> None:
     assert run(graph, np.zeros((4, 2, 3), np.float32)).shape == (4, 6)
 
 
+def comparing(extent: int) -> Any:
+    """Return a model that gives one element where its input has `extent`, else two."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Equal", ["shape", "extent"], ["is_it"]),
+        node("Where", ["is_it", "one", "two"], ["wanted"]),
+        node("Expand", ["zero", "wanted"], ["y"]),
+    ]
+    weights = {"extent": np.asarray([extent]), "one": np.asarray([1]), "two": np.asarray([2])}
+    weights["zero"] = np.zeros(1, np.float32)
+    return model(nodes, {"x": (FLOAT, ["n"])}, ["y"], weights)
+
+
+@pytest.mark.parametrize(
+    ("extent", "n", "elements"),
+    [(3, 3, 1), (3, 4, 2), (-1, rlx.Dim("n"), 2), (1, rlx.Dim("n", min=2, max=4), 2)],
+)
+def test_extents_are_compared(extent: int, n: Any, elements: int) -> None:
+    assert rlx.onnx.load(comparing(extent), dims={"n": n}).outputs[0].shape == (elements,)
+
+
+def test_a_comparison_that_a_symbol_decides_is_a_typed_error() -> None:
+    with pytest.raises(UnsupportedError, match="whether extent n is 1 differs between runs"):
+        rlx.onnx.load(comparing(1), dims={"n": rlx.Dim("n", max=4)})
+
+
 def test_a_shape_that_depends_on_data_is_a_typed_error_in_a_graph() -> None:
     nodes = [node("Reshape", ["x", "shape"], ["y"])]
     made = model(nodes, {"x": (FLOAT, [4]), "shape": (INT64, [2])}, ["y"])
