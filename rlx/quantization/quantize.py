@@ -26,6 +26,8 @@ from rlx.runtime.compile import compile
 
 Array = NDArray[Any]
 Batch = Mapping[str, Any]
+LONGEST_SUM = (2**31 - 1) // (128 * 127)
+"""Products of an input by a weight that i32 can always add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,16 @@ def quantize(
     values = {name: np.asarray(array) for name, array in params.items()}
     graph = inputs_as_params(graph, values)
     sites = _sites(graph)
+    if not sites:
+        raise GraphError(
+            f"graph {graph.name!r} has no product or convolution of an activation by a param",
+            remedy="declare weights as params, and check that they are f32",
+        )
     unknown = [name for name in keep if name not in {site.weights for site in sites}]
     if unknown:
         raise InputError(
             f"keep names {', '.join(unknown)}, which are weights of no product",
-            remedy=f"name some of: {', '.join(site.weights for site in sites) or 'none'}",
+            remedy=f"name some of: {', '.join(site.weights for site in sites)}",
         )
     histograms, first = _measure(graph, sites, calibration, values)
     layers = [
@@ -116,15 +123,15 @@ def _measure(
     tapped, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         copy_node(tapped, node, value_map)
-    tapped.set_outputs([value_map[site.activation] for site in sites] or tapped.inputs[:1])
+    tapped.set_outputs([value_map[site.activation] for site in sites])
     run = compile(tapped, params=values)
     histograms, first = [Histogram() for _ in sites], list[Array]()
     for batch in calibration:
-        seen = run.run(batch)[: len(sites)]
+        seen = run.run(batch)
         first = first or [np.array(x) for x in seen]
         for histogram, x in zip(histograms, seen, strict=True):
             histogram.add(x)
-    if sites and not first:
+    if not first:
         raise InputError(
             "the calibration set has no batch", remedy="give some inputs that are typical"
         )
@@ -136,6 +143,8 @@ def _layer(
 ) -> Layer:
     error = _error(site, scale, x, w)
     reason = "kept" if site.weights in keep else ""
+    if w.size // w.shape[site.axis] > LONGEST_SUM:
+        reason = "its sums are beyond i32"
     if not reason and not error <= largest_error:
         reason = f"error above {largest_error:.0%}"
     kind = site.node.op.name
@@ -208,11 +217,6 @@ def _rewritten(
         else:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
-    if not layers:
-        raise GraphError(
-            f"graph {graph.name!r} has no product or convolution of an activation by a param",
-            remedy="declare weights as params, and check that they are f32",
-        )
     return Quantized(target, params, Report(tuple(layers)), graph)
 
 

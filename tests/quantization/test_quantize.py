@@ -89,3 +89,21 @@ def test_wrong_uses_are_errors() -> None:
     bare.set_outputs([bare.relu(bare.input("x", (2,), "f32"))])
     with pytest.raises(GraphError, match="has no product or convolution"):
         quantize(bare, [{"x": np.zeros(2, np.float32)}], params={})
+
+
+def test_sums_that_i32_cannot_hold_stay_in_floats() -> None:
+    graph = Graph("long")
+    x, w = graph.input("x", (1, 1 << 18), "f32"), graph.param("w", (1 << 18, 2), "f32")
+    graph.set_outputs([graph.matmul(x, w)])
+    ones = {"x": np.ones((1, 1 << 18), np.float32)}
+    done = quantize(graph, [ones], params={"w": np.ones((1 << 18, 2), np.float32)})
+    assert [layer.reason for layer in done.report.layers] == ["its sums are beyond i32"]
+    (result,) = rlx.compile(done.graph, params=done.params).run(ones)
+    np.testing.assert_allclose(result, 1 << 18)
+
+
+def test_a_graph_without_products_is_refused_before_it_is_measured() -> None:
+    graph = Graph("none")
+    graph.set_outputs([graph.relu(graph.input("x", (2,), "f32"))])
+    with pytest.raises(GraphError, match="has no product or convolution"):
+        quantize(graph, iter([{"never": "run"}]), params={})
