@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,3 +23,15 @@ default_role = "code"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": False}
+
+
+def leave_to_numpy(
+    _app: object, _what: str, _name: str, member: object, skip: bool, _options: object
+) -> bool:
+    """Say whether a name is NumPy's own, which NumPy's documentation describes."""
+    return skip or getattr(member, "__module__", "").split(".")[0] in ("numpy", "ml_dtypes")
+
+
+def setup(app: Any) -> None:
+    """Tell Sphinx what is not described here."""
+    app.connect("autodoc-skip-member", leave_to_numpy)

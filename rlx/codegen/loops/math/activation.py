@@ -13,6 +13,7 @@ from rlx.codegen.loops.expr import E, fma, maximum, minimum, select
 from rlx.codegen.loops.math.define import FunctionBuilder, math_function
 from rlx.codegen.loops.math.error_function import erfc_scaled
 from rlx.codegen.loops.math.exponential import exponential_parts, scale_gradually
+from rlx.codegen.loops.nodes import Prim
 
 _SLOPE = 2.0 * math.sqrt(2.0 / math.pi)
 _SLOPE_LOST = -9.96930880911092e-17
@@ -42,7 +43,7 @@ def mish(m: FunctionBuilder, x: E) -> E:
     return select(x < 0.0, negative, x * (numerator / fma(e * e, 2.0, numerator)))
 
 
-@math_function(f32=5.0, f64=6.0)
+@math_function(f32=5.0, f64=6.0, separate={Prim.F32: 6.0})
 def gelu(m: FunctionBuilder, x: E) -> E:
     """x times the normal distribution function of x, which is erfc(-x / sqrt(2)) / 2."""
     limit = m.choose(15.0, 40.0)

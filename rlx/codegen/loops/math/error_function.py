@@ -33,7 +33,7 @@ def erf(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 1.0, small, large), x)
 
 
-@math_function(f32=4.0, f64=4.0)
+@math_function(f32=4.0, f64=4.0, separate={Prim.F32: 5.0})
 def erfc(m: FunctionBuilder, x: E) -> E:
     """1 - erf(x), as exact in the tail, where it is exp(-x**2) times a slow function."""
     z = m.let("z", minimum(m.choose(10.1, 27.3), abs(x)))

@@ -146,7 +146,7 @@ def sinh(m: FunctionBuilder, x: E) -> E:
     return m.with_sign_of(select(a < 1.0, small, half - 0.25 / half), x)
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=1.5, f64=1.5, separate={Prim.F32: 2.0})
 def cosh(m: FunctionBuilder, x: E) -> E:
     """Hyperbolic cosine."""
     half = m.let("half", exponential(m, clamp(m, abs(x)), 0.5))

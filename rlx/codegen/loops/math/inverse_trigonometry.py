@@ -8,6 +8,7 @@ from rlx.codegen.loops.expr import E, fma, maximum, minimum, select
 from rlx.codegen.loops.math import coefficients
 from rlx.codegen.loops.math.define import FunctionBuilder, math_function, square_root
 from rlx.codegen.loops.math.trigonometry import HALF_PI
+from rlx.codegen.loops.nodes import Prim
 
 
 def half_angle(m: FunctionBuilder, a: E) -> tuple[E, E]:
@@ -53,7 +54,7 @@ def arc(m: FunctionBuilder, q: E) -> E:
     return m.let("tail", q * y * m.polynomial(y, coefficients.ATAN))
 
 
-@math_function(f32=1.5, f64=1.5)
+@math_function(f32=1.5, f64=1.5, separate={Prim.F32: 2.0})
 def atan(m: FunctionBuilder, x: E) -> E:
     """Inverse tangent."""
     a = m.let("a", abs(x))

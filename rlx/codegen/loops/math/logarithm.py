@@ -70,7 +70,7 @@ def log(m: FunctionBuilder, x: E) -> E:
     return at_edges(m, x, assemble(m, e, f, log_tail(m, f)))
 
 
-@math_function(f32=1.5, f64=1.0, separate={Prim.F64: 1.5})
+@math_function(f32=1.5, f64=1.0, separate={Prim.F32: 2.0, Prim.F64: 1.5})
 def log2(m: FunctionBuilder, x: E) -> E:
     """Logarithm to base two, exact for powers of two."""
     e, f = split_argument(m, x)
