@@ -1,10 +1,11 @@
-"""Read the text in a picture: PaddleOCR's detector and recognizer, from their ONNX files.
+"""Read the text in a picture: PaddleOCR's three models, from their ONNX files.
 
     python -m examples.read_text [picture.png] [--output DIR]
 
 The models ship with rapidocr-onnxruntime (`pip install --no-deps rapidocr-onnxruntime`). The
-detector marks where text is; every line that it finds is cut out, and the recognizer spells it.
-Without a picture, one is drawn. Both models are compiled once: pictures are padded to one size.
+detector marks where text is; every line that it finds is cut out and turned upright, as the
+classifier says, and the recognizer spells it. Without a picture, one is drawn. Each model is
+compiled once for each size that it is given; lines have one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ STEP = 32
 """The detector halves a picture five times."""
 LINE = (48, 320)
 """Height and width of the lines that the recognizer is given."""
+SHORT_LINE = (48, 192)
+"""Height and width of the lines that the classifier is given."""
+FILES = {
+    "detector": "ch_PP-OCRv4_det_infer.onnx",
+    "classifier": "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+    "recognizer": "ch_PP-OCRv4_rec_infer.onnx",
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,13 @@ class Box:
     top: int
     right: int
     bottom: int
+
+
+def model_path(part: str) -> Path:
+    """Return where the package keeps a model."""
+    return (
+        package_directory("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models" / FILES[part]
+    )
 
 
 def drawn_sample() -> Image.Image:
@@ -95,11 +110,21 @@ def grown(box: Box, size: tuple[int, int]) -> Box:
     )  # fmt: skip
 
 
-def line_pixels(picture: Image.Image, box: Box) -> Array:
-    """Return a line, scaled to the recognizer's height and padded to its width."""
-    height, width = LINE
-    part = picture.crop((box.left, box.top, box.right, box.bottom))
-    scaled = part.resize((min(round(part.width * height / part.height), width), height))
+def cut(picture: Image.Image, box: Box) -> Image.Image:
+    """Return the part of a picture in a box."""
+    return picture.crop((box.left, box.top, box.right, box.bottom))
+
+
+def upright(classifier: InferenceSession, line: Image.Image) -> Image.Image:
+    """Return a line, turned around if it stands on its head."""
+    (scores,) = classifier.run(None, {"x": line_pixels(line, SHORT_LINE)})
+    return line.rotate(180) if scores[0, 1] > 0.9 else line
+
+
+def line_pixels(line: Image.Image, size: tuple[int, int] = LINE) -> Array:
+    """Return a line, scaled to the height that a model takes and padded to its width."""
+    height, width = size
+    scaled = line.resize((min(round(line.width * height / line.height), width), height))
     pixels = np.zeros((1, 3, height, width), np.float32)
     pixels[..., : scaled.width] = normalized(scaled)
     return pixels
@@ -119,13 +144,14 @@ def characters_of(recognizer: InferenceSession) -> list[str]:
 
 def read_text(picture: Image.Image, threads: int | None = None) -> list[tuple[Box, str]]:
     """Return the lines in a picture."""
-    models = package_directory("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models"
-    detector = InferenceSession(models / "ch_PP-OCRv4_det_infer.onnx", threads=threads)
-    recognizer = InferenceSession(models / "ch_PP-OCRv4_rec_infer.onnx", threads=threads)
+    detector, classifier, recognizer = (
+        InferenceSession(model_path(part), threads=threads) for part in FILES
+    )
     characters = characters_of(recognizer)
     found = []
     for box in find_lines(detector, picture):
-        (scores,) = recognizer.run(None, {"x": line_pixels(picture, box)})
+        line = upright(classifier, cut(picture, box))
+        (scores,) = recognizer.run(None, {"x": line_pixels(line)})
         found.append((box, spelled(scores[0], characters)))
     return found
 

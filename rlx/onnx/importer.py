@@ -104,7 +104,8 @@ class Importer:
         self.model = model
         self.root = root
         self.params: dict[str, Array] = {}
-        self._tracers: dict[int, Tracer] = {}
+        self._weights: dict[str, list[Weight]] = {}
+        self._tracers: dict[Weight, Tracer] = {}
 
     # Values
 
@@ -115,9 +116,19 @@ class Importer:
             name = sparse.values.name
             scope.values[name] = self.weight(name, dense(sparse, self.model))
 
-    @staticmethod
-    def weight(name: str, array: Array) -> Any:
-        return np.asarray(array) if folds(array) else Weight(name, array)
+    def weight(self, name: str, array: Array) -> Any:
+        """Return an array of the file: known if it is small, else a weight.
+
+        Sub-graphs and functions are run as often as they are called; their weights are one each.
+        """
+        if folds(array):
+            return np.asarray(array)
+        known = self._weights.setdefault(name, [])
+        for weight in known:
+            if weight.array.dtype == array.dtype and np.array_equal(weight.array, array):
+                return weight
+        known.append(Weight(name, array))
+        return known[-1]
 
     def read(self, name: str, scope: Scope) -> Any:
         """Return the value called `name`; a weight becomes a param."""
@@ -136,12 +147,12 @@ class Importer:
 
     def param(self, weight: Weight) -> Tracer:
         """Return the param that a weight is."""
-        if id(weight) not in self._tracers:
+        if weight not in self._tracers:
             name = _unused(weight.name, self.params)
             value = self.root.graph.param(name, weight.array.shape, weight.array.dtype)
             self.params[name] = weight.array
-            self._tracers[id(weight)] = Tracer(self.root, value)
-        return self._tracers[id(weight)]
+            self._tracers[weight] = Tracer(self.root, value)
+        return self._tracers[weight]
 
     # Nodes
 

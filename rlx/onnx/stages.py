@@ -65,6 +65,7 @@ def make_stage(model: Model, values: Mapping[str, Any], known: frozenset[str], f
         importer = Importer(model, trace)
         scope = Scope({}, model.opsets)
         importer.declare_initializers(model.graph, scope)
+        _declare_constants(importer, scope, nodes[:first])
         inputs: list[tuple[str, int]] = []
         for name, value in values.items():
             scope.values[name] = _entered(trace, name, value, name in known, inputs)
@@ -82,6 +83,14 @@ def make_stage(model: Model, values: Mapping[str, Any], known: frozenset[str], f
     return Stage(
         trace.graph, importer.params, tuple(inputs), marked, traced, tree, stop, needs
     )  # fmt: skip
+
+
+def _declare_constants(importer: Importer, scope: Scope, nodes: Sequence[Any]) -> None:
+    """Append the constants of earlier stages, which are weights as initializers are."""
+    for number, proto in enumerate(nodes):
+        if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
+            with importer.at(proto, number):
+                importer.apply(proto, scope)
 
 
 def _entered(

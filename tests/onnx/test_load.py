@@ -11,6 +11,8 @@ import pytest
 onnx = pytest.importorskip("onnx")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
+from onnx import numpy_helper  # noqa: E402
+
 import rlx  # noqa: E402
 from rlx.errors import FormatError, InputError, RlxError, UnsupportedError  # noqa: E402
 from tests.onnx.models import FLOAT, INT64, flattening, model, node, perceptron  # noqa: E402
@@ -197,3 +199,23 @@ def test_a_sparse_tensor_that_does_not_fit_its_shape_is_a_format_error(
     made.graph.sparse_initializer.append(sparse)
     with pytest.raises(FormatError, match="sparse tensor 'w'"):
         rlx.onnx.load(made)
+
+
+def test_large_constants_are_params_and_live_through_stages() -> None:
+    """Exporters of PaddlePaddle write all weights as Constant nodes."""
+    weight = np.arange(12, dtype=np.float32).reshape(3, 4)
+    nodes = [
+        node("Constant", [], ["w"], value=numpy_helper.from_array(weight)),
+        node("Constant", [], ["one"], value=numpy_helper.from_array(np.asarray([1], np.int64))),
+        node("NonZero", ["x"], ["places"]),
+        node("Gather", ["w", "places"], ["rows"], axis=0),
+        node("Add", ["rows", "w"], ["y"]),
+    ]
+    made = model([*nodes[:1], node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"])
+    graph = rlx.onnx.load(made)
+    assert list(graph.param_values) == ["w"]
+    np.testing.assert_array_equal(graph.param_values["w"], weight)
+    staged = model(nodes, {"x": (FLOAT, [3])}, ["y"])
+    session = rlx.onnx.InferenceSession(staged, backend="reference")
+    (y,) = session.run(None, {"x": np.ones(3, np.float32)})
+    np.testing.assert_array_equal(y, (weight + weight)[None])

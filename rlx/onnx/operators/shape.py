@@ -45,9 +45,12 @@ def constant(
     value_ints: Any = None,
     value_string: Any = None,
     value_strings: Any = None,
+    node: Any,
 ) -> Any:
+    """An array of the file: as an initializer, a param of the graph if it is large."""
     if value is not None or sparse_value is not None:
-        return np.asarray(value if value is not None else sparse_value)
+        array = np.asarray(value if value is not None else sparse_value)
+        return node.importer.weight(node.proto.output[0], array)
     if value_float is not None or value_floats is not None:
         return np.asarray(value_float if value_floats is None else value_floats, np.float32)
     if value_int is not None or value_ints is not None:
