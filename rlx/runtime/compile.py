@@ -89,6 +89,7 @@ def compile(
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
     by kernel on one thread, and stops at the first that makes a NaN or infinity. `precision`
     computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more.
+    `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
         raise GraphError(
@@ -98,6 +99,7 @@ def compile(
     params = {**graph.param_values, **named_params(params)}
     if precision is not None:
         graph = _at_precision(graph, precision)
+    graph = _as_dispatched(graph)
     if backend == "reference":
         return interpreted(graph, params, nan_check=nan_check)
     target = detect_target()
@@ -118,6 +120,15 @@ def _at_precision(graph: Graph, precision: Precision) -> Graph:
     from rlx.passes.precision.mixed_precision import at_precision
 
     return at_precision(graph, precision)
+
+
+def _as_dispatched(graph: Graph) -> Graph:
+    """Return `graph` with the bodies that `RLX_KERNEL_DISPATCH` asks for."""
+    if not (os.environ.get("RLX_KERNEL_DISPATCH") or os.environ.get("KERNEL_DISPATCH")):
+        return graph
+    from rlx.passes.lowering.kernel_dispatch import KernelDispatch, use_common_bodies
+
+    return use_common_bodies(KernelDispatch.from_environment())(graph)
 
 
 def interpreted(

@@ -8,6 +8,8 @@ background. An image is `[height * width * 4]`: red, green, blue and alpha of ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rlx.errors import ShapeError
@@ -23,13 +25,13 @@ from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import concat, expand, narrow, reshape
 from rlx.ir.ops.splat_camera import pixel_rays
 from rlx.ir.ops.splat_layout import (
-    META_LENGTH,
     PARAMS_LENGTH,
     SceneShape,
     Screen,
     count,
     list_entries,
     require_count,
+    require_meta,
     require_settings,
     scene_shape,
 )
@@ -148,15 +150,11 @@ def gaussian_splat_rasterize(
         require_dtype(value.type, "f32", name)
     require_settings(alpha_cutoff)
     screen = Screen(width, height, tile_size)
-    if count(meta.type, "meta") < META_LENGTH:
-        raise ShapeError(
-            f"meta has {count(meta.type, 'meta')} elements; it must have at least {META_LENGTH}",
-            remedy="make it with gaussian_splat_render_meta",
-        )
+    require_meta(meta.type)
     entries = list_entries(1, screen, max_list_entries)
     rows = _prepared_splats(prep.type, screen, entries)
     lengths = (4 * rows, rows, 3 * rows, 3 * rows, 4 * rows, entries, 2 * screen.tiles)
-    color_alpha, valid, pos_local, inv_scale, rotations, listed, ranges = _sections(prep, lengths)
+    color_alpha, valid, pos_local, inv_scale, rotations, listed, ranges = sections(prep, lengths)
     camera = reshape(meta, shape=(meta.type.elements,))
     coefficients = splat_coefficients(
         reshape(color_alpha, shape=(rows, 4)), valid, reshape(pos_local, shape=(rows, 3)),
@@ -324,12 +322,13 @@ def _prepared_splats(prep: TensorType, screen: Screen, entries: int) -> int:
     return rows
 
 
-def _sections(prep: Value, lengths: tuple[int, ...]) -> list[Value]:
-    flat, start, sections = _flat(prep), 0, []
+def sections(packed: Value, lengths: Sequence[int]) -> list[Value]:
+    """Split an array into parts of these lengths, one after the other."""
+    flat, start, parts = _flat(packed), 0, list[Value]()
     for length in lengths:
-        sections.append(narrow(flat, axis=0, start=start, length=length))
+        parts.append(narrow(flat, axis=0, start=start, length=length))
         start += length
-    return sections
+    return parts
 
 
 def _within(values: Value, largest: int, below: float | None = None) -> Value:

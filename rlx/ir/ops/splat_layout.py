@@ -131,12 +131,16 @@ def scene_shape(
     for name, per_splat in (("scales", 3), ("rotations", 4), ("opacities", 1), ("colors", 3)):
         require_count(named[name], per_splat * splats, name, f"{per_splat} for each splat")
     coefficients = _coefficient_count(sh_coeffs, splats)
+    require_meta(meta)
+    return SceneShape(splats, coefficients)
+
+
+def require_meta(meta: TensorType) -> None:
     if count(meta, "meta") < META_LENGTH:
         raise ShapeError(
             f"meta has {count(meta, 'meta')} elements; it must have at least {META_LENGTH}",
-            remedy="make it with gaussian_splat_render_meta",
+            remedy="make it with ops.gaussian_splat_render_meta or rlx.splat.camera",
         )
-    return SceneShape(splats, coefficients)
 
 
 def count(type: TensorType, name: str) -> int:

@@ -37,22 +37,15 @@ def render_vjp(at: Pullback, *operands: Value, **attributes: Any) -> Derivatives
     packed = ops.gaussian_splat_render_backward(
         *operands, at.cotangent, **attributes, loss_grad_clip=float("inf")
     )
-    scene, start, cotangents = operands[:6], 0, list[Value | None]()
-    lengths = _lengths(operands)
-    for operand, length in zip(scene, lengths, strict=True):
-        if operand.type.elements == length:
-            part = ops.narrow(packed, axis=0, start=start, length=length)
-            cotangents.append(reshape_to(part, operand.shape))
-        else:
-            cotangents.append(zeros(at.graph, operand.type))  # no harmonics, so none of theirs
-        start += length
-    return [*cotangents, zeros(at.graph, operands[6].type)]
-
-
-def _lengths(operands: tuple[Value, ...]) -> list[int]:
     shape = scene_shape(*(operand.type for operand in operands))
-    n = shape.splats
-    return [3 * n, 3 * n, 4 * n, n, 3 * n, 3 * n * max(shape.coefficients, 1)]
+    parts = ops.unpack_gaussian_splat_packed_grads(packed, shape.splats, shape.coefficients)
+    cotangents: list[Value | None] = [
+        reshape_to(part, operand.shape)
+        if operand.type.elements == part.type.elements
+        else zeros(at.graph, operand.type)  # no harmonics, so none of theirs
+        for operand, part in zip(operands[:6], parts, strict=True)
+    ]
+    return [*cotangents, zeros(at.graph, operands[6].type)]
 
 
 @vjp(ops.gaussian_splat_prepare, ops.gaussian_splat_rasterize)

@@ -1,0 +1,127 @@
+"""What is built around the Gaussian splatting ops: cameras, the two stages, parts of a gradient."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlx.errors import ShapeError
+from rlx.ir.graph import Graph, Value
+from rlx.ir.ops.splat import gaussian_splat_prepare, gaussian_splat_rasterize, sections
+from rlx.ir.ops.splat_layout import (
+    Screen,
+    count,
+    gaussian_splat_packed_grad_len,
+    list_entries,
+    require_count,
+)
+
+__all__ = [
+    "SplatGradients",
+    "gaussian_splat_render_decomposed",
+    "gaussian_splat_render_meta",
+    "unpack_gaussian_splat_packed_grads",
+]
+
+
+def gaussian_splat_render_meta(
+    graph: Graph,
+    position: ArrayLike,
+    target: ArrayLike,
+    up: ArrayLike,
+    fov_y_degrees: float,
+    near: float = 0.1,
+    far: float = 100.0,
+    background: ArrayLike = (0.0, 0.0, 0.0),
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int = 0,
+) -> Value:
+    """Return a camera as the constant `meta` `[23]` of the splatting ops.
+
+    The ops take size and settings from their own attributes; `meta` carries them for readers.
+    """
+    vectors = {"position": position, "target": target, "up": up, "background": background}
+    given = {name: np.asarray(vector, np.float32) for name, vector in vectors.items()}
+    for name, vector in given.items():
+        if vector.shape != (3,):
+            raise ShapeError(
+                f"{name} has shape {list(vector.shape)}; it must be [3]",
+                remedy="pass three numbers",
+            )
+    settings = [width, height, tile_size, radius_scale, alpha_cutoff, max_splat_steps]
+    settings += [transmittance_threshold, max_list_entries]
+    view = [given["position"], given["target"], given["up"], [fov_y_degrees, near, far]]
+    return graph.constant(np.concatenate([*view, given["background"], settings]), "f32")
+
+
+def gaussian_splat_render_decomposed(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    *,
+    width: int = 64,
+    height: int = 64,
+    tile_size: int = 16,
+    radius_scale: float = 1.6,
+    alpha_cutoff: float = 1 / 255,
+    max_splat_steps: int = 32,
+    transmittance_threshold: float = 0.01,
+    max_list_entries: int | None = None,
+) -> Value:
+    """Draw a scene as two ops, `gaussian_splat_prepare` and `gaussian_splat_rasterize`.
+
+    The same bits as `gaussian_splat_render`, which autodiff turns the two into.
+    """
+    splats = count(positions.type, "positions") // 3
+    room = list_entries(splats, Screen(width, height, tile_size), max_list_entries)
+    prepared = gaussian_splat_prepare(
+        positions, scales, rotations, opacities, colors, sh_coeffs, meta,
+        width=width, height=height, tile_size=tile_size, radius_scale=radius_scale,
+        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
+        transmittance_threshold=transmittance_threshold, max_list_entries=room,
+    )  # fmt: skip
+    image: Value = gaussian_splat_rasterize(
+        prepared, meta, width=width, height=height, tile_size=tile_size,
+        alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
+        transmittance_threshold=transmittance_threshold, max_list_entries=room,
+    )  # fmt: skip
+    return image
+
+
+class SplatGradients(NamedTuple):
+    """The cotangents of a scene's six arrays, flat."""
+
+    positions: Value
+    scales: Value
+    rotations: Value
+    opacities: Value
+    colors: Value
+    sh_coeffs: Value
+
+
+def unpack_gaussian_splat_packed_grads(
+    packed: Value, splats: int, coefficients: int
+) -> SplatGradients:
+    """Split what `gaussian_splat_render_backward` returns into its six parts.
+
+    A scene without harmonics has three zeros for each splat in their place.
+    """
+    total = gaussian_splat_packed_grad_len(splats, coefficients)
+    require_count(
+        packed.type, total, "packed", f"14 and 3 for each coefficient, of {splats} splats"
+    )
+    lengths = (3, 3, 4, 1, 3, 3 * max(coefficients, 1))
+    return SplatGradients(*sections(packed, [splats * length for length in lengths]))
