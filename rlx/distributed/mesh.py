@@ -43,16 +43,15 @@ class Mesh:
             name: MeshAxis(name, extent, group.rank, communicator)
             for (name, extent), (communicator, group) in zip(axes.items(), parts, strict=True)
         }
+        self.communicators = {
+            name: np.array(axis.communicator, np.int64) for name, axis in self.axes.items()
+        }
+        """By axis, as compiled programs take them."""
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
         """Names and sizes in their order, which say where each rank stands."""
         return tuple((axis.name, axis.size) for axis in self.axes.values())
-
-    @property
-    def communicators(self) -> dict[str, np.ndarray[tuple[()], np.dtype[np.int64]]]:
-        """The communicators by axis, as compiled programs take them."""
-        return {name: np.array(axis.communicator, np.int64) for name, axis in self.axes.items()}
 
     def axis(self, name: str) -> MeshAxis:
         """Return an axis by name, or raise InputError."""

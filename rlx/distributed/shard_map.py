@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +18,13 @@ from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, calling_source
 from rlx.tracing.arguments import positions
 from rlx.tracing.axes import NamedAxis, bound_axis
-from rlx.tracing.pytree import TreeDef, broadcast_prefix, leaf_names, tree_flatten, tree_unflatten
-from rlx.tracing.trace import TracedArray, element_type, shape_of, source_names
+from rlx.tracing.known_trees import Join, Split, joiner, splitter
+from rlx.tracing.pytree import TreeDef, broadcast_prefix, kind_of, leaf_names, tree_flatten
+from rlx.tracing.trace import TracedArray, concrete, source_names
 from rlx.transforms.jit import jit
+
+_KNOWN = 4
+"""A training loop calls one function with one structure, and perhaps a last batch."""
 
 
 def _behind_communicators(fun: Callable[..., Any]) -> inspect.Signature:
@@ -62,6 +66,27 @@ class _Failure:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What is known of the results of one program."""
+
+    split: Split
+    join: Join
+    specs: list[P]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """What is known of arguments of one structure, so that a call need not look again."""
+
+    split: Split
+    join: Join
+    specs: list[P]
+    names: list[str]
+    results: dict[Hashable, _Results]
+    """By the types of the local leaves, of which all ranks compared their programs."""
+
+
 class ShardMapped:
     """A function over a mesh. Make it with `shard_map`."""
 
@@ -80,7 +105,8 @@ class ShardMapped:
         self._in_specs = in_specs
         self._out_specs = out_specs
         self._name = source_names(fun, "function")
-        self._compared: set[Any] = set()
+        self._known: list[_Arguments] = []
+        """The structures of arguments that were seen last."""
         self._jitted = jit(
             self._over_axes(fun),
             donate_argnums=tuple(number + 1 for number in donated),
@@ -89,16 +115,27 @@ class ShardMapped:
         )
 
     def __call__(self, *args: Any) -> Any:
-        local = self._local(args)
-        self._compare(local)
-        results, tree = tree_flatten(self._jitted(self._mesh.communicators, *local))
-        specs = broadcast_prefix(self._out_specs, tree, "out_specs")
-        pairs = zip(results, specs, strict=True)
-        return tree_unflatten(tree, [self._placed(x, spec) for x, spec in pairs])
+        known, leaves = self._arguments(args)
+        local = [
+            x if x.__class__ is np.ndarray and not any(spec) else self._local_leaf(name, x, spec)
+            for name, x, spec in zip(known.names, leaves, known.specs, strict=True)
+        ]
+        given = known.join(local)
+        kinds = tuple([(x.__class__, getattr(x, "dtype", None), np.shape(x)) for x in local])
+        known_results = known.results.get(kinds)
+        if known_results is None:
+            self._compare(given)
+        results = self._jitted(self._mesh.communicators, *given)
+        if known_results is None:
+            known_results = known.results[kinds] = self._results(results)
+        return self._placed(results, known_results)
 
     def graph(self, *args: Any) -> Graph:
         """Return the graph that each rank runs; its first inputs are the communicators."""
-        return self._jitted.graph(self._mesh.communicators, *self._local(args))
+        known, leaves = self._arguments(args)
+        each = zip(known.names, leaves, known.specs, strict=True)
+        local = known.join([self._local_leaf(name, x, spec) for name, x, spec in each])
+        return self._jitted.graph(self._mesh.communicators, *local)
 
     def _over_axes(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         def local(communicators: dict[str, Any], *args: Any) -> Any:
@@ -112,13 +149,17 @@ class ShardMapped:
         local.__signature__ = _behind_communicators(fun)  # type: ignore[attr-defined]
         return local
 
-    def _local(self, args: tuple[Any, ...]) -> list[Any]:
+    def _arguments(self, args: tuple[Any, ...]) -> tuple[_Arguments, list[Any]]:
+        """Return the leaves of `args`, and what is known of arguments of their structure."""
+        for known in self._known:
+            leaves = known.split(args)
+            if leaves is not None and not any(kind_of(leaf) for leaf in leaves):
+                return known, leaves
         leaves, tree = tree_flatten(args)
-        specs = self._specs_of(tree, len(args))
-        names = leaf_names(tree, self._name)
-        each = zip(names, leaves, specs, strict=True)
-        local = [self._local_leaf(name, leaf, spec) for name, leaf, spec in each]
-        return list(tree_unflatten(tree, local))
+        specs, names = self._specs_of(tree, len(args)), leaf_names(tree, self._name)
+        known = _Arguments(splitter(tree), joiner(tree), specs, names, {})
+        self._known = [known, *self._known[: _KNOWN - 1]]
+        return known, leaves
 
     def _specs_of(self, tree: TreeDef, count: int) -> list[P]:
         if len(self._in_specs) != count:
@@ -138,7 +179,7 @@ class ShardMapped:
             )
         if not isinstance(leaf, Sharded):
             is_number = leaf.__class__ in (bool, int, float, complex) and not any(spec)
-            return leaf if is_number else local_part(name, np.asarray(leaf), spec, self._mesh)
+            return leaf if is_number else local_part(name, concrete(leaf), spec, self._mesh)
         if leaf.spec != spec:
             raise InputError(
                 f"{name} is split as {leaf.spec}, and in_specs says {spec}",
@@ -154,16 +195,24 @@ class ShardMapped:
             )
         return leaf.local
 
-    def _placed(self, x: Any, spec: P) -> Any:
-        require_axes(f"a result of {self._name}", x, spec)
-        return Sharded(x, spec, self._mesh) if any(spec) else x
+    def _results(self, results: Any) -> _Results:
+        leaves, tree = tree_flatten(results)
+        specs = broadcast_prefix(self._out_specs, tree, "out_specs")
+        for x, spec in zip(leaves, specs, strict=True):
+            require_axes(f"a result of {self._name}", x, spec)
+        return _Results(splitter(tree), joiner(tree), specs)
 
-    def _compare(self, local: list[Any]) -> None:
-        """Check, once for each kind of call, that all ranks run the same program."""
-        leaves, tree = tree_flatten(local)
-        key = (tree, *((element_type(leaf), shape_of(leaf)) for leaf in leaves))
-        if key in self._compared:
-            return
+    def _placed(self, results: Any, known: _Results) -> Any:
+        """Return results with those that are split as `Sharded`."""
+        if not any(map(any, known.specs)):
+            return results
+        leaves = known.split(results)
+        assert leaves is not None  # one program has one structure
+        pairs = zip(leaves, known.specs, strict=True)
+        return known.join([Sharded(x, spec, self._mesh) if any(spec) else x for x, spec in pairs])
+
+    def _compare(self, local: Any) -> None:
+        """Check that all ranks run the same program."""
         exchange = self._mesh.world.connection.gather
         try:
             own = graph_digest(self._jitted.graph(self._mesh.communicators, *local))
@@ -187,4 +236,3 @@ class ShardMapped:
                 remedy="call it on all ranks with equal shapes, and trace nothing that depends on "
                 "the rank: use rlx.axis_index",
             )
-        self._compared.add(key)

@@ -9,7 +9,7 @@ per reading. Use `Executable` calls to time a run as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,18 +78,47 @@ def profile(
 ) -> Profile:
     """Compile `program` with clock readings and run it `repeats` times after a warm-up."""
     executable = _timed_executable(graph, program, backend, target, params)
-    executable.run(feeds)  # checks and copies the inputs, runs setup
-    signature = executable.signature
-    arrays = [checked(a, feeds[a.name]) for a in signature.inputs]
-    binding = signature.bind(arrays)
-    extents = [binding[symbol.name] for symbol in signature.symbols]
-    seconds = _measure(executable, extents, repeats)
+    binding, extents = _fed(executable, feeds)
+    seconds = np.diff(_readings(executable, extents, repeats, before=_nothing))
     thunks = tuple(
         _timed(thunk, program, times, binding)
         for thunk, times in zip(program.schedule.phase(Phase.RUN), seconds.T, strict=True)
     )
     whole = seconds.sum(axis=1)
     return Profile(thunks, float(np.median(whole)), float(whole.min()), repeats)
+
+
+def clock_readings(
+    graph: Graph,
+    program: Program,
+    feeds: Mapping[str, Any],
+    *,
+    backend: Backend,
+    target: Target,
+    repeats: int,
+    before: Callable[[], Any],
+) -> Array:
+    """Return when each thunk begins and the last one ends, `[repeats, thunks + 1]`.
+
+    In seconds of the monotonic clock, which the processes of a machine share. `before` is called
+    before each run.
+    """
+    executable = _timed_executable(graph, program, backend, target, None)
+    _, extents = _fed(executable, feeds)
+    return _readings(executable, extents, repeats, before)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _fed(executable: Executable, feeds: Mapping[str, Any]) -> tuple[Mapping[str, int], list[int]]:
+    """Run once on `feeds`, which checks and copies them; return the extents by symbol."""
+    executable.run(feeds)
+    signature = executable.signature
+    arrays = [checked(a, feeds[a.name]) for a in signature.inputs]
+    binding = signature.bind(arrays)
+    return binding, [binding[symbol.name] for symbol in signature.symbols]
 
 
 def _timed_executable(
@@ -105,8 +134,10 @@ def _timed_executable(
     return Executable(graph, replace(program, module=module), native, params=params)
 
 
-def _measure(executable: Executable, extents: list[int], repeats: int) -> Array:
-    """Return seconds, `[repeats, thunks]`."""
+def _readings(
+    executable: Executable, extents: list[int], repeats: int, before: Callable[[], Any]
+) -> Array:
+    """Return seconds, `[repeats, thunks + 1]`."""
     count = len(executable.schedule.phase(Phase.RUN))
     stamps = np.zeros((count + 1, WORDS_PER_STAMP), np.int64)
     address = executable.native.address(entry_name(executable.schedule, "timed"))
@@ -117,11 +148,11 @@ def _measure(executable: Executable, extents: list[int], repeats: int) -> Array:
     )
     rows = []
     for _ in range(_WARM_UP + repeats):
+        before()
         status = timed(arena, stamps_pointer, *extents)
         if status != 0:
             raise InternalError(f"{executable.schedule.name}: a timed run returned {status}")
-        since = stamps - stamps[0]
-        rows.append(np.diff(since[:, 0] + since[:, 1] * 1e-9))
+        rows.append(stamps[:, 0] + stamps[:, 1] * 1e-9)
     return np.array(rows[_WARM_UP:])
 
 

@@ -8,6 +8,7 @@ that is bounded, over all executables together; what was used longest ago is giv
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import weakref
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ class ArrayKind:
     @property
     def memory_size(self) -> int:
         """Bytes that hold an array of this kind at an aligned address."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize + _ALIGNMENT
+        return math.prod(self.shape) * self.dtype.itemsize + _ALIGNMENT
 
 
 class Block:

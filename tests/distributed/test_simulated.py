@@ -188,3 +188,28 @@ def test_groups_of_a_simulation_are_forgotten() -> None:
     before = len(GROUPS)
     simulate(lambda: Mesh({"a": 2, "b": 2}).extents, 4)
     assert len(GROUPS) == before
+
+
+def test_a_call_looks_at_the_structure_of_its_arguments_once_and_takes_any() -> None:
+    def program() -> Any:
+        double = shard_map(lambda t: rlx.tree_map(lambda x: 2 * x, t), Mesh({"a": 2}), P(), P())
+        trees = ({"x": X}, X, {"x": X, "y": W}, {"y": W}, {"x": X})
+        for tree in trees:
+            doubled = double(tree)
+            assert rlx.tree_structure(doubled) == rlx.tree_structure(tree)
+            for result, x in zip(*map(rlx.tree_leaves, (doubled, tree)), strict=True):
+                np.testing.assert_array_equal(result, 2 * x)
+
+    simulate(program, 2)
+
+
+def test_a_spec_of_none_splits_nothing() -> None:
+    for (result,) in on_ranks(lambda x: x, P(None), P(None, None), X):
+        assert isinstance(result, np.ndarray)
+        assert result.shape == X.shape
+
+
+def test_a_masked_array_is_an_error() -> None:
+    masked = np.ma.masked_array(X, X > 0)
+    with pytest.raises(InputError, match="mask"):
+        on_ranks(lambda x: x, P("ranks"), P("ranks"), masked)

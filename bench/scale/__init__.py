@@ -1,0 +1,8 @@
+"""What several ranks gain, and what the exchange between them costs.
+
+    mpirun -n 2 python -m bench.scale [--write FILE]
+    mpirun -n 2 python -m bench.scale.timeline
+
+The first measures training steps on one rank and on all, sums of several sizes beside mpi4py and
+JAX, and tells what that means for more ranks. The second draws when sums begin and are awaited.
+"""
