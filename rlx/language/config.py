@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,21 @@ from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma", "phi3")
+
+
+_SCALINGS = ("none", "linear", "yarn")
+
+
+@dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """How positions beyond the context that a model was first trained on are told apart."""
+
+    kind: str = "none"
+    factor: float = 1.0
+    """How much longer the context has become: all turns are slower by it (linear), or some."""
+    original_context: int = 0
+    magnitude: float = 1.0
+    """What cosines and sines are multiplied by (YaRN)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +44,7 @@ class DecoderConfig:
     eps: float
     rope_base: float
     rope_rotated: int
-    rope_scale: float
-    """Positions are divided by it (linear scaling)."""
+    rope_scaling: RopeScaling
     window: int | None
     experts: int
     experts_used: int
@@ -74,13 +89,6 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
     if heads < 1:
         raise metadata.error(f"{architecture}.attention.head_count", heads, "at least 1")
     head_dim = number("attention.key_length", hidden // heads)
-    scale = metadata.number(f"{architecture}.rope.scaling.factor", 1.0)
-    kind = metadata.values.get(f"{architecture}.rope.scaling.type", "linear")
-    if scale != 1.0 and kind not in ("linear", "none"):
-        raise UnsupportedError(
-            f"{file.path}: rope scaling of type {kind!r} is not supported",
-            remedy="use a model with linear scaling, or none",
-        )
     config = DecoderConfig(
         architecture=architecture,
         layers=number("block_count"),
@@ -94,13 +102,36 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         eps=float(metadata.number(f"{architecture}.attention.layer_norm_rms_epsilon")),
         rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
         rope_rotated=number("rope.dimension_count", head_dim),
-        rope_scale=1.0 if kind == "none" else float(scale),
+        rope_scaling=_rope_scaling(metadata, architecture),
         window=number("attention.sliding_window", 0) or None,
         experts=number("expert_count", 0),
         experts_used=number("expert_used_count", 0),
     )
     _check(metadata, config)
     return config
+
+
+def _rope_scaling(metadata: _Metadata, architecture: str) -> RopeScaling:
+    """Read how rope is scaled; older files name a factor only, for linear scaling."""
+    prefix = f"{architecture}.rope.scaling"
+    factor = float(metadata.number(f"{prefix}.factor", 1.0))
+    kind = metadata.values.get(f"{prefix}.type", "linear")
+    if kind not in _SCALINGS:
+        raise UnsupportedError(
+            f"{metadata.path}: rope scaling of type {kind!r} is not supported",
+            remedy=f"use a model with one of: {', '.join(_SCALINGS)}",
+        )
+    if not factor > 0:
+        raise metadata.error(f"{prefix}.factor", factor, "more than 0")
+    if kind == "none" or factor == 1.0:
+        return RopeScaling()
+    if kind == "linear":
+        return RopeScaling(kind, factor)
+    original = int(metadata.number(f"{prefix}.original_context_length"))
+    if original < 1:
+        raise metadata.error(f"{prefix}.original_context_length", original, "at least 1")
+    magnitude = float(metadata.number(f"{prefix}.attn_factor", 1.0))
+    return RopeScaling(kind, factor, original, magnitude * (1 + 0.1 * math.log(max(factor, 1.0))))
 
 
 def _check(metadata: _Metadata, config: DecoderConfig) -> None:

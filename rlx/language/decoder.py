@@ -22,6 +22,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OPS
 from rlx.ir.shape import Dim, Extent, upper
 from rlx.language.config import DecoderConfig
+from rlx.language.rope import rope_tables
 from rlx.language.sampling import Sampling, sampled
 from rlx.language.weights import Weights
 
@@ -173,7 +174,7 @@ def decoder_graph(
     start = graph.input("start", (2,), DType.I32)
     weights = Weights(graph, file, config)
     cosines, sines = (
-        _positions(graph, table, start, rows) for table in _rope_tables(config, context, file)
+        _positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )
     decoder = _Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
     x = weights.embedded(tokens)
@@ -195,19 +196,6 @@ def _logits(decoder: _Decoder, x: Value) -> Value:
     normed = decoder.norm(last, "output_norm", config.hidden)
     head = "output" if weights.has("output.weight") else "token_embd"
     return weights.linear(normed, head, config.vocabulary)
-
-
-def _rope_tables(
-    config: DecoderConfig, context: int, file: GgufFile
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return cosines and sines `[context, head_dim / 2]`; columns past the rotated ones are 0."""
-    pairs = config.rope_rotated // 2
-    frequencies = config.rope_base ** (-np.arange(pairs) / pairs) / config.rope_scale
-    if "rope_freqs.weight" in file.tensors:
-        frequencies = frequencies / file.dequant_f32("rope_freqs.weight")[:pairs]
-    angles = np.zeros((context, config.head_dim // 2))
-    angles[:, :pairs] = np.arange(context)[:, None] * frequencies
-    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
 def _positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:

@@ -36,6 +36,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "qwen3": ("Qwen3", {"tie_word_embeddings": False}, {}),
     "gemma": ("Gemma", {"hidden_activation": "gelu_pytorch_tanh"}, {}),
     "phi3": ("Phi3", {"tie_word_embeddings": False}, {}),
+    "phi3_window": (
+        "Phi3", {"tie_word_embeddings": False, "sliding_window": 8},
+        {"attention.sliding_window": 8},
+    ),
     "qwen3moe": (
         "Qwen3Moe",
         {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDE,
@@ -100,6 +104,7 @@ def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> 
     torch: Any = pytest.importorskip("torch")
     transformers: Any = pytest.importorskip("transformers")
     kind, own, more = CASES[architecture]
+    architecture = architecture.removesuffix("_window")
     torch.manual_seed(0)
     config = getattr(transformers, f"{kind}Config")(**COMMON, **own)
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()

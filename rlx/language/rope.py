@@ -1,0 +1,63 @@
+"""Tables of the rotary position embedding, with the scalings of long contexts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.gguf import GgufFile
+from rlx.language.config import DecoderConfig, RopeScaling
+
+Array = NDArray[Any]
+
+_FAST, _SLOW = 32.0, 1.0
+"""YaRN: turns in the original context from which a pair keeps its frequency, and up to which
+it is slowed down by the whole factor."""
+
+_LEAST_RAMP = 0.001
+
+
+def rope_tables(config: DecoderConfig, context: int, file: GgufFile) -> tuple[Array, Array]:
+    """Return cosines and sines `[context, head_dim / 2]`; columns past the rotated ones are 0."""
+    pairs = config.rope_rotated // 2
+    frequencies = rope_frequencies(config)
+    if "rope_freqs.weight" in file.tensors:  # what llama 3 divides each frequency by
+        frequencies = frequencies / file.dequant_f32("rope_freqs.weight")[:pairs]
+    angles = np.zeros((context, config.head_dim // 2))
+    angles[:, :pairs] = np.arange(context)[:, None] * frequencies
+    magnitude = np.ones(config.head_dim // 2)
+    magnitude[:pairs] = config.rope_scaling.magnitude
+    return (
+        (np.cos(angles) * magnitude).astype(np.float32),
+        (np.sin(angles) * magnitude).astype(np.float32),
+    )
+
+
+def rope_frequencies(config: DecoderConfig) -> Array:
+    """Return by how much a position turns each pair."""
+    pairs, scaling = config.rope_rotated // 2, config.rope_scaling
+    plain = config.rope_base ** (-np.arange(pairs) / pairs)
+    if scaling.kind == "yarn":
+        slowed = _slowed_pairs(config, scaling)
+        scaled: Array = plain / scaling.factor * slowed + plain * (1 - slowed)
+        return scaled
+    return plain / scaling.factor
+
+
+def _slowed_pairs(config: DecoderConfig, scaling: RopeScaling) -> Array:
+    """YaRN (Peng et al., 2023): 0 for pairs that turn often in the original context, 1 for slow."""
+    rotated = config.rope_rotated
+
+    def pair_of(turns: float) -> float:
+        """Return which pair turns so often in the original context."""
+        ratio = scaling.original_context / (turns * 2 * math.pi)
+        return rotated * math.log(ratio) / (2 * math.log(config.rope_base))
+
+    low = max(math.floor(pair_of(_FAST)), 0)
+    high = min(math.ceil(pair_of(_SLOW)), rotated - 1)
+    ramp = (np.arange(rotated // 2) - low) / max(high - low, _LEAST_RAMP)
+    slowed: Array = np.clip(ramp, 0, 1)
+    return slowed
