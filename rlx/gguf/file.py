@@ -53,6 +53,15 @@ class GgufFile:
     _parts: Mapping[str, _Part]
     """Which part a tensor lies in."""
 
+    @property
+    def head(self) -> tuple[NDArray[np.uint8], str]:
+        """The bytes before the list of tensors, and their order; nothing for several parts."""
+        parts = {part.path: part for part in self._parts.values()}
+        if len(parts) != 1:
+            return np.zeros(0, np.uint8), ""
+        (part,) = parts.values()
+        return part.data[: part.header.tensors_start], part.header.order
+
     def element_type(self, name: str) -> ElementType:
         """Return what a tensor holds; a FormatError for a type that cannot be read."""
         info = self._info(name)

@@ -52,6 +52,7 @@ class Header:
     alignment: int
     metadata: dict[str, MetadataValue]
     tensors: dict[str, TensorInfo]
+    tensors_start: int
     data_start: int
 
 
@@ -64,9 +65,10 @@ def read_header(path: str, data: NDArray[np.uint8]) -> Header:
     key_count = cursor.count("kv_count", 4)
     metadata = _read_metadata(cursor, key_count)
     alignment = _alignment(cursor, metadata)
+    tensors_start = cursor.at
     tensors = _read_tensors(cursor, tensor_count, alignment)
     data_start = -(-cursor.at // alignment) * alignment
-    return Header(version, cursor.order, alignment, metadata, tensors, data_start)
+    return Header(version, cursor.order, alignment, metadata, tensors, tensors_start, data_start)
 
 
 def _read_version(cursor: Cursor) -> int:

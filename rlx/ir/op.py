@@ -74,6 +74,7 @@ class Trait(enum.Enum):
     CHEAP = "an element takes an instruction or two"
     MODERATE = "an element takes some instructions, and no longer than a load"
     DEAR = "an element takes longer than a load: a transcendental function, a remainder"
+    EXPANDS = "makes many times the bytes it reads: computed where it is used, not kept"
     VIEW = "the result is the operand's memory under another type"
     EXACT = "rounds nothing: what it gives has the precision of its operands"
     IN_PLACE = "a result may overwrite an operand of the same byte size"

@@ -22,6 +22,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OPS
 from rlx.ir.shape import Dim, Extent, upper
 from rlx.language.config import DecoderConfig
+from rlx.language.lora import Adapters
 from rlx.language.rope import rope_tables
 from rlx.language.sampling import Sampling, sampled
 from rlx.language.weights import Weights
@@ -40,11 +41,28 @@ class _Decoder:
     rows: Extent
     past: Extent
     context: int
-    start: Value
+    start: Value | None
+    """Where the tokens stand; None where nothing comes before them, or is remembered."""
     cosines: Value
     sines: Value
     state: dict[Value, Value]
     """The params that are replaced, and by what."""
+
+    def hidden(self, tokens: Value) -> Value:
+        """Return what the last layer gives for every token."""
+        config = self.config
+        x = self.weights.embedded(tokens)
+        if config.embedding_scale != 1.0:
+            x = x * config.embedding_scale
+        for number in range(config.layers):
+            x = self.layer(x, number)
+        return x
+
+    def logits(self, hidden: Value) -> Value:
+        """Return the logits of rows that the last layer gave."""
+        normed = self.norm(hidden, "output_norm", self.config.hidden)
+        head = "output" if self.weights.has("output.weight") else "token_embd"
+        return self.weights.linear(normed, head, self.config.vocabulary)
 
     def norm(self, x: Value, name: str, width: int) -> Value:
         gamma = self.weights.vector(f"{name}.weight", width)
@@ -103,6 +121,8 @@ class _Decoder:
 
     def _remembered(self, name: str, rows: Value) -> Value:
         """Write the new rows into the state, and return all rows up to them."""
+        if self.start is None:
+            return rows
         kept = self.graph.param(name, (self.context, self.config.kv_width))
         replaced = ops.dynamic_update_slice(kept, rows, self.start)
         self.state[kept] = replaced
@@ -162,7 +182,12 @@ class _Decoder:
 
 
 def decoder_graph(
-    file: GgufFile, *, rows: int | Dim, context: int, sampling: Sampling
+    file: GgufFile,
+    *,
+    rows: int | Dim,
+    context: int,
+    sampling: Sampling,
+    adapters: Adapters | None = None,
 ) -> tuple[Graph, Weights]:
     """Return a graph and its weights. Outputs: the next token, its logits, and the state."""
     config = DecoderConfig.of(file)
@@ -172,30 +197,28 @@ def decoder_graph(
     history = graph.input("history", (past,), DType.I32)
     seed = graph.input("seed", (2,), DType.U32)
     start = graph.input("start", (2,), DType.I32)
-    weights = Weights(graph, file, config)
+    weights = Weights(graph, file, config, adapters)
     cosines, sines = (
         _positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )
     decoder = _Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
-    x = weights.embedded(tokens)
-    if config.embedding_scale != 1.0:
-        x = x * config.embedding_scale
-    for number in range(config.layers):
-        x = decoder.layer(x, number)
-    logits = _logits(decoder, x)
+    at = graph.constant(np.array([_LAST, 0], np.int32))
+    last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
+    logits = decoder.logits(last)
     token = sampled(logits, history, tokens, seed, start, sampling)
     graph.set_outputs([token, logits, *decoder.state.values()], donated=decoder.state)
     return graph, weights
 
 
-def _logits(decoder: _Decoder, x: Value) -> Value:
-    """Return the logits of the last row."""
-    graph, config, weights = decoder.graph, decoder.config, decoder.weights
-    at = graph.constant(np.array([_LAST, 0], np.int32))
-    last: Value = ops.dynamic_slice(x, at, sizes=(1, config.hidden))
-    normed = decoder.norm(last, "output_norm", config.hidden)
-    head = "output" if weights.has("output.weight") else "token_embd"
-    return weights.linear(normed, head, config.vocabulary)
+def sequence_logits(
+    graph: Graph, file: GgufFile, tokens: Value, adapters: Adapters | None
+) -> tuple[Value, Weights]:
+    """Append the logits `[rows, vocabulary]` of a sequence with nothing before it."""
+    config, rows = DecoderConfig.of(file), upper(tokens.shape[0])
+    weights = Weights(graph, file, config, adapters)
+    cosines, sines = (graph.constant(table) for table in rope_tables(config, rows, file))
+    decoder = _Decoder(graph, config, weights, rows, 0, rows, None, cosines, sines, state={})
+    return decoder.logits(decoder.hidden(tokens)), weights
 
 
 def _positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:

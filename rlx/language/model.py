@@ -24,6 +24,7 @@ from rlx.gguf import GgufFile, read
 from rlx.ir.shape import Dim
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import decoder_graph
+from rlx.language.lora import Adapters
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
 from rlx.runtime.compile import compile as compile_graph
@@ -54,6 +55,7 @@ class LanguageModel:
     seed: int = 0
     backend: str = "auto"
     threads: int | None = None
+    adapters: Adapters | None = None
     history: list[int] = field(default_factory=list)
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -127,7 +129,11 @@ class LanguageModel:
 
     def _compiled(self, rows: int | Dim) -> _Program:
         graph, weights = decoder_graph(
-            self.file, rows=rows, context=self.context, sampling=self.sampling
+            self.file,
+            rows=rows,
+            context=self.context,
+            sampling=self.sampling,
+            adapters=self.adapters,
         )
         empty = {name: np.zeros(graph.leaf(name).type.static_shape) for name in graph.donations}
         program = compile_graph(
@@ -180,6 +186,7 @@ def load(
     seed: int = 0,
     backend: str = "auto",
     threads: int | None = None,
+    adapters: Adapters | None = None,
 ) -> LanguageModel:
     """Return the model of a GGUF file; its programs are compiled when they are first needed."""
     file = read(path)
@@ -189,4 +196,4 @@ def load(
         raise InputError(
             f"a context of {size} tokens; the model has {own}", remedy=f"choose 2 to {own}"
         )
-    return LanguageModel(file, size, sampling or Sampling(), seed, backend, threads)
+    return LanguageModel(file, size, sampling or Sampling(), seed, backend, threads, adapters)

@@ -14,6 +14,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.linalg import swapped
 from rlx.language.config import DecoderConfig
+from rlx.language.lora import Adapters
 
 Array = NDArray[Any]
 
@@ -25,6 +26,7 @@ class Weights:
     graph: Graph
     file: GgufFile
     config: DecoderConfig
+    adapters: Adapters | None = None
     values: dict[str, Array] = field(default_factory=dict)
     _params: dict[str, Value] = field(default_factory=dict)
 
@@ -36,8 +38,13 @@ class Weights:
         return self._param(name, self._decoded(name, (size,)))
 
     def linear(self, x: Value, name: str, rows: int, *, heads: int | None = None) -> Value:
-        """Return `x @ W^T`, plus the bias if there is one; `heads` of W are put in rope's order."""
+        """Return `x @ W^T`, plus adapter and bias if there are any.
+
+        `heads` of W are put in rope's order.
+        """
         result = self._product(x, f"{name}.weight", rows, heads)
+        if self.adapters is not None and f"{name}.lora_a" in self.adapters.values:
+            result = result + self._adapted(x, name, rows, heads)
         if self.has(f"{name}.bias"):
             bias = self._decoded(f"{name}.bias", (rows,))
             result = result + self._param(f"{name}.bias", self._in_rope_order(bias, heads))
@@ -65,6 +72,30 @@ class Weights:
         assert isinstance(columns, int)
         self._require_shape(name, (rows, columns))
         return self._rows_product(x, name, name, None, heads)
+
+    def _adapted(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
+        """Return what the adapter of a matrix gives."""
+        assert self.adapters is not None
+        factors = []
+        rank = self.adapters.lora.rank
+        for part, shape in (("lora_a", (x.shape[-1], rank)), ("lora_b", (rank, rows))):
+            value = self.adapters.values[f"{name}.{part}"]
+            if value.shape != shape:
+                raise FormatError(
+                    f"adapter {name}.{part} has shape {value.shape}; beside this model's matrix "
+                    f"it is {shape}",
+                    remedy="use adapters that were trained for this model",
+                )
+            factors.append(self._param(f"{name}.{part}", value))
+        narrow: Value = ops.matmul(x, factors[0]) * self.adapters.lora.scale
+        product: Value = ops.matmul(narrow, factors[1])
+        if heads is None or not self.config.interleaved_rope:
+            return product
+        count, width = x.shape[0], rows // heads // 2
+        by_pairs = ops.reshape(product, shape=(count, heads, width, 2))
+        halves = ops.transpose(by_pairs, perm=(0, 1, 3, 2))
+        ordered: Value = ops.reshape(halves, shape=(count, rows))
+        return ordered
 
     def _rows_product(
         self, x: Value, tensor: str, name: str, part: int | None, heads: int | None

@@ -22,7 +22,7 @@ __all__ = ["dequant_matmul", "dequantize_blocks"]
 _FAMILY = "packed"
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, Trait.WHOLE, Trait.EXPANDS)
 def dequantize_blocks(blocks: TensorType, *, scheme: str) -> TensorType:
     """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
     require_dtype(blocks, "u8", "blocks")

@@ -19,7 +19,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering, Streamed, Tile, Turned
-from rlx.ir.op import make_attrs
+from rlx.ir.op import Trait, make_attrs
 from rlx.ir.shape import Extent, format_shape, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
@@ -197,7 +197,7 @@ def is_prepared(value: Value) -> bool:
     seen, open_values = {value}, [value]
     while open_values:  # deep networks have more nodes on a path than calls may nest
         current = open_values.pop()
-        if current.op is ops.input:
+        if current.op is ops.input or current.op.has(Trait.EXPANDS):
             return False
         if current.op is ops.param and current.node.name in current.graph.donations:
             return False

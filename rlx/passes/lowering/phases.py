@@ -12,6 +12,7 @@ from rlx.passes.rewrites.common_subexpressions import is_impure
 def setup_nodes(graph: Graph) -> set[Node]:
     """Return the nodes, constants included, that depend on params and constants only.
 
+    What expands few bytes to many is computed anew at every run, for the memory's sake.
     A param that an output replaces in place changes at every run, so what reads it runs
     every time; so does what a donated output is computed by, for it must be written anew.
     """
@@ -38,7 +39,8 @@ def _is_fixed(graph: Graph, node: Node) -> bool:
 def _computes_fixed(node: Node, found: set[Node]) -> bool:
     operands_fixed = all(operand.node in found for operand in node.operands)
     static = all(result.type.is_static for result in node.results)  # extents come with the call
-    return operands_fixed and static and not is_leaf(node) and not is_impure(node)
+    kept = not is_leaf(node) and not is_impure(node) and not node.op.has(Trait.EXPANDS)
+    return operands_fixed and static and kept
 
 
 def _replacing(graph: Graph) -> set[Node]:
