@@ -5,7 +5,7 @@
 The model's weights stay in four bits; what is learned are adapters of 2 MB beside the matrices of
 attention. A training step is one compiled function: the loss of a conversation, its gradients
 through the packed weights, and Adam's update. `DIR` gets the adapters (safetensors) and a model in
-which they are merged (GGUF), which `rlx generate` and other programs read; those matrices have eight bits there.
+which they are merged, in eight bits (GGUF), which `rlx generate` and other programs read.
 """
 
 from __future__ import annotations
