@@ -67,6 +67,18 @@ class Target:
             return True
         return self.has("fma") or (element_bytes == _SINGLE and self.has("vfp4sp"))
 
+    @property
+    def dots_unsigned_bytes(self) -> bool:
+        """True if one instruction sums four products of an unsigned by a signed byte."""
+        wide = self.vector_bytes == 64
+        return self.has("avx512vnni") if wide else self.has("avxvnni") and self.vector_bytes == 32
+
+    @property
+    def dots_bytes(self) -> bool:
+        """True if one instruction sums four products of bytes: unsigned by signed, or signed."""
+        signed = self.architecture == "aarch64" and self.has("dotprod")
+        return self.has_vectors and (self.dots_unsigned_bytes or signed)
+
     def has(self, feature: str) -> bool:
         return feature in self.features
 
@@ -95,7 +107,9 @@ _GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86-64": ("x86_64", ()),
     "x86-64-v3": ("x86_64", _AVX2),
     "x86-64-v4": ("x86_64", _AVX512),
+    "x86-64-v4-vnni": ("x86_64", (*_AVX512, "avx512vnni")),
     "aarch64": ("aarch64", ("neon",)),
+    "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
     "riscv64": ("riscv64", ()),
     "riscv32": ("riscv32", ()),
     "wasm32": ("wasm32", ()),
@@ -153,10 +167,13 @@ def _first_cpu() -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in lines}
 
 
+_RENAMED = {"pni": "sse3", "asimddp": "dotprod"}
+
+
 def _llvm_spelling(flag: str) -> str:
     """`sse4_1` is LLVM's `sse4.1`, `avx512_vnni` its `avx512vnni`, `pni` its `sse3`."""
-    if flag == "pni":
-        return "sse3"
+    if flag in _RENAMED:
+        return _RENAMED[flag]
     return flag.replace("_", "." if flag.startswith("sse4") else "")
 
 

@@ -51,6 +51,19 @@ def test_a_target_says_of_which_floats_it_fuses_multiply_adds() -> None:
     }  # fmt: skip
 
 
+def test_a_target_says_whether_it_multiplies_four_bytes_at_once() -> None:
+    found = {
+        name: (named_target(name).dots_bytes, named_target(name).dots_unsigned_bytes)
+        for name in ("x86-64-v4", "x86-64-v4-vnni", "aarch64", "aarch64-dotprod", "cortex-m4")
+    }
+    assert found == {
+        "x86-64-v4": (False, False), "x86-64-v4-vnni": (True, True), "aarch64": (False, False),
+        "aarch64-dotprod": (True, False), "cortex-m4": (False, False),
+    }  # fmt: skip
+    narrow = replace(detect_target(), architecture="x86_64", features=frozenset({"avx", "avxvnni"}))
+    assert narrow.dots_unsigned_bytes
+
+
 def test_microcontrollers_are_small() -> None:
     assert named_target("cortex-m4").is_small
     assert not named_target("riscv64").is_small

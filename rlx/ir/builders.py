@@ -1287,6 +1287,28 @@ class Builders:
             inner=inner,
         )
 
+    def conv_bytes(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """`conv` over words of four input channels, in i32."""
+        return self._one(
+            OPS["conv_bytes"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+        )
+
     def dequantize(
         self,
         q: Operand,
@@ -1376,6 +1398,10 @@ class Builders:
     ) -> Value:
         """`dy` where `|x / s|` is at most the largest quantized magnitude, else 0."""
         return self._one(OPS["fake_quantize_lsq_backward_x"], (x, scale, dy), bits=bits, axis=axis)
+
+    def matmul_bytes(self, a: Operand, b: Operand) -> Value:
+        """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
+        return self._one(OPS["matmul_bytes"], (a, b))
 
     def qconv(
         self,

@@ -22,6 +22,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBytes,
     Expr,
     Fma,
     Fold,
@@ -37,6 +38,7 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
+from rlx.codegen.loops.visit import operands
 
 _ANY_MASK = 4
 """Lane bytes of a mask that no comparison has given a width."""
@@ -189,6 +191,8 @@ class ExpressionEmitter:
             case Fma(a, b, c):
                 name = "fmaf" if prim is Prim.F32 else "fma"
                 return call(name, *map(self.code, (a, b, c)))
+            case DotBytes():
+                return call(self.prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
             case Cast(x, target):
                 return scalars.convert(x.type.prim, target, self.code(x))
             case Bitcast(x, target):
@@ -249,6 +253,8 @@ class ExpressionEmitter:
                 return call(function, self.mask(condition, size), self.code(a), self.code(b))
             case Fma(a, b, c):
                 return call(prelude.vector_fma(type), *map(self.code, (a, b, c)))
+            case DotBytes():
+                return call(prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
             case Cast(x, _):
                 return self._vector_cast(x, type)
             case Bitcast(x, _):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
 from rlx.codegen.c.extremum import extremum_instruction
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
@@ -94,10 +95,12 @@ class Prelude:
         self._memory[str(type)] = type
         return f"{type}_u"
 
-    def _define(self, name: str, result: str, params: str, body: list[str]) -> str:
+    def _define(
+        self, name: str, result: str, params: str, body: list[str], *, header: str = ""
+    ) -> str:
         indented = (line if line.startswith("#") else f"  {line}" for line in body)
         lines = [f"static inline {result} {name}({params}) {{", *indented, "}"]
-        self._helpers.setdefault(name, "\n".join(lines))
+        self._helpers.setdefault(name, header + "\n".join(lines))
         return name
 
     # Scalars
@@ -246,6 +249,34 @@ class Prelude:
         return self.lanewise(
             "fma", type, "abc", f"{function}(a[i], b[i], c[i])", instruction=fma_instruction(type)
         )
+
+    def byte_dot(self, words: ValueType) -> str:
+        """`c` plus the products of the bytes of a word of `a` by those of `b`, in every lane."""
+        scalar, lane = self._byte_dot_of_words(words.prim), "(a[i], b[i], c[i])"
+        if words.lanes == 1:
+            return scalar
+        sums, taken = self.vector(ValueType(Prim.I32, words.lanes)), self.vector(words)
+        params = f"{taken} a, {sums} b, {sums} c"
+        body = [f"for (int i = 0; i < {words.lanes}; ++i) c[i] = {scalar}{lane};", "return c;"]
+        instruction = byte_dot_instruction(words)
+        name = f"dot_bytes_{taken}"
+        return self._define(
+            name, sums, params, [instruction, *body] if instruction else body,
+            header=byte_dot_header(words),
+        )  # fmt: skip
+
+    def _byte_dot_of_words(self, prim: Prim) -> str:
+        byte, word = ("int8_t", "int32_t") if prim.is_signed else ("uint8_t", "uint32_t")
+        body = [
+            "uint32_t total = (uint32_t)c;",
+            "for (int i = 0; i < 32; i += 8) {",
+            f"  int32_t product = ({byte})((uint32_t)a >> i) * (int8_t)((uint32_t)b >> i);",
+            "  total += (uint32_t)product;",
+            "}",
+            "return (int32_t)total;",
+        ]
+        params = f"{word} a, int32_t b, int32_t c"
+        return self._define(f"dot_bytes_{prim}", "int32_t", params, body)
 
     def shuffle(self, type: ValueType, lanes: int, positions: tuple[int, ...]) -> str:
         """Lanes of two vectors in any order; GCC has it as an operation since version 12."""

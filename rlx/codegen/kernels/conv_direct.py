@@ -19,7 +19,12 @@ from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
-from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.register_tile import (
+    Accumulate,
+    RegisterTile,
+    multiply_add,
+    multiply_add_bytes,
+)
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
@@ -27,7 +32,7 @@ from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry, static
 from rlx.ir.shape import product
 
 _SQUARE = 8
@@ -52,6 +57,38 @@ def conv_direct(
     groups: int,
 ) -> None:
     sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add)
+
+
+@kernel("conv_bytes", lowering=Direct)
+def conv_bytes_direct(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    *,
+    lowering: Direct,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Elements are words of four channels; all else is as for floats."""
+    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add_bytes)
+
+
+def _convolve(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    lowering: Direct,
+    sliding: Geometry,
+    groups: int,
+    add: Accumulate,
+) -> None:
     planes = Planes.of(x.shape, w.shape, sliding)
     if x.memory is None or w.memory is None:
         raise InternalError("operands of a convolution in tiles must lie in memory")
@@ -61,7 +98,7 @@ def conv_direct(
     target = out.grouped(((0,), (1,), *each))
     panels = -(-(outputs // groups) // lowering.columns)
     size = product((*w.shape, x.prim.size))
-    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, outputs, groups, panels)
+    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, outputs, groups, panels, add)
     kind = product_loop(product((*out.shape, *w.shape[1:])))
     work.compute(kind, panels_first=static(size) > _WEIGHTS_KEPT)
 
@@ -80,6 +117,7 @@ class _Tiles:
     groups: int
     panels: int
     """Panels of one group."""
+    add: Accumulate
 
     def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
         """Go over panels, images and bands of rows, and over the tiles of each band."""
@@ -138,7 +176,9 @@ class _Tiles:
         steps = planes.channels * taps[0] * taps[1] * taps[2]
         start = k.let("panel_start", panel * (steps * shape.columns))
         positions = shape.high * shape.wide
-        tile = RegisterTile.of(k, "tile", positions, shape.columns, shape.lanes, self.w.prim)
+        tile = RegisterTile.of(
+            k, "tile", positions, shape.columns, shape.lanes, self.w.prim, add=self.add
+        )
         tile.zero()
         with ExitStack() as loops:
             c = loops.enter_context(k.loop("c", planes.channels))

@@ -25,7 +25,12 @@ from typing import TypeAlias
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.product_split import Split, split_product
-from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.register_tile import (
+    Accumulate,
+    RegisterTile,
+    multiply_add,
+    multiply_add_bytes,
+)
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, index, minimum
@@ -51,6 +56,15 @@ def matmul_in_tiles(scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering
     _product(scope, a, _Panels.of(b, lowering.columns), out, lowering, transposed=False)
 
 
+@kernel("matmul_bytes", lowering=Tile)
+def matmul_bytes_in_tiles(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile
+) -> None:
+    """Elements are words of four bytes; all else is as for floats."""
+    panels = _Panels.of(b, lowering.columns)
+    _product(scope, a, panels, out, lowering, transposed=False, add=multiply_add_bytes)
+
+
 @kernel("matmul_transposed", lowering=Tile)
 def matmul_transposed_in_tiles(
     scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile, left: bool, right: bool
@@ -61,7 +75,14 @@ def matmul_transposed_in_tiles(
 
 
 def _product(
-    scope: Scope, a: Reader, panels: _Panels, out: Writer, tile: Tile, *, transposed: bool
+    scope: Scope,
+    a: Reader,
+    panels: _Panels,
+    out: Writer,
+    tile: Tile,
+    *,
+    transposed: bool,
+    add: Accumulate = multiply_add,
 ) -> None:
     """Cut the product into items, and compute each."""
     k, batched = scope.k, panels.batched
@@ -92,6 +113,8 @@ def _product(
             split,
             transposed,
             height,
+            a.prim,
+            add,
         )
         work.compute(work.rows_of(block), work.panels_of(group))
 
@@ -168,6 +191,9 @@ class _Item:
     split: Split
     transposed: bool
     height: Extent
+    element: Prim
+    """What the elements of `a` are; sums are of the type of the panels."""
+    add: Accumulate
 
     @property
     def prim(self) -> Prim:
@@ -287,7 +313,7 @@ class _Item:
             return in_place
         stride = self.split.depth + _LINE // self.prim.size
         k.comment("A strip: rows of the tile, copied side by side.")
-        copy = k.local("strip", self.prim, rows * stride)
+        copy = k.local("strip", self.element, rows * stride)
         if self.transposed:
             with k.loop("p", stop, start=start) as p, k.loop("i", rows, kind=LoopKind.SIMD) as i:
                 k.store(copy, (p - start) * rows + i, in_place(i, p))
@@ -339,7 +365,7 @@ class _Item:
 
     def _tile(self, strip: _Strip) -> RegisterTile:
         columns, lanes = self.shape.columns, self.shape.lanes
-        return RegisterTile.of(self.k, "tile", strip.rows, columns, lanes, self.prim)
+        return RegisterTile.of(self.k, "tile", strip.rows, columns, lanes, self.prim, add=self.add)
 
     def _take(self, tile: RegisterTile, sums: Buffer, at: E) -> None:
         """Read a tile from where its sums wait."""
@@ -353,7 +379,7 @@ class _Item:
 
     @property
     def _zero(self) -> E:
-        return const(0.0, self.prim, self.shape.lanes)
+        return const(0, self.prim, self.shape.lanes)
 
     def _each(self, panels: Range) -> AbstractContextManager[E]:
         return self.k.loop("panel", panels[1], start=panels[0])

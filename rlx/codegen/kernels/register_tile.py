@@ -9,6 +9,9 @@
 A step multiplies one scalar per row with a few vectors across the columns, which all rows share: a
 tile of 12 x 32 floats does 24 vector multiply-adds for 2 vector loads. Elements of any type
 are widened to the type of the sums; sums of floats are fused multiply-adds, of integers wrap.
+With `add=multiply_add_bytes` the elements are words of four bytes, and a step adds four products:
+whoever multiplies codes of eight bits (qmatmul, blocks of a language model) packs them so, with
+sums of each column for the zero points, and takes the same tiles.
 
 The kernel says where rows and columns come from and go to. Rows and vectors are unrolled, so
 that back ends keep the tile in registers; it must fit there.
@@ -22,7 +25,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 
 RowElement: TypeAlias = Callable[[E], E]
@@ -33,6 +36,9 @@ Vector: TypeAlias = Callable[[E], E]
 
 ReadVector: TypeAlias = Callable[[E, E], E]
 """Row and column -> the `lanes` sums from there on."""
+
+Accumulate: TypeAlias = Callable[[E, E, E], E]
+"""Takes a row's scalar, a vector of columns and the sums so far; returns the sums after."""
 
 WriteVector: TypeAlias = Callable[[E, E, E], None]
 """Takes row, column and the `lanes` sums from there on."""
@@ -47,9 +53,11 @@ class RegisterTile:
     rows: int
     columns: int
     lanes: int
-    row: str = "i"
+    row: str
     """What the loop over rows is called."""
-    column: str = "j"
+    column: str
+    add: Accumulate
+    """What a step adds to the sums."""
 
     @classmethod
     def of(
@@ -63,9 +71,11 @@ class RegisterTile:
         *,
         row: str = "i",
         column: str = "j",
+        add: Accumulate | None = None,
     ) -> RegisterTile:
         """Declare a tile of sums of `prim`."""
-        return cls(k, k.local(name, prim, rows * columns), rows, columns, lanes, row, column)
+        memory = k.local(name, prim, rows * columns)
+        return cls(k, memory, rows, columns, lanes, row, column, add or multiply_add)
 
     def zero(self) -> None:
         """Set all sums to 0."""
@@ -82,7 +92,7 @@ class RegisterTile:
         with self._each_row() as i:
             x = self.k.let(name, left(i))
             with self._each_vector() as j:
-                self._set(i, j, multiply_add(x, right(j), self._sums(i, j)))
+                self._set(i, j, self.add(x, right(j), self._sums(i, j)))
 
     def store(self, write: WriteVector) -> None:
         """Hand the sums to `write`."""
@@ -100,6 +110,14 @@ class RegisterTile:
 
     def _each_vector(self) -> AbstractContextManager[E]:
         return self.k.loop(self.column, self.columns, step=self.lanes, kind=LoopKind.UNROLL)
+
+
+def multiply_add_bytes(x: E, y: E, total: E) -> E:
+    """Return `total` plus the products of four bytes of `x` by those of `y`.
+
+    The prim of `x` says whether its bytes are signed (i32) or not (u32); those of `y` are.
+    """
+    return dot_bytes(x, y, total)
 
 
 def multiply_add(x: E, y: E, total: E) -> E:

@@ -66,7 +66,7 @@ class _ModuleEmitter:
     def __init__(
         self, machine: Machine, exported: Collection[str], symbols: Mapping[str, str]
     ) -> None:
-        self.writer = ModuleWriter(symbols)
+        self.writer = ModuleWriter(symbols, machine.features)
         self._machine = machine
         self._exported = exported
 

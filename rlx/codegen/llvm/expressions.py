@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import assert_never
 
+from rlx.codegen.llvm.byte_dots import byte_dot_intrinsic, call_byte_dot
 from rlx.codegen.llvm.spelling import (
     intrinsic_suffix,
     literal,
@@ -16,6 +17,7 @@ from rlx.codegen.llvm.spelling import (
     type_name,
 )
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from rlx.codegen.loops.byte_dots import expanded
 from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import (
     Binary,
@@ -27,6 +29,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBytes,
     Expr,
     Fma,
     Fold,
@@ -113,6 +116,8 @@ class ExpressionEmitter:
                 return self.select(node)
             case Fma():
                 return self.fma(node)
+            case DotBytes():
+                return self.dot_bytes(node)
             case Cast():
                 return self.cast(node)
             case Bitcast():
@@ -200,6 +205,13 @@ class ExpressionEmitter:
         kind = type_name(node.type)
         args = [(kind, self.expression(part)) for part in (node.a, node.b, node.c)]
         return self.writer.intrinsic("fma", intrinsic_suffix(node.type), kind, args)
+
+    def dot_bytes(self, node: DotBytes) -> str:
+        name = byte_dot_intrinsic(self.writer.module.features, node.a.type)
+        if not name:
+            return self.expression(expanded(node))
+        args = [self.expression(part) for part in (node.c, node.a, node.b)]
+        return call_byte_dot(self.writer, name, node.a.type, args)
 
     def cast(self, node: Cast) -> str:
         x = self.expression(node.x)

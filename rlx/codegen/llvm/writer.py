@@ -15,9 +15,11 @@ _FIRST = "entry.block"
 class ModuleWriter:
     """Definitions, declarations and metadata of one module, in order of first use."""
 
-    def __init__(self, symbols: Mapping[str, str]) -> None:
+    def __init__(self, symbols: Mapping[str, str], features: str = "") -> None:
         self.symbols = symbols
         """What the linker calls external functions, where it differs."""
+        self.features = features
+        """What the machine has, in LLVM's spelling: some intrinsics need it."""
         self.needs_vectorizer = False
         """True if a `simd` loop was left scalar."""
         self._definitions: dict[str, str] = {}

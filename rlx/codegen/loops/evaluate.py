@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.codegen.loops.byte_dots import expanded
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -27,6 +28,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBytes,
     Expr,
     Fma,
     Fold,
@@ -106,6 +108,8 @@ def evaluate(expr: Expr, scope: Mapping[str, Array], load: Loader = _no_loads) -
             return np.where(at(expr.condition), at(expr.a), at(expr.b))
         case Fma():
             return fused_multiply_add(at(expr.a), at(expr.b), at(expr.c))
+        case DotBytes():
+            return at(expanded(expr))
         case Cast():
             return _cast(at(expr.x), expr.prim)
         case Bitcast():

@@ -21,6 +21,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBytes,
     Expr,
     Fma,
     Fold,
@@ -214,6 +215,12 @@ def fma(a: Operand, b: Operand, c: Operand, *, exact: bool = False) -> E:
     wide = max((x for x in (a, b, c) if isinstance(x, E)), key=lambda x: x.type.lanes)
     left, middle, right = (_meet(wide, x)[1] for x in (a, b, c))
     return E(Fma(left.node, middle.node, right.node, exact), left.type)
+
+
+def dot_bytes(a: E, b: E, total: E) -> E:
+    """`total` plus the products of the four bytes of each word of `a` by those of `b`."""
+    lanes = total.type.lanes
+    return E(DotBytes(a.splat(lanes).node, b.splat(lanes).node, total.node), total.type)
 
 
 def call(function: Function, *args: E) -> E:

@@ -5,7 +5,7 @@ A closed grammar; printers, verifier, interpreter and both emitters match it exh
     Type    = Scalar(dtype) | Vector(dtype, lanes)            ValueType(dtype, lanes=1)
     Expr    = Const(value) | Var(name) | Load(buffer, index)
             | Unary(op, x) | Binary(op, a, b) | Compare(op, a, b) | Select(c, a, b)
-            | Fma(a, b, c) | Cast(x, dtype) | Bitcast(x, dtype)
+            | Fma(a, b, c) | DotBytes(a, b, c) | Cast(x, dtype) | Bitcast(x, dtype)
             | Splat(x, lanes) | Ramp(base, lanes) | Lane(v, i) | Fold(op, v) | Shuffle(a, b, lanes)
             | Call(function, args)
     Stmt    = Let(var, e) | Declare(var, e) | Assign(var, e) | Local(buffer)
@@ -268,6 +268,25 @@ class Fma:
 
 
 @dataclass(frozen=True, slots=True)
+class DotBytes:
+    """`c` plus the products of the four bytes of a word of `a` by those of `b`, in i32.
+
+    Words hold their first byte in the lowest bits. Bytes of `b`, an i32, are signed; those of `a`
+    are unsigned in a u32 and signed in an i32. Sums wrap. One instruction where the target has it
+    (`vpdpbusd` for unsigned, `sdot` for signed bytes), elsewhere shifts, products and sums
+    (`rlx.codegen.loops.byte_dots`): the same integers everywhere.
+    """
+
+    a: Expr
+    b: Expr
+    c: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.c.type
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """Numeric conversion, lane by lane."""
 
@@ -366,8 +385,8 @@ class Call:
 
 
 Expr: TypeAlias = (
-    Const | Var | Load | Unary | Binary | Compare | Select | Fma | Cast | Bitcast
-    | Splat | Ramp | Lane | Fold | Shuffle | Call
+    Const | Var | Load | Unary | Binary | Compare | Select | Fma | DotBytes | Cast
+    | Bitcast | Splat | Ramp | Lane | Fold | Shuffle | Call
 )  # fmt: skip
 
 

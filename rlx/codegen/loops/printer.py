@@ -26,6 +26,7 @@ from rlx.codegen.loops.nodes import (
     CompareOp,
     Const,
     Declare,
+    DotBytes,
     Expr,
     External,
     Fail,
@@ -250,6 +251,8 @@ def _expression(expr: Expr) -> tuple[str, int]:
             return _function("select", expr.condition, expr.a, expr.b)
         case Fma():
             return _function("fma", expr.a, expr.b, expr.c)
+        case DotBytes():
+            return _function("dot_bytes", expr.a, expr.b, expr.c)
         case Cast():
             return _function(str(expr.prim), expr.x)
         case Bitcast():

@@ -14,6 +14,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBytes,
     Expr,
     Fma,
     Fold,
@@ -69,6 +70,8 @@ def expression_faults(expr: Expr) -> Iterator[str]:
             yield from _same("fma", expr.a, expr.b, expr.c)
             if not expr.a.type.prim.is_float:
                 yield f"fma does not take {expr.a.type}"
+        case DotBytes():
+            yield from _word_faults(expr)
         case Cast():
             return
         case Bitcast():
@@ -146,6 +149,13 @@ def _lane_faults(expr: Splat | Ramp | Lane | Fold | Shuffle) -> Iterator[str]:
             count = expr.a.type.lanes + expr.b.type.lanes
             if not expr.positions or not all(0 <= each < count for each in expr.positions):
                 yield f"shuffle of {count} lanes by positions {expr.positions}"
+
+
+def _word_faults(expr: DotBytes) -> Iterator[str]:
+    yield from _same("dot_bytes", expr.b, expr.c)
+    taken = [ValueType(prim, expr.c.type.lanes) for prim in (Prim.U32, Prim.I32)]
+    if expr.a.type not in taken or expr.c.type.prim is not Prim.I32:
+        yield f"dot_bytes does not take {expr.a.type}, {expr.b.type} and {expr.c.type}"
 
 
 def _call_faults(expr: Call) -> Iterator[str]:

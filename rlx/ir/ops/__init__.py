@@ -8,6 +8,7 @@ them all. An op is visible here as soon as its family's file declares it.
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.axial_rope import *
+from rlx.ir.ops.byte_products import *
 from rlx.ir.ops.channel_norm import *
 from rlx.ir.ops.collective import *
 from rlx.ir.ops.control import *

@@ -77,7 +77,15 @@ def _conv_direct(
     groups: int,
 ) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels."""
+    require_dtype(x, "f32 f64")
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    require_direct(direct, x, w, sliding, groups)
+
+
+def require_direct(
+    direct: Direct, x: TensorType, w: TensorType, sliding: Geometry, groups: int
+) -> None:
+    """Raise a ShapeError unless tiles fit the positions, and `w` lies in panels for them."""
     planes = _bare_planes(x, w, sliding)
     fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
@@ -101,6 +109,7 @@ def _conv_windowed(
     groups: int,
 ) -> None:
     """Rows of positions in vectors, over an input that is padded already, or is small."""
+    require_dtype(x, "f32 f64")
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
     if pads_itself(x.shape, sliding):
         x, sliding = x.with_shape(padded_shape(x.shape, sliding)), bare(sliding)
@@ -115,7 +124,6 @@ def _conv_windowed(
 
 def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
     """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
-    require_dtype(x, "f32 f64")
     sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
     if any(side != (0, 0, 1) for side in sides):
         raise ShapeError("kernels read the input where it lies: pad and spread it first")

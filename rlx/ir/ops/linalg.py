@@ -39,8 +39,13 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
 @lowered_by(matmul, Tile, layouts=(1,))
 def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
     """Register tiles of `tile.rows` rows by one panel of columns, packed or as they lie in `b`."""
-    tile.require_positive()
     require_dtype(a, "f32 f64")
+    require_tile(tile, b)
+
+
+def require_tile(tile: Tile, b: TensorType) -> None:
+    """Raise a ShapeError unless `b` is read in panels of `tile.columns` columns."""
+    tile.require_positive()
     columns = b.shape[-1]
     packed = isinstance(columns, int) and b.layout == Panels(tile.columns)
     whole = b.layout is None and isinstance(columns, int) and columns >= tile.columns

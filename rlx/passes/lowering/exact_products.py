@@ -16,7 +16,8 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.shape import product
+from rlx.ir.shape import Extent, product
+from rlx.passes.lowering.byte_words import convolution_of_bytes, product_of_bytes
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites, rewrite
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
@@ -50,12 +51,30 @@ def exact_products(target: Target) -> GraphPass:
     %2: i32[M, N] = matmul %0, %1  ->  %4: f32[M, N] = matmul (cast %0) (cast %1)
                                        %5: i32[M, N] = cast %4
     """
-    rules: list[LocalRewrite] = [_matmul, _conv] if target.vector_bytes >= 16 else []
+    rules: list[LocalRewrite] = _in_words(target) if target.dots_bytes else []
+    rules += [_matmul, _conv] if target.vector_bytes >= 16 else []
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, rules)
 
     return GraphPass("exact-products", run, exact_products.__doc__ or "")
+
+
+def _in_words(target: Target) -> list[LocalRewrite]:
+    """Return the rules for machines that multiply four bytes at a time; they come first."""
+
+    def product_rule(node: Node) -> Value | None:
+        depth = node.operands[0].shape[-1]
+        return product_of_bytes(node, target) if _is_worth(node, depth) else None
+
+    def convolution_rule(node: Node) -> Value | None:
+        taps = product(node.operands[1].shape[1:])
+        return convolution_of_bytes(node, target) if _is_worth(node, taps) else None
+
+    return [
+        LocalRewrite((ops.matmul,), product_rule),
+        LocalRewrite((ops.conv,), convolution_rule),
+    ]
 
 
 @rewrite(ops.matmul)
@@ -85,10 +104,9 @@ def _conv(node: Node) -> Value | None:
     return _in_floats(ops.conv, x, w, **node.attrs.as_dict())
 
 
-def _is_worth(node: Node, depth: int) -> bool:
-    elements = node.result.type.elements
-    is_wide = node.result.dtype is DType.I32
-    return is_wide and (not isinstance(elements, int) or elements * depth >= _WORTH)
+def _is_worth(node: Node, depth: Extent) -> bool:
+    work = product((node.result.type.elements, depth))
+    return node.result.dtype is DType.I32 and (not isinstance(work, int) or work >= _WORTH)
 
 
 def _longest_sum(a: Value, b: Value) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlx.codegen.kernels.register_tile import RegisterTile, multiply_add
+from rlx.codegen.kernels.register_tile import RegisterTile, multiply_add, multiply_add_bytes
 from rlx.codegen.llvm.jit import LlvmBackend
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.evaluate import numpy_dtype
@@ -33,16 +33,20 @@ TYPES = [
 ]
 
 
-def product(element: Prim, sums: Prim) -> Kernel:
-    """`y += a @ b`, in one tile."""
+WORDS = [(Prim.U32, Prim.I32), (Prim.I32, Prim.I32)]
+
+
+def product(element: Prim, sums: Prim, *, words: bool = False, lanes: int = LANES) -> Kernel:
+    """`y += a @ b`, in one tile; of words, the products of their bytes."""
     k = KernelBuilder("product")
-    a, b = k.argument("a", element), k.argument("b", element)
+    a, b = k.argument("a", element), k.argument("b", sums if words else element)
     y = k.argument("y", sums, writable=True)
-    tile = RegisterTile.of(k, "tile", ROWS, COLUMNS, LANES, sums)
-    tile.load(lambda i, j: k.load(y, i * COLUMNS + j, LANES))
+    add = multiply_add_bytes if words else None
+    tile = RegisterTile.of(k, "tile", ROWS, COLUMNS, lanes, sums, add=add)
+    tile.load(lambda i, j: k.load(y, i * COLUMNS + j, lanes))
     with k.loop("p", INNER) as p:
         tile.accumulate(
-            lambda i: k.load(a, i * INNER + p), lambda j: k.load(b, p * COLUMNS + j, LANES)
+            lambda i: k.load(a, i * INNER + p), lambda j: k.load(b, p * COLUMNS + j, lanes)
         )
     tile.store(lambda i, j, total: k.store(y, i * COLUMNS + j, total))
     return k.build()
@@ -87,6 +91,38 @@ def test_both_back_ends_agree_with_the_interpreter(backend: Backend) -> None:
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(native.address(kernel.name))
         function(*(given[name].ctypes.data for name in ("a", "b", "y")))
         np.testing.assert_array_equal(given["y"], wanted, err_msg=str(types))
+
+
+def words_of(prim: Prim) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Random words, and the sums of the products of their bytes."""
+    random, byte = np.random.default_rng(4), np.uint8 if prim is Prim.U32 else np.int8
+    a = random.integers(-128, 128, (ROWS, INNER, 4)).astype(np.int8).view(byte)
+    b = random.integers(-128, 128, (INNER, COLUMNS, 4)).astype(np.int8)
+    sums = np.einsum("ipt,pjt->ij", a.astype(np.int32), b.astype(np.int32)) + 5
+    words = {"a": a.reshape(-1).view(numpy_dtype(prim)), "b": b.reshape(-1).view(np.int32)}
+    return {**words, "y": np.full(ROWS * COLUMNS, 5, np.int32)}, sums.reshape(-1)
+
+
+@pytest.mark.parametrize(("element", "sums"), WORDS, ids=str)
+def test_a_tile_of_words_sums_products_of_bytes(element: Prim, sums: Prim) -> None:
+    given, wanted = words_of(element)
+    run_kernel(product(element, sums, words=True), given, {})
+    np.testing.assert_array_equal(given["y"], wanted)
+
+
+@pytest.mark.parametrize("backend", [CBackend(), LlvmBackend()], ids=lambda b: b.name)
+def test_words_are_the_same_integers_on_both_back_ends(backend: Backend) -> None:
+    cases = [(prims, lanes) for prims in WORDS for lanes in (4, 8)]
+    named = [
+        replace(product(*prims, words=True, lanes=lanes), name=f"words_{number}")
+        for number, (prims, lanes) in enumerate(cases)
+    ]
+    native = backend.load(Module("words", (), (), tuple(named)), detect_target())
+    for kernel, (prims, lanes) in zip(named, cases, strict=True):
+        given, wanted = words_of(prims[0])
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(native.address(kernel.name))
+        function(*(given[name].ctypes.data for name in ("a", "b", "y")))
+        np.testing.assert_array_equal(given["y"], wanted, err_msg=f"{prims} {lanes}")
 
 
 def test_a_zeroed_tile_is_zero() -> None:

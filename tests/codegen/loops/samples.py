@@ -20,7 +20,18 @@ from numpy.typing import NDArray
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.evaluate import numpy_dtype
-from rlx.codegen.loops.expr import E, binary, call, compare, const, fma, lshr, select, shuffle
+from rlx.codegen.loops.expr import (
+    E,
+    binary,
+    call,
+    compare,
+    const,
+    dot_bytes,
+    fma,
+    lshr,
+    select,
+    shuffle,
+)
 from rlx.codegen.loops.interpreter import ExternalFunction, Outcome, run_kernel
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.math.storage import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
@@ -240,6 +251,13 @@ def select_and_fma_samples() -> Iterator[Sample]:
             yield mapped(f"fma_{prim}_{lanes}", inputs, prim, fma, lanes)
             inputs = {"a": values(prim), "b": others(prim), "c": np.roll(values(prim), 3)}
             yield mapped(f"fma_edges_{prim}_{lanes}", inputs, prim, fma, lanes)
+
+
+def byte_samples() -> Iterator[Sample]:
+    for prim in (Prim.U32, Prim.I32):
+        for lanes in (*LANES, 8, 16):
+            inputs = {"a": values(prim), "b": values(Prim.I32), "c": others(Prim.I32)}
+            yield mapped(f"dot_bytes_{prim}_{lanes}", inputs, Prim.I32, dot_bytes, lanes)
 
 
 def constant_samples() -> Iterator[Sample]:
@@ -493,6 +511,7 @@ SAMPLES: tuple[Sample, ...] = (
     *cast_samples(),
     *bitcast_samples(),
     *select_and_fma_samples(),
+    *byte_samples(),
     *constant_samples(),
     *vector_samples(),
     *function_samples(),

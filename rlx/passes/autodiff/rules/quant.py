@@ -26,10 +26,13 @@ from rlx.passes.autodiff.registry import (
     jvp,
     straight_through,
     vjp,
+    zero,
 )
 
 for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
     straight_through.register(_integer, None)
+
+zero(ops.matmul_bytes, ops.conv_bytes, because="integers only; passes make them")
 
 
 @vjp(ops.quantize, ops.dequantize)

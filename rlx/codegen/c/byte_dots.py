@@ -1,0 +1,46 @@
+"""Sums of products of bytes on vectors: the instruction where the compiler says there is one.
+
+Compilers don't find it in loops over lanes. Both know it by names of their own on x86, and by those
+of ARM's header on aarch64.
+"""
+
+from __future__ import annotations
+
+from rlx.codegen.loops.nodes import Prim, ValueType
+
+_HAS_256 = "(defined(__AVX512VNNI__) && defined(__AVX512VL__)) || defined(__AVXVNNI__)"
+_INSTRUCTIONS = {
+    ValueType(Prim.U32, 16): ("defined(__AVX512VNNI__)", "vpdpbusd_v16si", "vpdpbusd512"),
+    ValueType(Prim.U32, 8): (_HAS_256, "vpdpbusd_v8si", "vpdpbusd256"),
+    ValueType(Prim.U32, 4): (_HAS_256, "vpdpbusd_v4si", "vpdpbusd128"),
+}
+"""Type of the first words -> when there is an instruction, GCC's name for it, and clang's."""
+
+_NEON = """#if defined(__ARM_FEATURE_DOTPROD)
+  return (i32x4)vdotq_s32((int32x4_t)c, (int8x16_t)a, (int8x16_t)b);
+#endif"""
+_NEON_HEADER = "#if defined(__ARM_FEATURE_DOTPROD)\n#include <arm_neon.h>\n#endif\n"
+
+
+def byte_dot_instruction(words: ValueType) -> str:
+    """Return the statement that leaves a function with `c` plus the products, or nothing."""
+    if words == ValueType(Prim.I32, 4):
+        return _NEON
+    if words not in _INSTRUCTIONS:
+        return ""
+    condition, gcc, clang = _INSTRUCTIONS[words]
+    sums, args = f"i32x{words.lanes}", f"(c, (i32x{words.lanes})a, b)"
+    return "\n".join(
+        (
+            f"#if ({condition}) && defined(__clang__) && __has_builtin(__builtin_ia32_{clang})",
+            f"  return ({sums})__builtin_ia32_{clang}{args};",
+            f"#elif ({condition}) && defined(__GNUC__) && !defined(__clang__)",
+            f"  return ({sums})__builtin_ia32_{gcc}{args};",
+            "#endif",
+        )
+    )
+
+
+def byte_dot_header(words: ValueType) -> str:
+    """Return what must be included before the function."""
+    return _NEON_HEADER if words == ValueType(Prim.I32, 4) else ""

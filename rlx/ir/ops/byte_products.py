@@ -1,0 +1,116 @@
+"""Products of bytes, four at a time: what integer products and convolutions are lowered to.
+
+Operands are words of four bytes along the contracted axis (`rlx.passes.lowering.byte_words` packs
+them). Bytes of the second operand, i32, are signed; those of the first are unsigned in u32, which
+is what x86 multiplies, and signed in i32, which is what ARM does. Sums are i32 and wrap.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rlx.errors import DTypeError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.lowering import Direct, Tile, lowered_by
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.conv import conv, require_direct
+from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
+from rlx.ir.ops.elementwise import bitcast, shift_left, shift_right
+from rlx.ir.ops.linalg import matmul, require_tile
+from rlx.ir.types import TensorType
+
+__all__ = ["conv_bytes", "matmul_bytes"]
+
+_FAMILY = "quant"
+_PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
+BYTES = 4
+"""Bytes of a word."""
+
+
+def _matmul_of_bytes(a: Value, b: Value) -> Value:
+    """One product for each byte of the words."""
+    return _summed(matmul, a, b)
+
+
+@op(_FAMILY, *_PRODUCT, decompose=_matmul_of_bytes)
+def matmul_bytes(a: TensorType, b: TensorType) -> TensorType:
+    """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
+    result: TensorType = matmul.infer(_words(a), _words(b, signed=True))
+    return result
+
+
+def _conv_of_bytes(x: Value, w: Value, **attributes: Any) -> Value:
+    """One convolution for each byte of the words."""
+    return _summed(functools.partial(conv, **attributes), x, w)
+
+
+@op(_FAMILY, *_PRODUCT, decompose=_conv_of_bytes)
+def conv_bytes(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+    groups: int = 1,
+) -> TensorType:
+    """`conv` over words of four input channels, in i32."""
+    result: TensorType = conv.infer(
+        _words(x), _words(w, signed=True), stride=stride, padding=padding, dilation=dilation,
+        input_dilation=input_dilation, groups=groups,
+    )  # fmt: skip
+    return result
+
+
+@lowered_by(matmul_bytes, Tile, layouts=(1,))
+def _matmul_bytes_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `tile.rows` rows by one panel of columns."""
+    _words(a)
+    require_tile(tile, b)
+
+
+@lowered_by(conv_bytes, Direct, layouts=(1,))
+def _conv_bytes_direct(
+    direct: Direct,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Register tiles over an input that is padded already."""
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    require_direct(direct, _words(x), w, sliding, groups)
+
+
+def _words(x: TensorType, *, signed: bool = False) -> TensorType:
+    """Return the type of words as i32; DTypeError for anything else."""
+    if x.dtype is not DType.I32 and (signed or x.dtype is not DType.U32):
+        raise DTypeError(
+            f"words of four bytes have dtype {x.dtype}; those of the second operand must be i32, "
+            "those of the first i32 (signed bytes) or u32 (unsigned ones)",
+            remedy="pack bytes into words, or multiply integers with matmul and conv",
+        )
+    return x.with_dtype(DType.I32)
+
+
+def _summed(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
+    """Return the sum of the products of the first bytes, the second ones, and so on."""
+    terms = (product(left, right) for left, right in zip(_bytes(a), _bytes(b), strict=True))
+    result: Value = functools.reduce(operator.add, terms)
+    return result
+
+
+def _bytes(words: Value) -> Iterator[Value]:
+    """Yield each byte of every word as i32, from the lowest on."""
+    for place in range(BYTES):
+        lifted = shift_left(words, 8 * (BYTES - 1 - place))
+        yield bitcast(shift_right(lifted, 8 * (BYTES - 1)), to=DType.I32)
