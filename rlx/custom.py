@@ -62,9 +62,13 @@ def define_op(
     if name in OPS:
         raise GraphError(f"op {name} exists already", remedy="give the function another name")
     if (kernel is None) == (c_source is None):
-        raise GraphError(f"op {name} needs either a kernel or a C source")
+        raise GraphError(
+            f"op {name} needs either a kernel or a C source", remedy="give kernel= or c_source="
+        )
     if zero_derivative is not None and (vjp is not None or jvp is not None):
-        raise GraphError(f"op {name} has a derivative and a reason to have none")
+        raise GraphError(
+            f"op {name} has a derivative and a reason to have none", remedy="give one of the two"
+        )
     definition = declare_op(name, "custom", infer, doc=inspect.getdoc(infer) or "")
     references.exact(definition)(reference)
     register_kernel(name)(kernel or _calling(definition, c_source or ""))
@@ -100,4 +104,7 @@ def _number(op: str, name: str, value: object) -> E:
         return const(value, Prim.F64)
     if isinstance(value, int):
         return const(int(value), Prim.I64)
-    raise GraphError(f"{op}: attribute {name} is {value!r}; a C function takes numbers")
+    raise GraphError(
+        f"{op}: attribute {name} is {value!r}; a C function takes numbers",
+        remedy="leave the attribute out, or build one C function for each of its values",
+    )

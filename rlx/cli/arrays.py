@@ -23,7 +23,10 @@ def read_inputs(files: Sequence[NamedFile]) -> dict[str, Array]:
         named = arrays if file.name is None else {file.name: _single(arrays, file.path)}
         for name, array in named.items():
             if name in found:
-                raise InputError(f"input {name!r} is given twice, the second time by {file.path}")
+                raise InputError(
+                    f"input {name!r} is given twice, the second time by {file.path}",
+                    remedy="give each input once",
+                )
             found[name] = array
     return found
 
@@ -33,24 +36,36 @@ def read_arrays(path: Path) -> dict[str, Array]:
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
     if path.suffix not in (".npy", ".npz"):
-        raise FormatError(f"{path}: arrays are read from .npy, .npz and .safetensors files")
+        raise FormatError(
+            f"{path}: arrays are read from .npy, .npz and .safetensors files",
+            remedy="convert it, for instance with numpy.save",
+        )
     try:
         loaded = np.load(path, allow_pickle=False)
         return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError(f"{path}: not an array file: {error}") from error
+        raise FormatError(
+            f"{path}: not an array file: {error}",
+            remedy="write it again, for instance with numpy.save",
+        ) from error
 
 
 def write_outputs(path: Path, outputs: Sequence[Array]) -> None:
     """Write one array to `.npy`, or all of them to `.npz` as `output_0`, `output_1`, ..."""
     if path.suffix == ".npy":
         if len(outputs) != 1:
-            raise InputError(f"{path} holds one array; there are {len(outputs)} outputs: use .npz")
+            raise InputError(
+                f"{path} holds one array; there are {len(outputs)} outputs: use .npz",
+                remedy="let the name end in .npz",
+            )
         np.save(path, outputs[0])
     elif path.suffix == ".npz":
         np.savez(path, **{f"output_{i}": array for i, array in enumerate(outputs)})  # type: ignore[arg-type]  # stubs take array names for allow_pickle
     else:
-        raise FormatError(f"{path}: outputs are written to .npz or .npy files")
+        raise FormatError(
+            f"{path}: outputs are written to .npz or .npy files",
+            remedy="let the name end in .npz or .npy",
+        )
 
 
 def random_inputs(
@@ -91,7 +106,10 @@ def bind_extents(symbols: Sequence[Symbol], extents: Sequence[NamedExtent]) -> d
     unknown = given.keys() - {symbol.name for symbol in symbols}
     if unknown:
         known = ", ".join(symbol.name for symbol in symbols) or "none"
-        raise InputError(f"no symbol is called {sorted(unknown)[0]!r} (there are: {known})")
+        raise InputError(
+            f"no symbol is called {sorted(unknown)[0]!r} (there are: {known})",
+            remedy="name a symbol of the program, or leave the option out",
+        )
     unbounded = [s.name for s in symbols if s.max is None and s.name not in given]
     if unbounded:
         raise InputError(
@@ -121,4 +139,7 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     try:
         return dict(load_file(path))
     except SafetensorError as error:
-        raise FormatError(f"{path}: not a safetensors file: {error}") from error
+        raise FormatError(
+            f"{path}: not a safetensors file: {error}",
+            remedy="write it again, for instance with safetensors.numpy.save_file",
+        ) from error

@@ -184,7 +184,8 @@ def _as_program(found: Any, source: str) -> Program:
     graph, params = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
     if not isinstance(graph, Graph):
         raise InputError(
-            f"{source} gave a {type(graph).__name__}; it must give a Graph, or a Graph and params"
+            f"{source} gave a {type(graph).__name__}; it must give a Graph, or a Graph and params",
+            remedy="return the graph that rlx.trace or rlx.Graph made",
         )
     verify(graph)
     return Program(graph, {name: np.asarray(value) for name, value in params.items()})
@@ -198,10 +199,13 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"there is no file {path}", remedy="check the path")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise FormatError(f"{path} is no Python file")
+        raise FormatError(
+            f"{path} is no Python file",
+            remedy="give FILE.py:FUNCTION, a .onnx model or a graph file",
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     with users_code(str(path)):
@@ -231,4 +235,7 @@ def _text(content: bytes, path: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path}: neither a graph file nor the text form of a graph") from error
+        raise FormatError(
+            f"{path}: neither a graph file nor the text form of a graph",
+            remedy="write one with rlx.save, or give FILE.py:FUNCTION",
+        ) from error

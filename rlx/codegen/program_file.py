@@ -45,14 +45,23 @@ def loads_program(content: bytes) -> Program:
     try:
         plan = _read_plan(graph, json.loads(plan_bytes))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"the plan of program {graph.name!r} is not one: {error}") from error
+        raise FormatError(
+            f"the plan of program {graph.name!r} is not one: {error}",
+            remedy="save the program again",
+        ) from error
     faults = [*plan_faults(plan), *_scratch_faults(plan)]
     if faults:
-        raise FormatError(f"the plan of program {graph.name!r} is unsound: {faults[0]}")
+        raise FormatError(
+            f"the plan of program {graph.name!r} is unsound: {faults[0]}",
+            remedy="save the program again",
+        )
     try:
         return program_of(graph, plan)
     except RlxError as error:
-        raise FormatError(f"program {graph.name!r} cannot be lowered: {error}") from error
+        raise FormatError(
+            f"program {graph.name!r} cannot be lowered: {error}",
+            remedy="save the program again with this version",
+        ) from error
 
 
 def _scratch_faults(plan: MemoryPlan) -> list[str]:
@@ -72,15 +81,27 @@ def _scratch_faults(plan: MemoryPlan) -> list[str]:
 def _parts(content: bytes) -> tuple[bytes, bytes]:
     found = _FIRST_LINE.match(content)
     if found is None:
-        raise FormatError("not a program file: it must start with 'rlx-program <version> ...'")
+        raise FormatError(
+            "not a program file: it must start with 'rlx-program <version> ...'",
+            remedy="give a file that rlx.save wrote",
+        )
     version, graph_size, plan_size = (int(found[i]) for i in (1, 2, 3))
     if version != VERSION:
-        raise FormatError(f"the program file has version {version}; this rlx reads {VERSION}")
+        raise FormatError(
+            f"the program file has version {version}; this rlx reads {VERSION}",
+            remedy="save the program again with this version",
+        )
     body = content[found.end() :]
     if len(body) != graph_size + plan_size:
-        raise FormatError(f"the program file holds {len(body)} of {graph_size + plan_size} bytes")
+        raise FormatError(
+            f"the program file holds {len(body)} of {graph_size + plan_size} bytes",
+            remedy="copy it again, or save the program again",
+        )
     if hashlib.sha256(body).hexdigest().encode() != found[4]:
-        raise FormatError("the program file is damaged: its hash does not match")
+        raise FormatError(
+            "the program file is damaged: its hash does not match",
+            remedy="copy it again, or save the program again",
+        )
     return body[:graph_size], body[graph_size:]
 
 

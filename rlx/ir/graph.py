@@ -428,10 +428,14 @@ class Graph(Builders):
         if leaf.type != output.type:
             raise GraphError(
                 f"output {output.label} of type {output.type} cannot replace "
-                f"{name!r} of type {leaf.type}"
+                f"{name!r} of type {leaf.type}",
+                remedy="cast or reshape the output to the type of what it replaces",
             )
         if position in self.donations.values():
-            raise GraphError(f"output {output.label} replaces two leaves, the second is {name!r}")
+            raise GraphError(
+                f"output {output.label} replaces two leaves, the second is {name!r}",
+                remedy="let it replace one of them, and a copy of it the other",
+            )
         self.donations[name] = position
 
     def _coerce(self, definition: OpDef, operands: Sequence[Operand]) -> list[Value]:

@@ -30,7 +30,10 @@ class Panels:
     def stored_shape(self, shape: Shape) -> Shape:
         """Return the row-major shape of what lies in memory."""
         if len(shape) < 2 or not isinstance(shape[-1], int) or self.width < 1:
-            raise ShapeError(f"shape {format_shape(shape)} does not lie in {self}: {_MATRIX}")
+            raise ShapeError(
+                f"shape {format_shape(shape)} does not lie in {self}: {_MATRIX}",
+                remedy="reshape to a matrix or give another layout",
+            )
         return (*shape[:-2], -(-shape[-1] // self.width), shape[-2], self.width)
 
     def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -61,7 +64,10 @@ class ChannelPanels:
         outputs = shape[0] if shape else None
         known = isinstance(outputs, int) and self.groups >= 1 and outputs % self.groups == 0
         if len(shape) < 2 or not known or self.width < 1:
-            raise ShapeError(f"shape {format_shape(shape)} does not lie in {self}: {_CHANNELS}")
+            raise ShapeError(
+                f"shape {format_shape(shape)} does not lie in {self}: {_CHANNELS}",
+                remedy="reshape or give another layout",
+            )
         assert isinstance(outputs, int)
         panels = -(-(outputs // self.groups) // self.width)
         return (self.groups, panels, *shape[1:], self.width)

@@ -91,7 +91,9 @@ def check_lowering(
     if check is None:
         kinds = [record_name(kind) for name, kind in _CHECKS if name == definition.name]
         raise GraphError(
-            f"{definition.name} has no lowering {lowering.name} (has: {', '.join(kinds) or 'none'})"
+            f"{definition.name} has no lowering {lowering.name} "
+            f"(has: {', '.join(kinds) or 'none'})",
+            remedy="name one that it has, or leave the choice to the passes",
         )
     for name, value in fields_of(lowering).items():
         conform(name, _hints(lowering.name)[name], value)
@@ -129,7 +131,8 @@ class Tile(Lowering):
         if min(self.rows, self.columns, self.lanes) < 1:
             raise ShapeError(
                 f"a tile of {self.rows} rows and {self.columns} columns in vectors of "
-                f"{self.lanes} has no elements"
+                f"{self.lanes} has no elements",
+                remedy="give each at least one",
             )
 
 

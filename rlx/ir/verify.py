@@ -43,7 +43,11 @@ def verify(graph: Graph, *, after: str | None = None) -> None:
     when = "" if after is None else f" after {after}"
     shown = "\n\n".join(_show(fault, graph) for fault in faults)
     source = next((f.node.source for f in faults if f.node is not None and f.node.source), None)
-    raise GraphError(f"graph {graph.name!r} has {count}{when}\n{shown}", source=source)
+    raise GraphError(
+        f"graph {graph.name!r} has {count}{when}\n{shown}",
+        source=source,
+        remedy="this graph was built or changed by hand: mend the nodes that are named",
+    )
 
 
 def errors_of(graph: Graph) -> list[Fault]:

@@ -105,7 +105,7 @@ def dumps_image(image: Image, source: Graph) -> bytes:
 def loads_image(data: bytes, source: Graph) -> Image:
     """Return the image that `dumps_image` wrote, or raise FormatError."""
     if not data.startswith(_FIRST_LINE):
-        raise FormatError("not an image of a program")
+        raise FormatError("not an image of a program", remedy="compile the program again")
     facts, _, content = data[len(_FIRST_LINE) :].partition(b"\n")
     try:
         fields = json.loads(facts)
@@ -114,7 +114,9 @@ def loads_image(data: bytes, source: Graph) -> Image:
         outputs = tuple(fields.pop("outputs"))
         return Image(**fields, outputs=outputs, constants=constants, regions=regions)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"the image of {source.name!r} is not one: {error}") from error
+        raise FormatError(
+            f"the image of {source.name!r} is not one: {error}", remedy="compile the program again"
+        ) from error
 
 
 def literals_of(graph: Graph) -> list[Literal]:

@@ -64,13 +64,19 @@ class SharedLibrary:
         try:
             self._library: Any = _opened(path, ffi.RTLD_NOW | scope)
         except OSError as error:
-            raise ToolchainError(f"cannot load {path}: {error}") from error
+            raise ToolchainError(
+                f"cannot load {path}: {error}",
+                remedy="compile it for this machine; check that the libraries it needs are there",
+            ) from error
 
     def address(self, symbol: str) -> int:
         """Return the address of a function, or raise ToolchainError."""
         found = self.find(symbol)
         if found is None:
-            raise ToolchainError(f"{self.path} has no symbol {symbol}")
+            raise ToolchainError(
+                f"{self.path} has no symbol {symbol}",
+                remedy="load the library that this program was compiled to",
+            )
         return found
 
     def find(self, symbol: str) -> int | None:

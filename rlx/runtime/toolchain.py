@@ -90,17 +90,25 @@ def run_tool(command: list[str]) -> str:
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
     except OSError as error:
-        raise ToolchainError(f"cannot run `{shown}`: {error.strerror}") from error
+        raise ToolchainError(
+            f"cannot run `{shown}`: {error.strerror}", remedy="set CC to a compiler that runs"
+        ) from error
     except UnicodeError as error:
         raise ToolchainError(
             f"`{shown!r}` cannot be passed on in this locale: {error}",
             remedy="set LC_ALL to a UTF-8 locale",
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"`{shown}` did not end in {_TIMEOUT_SECONDS} s") from error
+        raise ToolchainError(
+            f"`{shown}` did not end in {_TIMEOUT_SECONDS} s",
+            remedy='compile a smaller program, or with optimize="size"',
+        ) from error
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip()[:_WORDS_KEPT]
-        raise ToolchainError(f"`{shown}` failed with exit code {done.returncode}:\n{words}")
+        raise ToolchainError(
+            f"`{shown}` failed with exit code {done.returncode}:\n{words}",
+            remedy='set CC to another compiler, or use backend="llvm"',
+        )
     return done.stdout
 
 

@@ -247,7 +247,8 @@ class _LayoutMaker:
         given = self._output_names or _output_names(len(plain))
         if len(given) != len(plain):
             raise GraphError(
-                f"{len(given)} output names for {len(plain)} outputs that replace no param"
+                f"{len(given)} output names for {len(plain)} outputs that replace no param",
+                remedy="give one name for each of these outputs",
             )
         by_position = dict(zip(plain, given, strict=True))
         named = [by_position.get(i) or f"{replaces[i]}_next" for i in range(len(outputs))]

@@ -60,13 +60,18 @@ def parse_manifest(text: str) -> dict[str, Any]:
     try:
         manifest = json.loads(text)
     except json.JSONDecodeError as error:
-        raise FormatError(f"the manifest is not JSON: {error}") from error
+        raise FormatError(
+            f"the manifest is not JSON: {error}", remedy="give the .json file that rlx.aot wrote"
+        ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FormatError("not the manifest of an rlx artifact")
+        raise FormatError(
+            "not the manifest of an rlx artifact", remedy="give the .json file that rlx.aot wrote"
+        )
     if manifest.get("format_version") != FORMAT_VERSION:
         raise FormatError(
             f"the manifest has format version {manifest.get('format_version')}; "
-            f"this rlx reads version {FORMAT_VERSION}"
+            f"this rlx reads version {FORMAT_VERSION}",
+            remedy="export the program again with this version",
         )
     return manifest
 
@@ -78,9 +83,15 @@ def weights_of(manifest: Mapping[str, Any]) -> tuple[tuple[Tensor, ...], int]:
         tensors = tuple(_file_tensor(p) for p in kept)
         size, expected = int(manifest["weights"]["bytes"]), manifest["weights"]["layout_hash"]
     except (KeyError, TypeError, ValueError, RlxError) as error:
-        raise FormatError(f"the manifest is damaged: {error!r}") from error
+        raise FormatError(
+            f"the manifest is damaged: {error!r}",
+            remedy="copy it again, or export the program again",
+        ) from error
     if f"0x{layout_hash(tensors):016x}" != expected:
-        raise FormatError("the manifest is damaged: its params do not match their hash")
+        raise FormatError(
+            "the manifest is damaged: its params do not match their hash",
+            remedy="copy it again, or export the program again",
+        )
     return tensors, size
 
 

@@ -66,17 +66,32 @@ def weights_bytes(
 def read_weights(data: bytes, tensors: Sequence[Tensor], size: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a weights file, or raise FormatError."""
     if len(data) < WEIGHTS_HEADER_BYTES:
-        raise FormatError(f"a weights file of {len(data)} bytes lacks its header")
+        raise FormatError(
+            f"a weights file of {len(data)} bytes lacks its header",
+            remedy="copy it again, or write it with write_weights",
+        )
     magic, version, layout, bytes_, digest = _HEADER.unpack_from(data)
     if magic != MAGIC or version != VERSION:
-        raise FormatError(f"not a weights file of version {VERSION}")
+        raise FormatError(
+            f"not a weights file of version {VERSION}",
+            remedy="write it with write_weights of this version",
+        )
     if layout != layout_hash(tensors):
-        raise FormatError("the weights belong to another model")
+        raise FormatError(
+            "the weights belong to another model",
+            remedy="write the weights of this model with write_weights",
+        )
     block = np.frombuffer(data, np.uint8)
     if bytes_ != size or len(data) != size:
-        raise FormatError(f"the weights file has {len(data)} bytes; it must have {size}")
+        raise FormatError(
+            f"the weights file has {len(data)} bytes; it must have {size}",
+            remedy="copy it again, or write it with write_weights",
+        )
     if content_hash(block[WEIGHTS_HEADER_BYTES:]) != digest:
-        raise FormatError("the weights are damaged: their content does not match their hash")
+        raise FormatError(
+            "the weights are damaged: their content does not match their hash",
+            remedy="copy it again, or write it with write_weights",
+        )
     return {t.name: _array(block, t) for t in tensors}
 
 

@@ -14,7 +14,10 @@ SOURCES: dict[str, str] = {}
 def add_source(symbol: str, text: str) -> None:
     """Remember the C text that defines the function `symbol`; a second one must be equal."""
     if SOURCES.setdefault(symbol, text) != text:
-        raise GraphError(f"the C function {symbol} has another definition already")
+        raise GraphError(
+            f"the C function {symbol} has another definition already",
+            remedy="give one of the two functions another name",
+        )
 
 
 def is_source(symbol: str) -> bool:

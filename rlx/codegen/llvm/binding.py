@@ -88,7 +88,10 @@ class LoadedObject:
         try:
             self._tracker: Any = builder.link(_linker(), name)
         except RuntimeError as error:
-            raise ToolchainError(f"LLVM cannot link the compiled module: {error}") from error
+            raise ToolchainError(
+                f"LLVM cannot link the compiled module: {error}",
+                remedy='use backend="c"; this is a fault of rlx, please report it',
+            ) from error
 
     def address(self, name: str) -> int:
         return int(self._tracker[name])

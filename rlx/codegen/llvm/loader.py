@@ -51,4 +51,7 @@ def _protect(address: int, size: int, protection: int) -> None:
     change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     if size and change(address, size, protection) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise ToolchainError(f"this system does not let code be loaded: {reason}")
+        raise ToolchainError(
+            f"this system does not let code be loaded: {reason}",
+            remedy="allow executable memory for the process, or export the program with rlx.aot",
+        )

@@ -42,7 +42,10 @@ class LlvmModule:
         """Return the address of the entry point called `name`."""
         if name not in self.code.entries:
             known = ", ".join(self.code.entries)
-            raise ToolchainError(f"the module has no entry {name!r}; its entries are: {known}")
+            raise ToolchainError(
+                f"the module has no entry {name!r}; its entries are: {known}",
+                remedy="name one of its entries",
+            )
         return self._loaded.address(name)
 
     @property
@@ -84,6 +87,7 @@ def _address(symbol: str, resolve: Resolve) -> int:
     address = resolve(symbol) or process_symbol(symbol)
     if address is None:
         raise ToolchainError(
-            f"the module calls {symbol}, which neither the process nor the given libraries have"
+            f"the module calls {symbol}, which neither the process nor the given libraries have",
+            remedy="give the library that defines it",
         )
     return address

@@ -100,7 +100,8 @@ def _attention_in_tiles(
     if not (along_heads if axes.is_direct else in_lanes):
         raise ShapeError(
             f"tiles of {tile.rows} queries and {keys} keys do not fit head_dim {head_dim} "
-            f"in vectors of {lanes}"
+            f"in vectors of {lanes}",
+            remedy="choose tiles that do, or leave the choice to the passes",
         )
 
 
@@ -153,34 +154,50 @@ def rope(
     rotated = head_dim if n_rot is None else n_rot
     if head_dim < 2 or head_dim % 2 or rotated % 2 or not 0 <= rotated <= head_dim:
         raise ShapeError(
-            f"head_dim {head_dim} and n_rot {rotated} must be even, with 0 <= n_rot <= head_dim"
+            f"head_dim {head_dim} and n_rot {rotated} must be even, with 0 <= n_rot <= head_dim",
+            remedy="rotate an even part of each head",
         )
     require_rank(x, 2, "x")
     if x.rank > 4 or (x.rank == 4 and x.shape[3] != head_dim):
         raise ShapeError(
             f"x has shape {x.describe_shape()}; it must be [S, H*D], [B, S, H*D] or "
-            f"[B, H, S, {head_dim}]"
+            f"[B, H, S, {head_dim}]",
+            remedy="reshape x",
         )
     if cos.rank != 2 or cos.shape != sin.shape or cos.shape[1] != head_dim // 2:
         raise ShapeError(
             f"cos has shape {cos.describe_shape()} and sin {sin.describe_shape()}; both must be "
-            f"[rows, {head_dim // 2}]"
+            f"[rows, {head_dim // 2}]",
+            remedy="compute them with rope_tables, or slice their columns",
         )
     if upper(cos.shape[0]) == 0:
-        raise ShapeError("cos and sin have no row; they need at least one")
+        raise ShapeError(
+            "cos and sin have no row; they need at least one",
+            remedy="give the rows of the positions that x holds",
+        )
     return x
 
 
 def _require_mask_kind(mask: TensorType | None, mask_kind: str, window: int | None) -> None:
     if mask_kind not in _MASK_KINDS:
-        raise ShapeError(f"mask_kind is {mask_kind!r}; it must be one of {', '.join(_MASK_KINDS)}")
+        raise ShapeError(
+            f"mask_kind is {mask_kind!r}; it must be one of {', '.join(_MASK_KINDS)}",
+            remedy="name one of these kinds",
+        )
     takes_mask = mask_kind in ("custom", "bias")
     if takes_mask != (mask is not None):
         verb = "needs" if takes_mask else "takes no"
-        raise ShapeError(f"mask_kind {mask_kind!r} {verb} mask operand")
+        raise ShapeError(
+            f"mask_kind {mask_kind!r} {verb} mask operand",
+            remedy="leave the mask out, or name the kind that takes it",
+        )
     if (mask_kind == "sliding_window") != (window is not None):
         raise ShapeError(
-            f"window is {window} with mask_kind {mask_kind!r}; exactly 'sliding_window' takes one"
+            f"window is {window} with mask_kind {mask_kind!r}; exactly 'sliding_window' takes one",
+            remedy="leave window out, or name sliding_window",
         )
     if window is not None and window < 0:
-        raise ShapeError(f"window is {window}; it must not be negative")
+        raise ShapeError(
+            f"window is {window}; it must not be negative",
+            remedy="count positions before the query: 0 or more",
+        )

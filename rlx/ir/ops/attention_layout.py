@@ -59,7 +59,7 @@ def attention_layout(
     if heads != num_heads:
         raise ShapeError(
             f"q of shape {format_shape(q)} has {heads} heads of {head_dim}, "
-            f"and num_heads is {num_heads}"
+            f"and num_heads is {num_heads}; they must agree"
         )
     if kv_batch != batch:
         raise ShapeError(f"q has batch {batch} and k and v have {kv_batch}; they must agree")
@@ -92,7 +92,7 @@ def _is_head_major(q: Shape, num_heads: int, layout: str) -> bool:
         raise ShapeError(f"q has shape {format_shape(q)}; its rank must be 2, 3 or 4")
     if len(q) < 4:
         if layout == "bhsd":
-            raise ShapeError(f"layout 'bhsd' needs a q of rank 4, not {format_shape(q)}")
+            raise ShapeError(f"q has shape {format_shape(q)}; its rank must be 4 in layout 'bhsd'")
         return False
     return layout == "bhsd" or (layout == "auto" and q[1] == num_heads)
 

@@ -29,7 +29,8 @@ def checkpoint(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     if operands != expected:
         given, takes = (", ".join(map(str, types)) for types in (operands, expected))
         raise GraphError(
-            f"operands of types {given} do not fit body {body.name!r}: it takes {takes}"
+            f"operands of types {given} do not fit body {body.name!r}: it takes {takes}",
+            remedy="cast or reshape the operands, or build the body for their types",
         )
     if body.params:
         raise GraphError(

@@ -92,7 +92,8 @@ def require_direct(
     if not (fits and whole and w.layout == ChannelPanels(direct.columns, groups)):
         raise ShapeError(
             f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
-            f"vectors of {direct.lanes} do not fit w of type {w} and positions {planes.positions}"
+            f"vectors of {direct.lanes} do not fit w of type {w} and positions {planes.positions}",
+            remedy="choose tiles that do, or leave the choice to the passes",
         )
 
 
@@ -118,7 +119,8 @@ def _conv_windowed(
     if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != groups:
         raise ShapeError(
             f"rows in vectors of {windowed.lanes} lanes do not fit w of type {w} with strides "
-            f"{planes.strides}: groups of one channel, and every first or second position"
+            f"{planes.strides}: groups of one channel, and every first or second position",
+            remedy="leave the choice to the passes",
         )
 
 
@@ -126,7 +128,10 @@ def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
     """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
     sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding)
     if any(side != (0, 0, 1) for side in sides):
-        raise ShapeError("kernels read the input where it lies: pad and spread it first")
+        raise ShapeError(
+            "kernels read the input where it lies: pad and spread it first",
+            remedy="leave the choice to the passes",
+        )
     return Planes.of(x.shape, w.shape, sliding)
 
 

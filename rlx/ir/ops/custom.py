@@ -77,7 +77,8 @@ def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str
     if len(body.outputs) != len(primals):
         raise GraphError(
             f"body {body.name!r} has {len(body.outputs)} outputs; it must have one for each of "
-            f"{len(primals)} {what}s"
+            f"{len(primals)} {what}s",
+            remedy="return one for each",
         )
     for position, (output, type) in enumerate(zip(body.outputs, primals, strict=True)):
         if type.dtype.is_differentiable and output.type != type:
@@ -85,6 +86,7 @@ def _require_derivatives(body: Graph, primals: tuple[TensorType, ...], what: str
                 f"output {position} of body {body.name!r} has type {output.type}; "
                 f"{what} {position} has type {type}",
                 source=output.node.source,
+                remedy="cast or reshape that output",
             )
 
 

@@ -56,7 +56,8 @@ def fused(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
     if operands != expected:
         raise GraphError(
             f"operands of types {_listed(operands)} do not fit "
-            f"body {body.name!r}, which takes {_listed(expected)}"
+            f"body {body.name!r}, which takes {_listed(expected)}",
+            remedy="cast or reshape the operands, or build the body for their types",
         )
     return tuple(output.type for output in body.outputs)
 

@@ -29,7 +29,7 @@ def pack_panels(b: TensorType, *, width: int, transposed: bool = False) -> Tenso
     require_dtype(b, "float int")
     require_rank(b, 2, "b")
     if b.layout is not None:
-        raise ShapeError(f"b already lies in {b.layout}")
+        raise ShapeError(f"b already lies in {b.layout}", remedy="pack the matrix as it was before")
     packed = (swapped_type(b) if transposed else b).with_layout(Panels(width))
     packed.stored_shape  # noqa: B018 (raises where the columns do not fit panels)
     return packed
@@ -41,7 +41,8 @@ def _packed_in_squares(turned: Turned, b: TensorType, *, width: int, transposed:
     if not transposed or turned.lanes < 2 or width % turned.lanes:
         raise ShapeError(
             f"panels of {width} columns, transposed: {transposed}, are not packed in squares of "
-            f"{turned.lanes} lanes, which must divide the panels of a transposed matrix"
+            f"{turned.lanes} lanes, which must divide the panels of a transposed matrix",
+            remedy="leave the choice to the passes",
         )
 
 
@@ -56,7 +57,9 @@ def pack_channels(w: TensorType, *, width: int, groups: int = 1) -> TensorType:
     """`w`, weights of a convolution, in panels of `width` output channels of one group."""
     require_dtype(w, "float int")
     if w.layout is not None:
-        raise ShapeError(f"w already lies in {w.layout}")
+        raise ShapeError(
+            f"w already lies in {w.layout}", remedy="pack the weights as they were before"
+        )
     packed = w.with_layout(ChannelPanels(width, groups))
     packed.stored_shape  # noqa: B018 (raises where the channels do not fit panels)
     return packed

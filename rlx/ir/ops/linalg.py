@@ -52,7 +52,8 @@ def require_tile(tile: Tile, b: TensorType) -> None:
     if not (packed or whole) or tile.columns % tile.lanes:
         raise ShapeError(
             f"a tile of {tile.rows} rows and {tile.columns} columns in vectors of {tile.lanes} "
-            f"does not fit b of type {b}"
+            f"does not fit b of type {b}",
+            remedy="choose a tile that does, or leave the choice to the passes",
         )
 
 
@@ -76,7 +77,7 @@ def _matmul_transposed_in_tiles(
     tile: Tile, a: TensorType, b: TensorType, *, left: bool, right: bool
 ) -> None:
     if right:
-        raise ShapeError("tiles read b as it is: pack its transpose, with pack_panels")
+        raise ShapeError("tiles read b as it is", remedy="pack its transpose, with pack_panels")
     _matmul_in_tiles(tile, swapped_type(a) if left else a, b)
 
 
@@ -91,10 +92,14 @@ def _matmul_streamed(streamed: Streamed, a: TensorType, b: TensorType) -> None:
     if not (fits and known and streamed.columns >= 1 and b.layout is None):
         raise ShapeError(
             f"blocks of {streamed.columns} columns, {streamed.depth} rows at a time, in vectors of "
-            f"{lanes} do not fit a of type {a} and b of type {b}"
+            f"{lanes} do not fit a of type {a} and b of type {b}",
+            remedy="leave the choice to the passes",
         )
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
-        raise ShapeError(f"a streamed product does not broadcast the matrices of b, of type {b}")
+        raise ShapeError(
+            f"a streamed product does not broadcast the matrices of b, of type {b}",
+            remedy="broadcast b first",
+        )
 
 
 @lowered_by(matmul_transposed, Streamed)
@@ -102,7 +107,7 @@ def _matmul_transposed_streamed(
     streamed: Streamed, a: TensorType, b: TensorType, *, left: bool, right: bool
 ) -> None:
     if right:
-        raise ShapeError("a streamed product reads b as it is: transpose it first")
+        raise ShapeError("a streamed product reads b as it is", remedy="transpose it first")
     _matmul_streamed(streamed, swapped_type(a) if left else a, b)
 
 

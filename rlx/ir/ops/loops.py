@@ -60,7 +60,9 @@ def scan(
     first = num_carries + num_consts
     if len(operands) < first:
         raise GraphError(
-            f"{len(operands)} operands are fewer than {num_carries} carries and {num_consts} consts"
+            f"{len(operands)} operands are fewer than {num_carries} carries "
+            f"and {num_consts} consts",
+            remedy="give the carries, then the consts, then the scanned operands",
         )
     rows = [_row(operand, length, i) for i, operand in enumerate(operands[first:])]
     require_inputs(body, (*operands[:first], *rows))
@@ -93,7 +95,10 @@ def while_loop(
     if max_trips is not None:
         _require_count("max_trips", max_trips, 0)
     if len(operands) < num_consts:
-        raise GraphError(f"{len(operands)} operands are fewer than {num_consts} consts")
+        raise GraphError(
+            f"{len(operands)} operands are fewer than {num_consts} consts",
+            remedy="give the consts, then the scanned operands",
+        )
     require_inputs(body, operands)
     require_inputs(condition, operands)
     carries = operands[: len(operands) - num_consts]
@@ -152,10 +157,14 @@ def require_inputs(body: Graph, given: Sequence[TensorType]) -> None:
             remedy="pass params into the body as operands",
         )
     if body.donations and any(leaf not in _names(body) for leaf in body.donations):
-        raise GraphError(f"body {body.name!r} replaces a leaf that it does not have")
+        raise GraphError(
+            f"body {body.name!r} replaces a leaf that it does not have",
+            remedy="mark updates in the graph, not in the body",
+        )
     if len(body.inputs) != len(given):
         raise GraphError(
-            f"body {body.name!r} takes {len(body.inputs)} inputs and was given {len(given)}"
+            f"body {body.name!r} takes {len(body.inputs)} inputs and was given {len(given)}",
+            remedy="give one operand for each input of the body",
         )
     for position, (value, type) in enumerate(zip(body.inputs, given, strict=True)):
         if value.type != type:
@@ -173,7 +182,8 @@ def require_carries(body: Graph, carries: Sequence[TensorType], *, exactly: bool
     if count < len(carries) or (exactly and count != len(carries)):
         raise GraphError(
             f"body {body.name!r} has {count} outputs and {len(carries)} carries; "
-            f"it must return {'' if exactly else 'at least '}the next value of each carry"
+            f"it must return {'' if exactly else 'at least '}the next value of each carry",
+            remedy="return the carries first",
         )
     for position, type in enumerate(carries):
         output = body.outputs[position]

@@ -90,7 +90,8 @@ def _require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None
     fits = transposed and blocks.rank == 2 and blocks.layout == Panels(lanes)
     if not fits or not isinstance(blocks.shape[-1], int):
         raise ShapeError(
-            f"blocks of type {blocks} are not the transpose of rows in panels of {lanes}"
+            f"blocks of type {blocks} are not the transpose of rows in panels of {lanes}",
+            remedy="leave the choice to the passes",
         )
 
 
@@ -102,7 +103,10 @@ def _streamed(
     del x, scheme
     _require_panels(streamed.lanes, blocks, transposed=transposed)
     if streamed.columns != streamed.lanes or streamed.depth != 1:
-        raise ShapeError("packed rows stream one vector of columns at a time")
+        raise ShapeError(
+            "packed rows stream one vector of columns at a time",
+            remedy="leave the choice to the passes",
+        )
 
 
 @lowered_by(dequant_matmul, Tile, layouts=(1,))
@@ -114,4 +118,7 @@ def _in_tiles(
     tile.require_positive()
     _require_panels(tile.lanes, blocks, transposed=transposed)
     if tile.columns % tile.lanes:
-        raise ShapeError(f"{tile.columns} columns are no vectors of {tile.lanes}")
+        raise ShapeError(
+            f"{tile.columns} columns are no vectors of {tile.lanes}",
+            remedy="choose a multiple of the lanes, or leave the choice to the passes",
+        )

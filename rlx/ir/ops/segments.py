@@ -33,7 +33,8 @@ class Segments:
     def of(cls, length: int, num_checkpoints: int) -> Segments:
         if not 0 <= num_checkpoints <= length:
             raise GraphError(
-                f"num_checkpoints is {num_checkpoints}; it must lie in 0..{length}, the length"
+                f"num_checkpoints is {num_checkpoints}; it must lie in 0..{length}, the length",
+                remedy="give a number in that range",
             )
         count = num_checkpoints or length
         return cls(length, count, length // count if count else 0)
@@ -136,6 +137,7 @@ def block(x: Value, start: Value, length: int) -> Value:
 def row_of(x: Value, length: int) -> TensorType:
     if x.rank == 0 or x.shape[0] != length:
         raise ShapeError(
-            f"a scanned operand has shape {x.type.describe_shape()}; it must have {length} rows"
+            f"a scanned operand has shape {x.type.describe_shape()}; it must have {length} rows",
+            remedy="slice or pad what is scanned to one length",
         )
     return x.type.with_shape(x.shape[1:])

@@ -39,7 +39,9 @@ class Sweep:
         if save_trajectory:
             _require_rows("upstream", upstream, init, [length, segments.count])
         elif upstream.type != init.type:
-            raise ShapeError(f"upstream has type {upstream.type}; the carry has {init.type}")
+            raise ShapeError(
+                f"upstream has type {upstream.type}; it must be the carry's, {init.type}"
+            )
         rows = [row_of(x, length) for x in xs]
         _require_pullback(body_vjp, init.type, rows)
         if not segments.are_steps:
@@ -209,7 +211,8 @@ def _require_pullback(body: Graph, carry: TensorType, rows: Sequence[TensorType]
     if found != due:
         listed, wanted = (", ".join(map(str, types)) for types in (found, due))
         raise GraphError(
-            f"body {body.name!r} returns {listed}; the cotangents of carry and rows are {wanted}"
+            f"body {body.name!r} returns {listed}; it must return the cotangents of carry and "
+            f"rows, {wanted}"
         )
 
 

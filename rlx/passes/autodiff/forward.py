@@ -82,10 +82,12 @@ def _require_leaf(value: Value) -> Value:
             f"{describe(value)} is the result of {value.op.name}; tangents enter at inputs "
             "and params",
             source=value.node.source,
+            remedy="name an input or a param",
         )
     if not value.dtype.is_differentiable:
         raise NonDifferentiableError(
             f"{describe(value)} has dtype {value.dtype}, which carries no tangent",
             source=value.node.source,
+            remedy="give tangents for floats and complex numbers only",
         )
     return value

@@ -106,7 +106,10 @@ def describe(value: Value) -> str:
 
 def _checked_targets(graph: Graph, wrt: Sequence[Value | str]) -> list[Value]:
     if not graph.outputs:
-        raise GraphError(f"graph {graph.name!r} has no outputs; the first one is the loss")
+        raise GraphError(
+            f"graph {graph.name!r} has no outputs; the first one is the loss",
+            remedy="call set_outputs([loss, ...])",
+        )
     loss = graph.outputs[0]
     if not carries(loss):
         raise _not_differentiable(loss, "the loss")

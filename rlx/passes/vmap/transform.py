@@ -73,7 +73,8 @@ def _input_axes(graph: Graph, in_axes: InAxes) -> dict[str, int | None]:
     elif len(in_axes) != len(names):
         raise UnknownInputError(
             f"in_axes names {len(in_axes)} axes and graph {graph.name!r} has {len(names)} "
-            f"inputs ({', '.join(names) or 'none'})"
+            f"inputs ({', '.join(names) or 'none'})",
+            remedy="give one axis (or None) for each input",
         )
     else:
         given = dict(zip(names, in_axes, strict=True))
@@ -93,7 +94,8 @@ def _require_inputs(graph: Graph, in_axes: Mapping[str, int | None], names: list
             )
         if name not in names:
             raise UnknownInputError(
-                f"graph {graph.name!r} has no input {name!r} (has: {', '.join(names) or 'none'})"
+                f"graph {graph.name!r} has no input {name!r} (has: {', '.join(names) or 'none'})",
+                remedy="name one of these inputs",
             )
 
 
@@ -103,7 +105,9 @@ def _size(size: Extent | None, axes: Mapping[str, int | None]) -> Extent:
             f"no batch size was given for {len(axes)} inputs", remedy="pass vmap(..., size=...)"
         )
     if isinstance(size, int) and size < 0:
-        raise AxisError(f"the batch size is {size}; it must not be negative")
+        raise AxisError(
+            f"the batch size is {size}; it must not be negative", remedy="give a size of 0 or more"
+        )
     return size
 
 
@@ -115,7 +119,8 @@ def _placed_axis(axis: int | None, shape: Shape, what: str) -> int | None:
     if not -rank <= axis < rank:
         raise AxisError(
             f"axis {axis} is out of range for {what} of shape {format_shape(shape)}; "
-            f"with the batch axis its rank is {rank}"
+            f"with the batch axis its rank is {rank}",
+            remedy="give an axis in that rank",
         )
     return axis % rank
 
@@ -133,7 +138,10 @@ def _output_axes(graph: Graph, out_axes: OutAxes) -> list[int | None]:
     count = len(graph.outputs)
     each = [out_axes] * count if out_axes is None or isinstance(out_axes, int) else list(out_axes)
     if len(each) != count:
-        raise AxisError(f"out_axes names {len(each)} axes and the graph has {count} outputs")
+        raise AxisError(
+            f"out_axes names {len(each)} axes and the graph has {count} outputs",
+            remedy="give one axis for all outputs or one for each",
+        )
     return [
         _placed_axis(axis, output.shape, f"output {position}")
         for position, (axis, output) in enumerate(zip(each, graph.outputs, strict=True))

@@ -293,7 +293,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[RlxError], str]] = {
     ),
     "a pullback that returns too much": (
         {"body_vjp": grad_with_loss(counting(), ["c"])}, GraphError,
-        r"returns f64\[2\], f64\[2\]; the cotangents of carry and rows are f64\[2\]",
+        r"returns f64\[2\], f64\[2\]; it must return the cotangents of carry and rows, f64\[2\]",
     ),
     "no such rows": ({"xs_idx": 0}, GraphError, "xs_idx is 0"),
 }  # fmt: skip
