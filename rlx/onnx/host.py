@@ -12,6 +12,7 @@ import numpy as np
 
 from rlx.errors import UnsupportedError
 from rlx.onnx import narrow
+from rlx.onnx.operators.text import encoded_labels
 from rlx.onnx.registry import Operator
 from rlx.onnx.types import numpy_dtype
 
@@ -20,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 def apply(found: Operator, inputs: list[Any], attributes: dict[str, Any]) -> Any:
     """Return what NumPy makes of known arrays."""
-    compute = _FUNCTIONS.get(found.name) if not found.domain else None
+    compute = _FUNCTIONS.get((found.domain, found.name))
     if compute is None:
         listed = ", ".join(str(x.dtype) for x in inputs if isinstance(x, np.ndarray))
         raise UnsupportedError(
@@ -94,12 +95,13 @@ def _equal(a: Array, b: Array) -> Array:
     return np.asarray(a == b, bool)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Cast": _cast,
-    "CastLike": _cast_like,
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
-    "Equal": _equal,
-    "Identity": lambda x: x,
+_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("", "Cast"): _cast,
+    ("", "CastLike"): _cast_like,
+    ("", "QuantizeLinear"): _quantize,
+    ("", "DequantizeLinear"): _dequantize,
+    ("", "Equal"): _equal,
+    ("", "Identity"): lambda x: x,
+    ("ai.onnx.ml", "LabelEncoder"): encoded_labels,
 }
-"""Operators that models apply to such arrays: conversions, and comparisons of strings."""
+"""Operators that models apply to such arrays: conversions, comparisons and labels."""

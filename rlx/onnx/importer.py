@@ -229,6 +229,10 @@ class Importer:
         self, found: Operator, inputs: list[Any], attributes: dict[str, Any], proto: Any
     ) -> Any:
         holds_bodies = any(isinstance(value, Body) for value in attributes.values())
+        if found.on_host:
+            if not all(map(is_known, inputs)):
+                raise _needs_all(proto, inputs)
+            return found.translate(*inputs, **attributes)
         if symbolic.is_arithmetic(found, inputs):
             return symbolic.apply(found, inputs, attributes)
         if any(map(is_symbolic, inputs)):
@@ -403,7 +407,7 @@ def _unknown(proto: Any, domain: str, version: int) -> RlxError:
 def _needs_all(proto: Any, inputs: Sequence[Any]) -> ValueNeededError:
     pairs = zip(proto.input, inputs, strict=False)
     return ValueNeededError(
-        f"{proto.op_type} is given a dtype that is computed by NumPy only, with all inputs known",
+        f"{proto.op_type} has a dtype here that NumPy alone computes, with all inputs known",
         names=[name for name, value in pairs if traced_in([value])],
         remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
     )

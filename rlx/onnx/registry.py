@@ -39,19 +39,23 @@ class Operator:
     attributes: dict[str, Any]
     """Names and defaults; `inspect.Parameter.empty` where there is none."""
     takes_node: bool
+    on_host: bool
+    """It computes on known arrays, in NumPy, and is never compiled."""
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 """Translators by domain and operator, newest first."""
 
 
-def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[Translator], Translator]:
+def operator(
+    *names: str, since: int = 1, domain: str = "", on_host: bool = False
+) -> Callable[[Translator], Translator]:
     """Register a translator for operators, from a version of their opset on."""
 
     def register(translate: Translator) -> Translator:
         for name in names:
             found = OPERATORS.setdefault((domain, name), [])
-            found.append(_described(name, domain, since, translate))
+            found.append(_described(name, domain, since, translate, on_host))
             found.sort(key=lambda each: -each.since)
         return translate
 
@@ -64,7 +68,9 @@ def find_operator(domain: str, name: str, version: int) -> Operator | None:
     return next((each for each in found if each.since <= version), None)
 
 
-def _described(name: str, domain: str, since: int, translate: Translator) -> Operator:
+def _described(
+    name: str, domain: str, since: int, translate: Translator, on_host: bool
+) -> Operator:
     parameters = list(inspect.signature(translate).parameters.values())
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
     takes_node = keywords.pop("node", None) is not None
@@ -80,4 +86,5 @@ def _described(name: str, domain: str, since: int, translate: Translator) -> Ope
         None if variadic else len(plain),
         keywords,
         takes_node,
+        on_host,
     )

@@ -125,3 +125,45 @@ def test_old_softmax_takes_a_symbolic_batch(op: str) -> None:
     x = floats(2, 3, 4)
     expected = InferenceSession(made, backend="reference").run(None, {"x": x})[0]
     np.testing.assert_allclose(run(x)[0], expected, rtol=1e-6)
+
+
+def test_maxima_of_boxes_are_those_of_onnx_runtime() -> None:
+    peer = pytest.importorskip("onnxruntime")
+    x = floats(2, 3, 9, 7)
+    rois = np.asarray(
+        [[0, 0, 0, 6, 8], [1, 1.4, 2.6, 4.5, 3.5], [1, 5, 5, 2, 2], [0, 6, 8, 12, 14]], np.float32
+    )
+    made = one_node("MaxRoiPool", [x, rois], [], 20, pooled_shape=[3, 2], spatial_scale=0.9)
+    session = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {"x0": x, "x1": rois})[0]
+    np.testing.assert_array_equal(ours(made, [x, rois]), expected)
+
+
+def test_classes_are_drawn_as_often_as_is_likely() -> None:
+    logits = np.log(np.asarray([[1, 2, 1], [0, 1, 3]], np.float32) / 4 + 1e-12)
+    made = one_node("Multinomial", [logits], [], 20, sample_size=4000, seed=1.0)
+    drawn = ours(made, [logits])
+    assert (drawn.shape, drawn.dtype) == ((2, 4000), np.int32)
+    shares = np.stack([np.bincount(row, minlength=3) / 4000 for row in drawn])
+    np.testing.assert_allclose(shares, [[0.25, 0.5, 0.25], [0, 0.25, 0.75]], atol=0.03)
+
+
+def test_gradients_of_a_tensor_and_of_gradients() -> None:
+    training = "ai.onnx.preview.training"
+    nodes = [
+        node("Mul", ["x", "w"], ["product"]),
+        node("Tanh", ["product"], ["h"]),
+        node("ReduceSum", ["h"], ["y"], keepdims=0),
+        node("Gradient", ["w", "x"], ["dw"], domain=training, xs=["w"], zs=["x"], y="y"),
+        node("ReduceSum", ["dw"], ["total"], keepdims=0),
+        node("Gradient", ["w", "x"], ["ddw"], domain=training, xs=["w"], zs=["x"], y="total"),
+        node("Gradient", ["h"], ["dh"], domain=training, xs=["h"], y="y"),
+    ]
+    made = model(nodes, {"x": (FLOAT, [5]), "w": (FLOAT, [5])}, ["dw", "ddw", "dh"])
+    made.opset_import.append(onnx.helper.make_opsetid(training, 1))
+    x, w = floats(5), floats(5)
+    dw, ddw, dh = InferenceSession(made, backend="reference").run(None, {"x": x, "w": w})
+    h = np.tanh(x * w)
+    np.testing.assert_allclose(dw, x * (1 - h**2), rtol=1e-5)
+    np.testing.assert_allclose(ddw, -2 * x**2 * h * (1 - h**2), rtol=1e-4)
+    np.testing.assert_array_equal(dh, np.ones(5, np.float32))

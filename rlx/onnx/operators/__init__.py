@@ -5,6 +5,7 @@ from rlx.onnx.operators import (
     conv,
     detection,
     elementwise,
+    image,
     indexing,
     linalg,
     ml,
@@ -18,6 +19,8 @@ from rlx.onnx.operators import (
     sequence,
     shape,
     signal,
+    svm,
+    text,
     training,
     trees,
 )
@@ -27,6 +30,7 @@ __all__ = [
     "conv",
     "detection",
     "elementwise",
+    "image",
     "indexing",
     "linalg",
     "ml",
@@ -40,6 +44,8 @@ __all__ = [
     "sequence",
     "shape",
     "signal",
+    "svm",
+    "text",
     "training",
     "trees",
 ]

@@ -8,7 +8,8 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
-from rlx.onnx.operators.trees import transformed
+from rlx.onnx.errors import ForeignDTypeError
+from rlx.onnx.operators.scores import numbers_as_labels, transformed
 from rlx.onnx.registry import operator
 
 _DOMAIN = "ai.onnx.ml"
@@ -77,9 +78,7 @@ def linear_classifier(
     classlabels_strings: Any = None, multi_class: int = 0, post_transform: str = "NONE",
 ) -> Any:  # fmt: skip
     del multi_class
-    if classlabels_strings:
-        raise UnsupportedError("labels that are strings", remedy="use integers as labels")
-    labels = np.asarray(classlabels_ints, np.int64)
+    labels = numbers_as_labels(classlabels_ints, classlabels_strings, 2)
     scores = linear_regressor(x, coefficients=coefficients, intercepts=intercepts,
                               targets=len(coefficients) // x.shape[-1])  # fmt: skip
     if scores.shape[-1] == 1 and labels.size == 2:
@@ -127,7 +126,7 @@ def label_encoder(
     """The value of the key that is equal, else the default."""
     del default_string
     if keys_strings is not None or values_strings is not None:
-        raise UnsupportedError("labels that are strings", remedy="use numbers as labels")
+        raise _strings()
     keys = _first(keys_int64s, keys_floats, keys_tensor)
     values = _first(values_int64s, values_floats, values_tensor)
     default = default_int64 if values.dtype.kind in "iu" else default_float
@@ -143,7 +142,14 @@ def label_encoder(
 def _first(*given: Any) -> Any:
     value = next(v for v in given if v is not None)
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        raise UnsupportedError("labels that are strings", remedy="use numbers as labels")
+        raise _strings()
     if isinstance(value, np.ndarray):
         return value
     return np.asarray(value, np.int64 if all(isinstance(v, int) for v in value) else np.float32)
+
+
+def _strings() -> ForeignDTypeError:
+    return ForeignDTypeError(
+        "labels that are strings: rlx compiles numbers",
+        remedy="use numbers as labels, or run the model in rlx.onnx.InferenceSession",
+    )

@@ -132,3 +132,29 @@ def max_unpool(
     image = rnp.reshape(filled, inner)
     widths = tuple((0, after - before) for before, after in zip(inner, outer, strict=True))
     return image if outer == inner else rnp.pad(image, widths)
+
+
+@operator("MaxRoiPool")
+def max_roi_pool(x: Any, rois: Any, *, pooled_shape: Any, spatial_scale: float = 1.0) -> Any:
+    """The maxima of the parts of boxes (image, left, top, right, bottom), 0 where one is empty."""
+    images = rnp.take(x, rnp.astype(rois[:, 0], "i64"), axis=0)
+    corners = rnp.astype(rnp.floor(rois[:, 1:] * spatial_scale + 0.5), "i64")
+    tall = _parts(corners[:, 1], corners[:, 3], pooled_shape[0], x.shape[2])
+    wide = _parts(corners[:, 0], corners[:, 2], pooled_shape[1], x.shape[3])
+    least = np.asarray(-np.inf, x.dtype)
+    rows = rnp.where(tall[:, None, :, :, None], images[:, :, None], least)
+    best = rnp.where(wide[:, None, None], rnp.max(rows, 3)[:, :, :, None], least)
+    y = rnp.max(best, -1)
+    return rnp.where(rnp.equal(y, least), np.zeros((), x.dtype), y)
+
+
+def _parts(first: Any, last: Any, count: int, extent: int) -> Any:
+    """Return which elements of an axis lie in each part of each box, `[boxes, parts, extent]`."""
+    size = rnp.maximum(last - first + 1, 1)[:, None]
+    number = np.arange(count)
+    begin = first[:, None] + rnp.floor_divide(size * number, count)
+    end = first[:, None] - rnp.floor_divide(-size * (number + 1), count)
+    place = np.arange(extent)
+    return rnp.logical_and(
+        rnp.greater_equal(place, begin[:, :, None]), rnp.less(place, end[:, :, None])
+    )

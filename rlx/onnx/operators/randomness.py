@@ -48,3 +48,10 @@ def random_normal_like(
 ) -> Any:  # fmt: skip
     made = random.normal(_key(seed), tuple(x.shape)) * scale + mean
     return rnp.astype(made, x.dtype if dtype is None else numpy_dtype(dtype))
+
+
+@operator("Multinomial")
+def multinomial(x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Any:
+    """Classes drawn for every row, with the probabilities whose logarithms are given."""
+    drawn = random.categorical(_key(seed), x, axis=-1, shape=(sample_size, x.shape[0]))
+    return rnp.astype(rnp.swapaxes(drawn, 0, 1), numpy_dtype(dtype))

@@ -1,11 +1,14 @@
-"""One step of the optimizers of the preview domain, for any number of tensors."""
+"""The training domain: gradients, and steps of optimizers for any number of tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.errors import FormatError
 from rlx.onnx.registry import operator
+from rlx.transforms.differentiate import vjp
 
 _DOMAIN = "ai.onnx.preview.training"
 
@@ -70,3 +73,35 @@ def adam(
         return (1 - norm_coefficient_post) * moved, mean, square
 
     return _flat([one(*row) for row in _columns(tensors, 4)])
+
+
+@operator("Gradient", domain=_DOMAIN)
+def gradient(*given: Any, xs: Any, y: str, zs: Any = (), node: Any) -> Any:
+    """The derivatives of the tensor called `y` by those called `xs`, at what is given for both."""
+    names = [*xs, *zs]
+    if len(given) != len(names):
+        raise FormatError(
+            f"{len(given)} inputs for {len(names)} names in xs and zs",
+            remedy="the model is malformed: export it again",
+        )
+    importer = node.importer
+    nodes = _between(importer.model.graph.node, names, y)
+
+    def target(*arrays: Any) -> Any:
+        scope = node.scope.inner()
+        scope.values.update(zip(names, (*arrays, *given[len(arrays) :]), strict=True))
+        importer.run(nodes, scope)
+        return importer.read(y, scope)
+
+    value, pull_back = vjp(target, *given[: len(xs)])
+    return tuple(pull_back(rnp.ones_like(value)))
+
+
+def _between(nodes: Iterable[Any], names: Iterable[str], y: str) -> list[Any]:
+    """Return the nodes that make `y` of `names`, in their order."""
+    given, wanted, found = set(names), {y}, []
+    for proto in reversed(list(nodes)):
+        if (wanted - given).intersection(proto.output):
+            wanted.update(proto.input)
+            found.append(proto)
+    return found[::-1]

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError
+from rlx.onnx.operators.scores import numbers_as_labels, transformed, two_classes
 from rlx.onnx.registry import operator
 from rlx.tracing.loops import scan_rows
 
 _DOMAIN = "ai.onnx.ml"
 Array = np.ndarray[Any, Any]
 
-_LEQ, _LT, _GTE, _GT, _EQ, _NEQ = range(6)
+_LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
 _MODES = {
     "BRANCH_LEQ": _LEQ, "BRANCH_LT": _LT, "BRANCH_GTE": _GTE, "BRANCH_GT": _GT,
-    "BRANCH_EQ": _EQ, "BRANCH_NEQ": _NEQ,
+    "BRANCH_EQ": _EQ, "BRANCH_NEQ": _NEQ, "BRANCH_MEMBER": _MEMBER,
 }  # fmt: skip
 
 
@@ -27,10 +28,12 @@ class Trees:
 
     def __init__(
         self, feature: Any, threshold: Any, mode: Any, true: Any, false: Any, roots: Any,
-        missing: Any,
+        missing: Any, members: Any = None,
     ) -> None:  # fmt: skip
         self.feature, self.threshold, self.mode = feature, threshold, mode
         self.true, self.false, self.roots, self.missing = true, false, roots, missing
+        self.members = members
+        """The values of sets `[nodes, most]`, with NaN for those that are none; or None."""
 
     @property
     def depth(self) -> int:
@@ -60,31 +63,22 @@ class Trees:
     def _holds(self, value: Any, limit: Any, places: Any) -> Any:
         compare = [rnp.less_equal, rnp.less, rnp.greater_equal, rnp.greater, rnp.equal,
                    rnp.not_equal]  # fmt: skip
-        used = np.unique(self.mode)
-        holds = compare[used[0]](value, limit)
-        for mode in used[1:]:
+        holds: Any = None
+        for mode in np.unique(self.mode):
+            found = (
+                self._is_member(value, places) if mode == _MEMBER else compare[mode](value, limit)
+            )
             chosen = rnp.equal(rnp.take(self.mode, places), mode)
-            holds = rnp.where(chosen, compare[mode](value, limit), holds)
+            holds = found if holds is None else rnp.where(chosen, found, holds)
         if np.any(self.missing):
             holds = rnp.logical_or(
                 holds, rnp.logical_and(rnp.isnan(value), rnp.take(self.missing, places))
             )
         return holds
 
-
-def transformed(scores: Any, post_transform: Any) -> Any:
-    name = post_transform if isinstance(post_transform, str) else (
-        "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[post_transform]  # fmt: skip
-    if name == "NONE":
-        return scores
-    if name == "LOGISTIC":
-        return 1 / (1 + rnp.exp(-scores))
-    if name == "SOFTMAX":
-        raised = rnp.exp(scores - rnp.max(scores, -1, keepdims=True))
-        return raised / rnp.sum(raised, -1, keepdims=True)
-    raise UnsupportedError(
-        f"post_transform {name!r}", remedy="use NONE, SOFTMAX or LOGISTIC, and compute the rest"
-    )
+    def _is_member(self, value: Any, places: Any) -> Any:
+        sets = rnp.take(self.members.astype(value.dtype), places, axis=0)
+        return rnp.any(rnp.equal(rnp.expand_dims(value, -1), sets), -1)
 
 
 _AGGREGATES: dict[str, Any] = {"SUM": rnp.sum, "AVERAGE": rnp.mean, "MIN": rnp.min, "MAX": rnp.max}
@@ -114,12 +108,6 @@ def tree_ensemble(
 ) -> Any:
     del nodes_hitrates
     inner, leaves = len(nodes_featureids), len(leaf_targetids)
-    if membership_values is not None and np.any(np.asarray(nodes_modes) == 6):
-        return _with_members(
-            x, n_targets, nodes_featureids, nodes_splits, nodes_modes, nodes_truenodeids,
-            nodes_trueleafs, nodes_falsenodeids, nodes_falseleafs, tree_roots, leaf_targetids,
-            leaf_weights, aggregate_function, post_transform, membership_values,
-        )  # fmt: skip
     own = np.arange(inner, inner + leaves)
 
     def children(ids: Sequence[int], are_leaves: Sequence[int]) -> Array:
@@ -136,6 +124,7 @@ def tree_ensemble(
         children(nodes_falsenodeids, nodes_falseleafs),
         np.asarray(tree_roots, np.int64),
         np.concatenate([missing, pad]).astype(bool),
+        _sets(np.asarray(nodes_modes), membership_values, inner + leaves),
     )
     weights = np.zeros((inner + leaves, n_targets), x.dtype)
     weights[own, np.asarray(leaf_targetids)] = leaf_weights
@@ -147,10 +136,22 @@ def _aggregated(leaves: Any, weights: Array, aggregate: str, post_transform: Any
     return transformed(_AGGREGATES[aggregate](votes, 1), post_transform)
 
 
-def _with_members(x: Any, *_: Any) -> Any:
-    raise UnsupportedError(
-        f"set membership in trees over {x.shape}", remedy="export the trees with comparisons only"
-    )
+def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
+    """Return the sets of the nodes that ask for membership; a NaN ends each in the list."""
+    if values is None:
+        return None
+    owners = np.flatnonzero(modes == _MEMBER)
+    ends = np.flatnonzero(np.isnan(values))
+    parts = np.split(np.asarray(values), ends + 1)
+    if len(parts) - 1 != owners.size:
+        raise FormatError(
+            f"{len(parts) - 1} sets of members for {owners.size} nodes that ask for one",
+            remedy="the model is malformed: export it again",
+        )
+    sets = np.full((nodes, max(map(len, parts))), np.nan)
+    for owner, part in zip(owners, parts, strict=False):
+        sets[owner, : part.size] = part
+    return sets
 
 
 def _classic(
@@ -175,6 +176,20 @@ def _classic(
         np.asarray(missing, bool),
     )  # fmt: skip
     return trees, place
+
+
+def _weights(
+    place: dict[tuple[int, int], int], count: int, treeids: Any, nodeids: Any, ids: Any, given: Any
+) -> Array:
+    """Return what each node adds to each target or class."""
+    weights = np.zeros((len(place), count), np.float32)
+    for tree, node, target, weight in zip(treeids, nodeids, ids, given, strict=True):
+        weights[place[tree, node], target] += weight
+    return weights
+
+
+def _or_tensor(listed: Any, tensor: Any) -> Any:
+    return listed if tensor is None else tensor
 
 
 @operator("TreeEnsembleRegressor", domain=_DOMAIN)
@@ -207,20 +222,70 @@ def tree_ensemble_regressor(
     trees, place = _classic({
         "nodes_treeids": nodes_treeids, "nodes_nodeids": nodes_nodeids,
         "nodes_featureids": nodes_featureids,
-        "nodes_values": nodes_values if nodes_values_as_tensor is None else nodes_values_as_tensor,
+        "nodes_values": _or_tensor(nodes_values, nodes_values_as_tensor),
         "nodes_modes": nodes_modes, "nodes_truenodeids": nodes_truenodeids,
         "nodes_falsenodeids": nodes_falsenodeids,
         "nodes_missing_value_tracks_true": nodes_missing_value_tracks_true,
     })  # fmt: skip
-    given = target_weights if target_weights_as_tensor is None else target_weights_as_tensor
-    weights = np.zeros((len(place), n_targets), np.float32)
-    for tree, node, target, weight in zip(
-        target_treeids, target_nodeids, target_ids, given, strict=True
-    ):
-        weights[place[tree, node], target] += weight
+    given = _or_tensor(target_weights, target_weights_as_tensor)
+    weights = _weights(place, n_targets, target_treeids, target_nodeids, target_ids, given)
     votes = rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0)
     total = _AGGREGATES[aggregate_function](votes, 1)
-    base = base_values if base_values_as_tensor is None else base_values_as_tensor
+    base = _or_tensor(base_values, base_values_as_tensor)
     if base is not None and len(base):
         total = total + np.asarray(base, np.float32)
     return transformed(total, post_transform)
+
+
+@operator("TreeEnsembleClassifier", domain=_DOMAIN)
+def tree_ensemble_classifier(
+    x: Any,
+    *,
+    post_transform: str = "NONE",
+    base_values: Any = None,
+    base_values_as_tensor: Any = None,
+    class_ids: Any = (),
+    class_nodeids: Any = (),
+    class_treeids: Any = (),
+    class_weights: Any = (),
+    class_weights_as_tensor: Any = None,
+    classlabels_int64s: Any = None,
+    classlabels_strings: Any = None,
+    nodes_treeids: Any = (),
+    nodes_nodeids: Any = (),
+    nodes_featureids: Any = (),
+    nodes_values: Any = (),
+    nodes_values_as_tensor: Any = None,
+    nodes_modes: Any = (),
+    nodes_truenodeids: Any = (),
+    nodes_falsenodeids: Any = (),
+    nodes_missing_value_tracks_true: Any = None,
+    nodes_hitrates: Any = None,
+    nodes_hitrates_as_tensor: Any = None,
+) -> Any:
+    """The class with the largest sum; trees that vote for one of two classes only decide by it."""
+    del nodes_hitrates, nodes_hitrates_as_tensor
+    trees, place = _classic({
+        "nodes_treeids": nodes_treeids, "nodes_nodeids": nodes_nodeids,
+        "nodes_featureids": nodes_featureids,
+        "nodes_values": _or_tensor(nodes_values, nodes_values_as_tensor),
+        "nodes_modes": nodes_modes, "nodes_truenodeids": nodes_truenodeids,
+        "nodes_falsenodeids": nodes_falsenodeids,
+        "nodes_missing_value_tracks_true": nodes_missing_value_tracks_true,
+    })  # fmt: skip
+    count = len(classlabels_int64s or classlabels_strings or ())
+    labels = numbers_as_labels(classlabels_int64s, classlabels_strings, count)
+    given = _or_tensor(class_weights, class_weights_as_tensor)
+    is_binary = count == 2 and len(set(class_ids)) == 1
+    ids = [0] * len(class_ids) if is_binary else class_ids
+    weights = _weights(place, 1 if is_binary else count, class_treeids, class_nodeids, ids, given)
+    scores = rnp.sum(rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0), 1)
+    base = _or_tensor(base_values, base_values_as_tensor)
+    if base is not None and len(base):
+        scores = scores + np.asarray(base, np.float32)[-scores.shape[-1] :]
+    if not is_binary:
+        return rnp.take(labels, rnp.argmax(scores, -1)), transformed(scores, post_transform)
+    is_share = bool(np.min(given) >= 0)
+    above = rnp.greater(scores[:, 0], 0.5 if is_share else 0.0)
+    chosen = rnp.take(labels, rnp.astype(above, "i64"))
+    return chosen, two_classes(scores, post_transform, is_share=is_share)
