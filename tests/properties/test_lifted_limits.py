@@ -1,0 +1,370 @@
+"""Limits of the original system that chapters 01, 04 and 05 list, and that no other test names.
+
+Each runs over the reference, LLVM and C. `01_l5` is limit L5 of chapter 01.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.numpy as rnp
+from rlx import nn
+from rlx.blocks import packed_swiglu
+from rlx.custom import define_op
+from rlx.errors import NoRuleError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
+from rlx.ir.op import OPS
+from rlx.ir.reference import evaluate
+from rlx.ir.types import TensorType
+from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.precision.mixed_precision import at_precision
+from rlx.tracing.apply import emit
+from tests.records import records
+
+Array = NDArray[Any]
+BACKENDS = ("llvm", "c")
+RANDOM = np.random.default_rng(11)
+
+
+def normal(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape)
+
+
+def compiled(graph: Graph, inputs: dict[str, Array], **options: Any) -> list[list[Array]]:
+    """Return the outputs of each back end."""
+    return [rlx.compile(graph, backend=b, **options).run(inputs) for b in BACKENDS]
+
+
+def assert_compiles_to_the_reference(graph: Graph, inputs: dict[str, Array]) -> list[Array]:
+    expected = evaluate(graph, inputs)
+    for outputs in compiled(graph, inputs):
+        for output, exact in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(output, exact, rtol=2e-5, atol=1e-5)
+    return list(expected)
+
+
+def assert_derivative(f: Callable[..., Any], *args: Array) -> None:
+    """Compare the gradient by all arguments, and its own product, with differences in f64."""
+    argnums = tuple(range(len(args)))
+    directions = [normal(*x.shape) for x in args]
+
+    def along(t: float, of: Callable[..., Any]) -> Any:
+        return of(*(x + t * d for x, d in zip(args, directions, strict=True)))
+
+    def slope(*at: Array) -> Any:
+        gradients = rlx.grad(f, argnums=argnums)(*at)
+        return sum(rnp.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+
+    step, valued, sloped = 1e-5, rlx.jit(f), rlx.jit(slope)
+    for backend in BACKENDS:
+        first = rlx.jit(slope, backend=backend)(*args)
+        np.testing.assert_allclose(
+            first, (along(step, valued) - along(-step, valued)) / (2 * step), rtol=2e-5, atol=1e-7
+        )
+        _, second = rlx.jit(lambda *at: rlx.jvp(slope, at, tuple(directions)), backend=backend)(
+            *args
+        )
+        difference = (along(step, sloped) - along(-step, sloped)) / (2 * step)
+        np.testing.assert_allclose(second, difference, rtol=5e-5, atol=1e-6)
+
+
+# Chapter 01
+
+
+def test_01_l5_one_function_runs_every_kind_of_thunk() -> None:
+    g = Graph("kinds")
+    x, w = g.input("x", (6, 8), "f32"), g.input("w", (8, 8), "f32")
+    i = g.input("i", (5,), "i32")
+    values, indices = g.topk(g.matmul(x, w), k=3)
+    rows = g.gather(g.transpose(x, perm=(1, 0)), i)
+    chosen = g.where(g.gt(rows, g.reduce_mean(rows, axes=(1,), keepdims=True)), rows, g.neg(rows))
+    ordered, order = g.sort(chosen), g.argsort(chosen)
+    g.set_outputs(
+        [
+            values,
+            indices,
+            g.narrow(chosen, axis=1, start=1, length=4),
+            g.cumsum(rows, axis=0),
+            ordered,
+            order,
+        ]
+    )
+    inputs = {"x": normal(6, 8).astype("f4"), "w": normal(8, 8).astype("f4")}
+    assert_compiles_to_the_reference(g, {**inputs, "i": np.array([7, 0, 3, 3, 1], np.int32)})
+
+
+@pytest.mark.parametrize("mask_kind", ["none", "causal"])
+def test_01_l6_keys_and_values_of_a_fused_attention_may_be_results(mask_kind: str) -> None:
+    g = Graph("exported_cache")
+    x = g.input("x", (2, 5, 8), "f32")
+    q, k, v = (g.matmul(x, g.input(n, (8, 8), "f32")) for n in ("wq", "wk", "wv"))
+    out = g.attention(q, k, v, num_heads=2, head_dim=4, mask_kind=mask_kind)
+    g.set_outputs([g.add(g.matmul(out, g.input("wo", (8, 8), "f32")), x), k, v])
+    inputs = {n: normal(8, 8).astype("f4") for n in ("wq", "wk", "wv", "wo")}
+    assert_compiles_to_the_reference(g, {"x": normal(2, 5, 8).astype("f4"), **inputs})
+
+
+def test_01_l17_lower_precision_leaves_integers_bools_doubles_and_indices() -> None:
+    g = Graph("mixed")
+    x, w = g.input("x", (4, 8), "f32"), g.input("w", (8, 8), "f32")
+    i, d = g.input("i", (3,), "i64"), g.input("d", (4,), "f64")
+    product = g.matmul(x, w)
+    kept = [g.add(i, i), g.logical_not(g.gt(d, d)), g.mul(d, d), g.cast(d, to="i32")]
+    g.set_outputs([g.gather(product, i), *kept])
+    low = at_precision(g, "f16")
+    assert [o.dtype for o in low.outputs] == [o.dtype for o in g.outputs]
+    assert {n.result.dtype for n in low.nodes if n.op.name == "matmul"} == {DType.F16}
+    inputs = {"x": normal(4, 8).astype("f4"), "w": normal(8, 8).astype("f4"), "d": normal(4)}
+    exact = evaluate(g, {**inputs, "i": np.array([3, 0, 1])})
+    for outputs in compiled(low, {**inputs, "i": np.array([3, 0, 1])}):
+        np.testing.assert_allclose(outputs[0], exact[0], atol=2e-2)
+        for output, same in zip(outputs[1:], exact[1:], strict=True):
+            np.testing.assert_array_equal(output, same)
+
+
+def test_01_l19_a_backward_program_reads_the_params_that_the_forward_one_reads() -> None:
+    g = Graph("loss")
+    x = g.input("x", (4, 8), "f64")
+    hidden = g.tanh(g.matmul(x, g.param("w", (8, 8), "f64")))
+    g.set_outputs([g.reduce_sum(g.mul(hidden, g.param("scale", (8,), "f64")), axes=(0, 1))])
+    params = {"w": normal(8, 8), "scale": normal(8)}
+    backward = grad_with_loss(g, ["w", "scale"])
+    inputs = {"x": normal(4, 8), "d_output": np.array(1.0)}
+    exact = evaluate(backward, {**inputs, **params})
+    for backend in BACKENDS:
+        run = rlx.compile(backward, params=params, backend=backend)
+        for _ in range(2):
+            for output, same in zip(run.run(inputs), exact, strict=True):
+                np.testing.assert_allclose(output, same, rtol=1e-12)
+
+
+# Chapter 04
+
+
+def nested(x: Any) -> Any:
+    """An `if` in a `while` in a `scan` in a function of its own derivative."""
+
+    @rlx.custom_jvp
+    def inner(c: Any) -> Any:
+        def step(carry: Any, u: Any) -> tuple[Any, Any]:
+            def once(state: Any) -> Any:
+                i, s = state
+                grown = rlx.cond(rnp.sum(s) > 0, lambda a: a * 0.5, lambda a: a - u, s)
+                return i + 1, grown
+
+            _, carry = rlx.while_loop(lambda s: s[0] < 3, once, (0, carry))
+            return carry, rnp.sum(carry)
+
+        return rlx.scan(step, c, rnp.arange(4.0))[1]
+
+    @inner.defjvp
+    def tangents(primals: Any, tangents: Any) -> Any:
+        return inner(primals[0]), inner(primals[0]) * rnp.sum(tangents[0])
+
+    return inner(x)
+
+
+def test_04_l3_control_flow_is_lowered_in_bodies_of_bodies() -> None:
+    x = np.array([0.5, -2.0, 1.0])
+    expected, carry = [], x.copy()
+    for u in np.arange(4.0):
+        for _ in range(3):
+            carry = carry * 0.5 if carry.sum() > 0 else carry - u
+        expected.append(carry.sum())
+    for backend in BACKENDS:
+        np.testing.assert_allclose(rlx.jit(nested, backend=backend)(x), expected, rtol=1e-14)
+        _, tangent = rlx.jit(lambda x: rlx.jvp(nested, (x,), (x,)), backend=backend)(x)
+        np.testing.assert_allclose(tangent, np.array(expected) * x.sum(), rtol=1e-13)
+
+
+def test_04_l9_constants_of_bodies_keep_each_of_their_bytes() -> None:
+    flags, halves = np.array([True, False, True]), np.array([1, 2, 3], np.float16)
+    bytes_ = np.arange(5, dtype=np.int8)
+
+    def f(x: Any) -> Any:
+        def step(c: Any, _: Any) -> tuple[Any, Any]:
+            c = rnp.where(rnp.asarray(flags), c + rnp.asarray(halves), c)
+            return c, rnp.asarray(bytes_) + 1
+
+        return rlx.scan(step, x, None, length=3)
+
+    for backend in BACKENDS:
+        carry, rows = rlx.jit(f, backend=backend)(np.zeros(3, np.float16))
+        np.testing.assert_array_equal(carry, np.array([3, 0, 9], np.float16))
+        np.testing.assert_array_equal(rows, np.tile(bytes_ + 1, (3, 1)))
+
+
+def test_04_l17_a_custom_op_without_a_derivative_is_an_error_and_complex_ones_run() -> None:
+    def spun(z: TensorType) -> TensorType:
+        """`z` times the imaginary unit."""
+        return z
+
+    source = (
+        "void spun(const float *z, float *y, int64_t n)"
+        "{ for (int64_t i = 0; i < n; ++i) { y[2 * i] = -z[2 * i + 1]; y[2 * i + 1] = z[2 * i]; } }"
+    )
+    op = define_op(spun, reference=lambda z: z * 1j, c_source=source)
+    try:
+        z = (normal(5) + 1j * normal(5)).astype(np.complex64)
+        g = Graph("spin")
+        g.set_outputs([op(g.input("z", (5,), "c64"))])
+        assert_compiles_to_the_reference(g, {"z": z})
+        real = Graph("real")
+        real.set_outputs([real.reduce_sum(real.real(op(real.input("z", (5,), "c64"))), axes=(0,))])
+        with pytest.raises(NoRuleError, match="spun"):
+            grad_with_loss(real, ["z"])
+    finally:
+        del OPS["spun"]
+
+
+# Chapter 05
+
+
+def test_05_r2_a_reduction_over_several_axes_may_be_followed_by_anything() -> None:
+    def loss(x: Any) -> Any:
+        middle = rnp.max(x, axis=(0, 2)) * rnp.sum(rnp.sin(x), axis=(1, 2), keepdims=True)
+        return rnp.sum(rnp.tanh(middle) * rnp.mean(x, axis=(0, 1)))
+
+    assert_derivative(loss, normal(3, 4, 5)[:, :3, :3])
+
+
+def test_05_r3_rules_of_one_mode_serve_within_control_flow_in_the_other() -> None:
+    @rlx.custom_jvp
+    def own(x: Any) -> Any:
+        return rnp.sin(x)
+
+    @own.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return own(primals[0]), rnp.cos(primals[0]) * tangents[0]
+
+    def loss(x: Any) -> Any:
+        def step(c: Any, _: Any) -> tuple[Any, None]:
+            return rlx.cond(rnp.sum(c) > 0, own, lambda a: nn.softmax(a), c), None
+
+        return rnp.sum(rlx.scan(step, x, None, length=3)[0] ** 2)
+
+    assert_derivative(loss, np.array([0.3, 0.9, -0.2]))
+
+
+def test_05_r16_nothing_drops_a_gradient_in_silence() -> None:
+    def by_statistics(x: Any, mean: Any, variance: Any) -> Any:
+        ones = rnp.ones(3)
+        y = nn.batch_norm(x, ones, ones, mean, rnp.exp(variance), layout="NHWC")
+        return rnp.sum(y**3)
+
+    def by_tables(x: Any, angle: Any) -> Any:
+        turned: Any = emit(ops.rope, x, rnp.cos(angle), rnp.sin(angle), head_dim=4)
+        return rnp.sum(turned**3)
+
+    assert_derivative(by_statistics, normal(2, 4, 4, 3), normal(3), normal(3))
+    assert_derivative(by_tables, normal(3, 8), normal(3, 2))
+
+
+def test_05_r19_a_gate_that_comes_first_keeps_its_place_in_derivatives() -> None:
+    x, packed = normal(3, 4), normal(4, 6)
+    gradients = []
+    for gate_first, weights in ((True, packed), (False, np.roll(packed, 3, axis=1))):
+        g = Graph("gated")
+        product = g.matmul(g.input("x", (3, 4), "f64"), g.input("w", (4, 6), "f64"))
+        y = packed_swiglu(product, gate_first=gate_first)
+        g.set_outputs([g.reduce_sum(y * y, axes=(0, 1))])
+        inputs = {"x": x, "w": weights, "d_output": np.array(1.0)}
+        gradients.append(assert_compiles_to_the_reference(grad_with_loss(g, ["x", "w"]), inputs))
+    (loss, dx, dw), (same_loss, same_dx, swapped) = gradients
+    np.testing.assert_allclose(loss, same_loss, rtol=1e-12)
+    np.testing.assert_allclose(dx, same_dx, rtol=1e-12)
+    np.testing.assert_allclose(dw, np.roll(swapped, -3, axis=1), rtol=1e-12)
+
+
+def test_05_r22_a_value_of_higher_rank_reaches_its_smaller_operand() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return rnp.sum(rnp.broadcast_to(x, (2, 3, 4)) * y[:, None] + x)
+
+    assert_derivative(loss, normal(4), normal(2, 4))
+
+
+def test_05_r23_derivatives_are_of_the_function_itself() -> None:
+    x = np.array([-3.0, -0.4, 0.0, 0.7, 2.5])
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    below = np.array([0.5 * (1 + math.erf(v / np.sqrt(2))) for v in x])
+    exact: list[tuple[Callable[..., Any], Array]] = [
+        (rnp.tan, 1 + np.tan(x) ** 2),
+        (rnp.abs, np.sign(x)),
+        (lambda v: nn.gelu(v, approximate=False), below + x * density),
+    ]
+    for backend in BACKENDS:
+        for f, slope in exact:
+            found = rlx.jit(rlx.grad(lambda v, f=f: rnp.sum(f(v))), backend=backend)(x)
+            np.testing.assert_allclose(found, slope, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_05_v4_examples_with_weights_of_their_own_do_not_mix(backend: str) -> None:
+    x, w = normal(3, 1, 2, 6, 6), normal(3, 4, 2, 3, 3)
+    gamma, beta = normal(3, 6), normal(3, 6)
+
+    def convolved(x: Any, w: Any) -> Any:
+        return nn.conv(x, w, padding=1)
+
+    def normed(x: Any, gamma: Any, beta: Any) -> Any:
+        return nn.layer_norm(x, gamma, beta)
+
+    for f, args in ((convolved, (x, w)), (normed, (x, gamma, beta))):
+        batched = rlx.jit(rlx.vmap(f), backend=backend)(*args)
+        single = [f(*(a[i] for a in args)) for i in range(3)]
+        np.testing.assert_allclose(batched, np.stack(single), rtol=1e-11, atol=1e-12)
+        slope = rlx.grad(lambda *a, f=f: rnp.sum(f(*a) ** 2), argnums=1)
+        slopes = rlx.jit(rlx.vmap(slope), backend=backend)(*args)
+        each = [slope(*(a[i] for a in args)) for i in range(3)]
+        np.testing.assert_allclose(slopes, np.stack(each), rtol=1e-10, atol=1e-11)
+
+
+ONCE_REFUSED = (
+    "attention rope qmatmul qconv dequant_matmul solve group_norm conv_transpose "
+    "softmax_cross_entropy_with_logits conv_backward_weight fft log_mel "
+    "batch_norm_inference batch_norm_training stop_gradient gaussian_splat_render"
+)
+
+
+@pytest.mark.parametrize("name", ONCE_REFUSED.split())
+def test_05_v6_ops_that_were_refused_are_recorded_for_batching(name: str) -> None:
+    assert any(record.op.name == name for record in records())
+
+
+J3: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "softmax": (lambda x: rnp.sum(nn.softmax(x) ** 3), (normal(3, 4),)),
+    "conv": (lambda x, w: rnp.sum(nn.conv(x, w) ** 3), (normal(1, 2, 5, 5), normal(2, 2, 3, 3))),
+    "pool": (lambda x: rnp.sum(nn.avg_pool(x, 2) ** 3), (normal(1, 2, 4, 4),)),
+    "cross entropy": (
+        lambda x: rnp.sum(nn.softmax_cross_entropy(x, np.array([0, 2])) ** 2),
+        (normal(2, 3),),
+    ),
+    "solve": (
+        lambda a, b: rnp.sum(rnp.linalg.solve(a, b) ** 2),
+        (normal(3, 3) + 4 * np.eye(3), normal(3)),
+    ),
+    "scan": (
+        lambda x: rlx.fori_loop(0, 3, lambda _, c: rnp.sin(c * c), x).sum(),
+        (normal(3),),
+    ),
+    "scatter add": (
+        lambda x: rnp.sum(rnp.zeros(4).at[np.array([0, 2, 0])].add(x) ** 3),
+        (normal(3),),
+    ),
+    "stop_gradient": (lambda x: rnp.sum(x**3 + rlx.stop_gradient(0 * x)), (normal(3),)),
+}
+
+
+@pytest.mark.parametrize("case", J3)
+def test_05_j3_second_derivatives_pass_through(case: str) -> None:
+    f, args = J3[case]
+    assert_derivative(f, *args)
