@@ -21,6 +21,7 @@ from rlx.codegen.lower import Program
 from rlx.codegen.schedule import Phase
 from rlx.distributed import Mesh, initialize
 from rlx.ir import ops
+from rlx.ir.shape import upper
 from rlx.runtime.compile import choose_backend, lower_for
 from rlx.runtime.profile import clock_readings
 from rlx.target import detect_target
@@ -69,7 +70,7 @@ def lane(rank: int, program: Program, times: Sequence[float]) -> Lane:
         spans.append(Span(_letter(node.op), begin, end))
         if node.op is ops.all_reduce_start:
             type = node.results[0].type
-            begun[node] = (int(type.elements) * type.dtype.size, begin)
+            begun[node] = (upper(type.elements) * type.dtype.size, begin)
         elif node.op is ops.all_reduce_done:
             size, start = begun.pop(node.operands[1].node)
             flights.append(Flight(size, start, begin, end))

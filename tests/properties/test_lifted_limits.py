@@ -39,7 +39,7 @@ def normal(*shape: int) -> Array:
     return RANDOM.standard_normal(shape)
 
 
-def compiled(graph: Graph, inputs: dict[str, Array], **options: Any) -> list[list[Array]]:
+def compiled(graph: Graph, inputs: dict[str, Array], **options: Any) -> list[tuple[Array, ...]]:
     """Return the outputs of each back end."""
     return [rlx.compile(graph, backend=b, **options).run(inputs) for b in BACKENDS]
 
