@@ -24,12 +24,8 @@ _PLAIN = {
     27: ("i64", "i8"), 28: ("f64", "f8"), 30: ("bf16", "u2"),
 }  # fmt: skip
 
-_UNREAD = {
-    9: "q8_1", 16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs", 19: "iq1_s", 20: "iq4_nl", 21: "iq3_s",
-    22: "iq2_s", 23: "iq4_xs", 29: "iq1_m", 34: "tq1_0", 35: "tq2_0", 39: "mxfp4", 40: "nvfp4",
-    41: "q1_0",
-}  # fmt: skip
-"""Names of types that are known and not decoded."""
+_UNREAD = {9: "q8_1", 41: "q1_0"}
+"""Names of types that are known and not decoded: the first is for activations only."""
 
 ELEMENT_TYPES: dict[int, ElementType] = {
     **{

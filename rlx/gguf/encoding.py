@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError, ShapeError
+from rlx.errors import InputError, ShapeError, UnsupportedError
+from rlx.gguf.encoding_levels import LEVEL_ENCODERS
 from rlx.gguf.encoding_superblocks import SUPERBLOCK_ENCODERS
 from rlx.gguf.rounding import half_bytes, nibble_pairs, reciprocal, round_away, shifted_right
 from rlx.ir.block_types import block_type
@@ -24,6 +25,11 @@ Bytes: TypeAlias = NDArray[np.uint8]
 def encode(weights: NDArray[Any], name: str) -> Bytes:
     """Encode `[..., elements]` as blocks of the type called `name`: `[..., bytes]`."""
     kind = block_type(name)
+    if name not in _ENCODERS:
+        raise UnsupportedError(
+            f"weights cannot be encoded as {name}, only decoded",
+            remedy=f"use one of: {' '.join(_ENCODERS)}",
+        )
     values = np.asarray(weights, np.float32)
     columns = values.shape[-1] if values.ndim else 0
     if not columns or columns % kind.elements:
@@ -101,4 +107,5 @@ _ENCODERS: dict[str, Callable[[Floats], Bytes]] = {
     "q5_1": _q5_1,
     "q8_0": _q8_0,
     **SUPERBLOCK_ENCODERS,
+    **LEVEL_ENCODERS,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.ir.block_types import BlockType
+from rlx.ir.codebooks import codebook
 
 _BLOCKS_AT_ONCE = 1 << 14
 """Blocks decoded at a time, so that what is between bytes and floats stays in the cache."""
@@ -38,6 +39,12 @@ class _Blocks:
     def integer(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
         return place.astype(np.int32)
 
+    def half_of(self, bits: NDArray[np.int32]) -> NDArray[np.float32]:
+        return bits.astype(np.uint16).view(np.float16).astype(np.float32)
+
+    def float_of(self, bits: NDArray[np.int32]) -> NDArray[np.float32]:
+        return bits.astype(np.int32).view(np.float32)
+
     def _columns(self, rows: NDArray[Any], at: Any) -> NDArray[Any]:
         return rows[:, np.atleast_1d(at)]
 
@@ -58,8 +65,16 @@ def decode_blocks(packed: NDArray[np.uint8], kind: BlockType) -> NDArray[np.floa
 
 
 def _decode(blocks: _Blocks, kind: BlockType, result: NDArray[np.float32]) -> None:
-    codes = kind.codes(blocks, np.arange(kind.length))
+    codes = kind.codes_at(blocks, np.arange(kind.length), _words(blocks, kind))
     for run, (code, (scale, offset)) in enumerate(zip(codes, kind.scales(blocks), strict=True)):
         value = scale * blocks.number(code)
         start = run * kind.length
         result[:, start : start + kind.length] = value if offset is None else value + offset
+
+
+def _words(blocks: _Blocks, kind: BlockType) -> list[NDArray[np.int32]]:
+    """Look up the words that the codes are made of."""
+    if kind.codebook is None:
+        return []
+    book = codebook(kind.codebook)
+    return [book[index] | (above << 16) for index, above in kind.lookups_of(blocks)]

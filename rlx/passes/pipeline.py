@@ -21,6 +21,7 @@ from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
@@ -161,6 +162,7 @@ def pipeline(
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products
+            attach_codebooks,
             pack_blocks(target, choose),
             loop_invariant_code_motion,  # packing of what is the same at every step
             propagate_reshapes,  # after packing, which reshapes the products' rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlx.errors import InputError, ShapeError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
@@ -17,6 +17,9 @@ BOUNDS = {
     "q6_k": 0.025, "q5_k": 0.05, "q4_k": 0.10, "q3_k": 0.20, "q2_k": 0.40,
 }  # fmt: skip
 """Relative errors of normal weights (06, section 8)."""
+OF_GGUF = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "tq1_0", "tq2_0", "mxfp4")
+"""Types that the `gguf` package encodes."""
+ENCODED = [*BOUNDS, "tq1_0", "tq2_0", "mxfp4"]
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -27,20 +30,25 @@ def test_errors_stay_within_their_bounds(name: str) -> None:
     assert error < BOUNDS[name]
 
 
-@pytest.mark.parametrize("name", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0"])
-def test_blocks_of_32_are_the_bytes_of_the_gguf_package(name: str) -> None:
+@pytest.mark.parametrize("name", OF_GGUF)
+def test_blocks_are_the_bytes_of_the_gguf_package(name: str) -> None:
     gguf: Any = pytest.importorskip("gguf")
-    x = np.random.default_rng(1).standard_normal((200, 64)).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal((200, 256)).astype(np.float32)
     x[0] = 0.0
-    x[1] = np.repeat([1.0, -1.0], 32)
+    x[1] = np.repeat([1.0, -1.0], 128)
     theirs = gguf.quantize(x, gguf.GGMLQuantizationType(BLOCK_TYPES[name].number))
     np.testing.assert_array_equal(encode(x, name), theirs)
 
 
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", ENCODED)
 def test_zeros_are_coded_exactly(name: str) -> None:
     zeros = np.zeros((2, 256), np.float32)
     assert not decode_blocks(encode(zeros, name), BLOCK_TYPES[name]).any()
+
+
+def test_types_without_an_encoder_are_named() -> None:
+    with pytest.raises(UnsupportedError, match="cannot be encoded as iq2_s, only decoded"):
+        encode(np.zeros((2, 256), np.float32), "iq2_s")
 
 
 def test_rows_must_be_whole_blocks() -> None:

@@ -45,7 +45,9 @@ def random_blocks(name: str, count: int, seed: int) -> NDArray[np.uint8]:
     for at in kind.halves:
         scales = rng.standard_normal((count, 1)).astype("<f2")
         blocks[:, at : at + 2] = scales.view(np.uint8)
-    if not kind.halves:
+    if name == "iq1_m":
+        blocks[:, 55] &= 0xBF  # the scale's exponent
+    elif name == "q8_k":
         blocks[:, :4] = rng.standard_normal((count, 1)).astype("<f4").view(np.uint8)
     return blocks
 

@@ -42,30 +42,32 @@ _STRIP_PADDING = 16
 
 
 @kernel("dequantize_blocks")
-def dequantize_blocks(scope: Scope, blocks: Reader, out: Writer, *, scheme: str) -> None:
+def dequantize_blocks(scope: Scope, blocks: Reader, *rest: Reader | Writer, scheme: str) -> None:
     """Decode row by row, one element after the other."""
     k, kind = scope.k, block_type(scheme)
+    out, book = _out_and_book(rest)
     axes = tuple(range(len(out.shape) - 1))
     target = out.grouped((axes, (len(axes),)))
     count = _blocks_of_row(kind, blocks)
     parallel = LoopKind.PARALLEL if is_large(product(out.shape)) else LoopKind.SERIAL
     with k.loop("row", target.extent(0), kind=parallel) as row, k.loop("block", count) as number:
         base = k.let("base", (row * count + number) * kind.size)
-        block = PackedBlock(k, _memory(blocks), kind, base, 1)
-        runs = block.runs()
+        block = PackedBlock(k, _memory(blocks), kind, base, 1, book)
+        runs, words = block.runs(), block.words()
         with k.loop("place", kind.length) as place:
-            for at, value in block.weights(runs, place):
+            for at, value in block.weights(runs, place, words):
                 target.write(row, number * kind.elements + at, value=value)
 
 
 @kernel("dequant_matmul")
 def dequant_matmul(
-    scope: Scope, x: Reader, blocks: Reader, out: Writer, *, scheme: str, transposed: bool
+    scope: Scope, x: Reader, blocks: Reader, *rest: Reader | Writer, scheme: str, transposed: bool
 ) -> None:
     """Plain rows of blocks: one element of the result after the other."""
     if transposed:
         raise InternalError("dequant_matmul: plain rows of blocks are not transposed")
     k, kind = scope.k, block_type(scheme)
+    out, book = _out_and_book(rest)
     batched = len(blocks.shape) > 2
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
@@ -76,7 +78,7 @@ def dequant_matmul(
         left, right = source.at(matrix), target.at(matrix)
         first = item * (count * kind.size)
         with k.loop("row", right.extent(0)) as row:
-            rows = _Rows(k, left, row, 1, 1)
+            rows = _Rows(k, left, row, 1, 1, book)
             totals = rows.totals(kind, _memory(blocks), first, index(count))
             right.write(row, item % columns, value=totals[0])
 
@@ -86,8 +88,7 @@ def dequant_matmul_streamed(
     scope: Scope,
     x: Reader,
     blocks: Reader,
-    out: Writer,
-    *,
+    *rest: Reader | Writer,
     lowering: Streamed,
     scheme: str,
     transposed: bool,
@@ -95,6 +96,7 @@ def dequant_matmul_streamed(
     """All rows of `x`, few of them, meet the blocks of a panel as they stream by."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
+    out, book = _out_and_book(rest)
     source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
     left, right = source.at(index(0)), target.at(index(0))
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
@@ -102,7 +104,7 @@ def dequant_matmul_streamed(
     parallel = product_loop(product((*out.shape, x.shape[-1])))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
-        rows = _Rows(k, left, index(0), height, lanes)
+        rows = _Rows(k, left, index(0), height, lanes, book)
         totals = rows.totals(kind, _memory(blocks), first, index(count))
         for row, total in enumerate(totals):
             _store(k, right, index(row), panel * lanes, total, columns)
@@ -117,6 +119,7 @@ class _Rows:
     first: E
     count: int
     lanes: int
+    book: Buffer | None
 
     def totals(self, kind: BlockType, memory: Buffer, first: E, blocks: E) -> list[Mutable]:
         """Sum the products with all blocks of a panel; return one total per row."""
@@ -125,19 +128,20 @@ class _Rows:
         totals = [k.mutable("total", zero) for _ in range(self.count)]
         with k.loop("block", blocks) as number:
             base = k.let("base", first + number * (kind.size * self.lanes))
-            self._add(PackedBlock(k, memory, kind, base, self.lanes), number, totals)
+            block = PackedBlock(k, memory, kind, base, self.lanes, self.book)
+            self._add(block, number, totals)
         return totals
 
     def _add(self, block: PackedBlock, number: E, totals: list[Mutable]) -> None:
         k, kind = self.k, block.kind
         start = k.let("start", number * kind.elements)
-        runs = block.runs()
+        runs, words = block.runs(), block.words()
         zero = const(0.0, Prim.F32, self.lanes)
         sums = [[k.mutable("sum", zero) for _ in runs] for _ in totals]
         unrolled = kind.length * kind.runs <= _UNROLLED
         loop = LoopKind.UNROLL if unrolled else LoopKind.SERIAL
         with k.loop("place", kind.length, kind=loop) as place:
-            for at, code in enumerate(block.codes(place)):
+            for at, code in enumerate(block.codes(place, words)):
                 weight = k.let("weight", code)
                 for row, of_row in enumerate(sums):
                     x = self.x.read_real(self.first + row, start + place + runs[at].first)
@@ -169,8 +173,7 @@ def dequant_matmul_in_tiles(
     scope: Scope,
     x: Reader,
     blocks: Reader,
-    out: Writer,
-    *,
+    *rest: Reader | Writer,
     lowering: Tile,
     scheme: str,
     transposed: bool,
@@ -178,6 +181,7 @@ def dequant_matmul_in_tiles(
     """Some blocks of a few panels are decoded, and meet many rows of `x` in register tiles."""
     del transposed
     k, kind = scope.k, block_type(scheme)
+    out, book = _out_and_book(rest)
     source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
     left, right = source.at(index(0)), target.at(index(0))
     columns, count = upper(out.shape[-1]), _blocks_of_row(kind, x)
@@ -190,7 +194,7 @@ def dequant_matmul_in_tiles(
         start = k.let("first_row", item / panels * block_rows)
         stop = k.let("end_row", minimum(start + block_rows, height))
         work = _TiledProduct(
-            k, left, right, lowering, kind, _memory(blocks), columns, count, item % panels
+            k, left, right, lowering, kind, _memory(blocks), book, columns, count, item % panels
         )
         work.compute(start, stop)
 
@@ -205,6 +209,7 @@ class _TiledProduct:
     shape: Tile
     kind: BlockType
     memory: Buffer
+    book: Buffer | None
     columns: int
     blocks: int
     panel: E
@@ -243,10 +248,11 @@ class _TiledProduct:
             for vector in range(shape.columns // shape.lanes):
                 panel = self.panel * (shape.columns // shape.lanes) + vector
                 base = minimum(panel, most) * size + (block + number) * (kind.size * shape.lanes)
-                packed = PackedBlock(k, self.memory, kind, k.let("base", base), shape.lanes)
-                runs = packed.runs()
+                first = k.let("base", base)
+                packed = PackedBlock(k, self.memory, kind, first, shape.lanes, self.book)
+                runs, words = packed.runs(), packed.words()
                 with k.loop("place", kind.length) as place:
-                    for at, value in packed.weights(runs, place):
+                    for at, value in packed.weights(runs, place, words):
                         row = number * kind.elements + at
                         k.store(weights, row * shape.columns + vector * shape.lanes, value)
 
@@ -290,6 +296,13 @@ def _blocks_of_row(kind: BlockType, operand: Reader) -> int:
     if not isinstance(extent, int):
         raise InternalError("rows of blocks have a static number of bytes")
     return extent // (kind.size if operand.dtype.is_int else kind.elements)
+
+
+def _out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | None]:
+    """Return where the result goes, and the codebook if there is one."""
+    *books, out = rest
+    assert isinstance(out, Writer)
+    return out, _memory(books[0]) if books and isinstance(books[0], Reader) else None
 
 
 def _memory(blocks: Reader) -> Buffer:

@@ -14,6 +14,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand
 from rlx.codegen.loops.math.storage import from_storage
 from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.errors import InternalError
 from rlx.ir.block_types import BlockType
 from rlx.ir.dtype import DType
 
@@ -36,6 +37,7 @@ class PackedBlock:
     kind: BlockType
     base: E
     lanes: int
+    book: Buffer | None = None
 
     def byte(self, at: Operand) -> E:
         return self.k.let("byte", self._load(at).cast(Prim.I32))
@@ -55,6 +57,31 @@ class PackedBlock:
     def integer(self, place: E) -> E:
         return place.cast(Prim.I32)
 
+    def half_of(self, bits: E) -> E:
+        return self.k.let("half", from_storage(bits.cast(Prim.U16), DType.F16))
+
+    def float_of(self, bits: E) -> E:
+        return bits.bitcast(Prim.F32)
+
+    def words(self) -> list[E]:
+        """Look up the words that the codes are made of, for each row one after the other."""
+        k, lanes = self.k, self.lanes
+        if self.kind.codebook is None:
+            return []
+        if self.book is None:
+            raise InternalError(f"blocks of {self.kind.name} come with their codebook")
+        lookups = self.kind.lookups_of(self)
+        size = len(lookups) * lanes
+        places, words = (k.local(name, Prim.I32, size) for name in ("places", "words"))
+        for number, (place, _) in enumerate(lookups):
+            k.store(places, number * lanes, place)
+        with k.loop("at", size) as at:
+            k.store(words, at, k.load(self.book, k.load(places, at).cast(Prim.I64)))
+        return [
+            k.let("word", k.load(words, number * lanes, lanes) | (above << 16))
+            for number, (_, above) in enumerate(lookups)
+        ]
+
     def runs(self) -> list[Run]:
         """Compute the scales."""
         return [
@@ -66,14 +93,14 @@ class PackedBlock:
             for number, (scale, offset) in enumerate(self.kind.scales(self))
         ]
 
-    def codes(self, place: E) -> Iterator[E]:
+    def codes(self, place: E, words: list[E]) -> Iterator[E]:
         """Return the codes at a place of every run, as f32."""
-        for code in self.kind.codes(self, place):
+        for code in self.kind.codes_at(self, place, words):
             yield code.cast(Prim.F32)
 
-    def weights(self, runs: list[Run], place: E) -> Iterator[tuple[E, E]]:
+    def weights(self, runs: list[Run], place: E, words: list[E]) -> Iterator[tuple[E, E]]:
         """Yield where in the block the elements at a place of every run lie, and their values."""
-        for run, code in zip(runs, self.codes(place), strict=True):
+        for run, code in zip(runs, self.codes(place, words), strict=True):
             value = run.scale * code
             yield place + run.first, value if run.offset is None else value + run.offset
 

@@ -23,15 +23,23 @@ _FAMILY = "packed"
 
 
 @op(_FAMILY, Trait.WHOLE, Trait.EXPANDS)
-def dequantize_blocks(blocks: TensorType, *, scheme: str) -> TensorType:
-    """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
+def dequantize_blocks(
+    blocks: TensorType, codebook: TensorType | None = None, *, scheme: str
+) -> TensorType:
+    """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`.
+
+    `codebook` is what a pass gives kernels of IQ types; the scheme alone says what it holds.
+    """
     require_dtype(blocks, "u8", "blocks")
     require_rank(blocks, 1, "blocks")
     columns = _columns(blocks, scheme)
     return TensorType(DType.F32, (*blocks.shape[:-1], columns))
 
 
-def _decoded_product(x: Value, blocks: Value, *, scheme: str, transposed: bool = False) -> Value:
+def _decoded_product(
+    x: Value, blocks: Value, codebook: Value | None = None, *, scheme: str,
+    transposed: bool = False,
+) -> Value:  # fmt: skip
     """Decode, then multiply."""
     rows = swapped(blocks) if transposed else blocks
     result: Value = matmul(x, swapped(dequantize_blocks(rows, scheme=scheme)))
@@ -40,7 +48,12 @@ def _decoded_product(x: Value, blocks: Value, *, scheme: str, transposed: bool =
 
 @op(_FAMILY, Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_decoded_product)
 def dequant_matmul(
-    x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool = False
+    x: TensorType,
+    blocks: TensorType,
+    codebook: TensorType | None = None,
+    *,
+    scheme: str,
+    transposed: bool = False,
 ) -> TensorType:
     """`x @ W^T` for x `f32[..., M, K]` and W in blocks, `u8[N, bytes]`: `f32[..., M, N]`.
 
@@ -97,10 +110,16 @@ def _require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None
 
 @lowered_by(dequant_matmul, Streamed, layouts=(1,))
 def _streamed(
-    streamed: Streamed, x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool
+    streamed: Streamed,
+    x: TensorType,
+    blocks: TensorType,
+    codebook: TensorType | None = None,
+    *,
+    scheme: str,
+    transposed: bool,
 ) -> None:
     """Blocks stream by once; every weight meets all rows of `x` as it is decoded."""
-    del x, scheme
+    del x, codebook, scheme
     _require_panels(streamed.lanes, blocks, transposed=transposed)
     if streamed.columns != streamed.lanes or streamed.depth != 1:
         raise ShapeError(
@@ -111,10 +130,16 @@ def _streamed(
 
 @lowered_by(dequant_matmul, Tile, layouts=(1,))
 def _in_tiles(
-    tile: Tile, x: TensorType, blocks: TensorType, *, scheme: str, transposed: bool
+    tile: Tile,
+    x: TensorType,
+    blocks: TensorType,
+    codebook: TensorType | None = None,
+    *,
+    scheme: str,
+    transposed: bool,
 ) -> None:
     """Some blocks of `tile.columns` rows are decoded, and meet many rows of `x` in tiles."""
-    del x, scheme
+    del x, codebook, scheme
     tile.require_positive()
     _require_panels(tile.lanes, blocks, transposed=transposed)
     if tile.columns % tile.lanes:

@@ -9,5 +9,5 @@ from rlx.ir.reference.registry import Array, reference
 
 
 @reference(ops.dequantize_blocks)
-def dequantize_blocks(blocks: Array, *, scheme: str) -> Array:
+def dequantize_blocks(blocks: Array, codebook: Array | None = None, *, scheme: str) -> Array:
     return decode_blocks(blocks, block_type(scheme))

@@ -47,7 +47,7 @@ def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
 
 def choose_packed_product(node: Node, target: Target) -> Choice:
     """Choose how `node`, a dequant_matmul of plain rows, is computed."""
-    x, blocks = node.operands
+    x, blocks = node.operands[:2]
     lanes = target.lanes(_FLOAT)
     if blocks.rank > 2 or not is_prepared(blocks) or lanes == 1:
         return Why.BLOCKS_IN_PLACE.because()
@@ -59,8 +59,9 @@ def choose_packed_product(node: Node, target: Target) -> Choice:
 
 
 def _packed(node: Node, lowering: Lowering, target: Target) -> Value:
-    x, blocks = node.operands
+    x, blocks = node.operands[:2]
     lanes = target.lanes(_FLOAT)
     panels = in_panels(blocks, lanes, lanes, transposed=True)
     attrs = make_attrs(ops.dequant_matmul, {"scheme": node.attribute("scheme"), "transposed": True})
-    return x.graph.append(ops.dequant_matmul, (x, panels), attrs, lowering=lowering)[0]
+    operands = (x, panels, *node.operands[2:])
+    return x.graph.append(ops.dequant_matmul, operands, attrs, lowering=lowering)[0]

@@ -8,7 +8,7 @@ import pytest
 import rlx.runtime.compile as runtime
 from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, UnsupportedError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
@@ -16,13 +16,22 @@ from rlx.ir.graph import Graph
 from rlx.ir.lowering import Lowering, Streamed, Tile
 from rlx.ir.shape import Dim
 from rlx.runtime.executable import Executable
+from tests.ir.test_block_decoding import random_blocks
+
+
+def packed_rows(scheme: str, rows: int, width: int) -> np.ndarray:
+    """Return normal weights in blocks, or random blocks of a type that is only decoded."""
+    try:
+        return encode(np.random.default_rng(1).standard_normal((rows, width)), scheme)
+    except UnsupportedError:
+        kind = BLOCK_TYPES[scheme]
+        return random_blocks(scheme, rows * width // kind.elements, 1).reshape(rows, -1)
 
 
 def product(scheme: str, rows: int | Dim, columns: int, blocks: int) -> tuple[Graph, np.ndarray]:
     """Return a graph of `x @ W^T` with W as a param, and W in blocks."""
     width = BLOCK_TYPES[scheme].elements * blocks
-    weights = np.random.default_rng(1).standard_normal((columns, width))
-    packed = encode(weights, scheme)
+    packed = packed_rows(scheme, columns, width)
     g = Graph("product")
     x, w = g.input("x", (rows, width)), g.param("w", packed.shape, "u8")
     g.set_outputs([g.dequant_matmul(x, w, scheme=scheme)])
@@ -54,7 +63,7 @@ def test_every_block_type_streams_past_few_rows(scheme: str) -> None:
     check(compiled, packed, scheme, 2)
 
 
-@pytest.mark.parametrize("scheme", ["q4_1", "q5_0", "q8_0", "q3_k", "q6_k"])
+@pytest.mark.parametrize("scheme", ["q4_1", "q5_0", "q8_0", "q3_k", "q6_k", "iq2_xs", "nvfp4"])
 def test_many_rows_meet_decoded_weights_in_tiles(scheme: str) -> None:
     rows = Dim("rows", max=200)
     g, packed = product(scheme, rows, 70, 9 if scheme == "q4_1" else 2)
@@ -64,11 +73,26 @@ def test_many_rows_meet_decoded_weights_in_tiles(scheme: str) -> None:
         check(compiled, packed, scheme, count)
 
 
-@pytest.mark.parametrize(("scheme", "rows"), [("q4_1", 1), ("q4_0", 9)])
+@pytest.mark.parametrize(
+    ("scheme", "rows"), [("q4_1", 1), ("q4_0", 9), pytest.param("iq2_xs", 1, marks=pytest.mark.slow), ("iq4_xs", 9)]
+)
 def test_c_agrees(scheme: str, rows: int) -> None:
     g, packed = product(scheme, rows, 33, 5)
     compiled = runtime.compile(g, backend="c", params={"w": packed}, threads=1)
     check(compiled, packed, scheme, rows)
+
+
+@pytest.mark.parametrize("scheme", ["iq3_s", "iq1_s"])
+def test_rows_of_a_packed_table_are_decoded_after_they_are_gathered(scheme: str) -> None:
+    table = packed_rows(scheme, 6, 256)
+    g = Graph("embedding")
+    at, w = g.input("at", (4,), "i32"), g.param("w", table.shape, "u8")
+    g.set_outputs([g.dequantize_blocks(g.gather(w, at, axis=0), scheme=scheme)])
+    compiled = runtime.compile(g, backend="llvm", params={"w": table}, threads=1)
+    assert isinstance(compiled, Executable)
+    chosen = np.array([5, 0, 3, 3], np.int32)
+    (rows,) = compiled.run({"at": chosen})
+    np.testing.assert_array_equal(rows, decode_blocks(table, BLOCK_TYPES[scheme])[chosen])
 
 
 def test_what_follows_joins_the_product() -> None:

@@ -11,11 +11,18 @@ zero(ops.dequantize_blocks, because="codes are integers")
 
 
 def dequant_matmul_transpose(
-    at: Pullback, x: Value, blocks: Value, *, scheme: str, transposed: bool
+    at: Pullback,
+    x: Value,
+    blocks: Value,
+    codebook: Value | None = None,
+    *,
+    scheme: str,
+    transposed: bool,
 ) -> Derivatives:
     del x
     rows = swapped(blocks) if transposed else blocks
-    return ops.matmul(at.cotangent, ops.dequantize_blocks(rows, scheme=scheme)), None
+    rest = () if codebook is None else (None,)
+    return ops.matmul(at.cotangent, ops.dequantize_blocks(rows, scheme=scheme)), None, *rest
 
 
-linear(ops.dequant_matmul, dequant_matmul_transpose, fixed=(1,))
+linear(ops.dequant_matmul, dequant_matmul_transpose, fixed=(1, 2))

@@ -12,7 +12,13 @@ leading(ops.dequantize_blocks)
 
 @batch(ops.dequant_matmul)
 def dequant_matmul_batch(
-    at: Batching, x: Value, blocks: Value, *, scheme: str, transposed: bool
+    at: Batching,
+    x: Value,
+    blocks: Value,
+    codebook: Value | None = None,
+    *,
+    scheme: str,
+    transposed: bool,
 ) -> Batched:
     """Weights of each example's own are leading axes, if `x` has them too."""
     if at.batched == (True, False) and at.operands[1].rank == 2:
