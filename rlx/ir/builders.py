@@ -1113,14 +1113,24 @@ class Builders:
         return self._one(OPS["rms_norm"], (x, gamma, beta), axis=axis, eps=eps)
 
     def dequant_matmul(
-        self, x: Operand, blocks: Operand, *, scheme: str, transposed: bool = False
+        self,
+        x: Operand,
+        blocks: Operand,
+        codebook: Operand | None = None,
+        *,
+        scheme: str,
+        transposed: bool = False,
     ) -> Value:
         """`x @ W^T` for x `f32[..., M, K]` and W in blocks, `u8[N, bytes]`: `f32[..., M, N]`."""
-        return self._one(OPS["dequant_matmul"], (x, blocks), scheme=scheme, transposed=transposed)
+        return self._one(
+            OPS["dequant_matmul"], (x, blocks, codebook), scheme=scheme, transposed=transposed
+        )
 
-    def dequantize_blocks(self, blocks: Operand, *, scheme: str) -> Value:
+    def dequantize_blocks(
+        self, blocks: Operand, codebook: Operand | None = None, *, scheme: str
+    ) -> Value:
         """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
-        return self._one(OPS["dequantize_blocks"], (blocks,), scheme=scheme)
+        return self._one(OPS["dequantize_blocks"], (blocks, codebook), scheme=scheme)
 
     def max_pool(
         self,
