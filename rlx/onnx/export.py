@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from rlx.errors import FormatError, InputError, NoRuleError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Dim, Extent
+from rlx.onnx import export_control as export_control  # registers rules, as the next does
+from rlx.onnx import export_indexing as export_indexing
 from rlx.onnx.export_rules import RULES
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import decompose
@@ -25,12 +28,34 @@ Array = np.ndarray[Any, Any]
 
 
 class Writer:
-    """The nodes and initializers of a model in the making."""
+    """The nodes and initializers of a model in the making.
+
+    The writers of bodies share initializers and numbers with that of the model: bodies see the
+    names around them, so that each name is given once.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.names: dict[Value, str] = {}
+        self._numbers = itertools.count()
+
+    def inner(self) -> Writer:
+        """Return a writer for a body."""
+        made = Writer()
+        made.initializers, made._numbers = self.initializers, self._numbers
+        return made
+
+    def fresh(self, prefix: str) -> str:
+        return f"{prefix}_{next(self._numbers)}"
+
+    def inline(self, graph: Graph, given: Sequence[str]) -> list[str]:
+        """Append the nodes of a body over values of these names; return those of its outputs."""
+        self.names.update(zip(graph.inputs, given, strict=True))
+        for node in graph.nodes:
+            if node.op.name != "input":
+                write_node(self, node)
+        return [self.names[output] for output in graph.outputs]
 
     def name(self, value: Value) -> str:
         return self.names[value]
@@ -38,25 +63,40 @@ class Writer:
     def array(self, array: Array, name: str | None = None) -> str:
         """Add an initializer; return its name."""
         name = name or f"constant_{len(self.initializers)}"
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.initializers.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
-    def integers(self, values: Sequence[Extent]) -> str:
+    def integers(self, values: Iterable[Extent]) -> str:
         """Add a vector of i64: a shape, axes or bounds."""
-        for value in values:
+        listed = list(values)
+        for value in listed:
             if isinstance(value, Dim):
                 raise NoRuleError(
                     f"the symbolic extent {value} in a shape has no form in ONNX here",
                     remedy="export the graph at known extents",
                 )
-        return self.array(np.asarray(values, np.int64))
+        return self.array(np.asarray(listed, np.int64))
+
+    def reversed(self, x: str, *axes: int) -> str:
+        """Return `x` with the order along `axes` turned around."""
+        count, lowest = len(axes), np.iinfo(np.int64).min
+        bounds = ([-1] * count, [lowest] * count, axes, [-1] * count)
+        return self.emit("Slice", [x, *map(self.integers, bounds)])
+
+    @staticmethod
+    def element_type(dtype: DType) -> int:
+        return int(helper.np_dtype_to_tensor_dtype(dtype.numpy))
+
+    @staticmethod
+    def extents(value: Value) -> list[int | str]:
+        return [e if isinstance(e, int) else str(e) for e in value.shape]
 
     def emit(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """Add a node with one output; return that output's name."""
         return self.emit_all(op, inputs, 1, **attributes)[0]
 
     def emit_all(self, op: str, inputs: Sequence[str], count: int, **attributes: Any) -> list[str]:
-        number = len(self.nodes)
+        number = next(self._numbers)
         outputs = [f"{op}_{number}_{i}" if count > 1 else f"{op}_{number}" for i in range(count)]
         self.nodes.append(
             helper.make_node(op, inputs, outputs, name=f"{op}_{number}", **attributes)
@@ -121,7 +161,7 @@ def _model(graph: Graph, values: Mapping[str, Any], names: Sequence[str]) -> Any
             else:
                 inputs.append(_declared(name, node.result))
         else:
-            _write(writer, node)
+            write_node(writer, node)
     outputs = []
     for value, name in zip(graph.outputs, names, strict=True):
         given = writer.name(value)
@@ -134,7 +174,7 @@ def _model(graph: Graph, values: Mapping[str, Any], names: Sequence[str]) -> Any
     return helper.make_model(made, opset_imports=[opset], producer_name="rlx", ir_version=10)
 
 
-def _write(writer: Writer, node: Node) -> None:
+def write_node(writer: Writer, node: Node) -> None:
     """Append what a node is in ONNX."""
     rule = RULES.get(node.op.name)
     if rule is None:
@@ -150,9 +190,5 @@ def _write(writer: Writer, node: Node) -> None:
 
 
 def _declared(name: str, value: Value) -> Any:
-    extents = [e if isinstance(e, int) else str(e) for e in value.shape]
-    return helper.make_tensor_value_info(name, element_type(value.dtype), extents)
-
-
-def element_type(dtype: DType) -> int:
-    return int(helper.np_dtype_to_tensor_dtype(dtype.numpy))
+    kind, extents = Writer.element_type(value.dtype), Writer.extents(value)
+    return helper.make_tensor_value_info(name, kind, extents)

@@ -56,7 +56,9 @@ def _axes(node: Node) -> list[int]:
     return sorted({normalize_axis(a, node.operands[0].rank) for a in node.attribute("axes")})
 
 
-def _rule(name: str) -> Callable[[Rule], Rule]:
+def export_rule(name: str) -> Callable[[Rule], Rule]:
+    """Register the rule of an op."""
+
     def register(rule: Rule) -> Rule:
         RULES[name] = rule
         return rule
@@ -68,12 +70,12 @@ RULES.update({name: _same(operator) for name, operator in _SAME.items()})
 RULES.update({name: _fold(operator) for name, operator in _FOLDS.items()})
 
 
-@_rule("constant")
+@export_rule("constant")
 def constant(writer: Any, node: Node) -> str:
     return str(writer.array(node.attribute("value").array))
 
 
-@_rule("iota")
+@export_rule("iota")
 def iota(writer: Any, node: Node) -> str:
     type, axis = node.attribute("type"), node.attribute("axis")
     shape = type.static_shape
@@ -81,22 +83,67 @@ def iota(writer: Any, node: Node) -> str:
     return str(writer.array(np.broadcast_to(numbers, shape).astype(type.dtype.numpy)))
 
 
-@_rule("square")
+@export_rule("square")
 def square(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Mul", [x, x]))
 
 
-@_rule("rsqrt")
+@export_rule("rsqrt")
 def rsqrt(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Reciprocal", [writer.emit("Sqrt", [x])]))
 
 
-@_rule("ne")
+@export_rule("exp2")
+def exp2(writer: Any, node: Node, x: str) -> str:
+    return str(writer.emit("Pow", [_number(writer, node, 2), x]))
+
+
+@export_rule("log2")
+def log2(writer: Any, node: Node, x: str) -> str:
+    logarithm = writer.emit("Log", [x])
+    return str(writer.emit("Div", [logarithm, _number(writer, node, np.log(2))]))
+
+
+@export_rule("log1p")
+def log1p(writer: Any, node: Node, x: str) -> str:
+    """`log(u) x / (u - 1)` of `u = 1 + x`: what u loses of x cancels (Kahan)."""
+    one = _number(writer, node, 1)
+    u = writer.emit("Add", [x, one])
+    exact = writer.emit("Div", [x, writer.emit("Sub", [u, one])])
+    found = writer.emit("Mul", [writer.emit("Log", [u]), exact])
+    found = writer.emit("Where", [writer.emit("IsInf", [u]), u, found])
+    return str(writer.emit("Where", [writer.emit("Equal", [u, one]), x, found]))
+
+
+@export_rule("expm1")
+def expm1(writer: Any, node: Node, x: str) -> str:
+    """`(u - 1) x / log(u)` of `u = exp(x)`, but where u is 1, infinite, or nothing beside 1."""
+    one = _number(writer, node, 1)
+    u = writer.emit("Exp", [x])
+    less = writer.emit("Sub", [u, one])
+    found = writer.emit("Mul", [less, writer.emit("Div", [x, writer.emit("Log", [u])])])
+    is_least = writer.emit("Equal", [less, _number(writer, node, -1)])
+    is_end = writer.emit("Or", [writer.emit("IsInf", [u]), is_least])
+    found = writer.emit("Where", [is_end, less, found])
+    return str(writer.emit("Where", [writer.emit("Equal", [u, one]), x, found]))
+
+
+@export_rule("trunc")
+def trunc(writer: Any, node: Node, x: str) -> str:
+    whole = writer.emit("Floor", [writer.emit("Abs", [x])])
+    return str(writer.emit("Mul", [writer.emit("Sign", [x]), whole]))
+
+
+def _number(writer: Any, node: Node, value: Any) -> str:
+    return str(writer.array(np.asarray(value, node.result.dtype.numpy)))
+
+
+@export_rule("ne")
 def ne(writer: Any, node: Node, a: str, b: str) -> str:
     return str(writer.emit("Not", [writer.emit("Equal", [a, b])]))
 
 
-@_rule("cast")
+@export_rule("cast")
 def cast(writer: Any, node: Node, x: str) -> str:
     if node.attribute("rounding") != "trunc":
         x = writer.emit("Round", [x])
@@ -105,38 +152,38 @@ def cast(writer: Any, node: Node, x: str) -> str:
     )
 
 
-@_rule("softmax")
+@export_rule("softmax")
 def softmax(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Softmax", [x], axis=node.attribute("axis")))
 
 
-@_rule("log_softmax")
+@export_rule("log_softmax")
 def log_softmax(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("LogSoftmax", [x], axis=node.attribute("axis")))
 
 
-@_rule("gelu")
+@export_rule("gelu")
 def gelu(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Gelu", [x]))
 
 
-@_rule("gelu_approx")
+@export_rule("gelu_approx")
 def gelu_approx(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Gelu", [x], approximate="tanh"))
 
 
-@_rule("silu")
+@export_rule("silu")
 def silu(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Mul", [x, writer.emit("Sigmoid", [x])]))
 
 
-@_rule("is_finite")
+@export_rule("is_finite")
 def is_finite(writer: Any, node: Node, x: str) -> str:
     either = writer.emit("Or", [writer.emit("IsNaN", [x]), writer.emit("IsInf", [x])])
     return str(writer.emit("Not", [either]))
 
 
-@_rule("dot_general")
+@export_rule("dot_general")
 def dot_general(writer: Any, node: Node, a: str, b: str) -> str:
     """Letters for the axes: those shared by both are batch or contracted."""
     left = list(string.ascii_letters[: node.operands[0].rank])
@@ -152,7 +199,7 @@ def dot_general(writer: Any, node: Node, a: str, b: str) -> str:
     return str(writer.emit("Einsum", [a, b], equation=equation))
 
 
-@_rule("layer_norm")
+@export_rule("layer_norm")
 def layer_norm(writer: Any, node: Node, x: str, gamma: str, beta: str) -> str:
     axis = normalize_axis(node.attribute("axis"), node.operands[0].rank)
     if axis != node.operands[0].rank - 1:
@@ -164,56 +211,53 @@ def layer_norm(writer: Any, node: Node, x: str, gamma: str, beta: str) -> str:
 # Movement
 
 
-@_rule("reshape")
+@export_rule("reshape")
 def reshape(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Reshape", [x, writer.integers(node.result.shape)], allowzero=1))
 
 
-@_rule("expand")
+@export_rule("expand")
 def expand(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Expand", [x, writer.integers(node.result.shape)]))
 
 
-@_rule("transpose")
+@export_rule("transpose")
 def transpose(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Transpose", [x], perm=node.attribute("perm")))
 
 
-@_rule("concat")
+@export_rule("concat")
 def concat(writer: Any, node: Node, *x: str) -> str:
     return str(writer.emit("Concat", x, axis=node.attribute("axis")))
 
 
-@_rule("narrow")
+@export_rule("narrow")
 def narrow(writer: Any, node: Node, x: str) -> str:
     start, length = node.attribute("start"), node.attribute("length")
     bounds = ([start], [start + length], [node.attribute("axis")])
     return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
 
 
-@_rule("slice")
+@export_rule("slice")
 def slice_(writer: Any, node: Node, x: str) -> str:
     axes = range(node.result.rank)
     bounds = (node.attribute("start"), node.attribute("stop"), tuple(axes), node.attribute("step"))
     return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
 
 
-@_rule("reverse")
+@export_rule("reverse")
 def reverse(writer: Any, node: Node, x: str) -> str:
-    axes = _axes(node)
-    lowest = np.iinfo(np.int64).min
-    bounds = ([-1] * len(axes), [lowest] * len(axes), axes, [-1] * len(axes))
-    return str(writer.emit("Slice", [x, *map(writer.integers, bounds)]))
+    return str(writer.reversed(x, *_axes(node)))
 
 
-@_rule("pad")
+@export_rule("pad")
 def pad(writer: Any, node: Node, x: str) -> str:
     widths = writer.integers((*node.attribute("low"), *node.attribute("high")))
     value = writer.array(np.asarray(node.attribute("value"), node.result.dtype.numpy))
     return str(writer.emit("Pad", [x, widths, value]))
 
 
-@_rule("gather")
+@export_rule("gather")
 def gather(writer: Any, node: Node, table: str, indices: str) -> str:
     if node.operands[1].dtype.is_float:
         indices = writer.emit("Cast", [indices], to=helper.np_dtype_to_tensor_dtype(np.dtype("i8")))
@@ -235,14 +279,14 @@ RULES["argmax"] = _search("ArgMax")
 RULES["argmin"] = _search("ArgMin")
 
 
-@_rule("cumsum")
+@export_rule("cumsum")
 def cumsum(writer: Any, node: Node, x: str) -> str:
     axis = writer.array(np.asarray(node.attribute("axis"), np.int64))
     how = {name: int(node.attribute(name)) for name in ("exclusive", "reverse")}
     return str(writer.emit("CumSum", [x, axis], **how))
 
 
-@_rule("topk")
+@export_rule("topk")
 def topk(writer: Any, node: Node, x: str) -> list[str]:
     found: list[str] = writer.emit_all("TopK", [x, writer.integers([node.attribute("k")])], 2)
     return found
@@ -251,19 +295,19 @@ def topk(writer: Any, node: Node, x: str) -> list[str]:
 # Windows
 
 
-@_rule("conv")
+@export_rule("conv")
 def conv(writer: Any, node: Node, x: str, w: str) -> str:
     if any(spread != 1 for spread in node.attribute("input_dilation")):
         raise NoRuleError("conv with input_dilation", remedy="write zeros between the elements")
     return str(writer.emit("Conv", [x, w], group=node.attribute("groups"), **_window(node)))
 
 
-@_rule("max_pool")
+@export_rule("max_pool")
 def max_pool(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("MaxPool", [x], **_pooling(node)))
 
 
-@_rule("mean_pool")
+@export_rule("mean_pool")
 def mean_pool(writer: Any, node: Node, x: str) -> str:
     divisor = node.attribute("divisor")
     padded = any(width for pair in node.attribute("padding") for width in pair)

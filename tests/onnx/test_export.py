@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
 import rlx.numpy as rnp  # noqa: E402
-from rlx import nn  # noqa: E402
+from rlx import lax, nn  # noqa: E402
 from rlx.errors import NoRuleError  # noqa: E402
 from tests.onnx.models import perceptron  # noqa: E402
 
@@ -45,13 +45,58 @@ def statistics(x: Any, w: Any) -> Any:
     return rnp.std(x, 0) + rnp.max(x, 0), rnp.argmax(x * w, -1), nn.silu(rnp.mean(x)) ** 2
 
 
+def looped(x: Any, w: Any) -> Any:
+    """A scan with constants, forward and backward, one without rows, and a loop that may end."""
+
+    def step(state: Any, row: Any) -> Any:
+        state = rnp.tanh(state @ w + row)
+        return state, state * 2
+
+    def grow(state: Any) -> Any:
+        return state[0] + 1, state[1] * 1.5 + w[0]
+
+    last, rows = lax.scan(step, x[0], x)
+    first, back = lax.scan(step, x[0], x, reverse=True)
+    powers, squares = lax.scan(lambda c, _: (c @ w, c**2), x, None, length=3)
+    trips, grown = lax.while_loop(lambda s: rnp.sum(s[1]) < 20, grow, (0, rnp.abs(x[0])))
+    return last, rows, first, back, powers, squares, trips, grown
+
+
+def branched(x: Any, w: Any) -> Any:
+    branches = [lambda: x + w, lambda: x * w, lambda: rnp.stack([x[0]] * x.shape[0])]
+    found = [lax.switch(rnp.asarray(which), branches) for which in (-1, 1, 2)]
+    return *found, lax.cond(rnp.sum(x) > 0, lambda: x, lambda: w)
+
+
+def indexed(x: Any, w: Any) -> Any:
+    rows = rnp.astype(rnp.argsort(x[:, 0]), "i32")
+    block = lax.dynamic_slice(x, (rows[0], 1), (2, 2))
+    filled = lax.dynamic_update_slice(w, block, (rows[1], 3))
+    ends = x.at[rows[:2]].add(w[:2]).at[rows[1:3]].max(w[1:3])
+    return block, filled, ends, rnp.sort(x, 1), rlx.grad(lambda t: rnp.sum(t[rows] * w))(x)
+
+
+def numeric(x: Any, w: Any) -> Any:
+    small = rnp.concatenate([x, x * 1e-6, x * 60])
+    return rnp.expm1(small), rnp.log1p(rnp.abs(small)), rnp.trunc(w * 3), rnp.exp2(x)
+
+
 CASES = [
     (attention, floats(2, 5, 4), floats(3, 4, 4)),
     (normalized, floats(3, 6), floats(2, 6)),
     (moved, floats(4, 5), floats(3, 5)),
     (contracted, floats(2, 3, 4), floats(2, 5, 4)),
     (statistics, floats(4, 5), floats(4, 5)),
+    (looped, floats(4, 3), 0.5 * floats(3, 3)),
+    (branched, floats(3, 4), floats(3, 4)),
+    (indexed, floats(4, 4), floats(4, 4)),
+    (numeric, floats(3, 4), floats(3, 4)),
 ]
+
+
+def computed(function: Any, x: Any, w: Any) -> Any:
+    graph, _ = rlx.jit(function).named_graph(x, w)
+    return rlx.compile(graph, backend="reference")(x, w)
 
 
 @pytest.mark.parametrize(("function", "x", "w"), CASES, ids=lambda v: getattr(v, "__name__", ""))
@@ -59,8 +104,7 @@ def test_models_read_back_mean_the_same(function: Any, x: Any, w: Any) -> None:
     model = rlx.onnx.export(rlx.jit(function), example_inputs=(x, w))
     graph = rlx.onnx.load(model)
     feeds = dict(zip([str(v.node.name) for v in graph.inputs], (x, w), strict=True))
-    expected = function(x, w)
-    expected = expected if isinstance(expected, tuple) else (expected,)
+    expected = computed(function, x, w)
     for ours, meant in zip(
         rlx.compile(graph, backend="reference").run(feeds), expected, strict=True
     ):
@@ -74,8 +118,7 @@ def test_onnx_runtime_computes_the_same(function: Any, x: Any, w: Any) -> None:
     session = peer.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [given.name for given in session.get_inputs()]
     outputs = session.run(None, dict(zip(names, (x, w), strict=True)))
-    expected = function(x, w)
-    expected = expected if isinstance(expected, tuple) else (expected,)
+    expected = computed(function, x, w)
     for theirs, meant in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(theirs, meant, rtol=1e-5, atol=1e-5)
 
