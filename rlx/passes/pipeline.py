@@ -26,6 +26,7 @@ from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.share_factors import share_factors
+from rlx.passes.layout.split_sorts import split_sorts
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.tile_convolutions import tile_convolutions
 from rlx.passes.layout.use_lapack import use_lapack
@@ -157,6 +158,7 @@ def pipeline(
             scalarize_loops,  # before what suits large bodies
             *([use_lapack(lapack, choose)] if lapack else []),  # after formulas, which hold systems
             share_factors,  # after the library has taken its systems
+            split_sorts,  # after formulas, which sort
             split_phases,  # after formulas, which transpose convolutions
             tile_convolutions(target, choose),  # before products are packed: some become one
             pack_operands(

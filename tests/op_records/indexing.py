@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.reference import indexing as reference
 from tests.record_data import edges, exactly, indices, normal, separate, ties, uniform
 from tests.records import Operand, OpRecord, over_all_dtypes
 
@@ -116,6 +122,40 @@ _SORTS = [
     ]
 ]
 
+_MIXED = np.array([0.5, np.nan, -0.0, 3.0, 0.0, -np.inf, 0.5, -2.0, np.inf], np.float32)
+_KEYS = reference.sort_keys(_MIXED, indexed=False)
+_RECORDS = reference.sort_keys(_MIXED, indexed=True)
+_DIGIT = {"start": 37, "bits": 3}
+_COUNTS = reference.radix_counts(_RECORDS, **_DIGIT, blocks=2)
+_PLACES = (np.cumsum(_COUNTS.T) - _COUNTS.T.reshape(-1)).reshape(_COUNTS.T.shape).T
+
+
+def _fixed(array: NDArray[Any], dtype: DType) -> Operand:
+    return Operand(array.shape, exactly(array), dtype)
+
+
+_SORT_STAGES = [
+    *(
+        OpRecord(ops.sort_keys, f"indexed-{dtype}", (Operand((24,), edges, dtype),),
+                 {"indexed": True}, (DType.F32,))
+        for dtype in (DType.F32, DType.BF16, DType.I8, DType.U32, DType.BOOL)
+    ),
+    *(
+        OpRecord(ops.sort_keys, f"alone-{dtype}", (Operand((24,), edges, dtype),),
+                 {"indexed": False}, (DType.F32,))
+        for dtype in (DType.F32, DType.F16, DType.F64, DType.I64, DType.U64, DType.I16)
+    ),
+    OpRecord(ops.radix_counts, "wide", (_fixed(_RECORDS, DType.I64),), {**_DIGIT, "blocks": 2},
+             (DType.F32,)),
+    OpRecord(ops.radix_counts, "narrow", (_fixed(_KEYS, DType.I32),),
+             {"start": 24, "bits": 8, "blocks": 4}, (DType.F32,)),
+    OpRecord(ops.radix_move, "blocks", (_fixed(_RECORDS, DType.I64), _fixed(_PLACES, DType.I32)),
+             _DIGIT, (DType.F32,)),
+    OpRecord(ops.sorted_values, "edges", (_fixed(np.sort(_KEYS.view(np.uint32)).view(np.int32),
+                                                 DType.I32), _fixed(_MIXED, DType.F32)),
+             {}, (DType.F32,)),
+]  # fmt: skip
+
 _STARTS = {"inside": (1, 2), "clamped-low": (-3, 0), "clamped-high": (9, 9)}
 _DYNAMIC = [
     record
@@ -140,5 +180,6 @@ RECORDS: list[OpRecord] = [
     *_SCATTER_FOLDS,
     *_TOPKS,
     *_SORTS,
+    *_SORT_STAGES,
     *_DYNAMIC,
 ]

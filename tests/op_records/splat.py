@@ -55,8 +55,14 @@ def _stages(name: str, scene: Scene, room: int) -> list[OpRecord]:
         *frame, outlines, distances = projected
         order = np.argsort(distances, kind="stable")
         counts = stages.splat_tile_counts(outlines, **_TILES)
-        lists = stages.splat_lists(order, counts, outlines, **_TILES, max_list_entries=room)
-        entries, places, ranges, visits, totals = lists
+        visits, totals = stages.splat_visits(order, counts, max_list_entries=room)
+        tiles = {**_TILES, "max_list_entries": room}
+        each = stages.splat_entry_counts(order, visits, outlines, **tiles, blocks=3)
+        following = np.cumsum(each.T).reshape(each.T.shape)  # the first of each tile and block
+        starts = (following - each.T).T.astype(np.int32)
+        bounds = np.append(starts[0], totals[0])
+        ranges = np.stack([bounds[:-1], bounds[1:]], -1).astype(np.int32)
+        entries, places = stages.splat_entries(order, visits, outlines, starts, totals, **tiles)
         coefficients = stages.splat_coefficients(*frame, given[2], meta, **_SIZE, **cutoff)
         upstream = np.random.default_rng(0).standard_normal(4 * 11 * 9).astype(np.float32)
         walked = (coefficients, entries, places, ranges, meta, upstream)
@@ -66,9 +72,9 @@ def _stages(name: str, scene: Scene, room: int) -> list[OpRecord]:
     return [
         _record(ops.splat_project, name, *given[:6], uses_colors, meta, **view, **cutoff),
         _record(ops.splat_tile_counts, name, outlines, **_TILES),
-        _record(
-            ops.splat_lists, name, order, counts, outlines, **_TILES, max_list_entries=room
-        ),
+        _record(ops.splat_visits, name, order, counts, max_list_entries=room),
+        _record(ops.splat_entry_counts, name, order, visits, outlines, **tiles, blocks=3),
+        _record(ops.splat_entries, name, order, visits, outlines, starts, totals, **tiles),
         _record(ops.splat_coefficients, name, *frame, given[2], meta, **_SIZE, **cutoff),
         _record(ops.splat_composite, name, *drawn, **_BLENDING),
         _record(ops.splat_composite_backward, name, *walked, **_BLENDING, **clip),
@@ -101,6 +107,6 @@ RECORDS: list[OpRecord] = [
     *(
         r
         for r in _stages("little-room", random_scene(2, 6, size=0.5), 7)
-        if r.op is ops.splat_lists
+        if r.op in (ops.splat_visits, ops.splat_entry_counts, ops.splat_entries)
     ),
 ]

@@ -20,12 +20,14 @@ from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Wri
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.sort_keys import bit, is_signed, key_prim, keyed_value, order_key
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum, select
+from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
+from rlx.ir.ops.sort_stages import INDEX_BITS, even_digits, key_bits
 from rlx.ir.shape import Extent, Shape, product, upper
 from rlx.ir.types import TensorType
 
@@ -37,8 +39,6 @@ _LONG_ROW = 1 << 13
 
 _BLOCKS = 64
 """Blocks of rows that threads share: each has scratch for one row."""
-
-_INDEX_BITS = 32
 
 Record: TypeAlias = tuple[E, ...]
 """What is moved: an element, or its key with its index; one or two words."""
@@ -53,73 +53,12 @@ class _Key:
     is_signed: bool
 
     def digits(self, bits: int) -> list[tuple[int, int]]:
-        """Return the first bit and the bits of every digit: even shares of at most `bits`."""
-        count = -(-self.width // bits)
-        size = -(-self.width // count)
-        return [
-            (start, min(size, self.low + self.width - start))
-            for start in range(self.low, self.low + self.width, size)
-        ]
+        return even_digits(self.low, self.width, bits)
 
     def digit(self, word: E, start: int, bits: int) -> E:
         if self.is_signed:
-            word = word ^ _bit(self.low + self.width - 1, word.type.prim)
+            word = word ^ bit(self.low + self.width - 1, word.type.prim)
         return (lshr(word, start) & ((1 << bits) - 1)).cast(Prim.I64)
-
-
-def _bit(position: int, prim: Prim) -> E:
-    value = 1 << position
-    return const(-value if position == 8 * prim.size - 1 else value, prim)
-
-
-def _key_bits(dtype: DType) -> tuple[int, int]:
-    """Return the lowest bit of `order_key` that differs among elements, and how many there are."""
-    if dtype is DType.BF16:
-        return 16, 16
-    if dtype is DType.F16:
-        return 13, 19  # an f32 with ten of its 23 bits of fraction
-    return 0, 1 if dtype is DType.BOOL else 8 * dtype.size
-
-
-def key_prim(dtype: DType) -> Prim:
-    """Return the type of `order_key`."""
-    return Prim.I64 if compute_prim(dtype).size == 8 else Prim.I32
-
-
-def order_key(value: E) -> E:
-    """Return an i32 or i64 that orders as `value` does: NaN last, both zeros equal."""
-    prim = value.type.prim
-    wide = Prim.I64 if prim.size == 8 else Prim.I32
-    if prim.is_float:
-        bits = _signed_order((value + 0.0).bitcast(wide))  # -0.0 + 0.0 is 0.0
-        return select(value.ne(value), _greatest(wide), bits)
-    if prim in (Prim.U32, Prim.U64):
-        return value.bitcast(wide) ^ _bit(8 * prim.size - 1, wide)
-    return value.cast(wide)
-
-
-def keyed_value(key: E, prim: Prim) -> E:
-    """Return the element of a key: a zero is positive, a NaN any."""
-    if prim.is_float:
-        return _signed_order(key).bitcast(prim)
-    if prim in (Prim.U32, Prim.U64):
-        return (key ^ _bit(8 * prim.size - 1, key.type.prim)).bitcast(prim)
-    return key.ne(0) if prim is Prim.BOOL else key.cast(prim)
-
-
-def _signed_order(bits: E) -> E:
-    """Turn a float's bits, as an integer, into one of the same order, and back."""
-    prim = bits.type.prim
-    return bits ^ ((bits >> (8 * prim.size - 1)) & _greatest(prim))
-
-
-def _greatest(prim: Prim) -> E:
-    return const((1 << (8 * prim.size - 1)) - 1, prim)
-
-
-def _is_signed(dtype: DType) -> bool:
-    """True unless keys are small unsigned numbers in a wider word."""
-    return dtype not in (DType.BOOL, DType.U8, DType.U16)
 
 
 # Rows and their scratch
@@ -293,7 +232,7 @@ def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
     k = scope.k
     source, target = x.grouped(_groups(x.shape)), y.grouped(_groups(x.shape))
-    key = _Key(*_key_bits(x.dtype), _is_signed(x.dtype))
+    key = _Key(*key_bits(x.dtype), is_signed(x.dtype))
     with _rows(scope, x.shape, 1) as (row, base):
         x_row, y_row = source.at(row), target.at(row)
         shared = k.mutable("shared", const(False, Prim.BOOL))
@@ -309,10 +248,10 @@ def sort(scope: Scope, x: Reader, y: Writer) -> None:
         )
         if x.prim.is_float:
             with k.if_(shared):
-                _restore(k, x_row, y_row)
+                restore(k, x_row, y_row)
 
 
-def _restore(k: KernelBuilder, x_row: GroupedReader, y_row: GroupedWriter) -> None:
+def restore(k: KernelBuilder, x_row: GroupedReader, y_row: GroupedWriter) -> None:
     """Write zeros and NaNs into their places of a sorted row, in the order of the row."""
     length = x_row.extent(0)
     zero, nan = k.mutable("zero", const(0, Prim.I64)), k.mutable("nan", length + 0)
@@ -374,10 +313,10 @@ def _sorted_indices(
             own = ~own if descending else own
             if words == 2:
                 return own, i
-            return (own.cast(Prim.I64) << _INDEX_BITS | i,)
+            return (own.cast(Prim.I64) << INDEX_BITS | i,)
 
         def index(found: Record) -> E:
-            return found[1] if words == 2 else found[0] & ((1 << _INDEX_BITS) - 1)
+            return found[1] if words == 2 else found[0] & ((1 << INDEX_BITS) - 1)
 
         def run(take: Callable[[E, E], None]) -> None:
             sorter = _sorter(scope, x.shape[-1], base, words, key)
@@ -388,9 +327,9 @@ def _sorted_indices(
 
 def _index_key(dtype: DType) -> _Key:
     """Return the key of records with indices; complemented keys are signed in any case."""
-    low, width = _key_bits(dtype)
-    shift = 0 if _index_words(dtype) == 2 else _INDEX_BITS
-    return _Key(low + shift, width, _is_signed(dtype))
+    low, width = key_bits(dtype)
+    shift = 0 if _index_words(dtype) == 2 else INDEX_BITS
+    return _Key(low + shift, width, is_signed(dtype))
 
 
 def _sorter(scope: Scope, length: Extent, base: E, words: int, key: _Key) -> _Sorter:

@@ -15,9 +15,10 @@ import math
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.parallel import blocks
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.splat_frame import Camera, given, result, row_count
+from rlx.codegen.kernels.splat_frame import Camera
 from rlx.codegen.kernels.splat_pixels import LANES, Place, Row, Settings, Splat, Tile
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.parallel import blocks
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.builder import KernelBuilder
@@ -20,8 +19,6 @@ from rlx.codegen.loops.expr import E, call, const, maximum, minimum, select
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 from rlx.codegen.loops.passes.vectorize import vectorize
-from rlx.errors import InternalError
-from rlx.ir.shape import upper
 
 Vector: TypeAlias = tuple[E, E, E]
 Matrix: TypeAlias = tuple[Vector, Vector, Vector]
@@ -31,21 +28,6 @@ HARMONICS = ((1, -1.0), (2, 1.0), (0, -1.0))
 """Axis and sign of the direction that coefficients 1, 2 and 3 are multiplied with."""
 _WORK_PER_SPLAT = 256
 """Elements of plain loops that projecting one splat costs as much as."""
-
-
-def given(x: Reader) -> Buffer:
-    """Return the memory of an operand: nothing is computed before it."""
-    if x.memory is None:
-        raise InternalError(f"{x.name} of a splatting kernel is computed on the way")
-    return x.memory
-
-
-def result(y: Writer) -> Buffer:
-    """Return the memory of a result, which the kernel stores itself."""
-    y.grouped((tuple(range(len(y.shape))),))
-    if y.memory is None:
-        raise InternalError(f"{y.name} of a splatting kernel is computed further")
-    return y.memory
 
 
 _VECTOR_BYTES = 32
@@ -64,10 +46,6 @@ def each_splat(scope: Scope, rows: int) -> Iterator[E]:
         k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
     ):
         yield i
-
-
-def row_count(x: Reader) -> int:
-    return upper(x.shape[0])
 
 
 # Arithmetic

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.splat_frame import (
     C0,
@@ -23,15 +24,12 @@ from rlx.codegen.kernels.splat_frame import (
     dot,
     each_splat,
     function,
-    given,
     minus,
     named,
     plus,
     product,
-    result,
     root,
     rotation,
-    row_count,
     scaled,
     times,
     transposed,

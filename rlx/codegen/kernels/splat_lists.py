@@ -1,8 +1,8 @@
 """The splats of each tile, near to far: one stable pass of a radix sort, with tiles as digits.
 
 An outline touches consecutive tiles in each row of tiles: an ellipse is convex, and so is its
-part in the row. Splats are visited by distance, first to count the entries of each tile, then to
-write them down.
+part in the row. Splats are visited by distance, in blocks that threads share: first to count the
+entries of each tile, then to write them down behind those of earlier blocks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.parallel import blocks
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.sort_stages import each_block
 from rlx.codegen.kernels.splat import ELLIPSE, EVERYWHERE, SLACK
-from rlx.codegen.kernels.splat_frame import clamped, given, result, root, row_count
+from rlx.codegen.kernels.splat_frame import clamped, root
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
-from rlx.codegen.loops.nodes import Buffer, Prim, UnaryOp
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 from rlx.errors import InternalError
 from rlx.ir.ops.splat_layout import OUTLINE, Screen
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
 _WORK_PER_OUTLINE = 32
@@ -116,107 +119,118 @@ def splat_tile_counts(
         k.store(result(counts), i, total.cast(Prim.I32))
 
 
-@scratch("splat_lists", elements=lambda _: Prim.I32)
-def lists_scratch(
-    operands: list[TensorType], results: list[TensorType], *, width: int, height: int,
-    tile_size: int, **_: object,
-) -> int:  # fmt: skip
-    """Bytes for where the next entry of each tile goes."""
-    del operands, results
-    return 4 * Screen(width, height, tile_size).tiles
+@kernel("splat_visits")
+def splat_visits(
+    scope: Scope, order: Reader, counts: Reader, visits: Writer, totals: Writer, *,
+    max_list_entries: int,
+) -> None:  # fmt: skip
+    k = scope.k
+    total = k.mutable("total", const(0, Prim.I64))
+    with k.loop("rank", row_count(order)) as rank:
+        splat = k.let("splat", k.load(given(order), rank))
+        k.store(result(visits), splat * 2, total)
+        total.set(total + k.load(given(counts), splat).cast(Prim.I64))
+        k.store(result(visits), splat * 2 + 1, total)
+    stored = k.let("stored", minimum(total, max_list_entries))
+    k.store(result(totals), 0, stored)
+    k.store(result(totals), 1, total - stored)
 
 
-@kernel("splat_lists")
-def splat_lists(
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """The entries of blocks of splats, in the order in which these are visited."""
+
+    k: KernelBuilder
+    order: Buffer
+    visits: Buffer
+    outlines: Buffer
+    screen: Screen
+    room: int
+
+    @contextmanager
+    def of_block(self, first: E, last: E) -> Iterator[tuple[E, E, E]]:
+        """Open loops over a block's entries that there is room for: splat, tile, visit."""
+        k = self.k
+        with k.loop("rank", last, start=first) as rank:
+            splat = k.let("splat", k.load(self.order, rank))
+            visit = k.mutable("visit", k.load(self.visits, splat * 2))
+            with (
+                spans(k, self.outlines, splat, self.screen) as (row, begin, end),
+                k.loop("tile_column", end, start=begin) as column,
+                k.if_(visit < self.room),
+            ):
+                yield splat, k.let("tile", row * self.screen.columns + column), visit
+                visit.set(visit + 1)
+
+
+@kernel("splat_entry_counts")
+def splat_entry_counts(
     scope: Scope,
     order: Reader,
-    counts: Reader,
+    visits: Reader,
     outlines: Reader,
+    counts: Writer,
+    *,
+    width: int,
+    height: int,
+    tile_size: int,
+    max_list_entries: int,
+    blocks: int,
+) -> None:
+    k, screen = scope.k, Screen(width, height, tile_size)
+    entries = _Visits(
+        k, given(order), given(visits), given(outlines), screen, max_list_entries
+    )  # fmt: skip
+    with each_block(k, row_count(order), blocks) as (block, first, last):
+        with k.loop("t", screen.tiles, kind=LoopKind.SIMD) as t:
+            k.store(result(counts), block * screen.tiles + t, 0)
+        with entries.of_block(first, last) as (_, tile, _):
+            at = k.let("at", block * screen.tiles + tile)
+            k.store(result(counts), at, k.load(result(counts), at) + 1)
+
+
+@scratch("splat_entries", elements=lambda _: Prim.I32)
+def entries_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+    """Bytes for where the next entry of each block and tile goes."""
+    del results
+    starts = operands[3]
+    return 4 * upper(starts.elements)
+
+
+@kernel("splat_entries")
+def splat_entries(
+    scope: Scope,
+    order: Reader,
+    visits: Reader,
+    outlines: Reader,
+    starts: Reader,
+    totals: Reader,
     entries: Writer,
     places: Writer,
-    ranges: Writer,
-    visits: Writer,
-    totals: Writer,
     *,
     width: int,
     height: int,
     tile_size: int,
     max_list_entries: int,
 ) -> None:
-    if scope.scratch is None:
-        raise InternalError("splat_lists needs scratch")
-    screen = Screen(width, height, tile_size)
-    lists = _Lists(
-        scope.k, given(order), given(outlines), screen, row_count(order), max_list_entries,
-        scope.scratch,
-    )  # fmt: skip
-    total = lists.visit(given(counts), result(visits))
-    lists.count(result(ranges))
-    lists.write(result(entries), result(places))
-    k, stored = scope.k, minimum(total, max_list_entries)
-    with k.loop("i", max_list_entries, start=stored) as i:
-        k.store(result(entries), i, 0)
-        k.store(result(places), i, 0)
-    k.store(result(totals), 0, stored)
-    k.store(result(totals), 1, total - stored)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    k: KernelBuilder
-    order: Buffer
-    outlines: Buffer
-    screen: Screen
-    splats: int
-    room: int
-    next: Buffer
-    """Of each tile: entries counted, then where the next one goes."""
-
-    def visit(self, counts: Buffer, visits: Buffer) -> E:
-        """Number the entries as they are visited; return how many there are."""
-        k = self.k
-        total = k.mutable("total", const(0, Prim.I64))
-        with k.loop("rank", self.splats) as rank:
-            splat = k.let("splat", k.load(self.order, rank))
-            k.store(visits, splat * 2, total)
-            total.set(total + k.load(counts, splat).cast(Prim.I64))
-            k.store(visits, splat * 2 + 1, total)
-        return total
-
-    def count(self, ranges: Buffer) -> None:
-        """Count the entries of each tile and say where they begin and end."""
-        k, tiles = self.k, self.screen.tiles
-        with k.loop("tile", tiles) as tile:
-            k.store(self.next, tile, 0)
-        with self._entries() as (_, tile, _):
-            k.store(self.next, tile, k.load(self.next, tile) + 1)
-        start = k.mutable("start", const(0, Prim.I32))
-        with k.loop("tile", tiles) as tile:
-            k.store(ranges, tile * 2, start)
-            counted = k.let("counted", k.load(self.next, tile))
-            k.store(self.next, tile, start)
-            start.set(start + counted)
-            k.store(ranges, tile * 2 + 1, start)
-
-    def write(self, entries: Buffer, places: Buffer) -> None:
-        k = self.k
-        with self._entries() as (splat, tile, visited):
-            at = k.let("at", k.load(self.next, tile))
-            k.store(self.next, tile, at + 1)
-            k.store(entries, at.cast(Prim.I64), splat.cast(Prim.I32))
-            k.store(places, at.cast(Prim.I64), visited.cast(Prim.I32))
-
-    @contextmanager
-    def _entries(self) -> Iterator[tuple[E, E, E]]:
-        """Open loops over all entries that there is room for: splat, tile, number of the visit."""
-        k = self.k
-        visited = k.mutable("visited", const(0, Prim.I64))
-        with k.loop("rank", self.splats) as rank:
-            splat = k.let("splat", k.load(self.order, rank))
-            with (
-                spans(k, self.outlines, splat, self.screen) as (row, begin, end),
-                k.loop("tile_column", end, start=begin) as column,
-                k.if_(visited < self.room),
-            ):
-                yield splat, k.let("tile", row * self.screen.columns + column), visited
-                visited.set(visited + 1)
+    k, screen, blocks = scope.k, Screen(width, height, tile_size), row_count(starts)
+    following = scope.scratch
+    if following is None:
+        raise InternalError("splat_entries needs scratch")
+    listed = _Visits(k, given(order), given(visits), given(outlines), screen, max_list_entries)
+    stored = k.let("stored", k.load(given(totals), 0))
+    free = k.let("free", max_list_entries - stored)
+    with each_block(k, row_count(order), blocks) as (block, first, last):
+        with k.loop("t", screen.tiles, kind=LoopKind.SIMD) as t:
+            at = block * screen.tiles + t
+            k.store(following, at, k.load(given(starts), at))
+        with listed.of_block(first, last) as (splat, tile, visit):
+            at = k.let("at", block * screen.tiles + tile)
+            place = k.let("place", k.load(following, at))
+            k.store(following, at, place + 1)
+            k.store(result(entries), place.cast(Prim.I64), splat.cast(Prim.I32))
+            k.store(result(places), place.cast(Prim.I64), visit.cast(Prim.I32))
+        unused = stored + block * free / blocks
+        with k.loop("i", stored + (block + 1) * free / blocks, start=unused) as i:
+            k.store(result(entries), i, 0)
+            k.store(result(places), i, 0)

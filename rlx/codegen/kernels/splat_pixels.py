@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.registry import Scope, kernel
-from rlx.codegen.kernels.splat_frame import Camera, given, result
+from rlx.codegen.kernels.splat_frame import Camera
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
 from rlx.codegen.loops.math import build_function

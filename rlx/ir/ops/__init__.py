@@ -34,6 +34,7 @@ from rlx.ir.ops.resize import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.signal import *
 from rlx.ir.ops.solve import *
+from rlx.ir.ops.sort_stages import *
 from rlx.ir.ops.splat import *
 from rlx.ir.ops.splat_builders import *
 from rlx.ir.ops.splat_stages import *

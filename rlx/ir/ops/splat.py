@@ -35,11 +35,11 @@ from rlx.ir.ops.splat_layout import (
     require_settings,
     scene_shape,
 )
+from rlx.ir.ops.splat_lists import TileLists, tile_lists
 from rlx.ir.ops.splat_stages import (
     splat_coefficients,
     splat_composite,
     splat_composite_backward,
-    splat_lists,
     splat_project,
     splat_project_backward,
     splat_sum_moments,
@@ -253,7 +253,7 @@ class _Scene:
 class _View:
     """A scene as a camera sees it."""
 
-    def __init__(self, projected: tuple[Value, ...], lists: tuple[Value, ...], of: Value) -> None:
+    def __init__(self, projected: tuple[Value, ...], lists: TileLists, of: Value) -> None:
         self.color_alpha, self.valid, self.pos_local, self.inv_scale, *_ = projected
         self.entries, self.places, self.ranges, self.visits, self.totals = lists
         self.coefficients = of
@@ -270,12 +270,9 @@ class _View:
             radius_scale=radius_scale, alpha_cutoff=alpha_cutoff,
         )  # fmt: skip
         *frame, outlines, distances = projected
-        lists = splat_lists(
-            argsort(distances),
-            splat_tile_counts(outlines, **size, tile_size=screen.tile_size), outlines,
-            **size, tile_size=screen.tile_size,
-            max_list_entries=list_entries(scene.shape.splats, screen, max_list_entries),
-        )  # fmt: skip
+        counts = splat_tile_counts(outlines, **size, tile_size=screen.tile_size)
+        room = list_entries(scene.shape.splats, screen, max_list_entries)
+        lists = tile_lists(argsort(distances), counts, outlines, screen, room)
         coefficients = splat_coefficients(
             *frame, scene.rotations, scene.meta, **size, alpha_cutoff=alpha_cutoff
         )

@@ -2,7 +2,9 @@
 
     splat_project        every splat: colour, local frame, distance, outline on the screen
     splat_tile_counts    how many tiles each outline touches
-    splat_lists          the splats of each tile, near to far
+    splat_visits         the number of each entry of a list, as splats are visited near to far
+    splat_entry_counts   of every block of splats: how many entries are in which tile
+    splat_entries        of every block of splats: its entries to the lists of their tiles
     splat_coefficients   every splat: what its alpha at a pixel is computed from
     splat_composite      every tile: the image
     splat_composite_backward, splat_sum_moments, splat_project_backward      the gradient
@@ -22,11 +24,13 @@ __all__ = [
     "splat_coefficients",
     "splat_composite",
     "splat_composite_backward",
-    "splat_lists",
+    "splat_entries",
+    "splat_entry_counts",
     "splat_project",
     "splat_project_backward",
     "splat_sum_moments",
     "splat_tile_counts",
+    "splat_visits",
 ]
 
 _FAMILY = "splat"
@@ -85,30 +89,62 @@ def splat_tile_counts(
 
 
 @op(_FAMILY, Trait.WHOLE)
-def splat_lists(
+def splat_visits(
+    order: TensorType, counts: TensorType, *, max_list_entries: int
+) -> tuple[TensorType, TensorType]:
+    """Number the entries of all lists as they come when splats are visited in `order`.
+
+    Returns where those of each splat begin and end `[n, 2]` (i64), and how many there is room for
+    and how many there is none for `[2]` (i64).
+    """
+    _require("i64", order=order)
+    _require("i32", counts=counts)
+    del max_list_entries
+    return _rows(counts, 2, dtype=DType.I64), TensorType(DType.I64, (2,))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_entry_counts(
     order: TensorType,
-    counts: TensorType,
+    visits: TensorType,
     outlines: TensorType,
     *,
     width: int,
     height: int,
     tile_size: int,
     max_list_entries: int,
-) -> tuple[TensorType, TensorType, TensorType, TensorType, TensorType]:
-    """List the splats of each tile, visiting them in `order`, until there is no room.
-
-    Returns the splats of all lists `[entries]`, the place of each entry in the order of visits
-    `[entries]`, where the list of each tile begins and ends `[tiles, 2]`, where the visits of each
-    splat begin and end `[n, 2]` (i64), and how many entries are stored and dropped `[2]` (i64).
-    """
-    _require("i64", order=order)
-    _require("i32", counts=counts)
+    blocks: int,
+) -> TensorType:
+    """Count the entries of each block of splats, in their order, by tile: `[blocks, tiles]`."""
+    _require("i64", order=order, visits=visits)
     _require("f64", outlines=outlines)
-    screen = Screen(width, height, tile_size)
+    del max_list_entries
+    return TensorType(DType.I32, (blocks, Screen(width, height, tile_size).tiles))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def splat_entries(
+    order: TensorType,
+    visits: TensorType,
+    outlines: TensorType,
+    starts: TensorType,
+    totals: TensorType,
+    *,
+    width: int,
+    height: int,
+    tile_size: int,
+    max_list_entries: int,
+) -> tuple[TensorType, TensorType]:
+    """Write down the splats of all lists, each block of splats from its `starts` on.
+
+    Returns the splat of each entry `[entries]`, and the number of its visit `[entries]`.
+    """
+    _require("i64", order=order, visits=visits, totals=totals)
+    _require("f64", outlines=outlines)
+    _require("i32", starts=starts)
+    del width, height, tile_size
     entries = TensorType(DType.I32, (max_list_entries,))
-    ranges = TensorType(DType.I32, (screen.tiles, 2))
-    visits = _rows(counts, 2, dtype=DType.I64)
-    return entries, entries, ranges, visits, TensorType(DType.I64, (2,))
+    return entries, entries
 
 
 @op(_FAMILY, Trait.WHOLE)

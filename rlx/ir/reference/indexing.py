@@ -73,6 +73,66 @@ def argsort(x: Array) -> Array:
     return np.argsort(keys, axis=-1, kind="stable").astype(np.int64)
 
 
+@reference.exact(ops.sort_keys)
+def sort_keys(x: Array, *, indexed: bool) -> Array:
+    """Unsigned keys: of floats their bits, the negative ones complemented, all NaNs the largest."""
+    wide = np.uint64 if x.dtype.itemsize == 8 else np.uint32
+    if x.dtype.kind in "biu":
+        sign = wide(1 << (8 * x.dtype.itemsize - 1) if x.dtype.kind == "i" else 0)
+        bits: Array = np.bitwise_xor(x.astype(wide), sign)
+    else:
+        single: Array = x.astype(np.float64 if wide is np.uint64 else np.float32)
+        single = single + 0.0  # zeros of either sign are equal
+        bits, sign = single.view(wide), wide(1 << (8 * single.itemsize - 1))
+        bits = np.where(np.isnan(single), ~wide(0), np.where(bits & sign, ~bits, bits | sign))
+    if indexed:
+        bits = bits.astype(np.uint64) << np.uint64(32) | np.arange(len(x), dtype=np.uint64)
+    return bits.view(np.int64 if bits.itemsize == 8 else np.int32)
+
+
+def _digits(keys: Array, start: int, bits: int) -> Array:
+    digits: Array = (keys >> start) & ((1 << bits) - 1)
+    return digits.astype(np.int64)
+
+
+def block_of(length: int, blocks: int) -> Array:
+    """Return the block of each of `length` places."""
+    bounds = np.arange(1, blocks + 1) * length // blocks
+    block: Array = np.searchsorted(bounds, np.arange(length), side="right")
+    return block
+
+
+@reference.exact(ops.radix_counts)
+def radix_counts(keys: Array, *, start: int, bits: int, blocks: int) -> Array:
+    bins = block_of(len(keys), blocks) * (1 << bits) + _digits(keys, start, bits)
+    counts = np.bincount(bins, minlength=blocks << bits)
+    return counts.reshape(blocks, 1 << bits).astype(np.int32)
+
+
+def places_from(starts: Array, bins: Array) -> Array:
+    """Return a place for each: one after the other from where its bin starts."""
+    order = np.argsort(bins, kind="stable")
+    first = np.searchsorted(bins[order], bins)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(bins))
+    places: Array = starts.reshape(-1)[bins] + rank - first
+    return places
+
+
+@reference.exact(ops.radix_move)
+def radix_move(keys: Array, starts: Array, *, start: int, bits: int) -> Array:
+    bins = block_of(len(keys), len(starts)) * (1 << bits) + _digits(keys, start, bits)
+    moved = np.empty_like(keys)
+    moved[places_from(starts, bins)] = keys
+    return moved
+
+
+@reference.exact(ops.sorted_values)
+def sorted_values(keys: Array, x: Array) -> Array:
+    del keys
+    return sort(x)
+
+
 @reference.exact(ops.topk)
 def topk(x: Array, *, k: int) -> tuple[Array, Array]:
     """Sort backwards twice: a stable ascending sort of the reversed row, read from its end."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE, Screen
+from rlx.ir.reference.indexing import block_of, places_from
 from rlx.ir.reference.registry import Array, reference
 
 C0, C1 = 0.28209479177387814, 0.4886025119029199
@@ -213,31 +214,51 @@ def splat_tile_counts(outlines: Array, *, width: int, height: int, tile_size: in
     return np.array([len(touched_tiles(o, screen)) for o in outlines], np.int32)
 
 
-@reference(ops.splat_lists)
-def splat_lists(
-    order: Array,
-    counts: Array,
-    outlines: Array,
-    *,
-    width: int,
-    height: int,
-    tile_size: int,
-    max_list_entries: int,
-) -> tuple[Array, ...]:
-    screen = Screen(width, height, tile_size)
-    visited = [(splat, touched_tiles(outlines[splat], screen)) for splat in order if counts[splat]]
-    splats = np.concatenate([np.full(len(t), s, np.int64) for s, t in visited] or [order[:0]])
-    tiles = np.concatenate([t for _, t in visited] or [order[:0]])
+@reference(ops.splat_visits)
+def splat_visits(order: Array, counts: Array, *, max_list_entries: int) -> tuple[Array, Array]:
     visits = np.zeros((len(counts), 2), np.int64)
     after = np.cumsum(counts[order], dtype=np.int64)
     visits[order, 0], visits[order, 1] = after - counts[order], after
-    stored = min(len(tiles), max_list_entries)
-    places = np.argsort(tiles[:stored], kind="stable")
-    entries, kept = np.zeros((2, max_list_entries), np.int32)
-    entries[:stored], kept[:stored] = splats[:stored][places], places
-    bounds = np.searchsorted(tiles[:stored][places], np.arange(screen.tiles + 1))
-    ranges = np.stack([bounds[:-1], bounds[1:]], -1).astype(np.int32)
-    return entries, kept, ranges, visits, np.array([stored, len(tiles) - stored])
+    total = int(after[-1])
+    stored = min(total, max_list_entries)
+    return visits, np.array([stored, total - stored])
+
+
+def _entries_in_order(
+    order: Array, visits: Array, outlines: Array, screen: Screen, room: int
+) -> tuple[Array, Array]:
+    """Return the rank of the splat of each entry, and its tile, as they are visited."""
+    listed = [(rank, splat) for rank, splat in enumerate(order) if np.diff(visits[splat])[0]]
+    tiles = [touched_tiles(outlines[splat], screen) for _, splat in listed]
+    ranks = [np.full(len(t), rank) for (rank, _), t in zip(listed, tiles, strict=True)]
+    none = [np.zeros(0, np.int64)]
+    return np.concatenate(ranks or none)[:room], np.concatenate(tiles or none)[:room]
+
+
+@reference(ops.splat_entry_counts)
+def splat_entry_counts(
+    order: Array, visits: Array, outlines: Array, *, width: int, height: int, tile_size: int,
+    max_list_entries: int, blocks: int,
+) -> Array:  # fmt: skip
+    screen = Screen(width, height, tile_size)
+    ranks, tiles = _entries_in_order(order, visits, outlines, screen, max_list_entries)
+    bins = block_of(len(order), blocks)[ranks] * screen.tiles + tiles
+    counts = np.bincount(bins, minlength=blocks * screen.tiles)
+    return counts.reshape(blocks, screen.tiles).astype(np.int32)
+
+
+@reference(ops.splat_entries)
+def splat_entries(
+    order: Array, visits: Array, outlines: Array, starts: Array, totals: Array, *, width: int,
+    height: int, tile_size: int, max_list_entries: int,
+) -> tuple[Array, Array]:  # fmt: skip
+    screen = Screen(width, height, tile_size)
+    ranks, tiles = _entries_in_order(order, visits, outlines, screen, max_list_entries)
+    bins = block_of(len(order), len(starts))[ranks] * screen.tiles + tiles
+    places = places_from(starts, bins)
+    entries, visited = np.zeros((2, max_list_entries), np.int32)
+    entries[places], visited[places] = order[ranks], np.arange(len(ranks))
+    return entries, visited
 
 
 @reference(ops.splat_coefficients)

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 
 import rlx
 from rlx.ir.graph import Graph
+from rlx.ir.ops.splat_layout import Screen
+from rlx.ir.ops.splat_lists import tile_lists
+from rlx.ir.reference import evaluate
+from rlx.ir.reference import splat as stages
 from rlx.runtime.toolchain import has_toolchain
 from tests.splat_oracle import render
 from tests.splat_scenes import NAMES, Array, Scene, camera, mixed_scene, random_scene
@@ -57,7 +61,7 @@ def upstream_of(options: dict[str, Any], seed: int = 0) -> Array:
 
 def test_a_gradient_shares_projection_and_lists_with_its_image() -> None:
     kinds = [thunk.kind for thunk in program(BACKENDS[0], MANY, 4, 1, **COMMON).schedule.thunks]
-    for kind in ("splat_project", "splat_lists", "splat_coefficients", "argsort"):
+    for kind in ("splat_project", "splat_entries", "splat_coefficients", "argsort"):
         assert kinds.count(kind) == 1
 
 
@@ -87,6 +91,37 @@ def test_results_have_the_same_bits_at_one_and_two_threads(backend: str) -> None
     together = run(scene, upstream, backend, threads=2, **COMMON)
     for one, two in zip(alone, together, strict=True):
         assert one.tobytes() == two.tobytes()
+
+
+@functools.cache
+def outlines_of_many() -> dict[str, Array]:
+    """What lists are made of, for splats enough for several blocks."""
+    *scene, meta = random_scene(9, 2000, 1, size=0.03).arrays
+    view: dict[str, Any] = {"width": 70, "height": 50}
+    *_, outlines, distances = stages.splat_project(
+        *scene, np.array([False]), meta, **view, radius_scale=1.6, alpha_cutoff=1 / 255
+    )
+    counts = stages.splat_tile_counts(outlines, **view, tile_size=8)
+    order = np.argsort(distances, kind="stable")
+    return {"order": order, "counts": counts, "outlines": outlines}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("room", [20_000, 2_500], ids=["all", "dropping"])
+def test_lists_built_by_several_threads_are_those_of_one(backend: str, room: int) -> None:
+    """Without room for all entries, the last blocks drop theirs."""
+    graph, feeds = Graph("lists"), outlines_of_many()
+    order, counts, outlines = (
+        graph.input(name, feeds[name].shape, dtype)
+        for name, dtype in (("order", "i64"), ("counts", "i32"), ("outlines", "f64"))
+    )
+    lists = tile_lists(order, counts, outlines, Screen(70, 50, 8), room)
+    graph.set_outputs(list(lists))
+    expected = evaluate(graph, feeds)
+    for threads in (1, 2, 3):
+        found = rlx.compile(graph, backend=backend, threads=threads).run(feeds)
+        assert [one.tobytes() for one in found] == [other.tobytes() for other in expected]
+    assert (expected[-1][1] > 0) == (room == 2_500)
 
 
 def finite(low: float, high: float) -> st.SearchStrategy[float]:

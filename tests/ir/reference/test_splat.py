@@ -19,6 +19,18 @@ SMOOTH: dict[str, Any] = {
 }  # fmt: skip
 
 
+def listed(order: Array, counts: Array, outlines: Array, **tiles: int) -> tuple[Array, ...]:
+    """Return the lists of all tiles, from one block of splats."""
+    visits, totals = splat.splat_visits(order, counts, max_list_entries=100)
+    tiles["max_list_entries"] = 100
+    each = splat.splat_entry_counts(order, visits, outlines, **tiles, blocks=1)
+    bounds = np.concatenate([[0], np.cumsum(each)])
+    entries, places = splat.splat_entries(
+        order, visits, outlines, bounds[None, :-1], totals, **tiles
+    )  # fmt: skip
+    return entries, places, np.stack([bounds[:-1], bounds[1:]], -1), visits, totals
+
+
 def image_and_gradients(scene: Scene, upstream: Array) -> tuple[Array, tuple[Array, ...]]:
     """Run the stages one after the other, on f64."""
     *given, meta = (np.float64(getattr(scene, name)) for name in NAMES)
@@ -26,9 +38,8 @@ def image_and_gradients(scene: Scene, upstream: Array) -> tuple[Array, tuple[Arr
     flags = np.array([False])
     *frame, outlines, distances = splat.splat_project(*given, flags, meta, **view, **CUTOFF)
     counts = splat.splat_tile_counts(outlines, **TILES)
-    entries, places, ranges, visits, totals = splat.splat_lists(
-        np.argsort(distances, kind="stable"), counts, outlines, **TILES, max_list_entries=100
-    )
+    order = np.argsort(distances, kind="stable")
+    entries, places, ranges, visits, totals = listed(order, counts, outlines, **TILES)
     numbers = splat.splat_coefficients(*frame, given[2], meta, **SIZE, **CUTOFF)
     image = splat_pixels.splat_composite(numbers, entries, ranges, meta, **SMOOTH)
     moments = splat_pixels.splat_composite_backward(

@@ -11,7 +11,15 @@ from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, normalize_axis, upper
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import reshape_to, zeros
-from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, zero
+from rlx.passes.autodiff.registry import (
+    Derivatives,
+    Pullback,
+    Pushforward,
+    jvp,
+    linear,
+    nondifferentiable,
+    zero,
+)
 
 
 def gather_transpose(at: Pullback, table: Value, indices: Value, *, axis: int) -> Derivatives:
@@ -142,3 +150,10 @@ linear(ops.scatter_add, scatter_add_transpose, fixed=(1,))
 linear(ops.dynamic_slice, dynamic_slice_transpose, fixed=(1,))
 linear(ops.dynamic_update_slice, dynamic_update_slice_transpose, fixed=(2,))
 zero(ops.argsort, because="the result is an index")
+nondifferentiable(
+    ops.sort_keys,
+    ops.radix_counts,
+    ops.radix_move,
+    ops.sorted_values,
+    because="it is a stage of sort, which is differentiated as one",
+)

@@ -21,7 +21,9 @@ from rlx.passes.autodiff.registry import (
 nondifferentiable(
     ops.splat_project,
     ops.splat_tile_counts,
-    ops.splat_lists,
+    ops.splat_visits,
+    ops.splat_entry_counts,
+    ops.splat_entries,
     ops.splat_coefficients,
     ops.splat_composite,
     ops.splat_composite_backward,

@@ -22,7 +22,7 @@ from rlx.passes.vmap.carried import (
     extent_value,
     reshape_to,
 )
-from rlx.passes.vmap.registry import Batched, BatchRule, batch, leading, shifted
+from rlx.passes.vmap.registry import Batched, BatchRule, batch, leading, shifted, unrolled
 
 leading(ops.topk)
 
@@ -30,6 +30,13 @@ _FEW_ELEMENTS = 64
 """Elements of an example that are sooner all written anew than one after the other in turn."""
 leading(ops.sort)
 leading(ops.argsort)
+unrolled(
+    ops.sort_keys,
+    ops.radix_counts,
+    ops.radix_move,
+    ops.sorted_values,
+    because="only passes behind vmap make it, of a single row",
+)
 
 
 @batch(ops.gather)

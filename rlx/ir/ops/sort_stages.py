@@ -1,0 +1,141 @@
+"""A long sort in stages that threads share: what it is made of.
+
+    sort_keys        elements to integers of the same order, their index below them or not
+    radix_counts     of every block of keys: how many have which digit
+    radix_starts     where the first key of each block and digit goes (a formula)
+    radix_move       of every block: its keys to their places
+    sorted_values    keys to elements
+
+Each digit, the lowest first, takes the middle three: one stable pass of a radix sort. Blocks
+depend on the length alone, and keys of a block keep their order, so results are the same for any
+number of threads. Only passes make these ops, after a graph was differentiated and batched.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.elementwise import bitwise_and
+from rlx.ir.ops.reduction import cumsum
+from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.ops.shape import reshape, transpose
+from rlx.ir.types import TensorType
+
+__all__ = ["radix_counts", "radix_move", "sort_keys", "sorted_values"]
+
+_FAMILY = "indexing"
+INDEX_BITS = 32
+"""Bits of an index below its key."""
+MOST_BLOCKS = 32
+_LEAST_BLOCK = 1 << 14
+"""Keys of a block: several for each of the 2048 counters that it has."""
+_DIGIT_BITS = 11
+"""Counters of so many bits stay in a first-level cache, and so do the lines they point at."""
+
+
+def key_bits(dtype: DType) -> tuple[int, int]:
+    """Return the lowest bit of a key that differs among elements, and how many there are."""
+    if dtype is DType.BF16:
+        return 16, 16
+    if dtype is DType.F16:
+        return 13, 19  # an f32 with ten of its 23 bits of fraction
+    return 0, 1 if dtype is DType.BOOL else 8 * dtype.size
+
+
+def even_digits(low: int, width: int, bits: int) -> list[tuple[int, int]]:
+    """Return the first bit and the bits of every digit: even shares of at most `bits`."""
+    count = -(-width // bits)
+    size = -(-width // count)
+    return [(start, min(size, low + width - start)) for start in range(low, low + width, size)]
+
+
+def block_count(length: int) -> int:
+    """Return in how many blocks an array of `length` is taken."""
+    return max(1, min(MOST_BLOCKS, length // _LEAST_BLOCK))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
+    """Return integers whose bits (`key_bits`) are ordered as the elements of `[n]` are.
+
+    They are i32, or i64 for elements of 64 bits. Those with an index are i64: the key in the
+    upper half, the index in the lower one.
+    """
+    require_rank(x, 1)
+    require_dtype(x, "float int bool")
+    wide = indexed or x.dtype.size == DType.I64.size
+    if indexed and x.dtype.size == DType.I64.size:
+        raise ShapeError(
+            f"{x.dtype} leaves no room for an index beside its key", remedy="sort it in rows"
+        )
+    return x.with_dtype(DType.I64 if wide else DType.I32)
+
+
+@op(_FAMILY, Trait.WHOLE)
+def radix_counts(keys: TensorType, *, start: int, bits: int, blocks: int) -> TensorType:
+    """Count the keys of each block by the digit of `bits` bits from `start` on: `[blocks, 2^bits]`.
+
+    Block b is the keys from `b n / blocks` to `(b + 1) n / blocks`.
+    """
+    require_rank(keys, 1)
+    require_dtype(keys, "i32 i64")
+    del start
+    return TensorType(DType.I32, (blocks, 1 << bits))
+
+
+@op(_FAMILY, Trait.WHOLE)
+def radix_move(keys: TensorType, starts: TensorType, *, start: int, bits: int) -> TensorType:
+    """Move the keys of each block, in their order, to where `starts` says that each digit goes."""
+    require_dtype(keys, "i32 i64")
+    require_dtype(starts, "i32", "starts")
+    del start, bits
+    return keys
+
+
+@op(_FAMILY, Trait.WHOLE)
+def sorted_values(keys: TensorType, x: TensorType) -> TensorType:
+    """Turn sorted keys, without indices, into the elements of `x` that they stand for.
+
+    Keys do not tell zeros and NaNs apart: they come as `x` has them.
+    """
+    require_dtype(keys, "i32 i64")
+    return x.with_shape(keys.shape)
+
+
+def radix_starts(counts: Value) -> Value:
+    """Return where the first of each block and digit goes: after all of lower digits.
+
+    Those of the same digit stand in the order of their blocks.
+    """
+    by_digit = transpose(counts, perm=(1, 0))
+    elements = counts.type.elements
+    before = cumsum(reshape(by_digit, shape=(elements,)), axis=0, exclusive=True)
+    starts: Value = transpose(reshape(before, shape=by_digit.shape), perm=(1, 0))
+    return starts
+
+
+def sort_by_digits(x: Value) -> Value:
+    """Return `[n]` sorted."""
+    keys = _sorted_keys(sort_keys(x, indexed=False), *key_bits(x.dtype))
+    values: Value = sorted_values(keys, x)
+    return values
+
+
+def argsort_by_digits(x: Value) -> Value:
+    """Return the indices that sort `[n]`."""
+    low, width = key_bits(x.dtype)
+    keys = _sorted_keys(sort_keys(x, indexed=True), low + INDEX_BITS, width)
+    indices: Value = bitwise_and(keys, (1 << INDEX_BITS) - 1)
+    return indices
+
+
+def _sorted_keys(keys: Value, low: int, width: int) -> Value:
+    length = keys.type.elements
+    assert isinstance(length, int)  # a pass took it for long
+    for start, bits in even_digits(low, width, _DIGIT_BITS):
+        digit = {"start": start, "bits": bits}
+        counts = radix_counts(keys, **digit, blocks=block_count(length))
+        keys = radix_move(keys, radix_starts(counts), **digit)
+    return keys
