@@ -936,6 +936,16 @@ class Builders:
         """Add the slices of `dy` into zeros shaped like the table of `gather`: its transpose."""
         return self._one(OPS["gather_backward"], (dy, indices), axis=axis, size=size)
 
+    def radix_counts(self, keys: Operand, *, start: int, bits: int, blocks: int) -> Value:
+        """Count the keys of each block by the digit of `bits` bits from `start` on: `[blocks,
+        2^bits]`."""
+        return self._one(OPS["radix_counts"], (keys,), start=start, bits=bits, blocks=blocks)
+
+    def radix_move(self, keys: Operand, starts: Operand, *, start: int, bits: int) -> Value:
+        """Move the keys of each block, in their order, to where `starts` says that each digit
+        goes."""
+        return self._one(OPS["radix_move"], (keys, starts), start=start, bits=bits)
+
     def scatter_add(self, updates: Operand, indices: Operand, *, size: int | Dim) -> Value:
         """Add `updates[i]` to row `indices[i]` of `size` rows of zeros, for `i` ascending."""
         return self._one(OPS["scatter_add"], (updates, indices), size=size)
@@ -958,6 +968,14 @@ class Builders:
         """Sort each last-axis row, ascending: NaN last, equal elements (both zeros) as they
         come."""
         return self._one(OPS["sort"], (x,))
+
+    def sort_keys(self, x: Operand, *, indexed: bool) -> Value:
+        """Return integers whose bits (`key_bits`) are ordered as the elements of `[n]` are."""
+        return self._one(OPS["sort_keys"], (x,), indexed=indexed)
+
+    def sorted_values(self, keys: Operand, x: Operand) -> Value:
+        """Turn sorted keys, without indices, into the elements of `x` that they stand for."""
+        return self._one(OPS["sorted_values"], (keys, x))
 
     def topk(self, x: Operand, *, k: int) -> tuple[Value, Value]:
         """The `k` largest elements of each last-axis row, descending, and their i64 indices."""
@@ -1886,27 +1904,52 @@ class Builders:
             loss_grad_clip=loss_grad_clip,
         )
 
-    def splat_lists(
+    def splat_entries(
         self,
         order: Operand,
-        counts: Operand,
+        visits: Operand,
         outlines: Operand,
+        starts: Operand,
+        totals: Operand,
         *,
         width: int,
         height: int,
         tile_size: int,
         max_list_entries: int,
-    ) -> tuple[Value, Value, Value, Value, Value]:
-        """List the splats of each tile, visiting them in `order`, until there is no room."""
-        results: tuple[Value, Value, Value, Value, Value] = self.apply(
-            OPS["splat_lists"],
-            (order, counts, outlines),
+    ) -> tuple[Value, Value]:
+        """Write down the splats of all lists, each block of splats from its `starts` on."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["splat_entries"],
+            (order, visits, outlines, starts, totals),
             width=width,
             height=height,
             tile_size=tile_size,
             max_list_entries=max_list_entries,
         )
         return results
+
+    def splat_entry_counts(
+        self,
+        order: Operand,
+        visits: Operand,
+        outlines: Operand,
+        *,
+        width: int,
+        height: int,
+        tile_size: int,
+        max_list_entries: int,
+        blocks: int,
+    ) -> Value:
+        """Count the entries of each block of splats, in their order, by tile: `[blocks, tiles]`."""
+        return self._one(
+            OPS["splat_entry_counts"],
+            (order, visits, outlines),
+            width=width,
+            height=height,
+            tile_size=tile_size,
+            max_list_entries=max_list_entries,
+            blocks=blocks,
+        )
 
     def splat_project(
         self,
@@ -1984,3 +2027,12 @@ class Builders:
         return self._one(
             OPS["splat_tile_counts"], (outlines,), width=width, height=height, tile_size=tile_size
         )
+
+    def splat_visits(
+        self, order: Operand, counts: Operand, *, max_list_entries: int
+    ) -> tuple[Value, Value]:
+        """Number the entries of all lists as they come when splats are visited in `order`."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["splat_visits"], (order, counts), max_list_entries=max_list_entries
+        )
+        return results
