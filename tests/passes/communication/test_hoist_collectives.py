@@ -1,0 +1,61 @@
+"""Sums move up to where their operands are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import rlx
+import rlx.numpy as rnp
+from rlx.passes.communication.hoist_collectives import hoist_collectives
+from rlx.passes.communication.start_collectives import start_collectives
+from tests.passes.communication.test_bundle_collectives import graph_of
+from tests.passes.communication.test_start_collectives import names
+
+X = np.random.default_rng(0).normal(size=(72, 64)).astype(np.float32)
+
+
+def test_a_sum_stands_behind_its_operand() -> None:
+    def step(x: Any) -> Any:
+        first = x @ x.T
+        second = x.T @ x
+        return rlx.psum(first, "ranks"), rlx.psum(second, "ranks")
+
+    assert names(hoist_collectives(graph_of(step, X))) == [
+        "matmul", "all_reduce", "matmul", "all_reduce",
+    ]  # fmt: skip
+
+
+def test_sums_over_two_axes_keep_their_order() -> None:
+    def step(x: Any) -> Any:
+        twice = rlx.psum(rlx.psum(x, "ranks"), "ranks")
+        return rnp.tanh(x) @ x.T, twice
+
+    graph = hoist_collectives(graph_of(step, X))
+    assert names(graph)[:2] == ["all_reduce", "all_reduce"]
+    assert hoist_collectives(graph) is graph
+
+
+def test_a_graph_without_sums_is_the_same_object() -> None:
+    graph = graph_of(lambda x: rnp.tanh(x) @ x.T, X)
+    assert hoist_collectives(graph) is graph
+
+
+def test_gradients_of_the_last_layer_are_under_way_while_those_of_the_first_are_computed() -> None:
+    def step(u: Any, v: Any, x: Any) -> Any:
+        def loss(u: Any, v: Any) -> Any:
+            return rnp.sum(rnp.tanh(rnp.tanh(x @ u) @ v))
+
+        gradients = rlx.grad(loss, argnums=(0, 1))(u, v)
+        return [rlx.psum(g, "ranks") * 0.5 for g in gradients]
+
+    weights = np.ones((64, 64), np.float32)
+    graph = start_collectives(hoist_collectives(graph_of(step, weights, weights, X)))
+    order = names(graph)
+    first = order.index("all_reduce_start")
+    assert "matmul" in order[first : order.index("all_reduce_start", first + 1)]
+    assert order[-4:].count("all_reduce_done") == 2
+    waits = [node for node in graph.nodes if node.op.name == "all_reduce_done"]
+    starts = [node for node in graph.nodes if node.op.name == "all_reduce_start"]
+    assert [wait.operands[1].node for wait in waits] == starts
