@@ -11,6 +11,7 @@ from bench.scale.report import ExchangeRow, Found, StepRow, report
 from bench.scale.steps import SHARE, STEPS
 from bench.scale.turns import Turn, best_seconds
 from rlx.distributed import Mesh, World, initialize
+from rlx.distributed.lockstep import Lockstep
 from rlx.distributed.world import MpiConnection
 
 
@@ -19,7 +20,8 @@ def main() -> None:
     world = initialize()
     from mpi4py import MPI
 
-    ranks, single = MPI.COMM_WORLD.Dup(), World(0, 1, MpiConnection(MPI.COMM_SELF.Dup()))
+    ranks, own = MPI.COMM_WORLD.Dup(), MPI.COMM_SELF.Dup()
+    single = World(0, 1, MpiConnection(own, Lockstep(own)))
     everybody, alone = Mesh({"data": world.size}), Mesh({"data": 1}, single)
     absent = join_jax(ranks)
     steps = [step_row(name, ranks, everybody, alone, options) for name in STEPS]

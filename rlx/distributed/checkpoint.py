@@ -27,7 +27,9 @@ def save(path: str | Path, tree: Any) -> None:
     whole = [leaf.gather() if isinstance(leaf, Sharded) else np.asarray(leaf) for leaf in leaves]
     arrays = dict(zip(_names(structure), whole, strict=True))
     failure = _write(Path(path), arrays) if world.rank == 0 else ""
-    failure = world.connection.gather(failure)[0]  # nobody goes on before the file is there
+    failure = world.connection.gather(failure, "a file is written")[
+        0
+    ]  # which is there when they go on
     if failure:
         raise InputError(
             f"{path} could not be written: {failure}",

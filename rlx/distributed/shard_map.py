@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from rlx.distributed.mesh import Mesh
 from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.digest import graph_digest
-from rlx.ir.graph import Graph, calling_source
+from rlx.ir.graph import Graph, Value, calling_source
 from rlx.tracing.arguments import positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
@@ -25,6 +25,8 @@ from rlx.transforms.jit import jit
 
 _KNOWN = 4
 """A training loop calls one function with one structure, and perhaps a last batch."""
+
+_COMPARED = "programs are compared"
 
 
 def _behind_communicators(fun: Callable[..., Any]) -> inspect.Signature:
@@ -66,6 +68,10 @@ class _Failure:
     text: str
 
 
+def _reads_any(graph: Graph, communicators: Sequence[Value]) -> bool:
+    return any(operand in communicators for node in graph.nodes for operand in node.operands)
+
+
 @dataclass(frozen=True, slots=True)
 class _Results:
     """What is known of the results of one program."""
@@ -76,6 +82,16 @@ class _Results:
 
 
 @dataclass(frozen=True, slots=True)
+class _Checked:
+    """One program, as it was compared with those of the other ranks."""
+
+    digest: str | None
+    exchanges: bool
+    """It has collectives: a rank that fails in it leaves others waiting."""
+    results: _Results | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Arguments:
     """What is known of arguments of one structure, so that a call need not look again."""
 
@@ -83,8 +99,8 @@ class _Arguments:
     join: Join
     specs: list[P]
     names: list[str]
-    results: dict[Hashable, _Results]
-    """By the types of the local leaves, of which all ranks compared their programs."""
+    programs: dict[Hashable, _Checked]
+    """By the types of the local leaves."""
 
 
 class ShardMapped:
@@ -115,27 +131,32 @@ class ShardMapped:
         )
 
     def __call__(self, *args: Any) -> Any:
-        known, leaves = self._arguments(args)
-        local = [
-            x if x.__class__ is np.ndarray and not any(spec) else self._local_leaf(name, x, spec)
-            for name, x, spec in zip(known.names, leaves, known.specs, strict=True)
-        ]
-        given = known.join(local)
-        kinds = tuple([(x.__class__, getattr(x, "dtype", None), np.shape(x)) for x in local])
-        known_results = known.results.get(kinds)
-        if known_results is None:
-            self._compare(given)
-        results = self._jitted(self._mesh.communicators, *given)
-        if known_results is None:
-            known_results = known.results[kinds] = self._results(results)
-        return self._placed(results, known_results)
+        connection, communicators = self._mesh.world.connection, self._mesh.communicators
+        try:
+            known, kinds, given = self._local(args)
+            checked = known.programs.get(kinds) or self._traced(given)
+        except Exception as error:  # whatever it is, the others wait for this rank
+            text = f"{type(error).__name__}: {error}"
+            connection.gather(_Failure(text), _COMPARED, reason=f"{self._name}: {text}")
+            raise
+        program = (self, kinds)
+        if connection.last_program != program:
+            self._compare(checked.digest)
+        call = functools.partial(self._jitted, communicators, *given)
+        results = connection.run(program, call, exchanges=checked.exchanges)
+        placing = checked.results or self._results(results)
+        if checked.results is None:
+            known.programs[kinds] = replace(checked, results=placing)
+        return self._placed(results, placing)
 
     def graph(self, *args: Any) -> Graph:
         """Return the graph that each rank runs; its first inputs are the communicators."""
-        known, leaves = self._arguments(args)
-        each = zip(known.names, leaves, known.specs, strict=True)
-        local = known.join([self._local_leaf(name, x, spec) for name, x, spec in each])
-        return self._jitted.graph(self._mesh.communicators, *local)
+        return self._jitted.graph(self._mesh.communicators, *self._local(args)[2])
+
+    def _traced(self, given: Any) -> _Checked:
+        graph = self._jitted.graph(self._mesh.communicators, *given)
+        communicators = graph.inputs[: len(self._mesh.axes)]
+        return _Checked(graph_digest(graph), _reads_any(graph, communicators))
 
     def _over_axes(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         def local(communicators: dict[str, Any], *args: Any) -> Any:
@@ -148,6 +169,16 @@ class ShardMapped:
         local.__name__ = self._name
         local.__signature__ = _behind_communicators(fun)  # type: ignore[attr-defined]
         return local
+
+    def _local(self, args: tuple[Any, ...]) -> tuple[_Arguments, Hashable, Any]:
+        """Return what is known of such arguments, the types of their local parts, and these."""
+        known, leaves = self._arguments(args)
+        local = [
+            x if x.__class__ is np.ndarray and not any(spec) else self._local_leaf(name, x, spec)
+            for name, x, spec in zip(known.names, leaves, known.specs, strict=True)
+        ]
+        kinds = tuple([(x.__class__, getattr(x, "dtype", None), np.shape(x)) for x in local])
+        return known, kinds, known.join(local)
 
     def _arguments(self, args: tuple[Any, ...]) -> tuple[_Arguments, list[Any]]:
         """Return the leaves of `args`, and what is known of arguments of their structure."""
@@ -211,27 +242,22 @@ class ShardMapped:
         pairs = zip(leaves, known.specs, strict=True)
         return known.join([Sharded(x, spec, self._mesh) if any(spec) else x for x, spec in pairs])
 
-    def _compare(self, local: Any) -> None:
+    def _compare(self, own: str | None) -> None:
         """Check that all ranks run the same program."""
-        exchange = self._mesh.world.connection.gather
-        try:
-            own = graph_digest(self._jitted.graph(self._mesh.communicators, *local))
-        except Exception as error:  # whatever it is, the others wait for this rank
-            exchange(_Failure(f"{type(error).__name__}: {error}"))
-            raise
-        digests = exchange(own)
+        world = self._mesh.world
+        reason = f"{_COMPARED}, here {self._name}"
+        digests = world.connection.gather(own, _COMPARED, reason=reason)
         for rank, digest in enumerate(digests):
             if isinstance(digest, _Failure):
                 raise CommunicationError(
-                    f"rank {rank} could not trace {self._name}: {digest.text}",
+                    f"rank {rank} could not run {self._name}: {digest.text}",
                     source=calling_source(),
                     remedy="mend it there; all ranks run one program",
                 )
         if any(digest != own for digest in digests):
             others = ", ".join(str(r) for r, digest in enumerate(digests) if digest != own)
             raise CommunicationError(
-                f"rank {self._mesh.world.rank} runs another program for {self._name} than "
-                f"rank {others}",
+                f"rank {world.rank} runs another program for {self._name} than rank {others}",
                 source=calling_source(),
                 remedy="call it on all ranks with equal shapes, and trace nothing that depends on "
                 "the rank: use rlx.axis_index",

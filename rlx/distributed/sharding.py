@@ -60,7 +60,8 @@ class Sharded:
         """Return the whole array, on every rank; all ranks must call it."""
         whole = np.empty(self.shape, self.local.dtype)
         places = tuple(0 if name is None else self.mesh.axis(name).index for name in self.spec)
-        for places_there, part in self.mesh.world.connection.gather((places, self.local)):
+        gather = self.mesh.world.connection.gather
+        for places_there, part in gather((places, self.local), "an array is gathered"):
             whole[_box(part.shape, places_there)] = part
         return whole
 

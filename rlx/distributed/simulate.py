@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rlx.distributed.world import World, enter_world
+from rlx.distributed.world import MESH, World, agreed, enter_world
 from rlx.errors import CommunicationError
 from rlx.ir.reference.collective import GROUPS, Group
 
@@ -20,19 +21,85 @@ _handles = itertools.count(-1, -1)
 """Communicators of threads: numbers that no MPI gives."""
 
 
+class _FailedError(CommunicationError):
+    """A rank waits for one that has failed: what that one raised is told in its place."""
+
+
+class _Ranks:
+    """The threads of a simulation: who has ended, who waits, and what to wait on."""
+
+    def __init__(self, size: int) -> None:
+        self.changed = threading.Condition()
+        self._size = size
+        self._ended: dict[int, bool] = {}
+        """Whether it failed, by rank."""
+        self._late: dict[int, Callable[[], list[int]]] = {}
+        """What tells for whom a rank waits, by rank."""
+
+    def end(self, rank: int, *, failed: bool) -> None:
+        with self.changed:
+            self._ended[rank] = failed
+            self.changed.notify_all()
+
+    def wait(self, rank: int, late: Callable[[], list[int]]) -> None:
+        """Wait until `late` names no rank, with the lock held; raise if that never happens."""
+        self._late[rank] = late
+        try:
+            while others := late():
+                self._require_present(rank, others)
+                self.changed.wait()
+        finally:
+            del self._late[rank]
+
+    def _require_present(self, rank: int, others: Sequence[int]) -> None:
+        for other in others:
+            failed = self._ended.get(other)
+            if failed:
+                raise _FailedError(f"rank {other} has failed", remedy="see what it raised")
+            if failed is not None:
+                raise CommunicationError(
+                    f"rank {other} has ended, and rank {rank} waits for it in an exchange",
+                    remedy="let all ranks make the same calls",
+                )
+        everybody_waits = len(self._late) + len(self._ended) == self._size
+        if everybody_waits and all(late() for late in self._late.values()):
+            raise CommunicationError(
+                f"rank {rank} waits for rank {others[0]}, which is in another exchange",
+                remedy="let all ranks make the same calls",
+            )
+
+
 class _Meeting:
     """Where some threads exchange values: each leaves its own, and takes all."""
 
-    def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size)
-        self.values: list[Any] = [None] * size
+    def __init__(self, ranks: _Ranks, members: Sequence[int]) -> None:
+        self._ranks = ranks
+        self._members = members
+        self._given: list[dict[int, Any]] = [{} for _ in members]
+        """What each member gave, by the number of the exchange."""
+        self._counts = [0] * len(members)
 
-    def exchange(self, rank: int, x: Any) -> list[Any]:
-        self.values[rank] = x
-        self.barrier.wait()
-        values = list(self.values)
-        self.barrier.wait()
+    def exchange(self, place: int, x: Any) -> list[Any]:
+        """Leave `x` as the member at `place`; return what all left."""
+        with self._ranks.changed:
+            number = self._counts[place]
+            self._counts[place] += 1
+            self._given[place][number] = x
+            self._ranks.changed.notify_all()
+            self._ranks.wait(self._members[place], lambda: self._late(number))
+            values = [given[number] for given in self._given]
+            self._forget()
         return values
+
+    def _late(self, number: int) -> list[int]:
+        counts = zip(self._members, self._counts, strict=True)
+        return [member for member, count in counts if count <= number]
+
+    def _forget(self) -> None:
+        """Drop what nobody can ask for: members are at most one exchange apart."""
+        oldest = min(self._counts) - 2
+        for given in self._given:
+            given.pop(oldest, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +114,41 @@ class ThreadGroup:
         return self.meeting.exchange(self.rank, np.array(x))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ThreadConnection:
     """The ranks of a simulation, as one of them sees them."""
 
     rank: int
+    ranks: _Ranks
     everybody: _Meeting
     meetings: list[_Meeting]
     is_compiled: bool = False
+    last_program: Hashable = None
 
     def split(self, extents: Sequence[int]) -> list[tuple[int, Group]]:
-        place = np.unravel_index(self.rank, extents)
+        numbers = np.arange(math.prod(extents)).reshape(extents)
+        place = [int(p) for p in np.unravel_index(self.rank, extents)]
         parts: list[tuple[int, Group]] = []
         for axis, size in enumerate(extents):
-            line = tuple(int(p) for i, p in enumerate(place) if i != axis)
-            first = int(place[axis]) == 0
-            made = self.everybody.exchange(self.rank, (axis, line, _Meeting(size), first))
-            (meeting,) = (m for a, other, m, is_first in made if other == line and is_first)
+            line = np.moveaxis(numbers, axis, -1)[(*place[:axis], *place[axis + 1 :])]
+            members = [int(member) for member in line]
+            own = _Meeting(self.ranks, members)  # that of the first member counts
+            meeting = self.gather(own, MESH)[members[0]]
             self.meetings.append(meeting)
-            group = ThreadGroup(int(place[axis]), size, meeting)
+            group = ThreadGroup(place[axis], size, meeting)
             handle = next(_handles)
             GROUPS[handle] = group
             parts.append((handle, group))
         return parts
 
-    def gather(self, x: Any) -> list[Any]:
-        return self.everybody.exchange(self.rank, x)
+    def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
+        del reason  # that a rank does not come is found out by all of them together
+        return agreed(self.everybody.exchange(self.rank, (what, x)))
+
+    def run(self, program: Hashable, call: Callable[[], Any], *, exchanges: bool) -> Any:
+        self.last_program = program
+        del exchanges  # who fails is missed by who waits for it
+        return call()
 
 
 def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
@@ -82,19 +158,21 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
     against. The first exception of a rank ends all, and is raised with a note of its rank; one
     that tells of another rank's gives way to that.
     """
-    everybody, meetings = _Meeting(ranks), list[_Meeting]()
+    everyone, meetings = _Ranks(ranks), list[_Meeting]()
+    everybody = _Meeting(everyone, range(ranks))
     results: list[Any] = [None] * ranks
     errors: list[tuple[int, BaseException]] = []
 
     def run(rank: int) -> None:
-        enter_world(World(rank, ranks, ThreadConnection(rank, everybody, meetings)))
+        enter_world(World(rank, ranks, ThreadConnection(rank, everyone, everybody, meetings)))
+        failed = True
         try:
             results[rank] = program()
+            failed = False
         except BaseException as error:
-            if not isinstance(error, threading.BrokenBarrierError):  # else another rank failed
-                errors.append((rank, error))
-            for meeting in (everybody, *meetings):  # those made since are in the list by now
-                meeting.barrier.abort()
+            errors.append((rank, error))
+        finally:
+            everyone.end(rank, failed=failed)
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
     for thread in threads:
@@ -105,11 +183,13 @@ def simulate(program: Callable[[], Any], ranks: int) -> list[Any]:
         if isinstance(group, ThreadGroup) and group.meeting in meetings:
             del GROUPS[handle]  # and with it the arrays exchanged last
     if errors:
-        rank, error = min(errors, key=_is_consequence)
+        rank, error = min(errors, key=_distance)
         error.add_note(f"raised on rank {rank} of {ranks}")
         raise error
     return results
 
 
-def _is_consequence(found: tuple[int, BaseException]) -> bool:
-    return isinstance(found[1], CommunicationError)
+def _distance(found: tuple[int, BaseException]) -> int:
+    """Return how far an exception is from what happened first."""
+    error = found[1]
+    return isinstance(error, CommunicationError) + isinstance(error, _FailedError)

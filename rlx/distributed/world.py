@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
-import os
 import sys
 import threading
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 
+from rlx.distributed.lockstep import Lockstep
 from rlx.errors import CommunicationError, InputError
+from rlx.ir.graph import calling_source
 from rlx.ir.reference.collective import GROUPS, Group
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +31,21 @@ class Connection(Protocol):
     def split(self, extents: Sequence[int]) -> list[tuple[int, Group]]:
         """Return a communicator, and what it stands for, along each axis of a grid of ranks."""
 
-    def gather(self, x: Any) -> list[Any]:
-        """Return the `x` of all ranks, in their order; all must call it."""
+    def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
+        """Return the `x` of all ranks, in their order; all must call it, for the same purpose.
+
+        `reason` is told as well where a rank never comes to it.
+        """
+
+    def run(self, program: Hashable, call: Callable[[], Any], *, exchanges: bool) -> Any:
+        """Return what `call` does, which all ranks run; an error of one ends all of them.
+
+        Unless nothing is exchanged, when nobody waits for anybody.
+        """
+
+    @property
+    def last_program(self) -> Hashable:
+        """What `run` was given last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,9 @@ class World:
     rank: int
     size: int
     connection: Connection
+
+
+MESH = "a mesh is made"
 
 
 class _Current(threading.local):
@@ -62,11 +79,25 @@ def enter_world(world: World) -> None:
     _current.world = world
 
 
+def agreed(given: Sequence[tuple[str, Any]]) -> list[Any]:
+    """Return what all ranks gave, without what for; CommunicationError if that differs."""
+    purposes = [what for what, _ in given]
+    if len(set(purposes)) > 1:
+        listed = ", ".join(f"on rank {rank} {what}" for rank, what in enumerate(purposes))
+        raise CommunicationError(
+            f"the ranks are at different exchanges: {listed}",
+            source=calling_source(),
+            remedy="let all ranks make the same calls",
+        )
+    return [x for _, x in given]
+
+
 def initialize() -> World:
     """Take the ranks that `mpirun` started; without `mpirun` there is one.
 
     From now on an exception that a rank does not catch is printed with its rank, and ends all
-    of them. MPI is initialized for calls from the main thread alone (MPI_THREAD_FUNNELED).
+    of them; so does a rank that ends while others wait for it. MPI is initialized for calls from
+    the main thread alone (MPI_THREAD_FUNNELED).
     """
     if _current.world is not None:
         return _current.world
@@ -80,8 +111,10 @@ def initialize() -> World:
     from mpi4py import MPI
 
     ranks = MPI.COMM_WORLD.Dup()
-    world = World(ranks.Get_rank(), ranks.Get_size(), MpiConnection(ranks))
-    sys.excepthook = _ending_all(world, ranks)
+    connection = MpiConnection(ranks, Lockstep(ranks))
+    world = World(ranks.Get_rank(), ranks.Get_size(), connection)
+    sys.excepthook = _ending_all(sys.excepthook, connection.lockstep)
+    atexit.register(connection.leave)
     enter_world(world)
     return world
 
@@ -109,11 +142,13 @@ class MpiConnection:
     """The ranks of an MPI communicator."""
 
     ranks: Any
+    lockstep: Lockstep
     is_compiled: bool = True
 
     def split(self, extents: Sequence[int]) -> list[tuple[int, Group]]:
         from mpi4py import MPI
 
+        self.gather(tuple(extents), MESH)
         grid = self.ranks.Create_cart(list(extents))
         parts: list[tuple[int, Group]] = []
         for axis in range(len(extents)):
@@ -124,15 +159,37 @@ class MpiConnection:
             parts.append((line.py2f(), group))
         return parts
 
-    def gather(self, x: Any) -> list[Any]:
-        return list(self.ranks.allgather(x))
+    def gather(self, x: Any, what: str, /, reason: str = "") -> list[Any]:
+        self.lockstep.meet(reason or what)
+        return agreed(self.ranks.allgather((what, x)))
+
+    @property
+    def last_program(self) -> Hashable:
+        return self.lockstep.last_program
+
+    def run(self, program: Hashable, call: Callable[[], Any], *, exchanges: bool) -> Any:
+        self.lockstep.last_program = program
+        self.lockstep.begin()
+        try:
+            return call()
+        except Exception as error:
+            if exchanges:
+                self.lockstep.fail(error)
+            raise
+        finally:
+            self.lockstep.done()
+
+    def leave(self) -> None:
+        """Wait for the others at the end of the program."""
+        from mpi4py import MPI
+
+        if not MPI.Is_finalized():
+            self.lockstep.leave()
 
 
-def _ending_all(world: World, ranks: Any) -> Any:
+def _ending_all(usual: Any, lockstep: Lockstep) -> Any:
     def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        text = "".join(traceback.format_exception(kind, error, trace))
-        sys.stderr.write(f"rank {world.rank} of {world.size}, process {os.getpid()}:\n{text}")
-        sys.stderr.flush()
-        ranks.Abort(1)
+        lockstep.fail(error)
+        usual(kind, error, trace)  # there is one rank
 
     return end

@@ -29,8 +29,8 @@ def mpirun(ranks: int, *command: str, seconds: int = 120) -> subprocess.Complete
     return subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
 
 
-def python(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
-    return mpirun(ranks, sys.executable, *words)
+def python(ranks: int, *words: str, seconds: int = 120) -> subprocess.CompletedProcess[str]:
+    return mpirun(ranks, sys.executable, *words, seconds=seconds)
 
 
 @pytest.mark.parametrize(("ranks", "backend"), [(2, "llvm"), (4, "c")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any
 
 import numpy as np
@@ -146,7 +148,7 @@ def test_the_error_of_one_ranks_trace_reaches_the_others() -> None:
         return f"{raised.type.__name__}: {raised.value}"
 
     first, second = simulate(program, 2)
-    assert first.startswith("CommunicationError: rank 1 could not trace fun: ValueError: no luck")
+    assert first.startswith("CommunicationError: rank 1 could not run fun: ValueError: no luck")
     assert second == "ValueError: no luck"
 
 
@@ -213,3 +215,64 @@ def test_a_masked_array_is_an_error() -> None:
     masked = np.ma.masked_array(X, X > 0)
     with pytest.raises(InputError, match="mask"):
         on_ranks(lambda x: x, P("ranks"), P("ranks"), masked)
+
+
+def test_a_rank_that_ends_early_is_missed_by_those_that_wait() -> None:
+    def program() -> None:
+        mesh = Mesh({"ranks": 2})
+        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())
+        total(X)
+        if mesh.world.rank == 0:
+            total(X)
+
+    with pytest.raises(CommunicationError, match="rank 1 has ended, and rank 0 waits for it"):
+        simulate(program, 2)
+
+
+def test_a_rank_may_end_before_others_that_exchange_nothing_more() -> None:
+    def program() -> float:
+        mesh = Mesh({"ranks": 2})
+        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(X)
+        if mesh.world.rank == 0:
+            time.sleep(0.05)
+        return float(total[0, 0])
+
+    assert len(set(simulate(program, 2))) == 1
+
+
+def test_ranks_that_call_different_functions_are_an_error_instead_of_a_hang() -> None:
+    def program() -> None:
+        mesh = Mesh({"ranks": 2})
+        functions = [
+            shard_map(fold, mesh, P(), P())
+            for fold in (lambda x: rlx.psum(x, "ranks"), lambda x: rlx.pmax(x, "ranks"))
+        ]
+        for function in functions:
+            function(X)
+        functions[mesh.world.rank](X)
+
+    with pytest.raises(CommunicationError, match="in another exchange"):
+        simulate(program, 2)
+
+
+def test_an_error_that_is_caught_on_one_rank_does_not_leave_the_other_waiting() -> None:
+    def program() -> None:
+        mesh = Mesh({"ranks": 2})
+        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())
+        total(X)
+        with contextlib.suppress(InputError):
+            total(X) if mesh.world.rank == 0 else total(X, X)
+
+    with pytest.raises(CommunicationError, match="in another exchange"):
+        simulate(program, 2)
+
+
+def test_an_error_of_all_ranks_can_be_caught() -> None:
+    def program() -> Any:
+        mesh = Mesh({"ranks": 2})
+        total = shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P("ranks"), P())
+        with pytest.raises(ShapeError, match="cannot share evenly"):
+            total(X[:5])
+        return total(X)
+
+    np.testing.assert_allclose(simulate(program, 2)[0], X[:4] + X[4:], rtol=1e-6)
