@@ -22,7 +22,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Lowering
-from rlx.ir.op import OpDef, make_attrs
+from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES
 from rlx.ir.ops.conv_geometry import Geometry, attributes_of, bare
 from rlx.ir.shape import product, upper
@@ -90,7 +90,7 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
     rows, lanes = upper(product(node.result.shape[:-1])), target.lanes(BYTES)
     tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
-    words = packed_words(a.bytes, a.bytes.rank - 1, signed=signed)
+    words = packed_words(_stored(a.bytes), a.bytes.rank - 1, signed=signed)
     panels = in_panels(packed_words(b.bytes, 0, signed=True), tile.columns, lanes, transposed=False)
     total = _lowered(ops.matmul_bytes, words, panels, tile)
     if zeros[0]:
@@ -114,7 +114,7 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     if tile is None:
         return None
     signed = not target.dots_unsigned_bytes
-    image = Codes(_padded(x, sliding), x.zero)
+    image = Codes(_padded(Codes(_stored(x.bytes), x.zero), sliding), x.zero)
     words = packed_words(image.bytes, 1, signed=signed, groups=groups)
     weights = packed_words(w.bytes, 1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
@@ -165,6 +165,17 @@ def _padded(x: Codes, sliding: Geometry) -> Value:
     if not any((*low, *high)):
         return x.bytes
     result: Value = ops.pad(x.bytes, low=low, high=high, value=x.zero)
+    return result
+
+
+def _stored(codes: Value) -> Value:
+    """Return codes that lie in memory before they are packed.
+
+    What computes them ends in bytes then, and not in wider numbers that packing would read.
+    """
+    if codes.op.has(Trait.LEAF):
+        return codes
+    result: Value = ops.barrier(codes)
     return result
 
 
