@@ -77,7 +77,7 @@ class _Site:
     def scaled(self, w: Array, scales: Scales) -> Array:
         """Return the weights times the scales of the channels that they meet."""
         if self.inputs_axis is None or len(scales) == 1:
-            return w * scales[0]
+            return np.asarray(w * scales[0])
         scaled: Array = w * _along(scales, self.inputs_axis, w.ndim)
         return scaled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,38 @@ def test_a_graph_without_products_is_refused_before_it_is_measured() -> None:
     graph.set_outputs([graph.relu(graph.input("x", (2,), "f32"))])
     with pytest.raises(GraphError, match="has no product or convolution"):
         quantize(graph, iter([{"never": "run"}]), params={})
+
+
+def test_channels_of_outliers_do_not_set_the_scale_of_all() -> None:
+    graph = Graph("outliers")
+    x, w = graph.input("x", (16, 64), "f32"), graph.param("w", (64, 32), "f32")
+    graph.set_outputs([graph.matmul(x, w)])
+    array = RANDOM.normal(size=(16, 64)).astype(np.float32)
+    array[:, 3] *= 100
+    done = quantize(graph, [{"x": array}], params={"w": RANDOM.normal(size=(64, 32)).astype("f4")})
+    (layer,) = done.report.layers
+    assert layer.is_quantized
+    assert layer.error < 0.02
+
+
+def test_activations_of_one_sign_get_all_codes() -> None:
+    graph = Graph("positive")
+    x, w = graph.input("x", (16, 64), "f32"), graph.param("w", (64, 32), "f32")
+    graph.set_outputs([graph.matmul(x, w)])
+    array = RANDOM.uniform(0, 1, size=(16, 64)).astype(np.float32)
+    params = {"w": RANDOM.normal(size=(64, 32)).astype("f4")}
+    done = quantize(graph, [{"x": array}], params=params)
+    (rounding,) = [node for node in done.graph.nodes if node.op.name == "quantize"]
+    assert set(rounding.attribute("zero_points")) == {-128}
+    (close,) = rlx.compile(done.graph, params=done.params).run({"x": array})
+    exact = array @ params["w"]
+    assert np.linalg.norm(close - exact) < 0.01 * np.linalg.norm(exact)
+
+
+def test_calibration_shows_its_progress() -> None:
+    graph, params, batches = network()
+    stream = io.StringIO()
+    quantize(graph, batches[:2], params=params, progress=stream)
+    assert stream.getvalue().endswith(f"[{'#' * 30}] 2/2\n")
+    quantize(graph, iter(batches[:2]), params=params, progress=stream)
+    assert stream.getvalue().endswith("calibrating 2 batches\n")

@@ -1,8 +1,8 @@
 """Products of bytes, four at a time: what integer products and convolutions are lowered to.
 
-Operands are words of four bytes along the contracted axis (`rlx.passes.lowering.byte_words` packs
-them). Bytes of the second operand, i32, are signed; those of the first are unsigned in u32, which
-is what x86 multiplies, and signed in i32, which is what ARM does. Sums are i32 and wrap.
+Operands are words of four bytes along the contracted axis, as `pack_bytes` makes them. Bytes of
+the second operand, i32, are signed; those of the first are unsigned in u32, which is what x86
+multiplies, and signed in i32, which is what ARM does. Sums are i32 and wrap.
 """
 
 from __future__ import annotations
@@ -12,23 +12,77 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rlx.errors import DTypeError
+from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
-from rlx.ir.ops.elementwise import bitcast, shift_left, shift_right
+from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from rlx.ir.ops.linalg import matmul, require_tile
+from rlx.ir.ops.requirements import require_dtype
+from rlx.ir.ops.shape import narrow, pad, reshape
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_bytes", "matmul_bytes"]
+__all__ = ["conv_bytes", "matmul_bytes", "pack_bytes"]
 
 _FAMILY = "quant"
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 BYTES = 4
 """Bytes of a word."""
+SIGN = 128
+"""The highest bit of a byte: changing it moves signed bytes to 0..255, and back."""
+
+
+def _packed(x: Value, *, axis: int, signed: bool, groups: int = 1) -> Value:
+    """Shift quarters of the axis into place."""
+    before, extent, after = x.shape[:axis], upper(x.shape[axis]) // groups, x.shape[axis + 1 :]
+    quarter, flips = -(-extent // BYTES), signed is not (x.dtype is DType.I8)
+    parts = reshape(x, shape=(*before, groups, extent, *after))
+    if missing := quarter * BYTES - extent:
+        none = (0,) * parts.rank
+        high = (*none[: axis + 1], missing, *none[axis + 2 :])
+        filling = 0 if not flips else SIGN if x.dtype is DType.U8 else -SIGN
+        parts = pad(parts, low=none, high=high, value=filling)
+    placed = [_placed(parts, axis + 1, place, quarter) for place in range(BYTES)]
+    words: Value = functools.reduce(bitwise_or, placed)
+    if flips:
+        signs = sum(SIGN << 8 * place for place in range(BYTES))
+        words = bitwise_xor(words, words.graph.constant(signs, DType.U32))
+    flat = reshape(words, shape=(*before, groups * quarter, *after))
+    result: Value = bitcast(flat, to=DType.I32) if signed else flat
+    return result
+
+
+def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
+    """Return a quarter of the bytes where they lie in a word."""
+    part = narrow(x, axis=axis, start=place * quarter, length=quarter)
+    bits = bitcast(part, to=DType.U8) if x.dtype is DType.I8 else part
+    wide = cast(bits, to=DType.U32)
+    result: Value = shift_left(wide, 8 * place) if place else wide
+    return result
+
+
+@op(_FAMILY, Trait.LAYOUT, decompose=_packed)
+def pack_bytes(x: TensorType, *, axis: int, signed: bool, groups: int = 1) -> TensorType:
+    """Bytes in words of four along `axis`, those of a group together.
+
+    A word holds elements a quarter of the axis apart, the first in its lowest bits. `signed` says
+    how a product reads them: words of signed bytes are i32, of others u32, and bytes are moved from
+    one range to the other as `x`, i8 or u8, needs. What is missing in the last words is zero.
+    """
+    require_dtype(x, "i8 u8")
+    extent = x.shape[axis]
+    if not 0 <= axis < x.rank or not isinstance(extent, int) or extent % groups:
+        raise ShapeError(
+            f"x has shape {x.describe_shape()}; {groups} groups of axis {axis} are no words",
+            remedy="name an axis of known extent that the groups divide",
+        )
+    words = groups * -(-extent // groups // BYTES)
+    dtype = DType.I32 if signed else DType.U32
+    return TensorType(dtype, (*x.shape[:axis], words, *x.shape[axis + 1 :]))
 
 
 def _matmul_of_bytes(a: Value, b: Value) -> Value:

@@ -1,20 +1,19 @@
 """Integer products by the instructions that multiply four bytes at a time.
 
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
-        ->  %5: u32[M, K / 4] = ... words of %x, its bytes moved to 0..255 where x86 wants that
-            %6: i32[K / 4, N] = ... words of %w, in panels: once, in setup
+        ->  %5: u32[M, K / 4] = pack_bytes %x, its bytes moved to 0..255 where x86 wants that
+            %6: i32[K / 4, N] = pack_bytes %w, in panels: once, in setup
             %7: i32[M, N] = matmul_bytes %5, %6 lowering = tile(...)
             %8: i32[M, N] = %7 - (zero + 128) * columns of %w summed: once, in setup
 
 A word holds elements that lie a quarter of the contracted axis apart, which takes no shuffling:
-neighbors in memory stay neighbors, so that words of activations are made of whole vectors, in
-the kernel that computes the activations. Convolutions have words of four channels, of an input that
-is padded with its zero point before.
+neighbors in memory stay neighbors, and words are made of whole vectors. What computes the bytes
+stores them as bytes: a network of integers stays in eight bits between its layers. Convolutions
+have words of four channels, of an input that is padded with its zero point before.
 """
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +21,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Lowering
-from rlx.ir.op import OpDef, Trait, make_attrs
-from rlx.ir.ops.byte_products import BYTES
+from rlx.ir.op import OpDef, make_attrs
+from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import Geometry, attributes_of, bare
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
@@ -33,9 +32,6 @@ from rlx.passes.layout.tile_convolutions import sliding_of
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
 
-_SIGN = 128
-"""What moves signed bytes to 0..255 and back; in a byte, it is the highest bit."""
-_SIGNS = 0x80808080
 _FEWEST = 4
 """Terms of a sum, and channels of a group, from which on words pay."""
 
@@ -53,12 +49,12 @@ class Codes:
 
     def zero_among(self, *, signed: bool) -> int:
         """Return the zero once the bytes are stored with a sign, or without."""
-        return self.zero + _SIGN * (self.are_signed - signed)
+        return self.zero + SIGN * (self.are_signed - signed)
 
     def sums(self, axes: tuple[int, ...], *, signed: bool) -> Value:
         """Return the sums over axes of the bytes as they are stored."""
         wide = ops.cast(self.bytes, to=DType.I32)
-        moved = wide + _SIGN * (self.are_signed - signed)
+        moved = wide + SIGN * (self.are_signed - signed)
         result: Value = ops.reduce_sum(moved, axes=axes)
         return result
 
@@ -73,7 +69,7 @@ def codes_of(value: Value) -> Codes | None:
             return None
         zero = int(constant) if value.op is ops.sub else -int(constant)
         value = left
-    if value.op is not ops.cast or abs(zero) > 2 * _SIGN:
+    if value.op is not ops.cast or abs(zero) > 2 * SIGN:
         return None
     (source,) = value.node.operands
     return Codes(source, zero) if source.dtype in (DType.I8, DType.U8) else None
@@ -90,8 +86,9 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
     rows, lanes = upper(product(node.result.shape[:-1])), target.lanes(BYTES)
     tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
-    words = packed_words(_stored(a.bytes), a.bytes.rank - 1, signed=signed)
-    panels = in_panels(packed_words(b.bytes, 0, signed=True), tile.columns, lanes, transposed=False)
+    words = ops.pack_bytes(a.bytes, axis=a.bytes.rank - 1, signed=signed)
+    weights = ops.pack_bytes(b.bytes, axis=0, signed=True)
+    panels = in_panels(weights, tile.columns, lanes, transposed=False)
     total = _lowered(ops.matmul_bytes, words, panels, tile)
     if zeros[0]:
         total = total - b.sums((0,), signed=True) * zeros[0]
@@ -114,9 +111,9 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     if tile is None:
         return None
     signed = not target.dots_unsigned_bytes
-    image = Codes(_padded(Codes(_stored(x.bytes), x.zero), sliding), x.zero)
-    words = packed_words(image.bytes, 1, signed=signed, groups=groups)
-    weights = packed_words(w.bytes, 1, signed=True)
+    image = Codes(_padded(x, sliding), x.zero)
+    words = ops.pack_bytes(image.bytes, axis=1, signed=signed, groups=groups)
+    weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
     attributes = {**attributes_of(bare(sliding)), "groups": groups}
     total = _lowered(ops.conv_bytes, words, panels, tile, **attributes)
@@ -126,38 +123,6 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     return total - sums * zero if zero else total
 
 
-def packed_words(x: Value, axis: int, *, signed: bool, groups: int = 1) -> Value:
-    """Return bytes in words of four along `axis`, those of a group together.
-
-    `signed` says how a product reads them: words of signed bytes are i32, of others u32. A last
-    part that is too short is filled up with what is stored as zero.
-    """
-    before, extent, after = x.shape[:axis], upper(x.shape[axis]) // groups, x.shape[axis + 1 :]
-    quarter, flips = -(-extent // BYTES), signed is not (x.dtype is DType.I8)
-    parts = ops.reshape(x, shape=(*before, groups, extent, *after))
-    if missing := quarter * BYTES - extent:
-        none = (0,) * parts.rank
-        high = (*none[: axis + 1], missing, *none[axis + 2 :])
-        filling = 0 if not flips else _SIGN if x.dtype is DType.U8 else -_SIGN
-        parts = ops.pad(parts, low=none, high=high, value=filling)
-    placed = [_placed(parts, axis + 1, place, quarter) for place in range(BYTES)]
-    words: Value = functools.reduce(ops.bitwise_or, placed)
-    if flips:
-        words = ops.bitwise_xor(words, words.graph.constant(_SIGNS, DType.U32))
-    flat = ops.reshape(words, shape=(*before, groups * quarter, *after))
-    result: Value = ops.bitcast(flat, to=DType.I32) if signed else flat
-    return result
-
-
-def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
-    """Return a quarter of the bytes where they lie in a word."""
-    part = ops.narrow(x, axis=axis, start=place * quarter, length=quarter)
-    bits = ops.bitcast(part, to=DType.U8) if x.dtype is DType.I8 else part
-    wide = ops.cast(bits, to=DType.U32)
-    result: Value = ops.shift_left(wide, 8 * place) if place else wide
-    return result
-
-
 def _padded(x: Codes, sliding: Geometry) -> Value:
     """Return the image with its zero point around it."""
     low = (0, 0, *(axis.low for axis in sliding))
@@ -165,17 +130,6 @@ def _padded(x: Codes, sliding: Geometry) -> Value:
     if not any((*low, *high)):
         return x.bytes
     result: Value = ops.pad(x.bytes, low=low, high=high, value=x.zero)
-    return result
-
-
-def _stored(codes: Value) -> Value:
-    """Return codes that lie in memory before they are packed.
-
-    What computes them ends in bytes then, and not in wider numbers that packing would read.
-    """
-    if codes.op.has(Trait.LEAF):
-        return codes
-    result: Value = ops.barrier(codes)
     return result
 
 

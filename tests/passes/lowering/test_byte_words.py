@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rlx
+from rlx.errors import DTypeError, ShapeError
 from rlx.ir.graph import Graph, Value
-from rlx.passes.lowering.byte_words import packed_words
 from rlx.passes.lowering.exact_products import exact_products
 from rlx.target import Target, named_target
 
@@ -111,10 +111,43 @@ def test_symbolic_rows_are_products_of_words() -> None:
 def test_words_hold_elements_a_quarter_of_the_axis_apart() -> None:
     graph = Graph("words")
     x = graph.input("x", (1, 6), "i8")
-    graph.set_outputs([packed_words(x, 1, signed=True), packed_words(x, 1, signed=False)])
-    run = rlx.compile(graph, backend="reference")
-    signed, unsigned = run.run({"x": np.array([[1, 2, 3, 4, -1, -2]], np.int8)})
-    bytes_of = signed.view(np.int8).reshape(2, 4)
-    np.testing.assert_array_equal(bytes_of, [[1, 3, -1, 0], [2, 4, -2, 0]])
-    moved = [[129, 131, 127, 0], [130, 132, 126, 0]]
-    np.testing.assert_array_equal(unsigned.view(np.uint8).reshape(2, 4), moved)
+    graph.set_outputs([graph.pack_bytes(x, axis=1, signed=signed) for signed in (True, False)])
+    for backend in ("reference", "c", "llvm"):
+        run = rlx.compile(graph, backend=backend)
+        signed, unsigned = run.run({"x": np.array([[1, 2, 3, 4, -1, -2]], np.int8)})
+        bytes_of = signed.view(np.int8).reshape(2, 4)
+        np.testing.assert_array_equal(bytes_of, [[1, 3, -1, 0], [2, 4, -2, 0]])
+        moved = [[129, 131, 127, 0], [130, 132, 126, 0]]
+        np.testing.assert_array_equal(unsigned.view(np.uint8).reshape(2, 4), moved)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "groups"),
+    [((3, 5), 1, 1), ((2, 12, 7), 1, 2), ((9,), 0, 1), ((2, 3, 4), 0, 1)],
+)
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_every_kernel_packs_what_the_formula_says(
+    dtype: str, shape: tuple[int, ...], axis: int, groups: int
+) -> None:
+    graph = Graph("pack")
+    x = graph.input("x", shape, dtype)
+    packed = [graph.pack_bytes(x, axis=axis, signed=s, groups=groups) for s in (True, False)]
+    graph.set_outputs(packed)
+    given = {"x": codes(dtype, shape)}
+    expected = rlx.compile(graph, backend="reference").run(given)
+    for backend in ("c", "llvm"):
+        for made, wanted in zip(
+            rlx.compile(graph, backend=backend).run(given), expected, strict=True
+        ):
+            np.testing.assert_array_equal(made, wanted)
+
+
+def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
+    graph = Graph("wrong")
+    x, y = graph.input("x", (4, 6), "i8"), graph.input("y", (4, 6), "f32")
+    with pytest.raises(ShapeError, match="4 groups of axis 1 are no words"):
+        graph.pack_bytes(x, axis=1, signed=True, groups=4)
+    with pytest.raises(DTypeError, match="f32"):
+        graph.pack_bytes(y, axis=1, signed=True)
+    with pytest.raises(DTypeError, match="words of four bytes have dtype i8"):
+        graph.matmul_bytes(x, x)
