@@ -1431,6 +1431,10 @@ class Builders:
         """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
         return self._one(OPS["matmul_bytes"], (a, b))
 
+    def pack_bytes(self, x: Operand, *, axis: int, signed: bool, groups: int = 1) -> Value:
+        """Bytes in words of four along `axis`, those of a group together."""
+        return self._one(OPS["pack_bytes"], (x,), axis=axis, signed=signed, groups=groups)
+
     def qconv(
         self,
         x: Operand,
