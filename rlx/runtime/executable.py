@@ -219,7 +219,10 @@ class Executable:
             raise FormatError(
                 f"{source} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"
             ) from error
-        return self._over(CBackend().load_text(text, detect_target(), flags))
+        return self._over_code(CBackend().load_text(text, detect_target(), flags))
+
+    def _over_code(self, code: CModule) -> Executable:
+        return self._over(code)
 
     def _over(self, native: NativeModule) -> Executable:
         """Return another executable of this program and its params, over `native`."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.regions import Region
+from rlx.runtime.c_backend import CModule
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import InputPort, OutputPort
 from rlx.runtime.locks import refuse_reentry
@@ -61,6 +62,12 @@ class IoBindingExecutable(Executable):
                 self._fast.ready = False
                 self._fast = None
         return super().address
+
+    def _over_code(self, code: CModule) -> Executable:
+        """Without `run_at`, as `rlx inspect` prints C, inputs and outputs lie in the arena."""
+        if code.library.find(self._entry(self._run_entry())) is not None:
+            return self._over(code)
+        return Executable(self._graph, self._program, code, image=self._image, params=self.params)
 
     def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         results = self.run(feeds)

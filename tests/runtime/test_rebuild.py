@@ -9,10 +9,12 @@ import pytest
 
 from rlx.errors import FormatError, InputError, ToolchainError
 from rlx.ir.graph import Graph
+from rlx.report.stages import Stages
 from rlx.runtime.aot import aot
 from rlx.runtime.compile import compile
 from rlx.runtime.executable import Executable
 from rlx.runtime.rebuild import rebuild_artifact
+from rlx.target import detect_target
 
 
 def scaled() -> Graph:
@@ -34,6 +36,19 @@ def test_edited_c_runs_in_place_of_the_generated(tmp_path: Path) -> None:
     edited.write_text(f.c_source.replace("7.0f", "5.0f"))
     np.testing.assert_array_equal(f.rebuild(edited)(x=x)[0], [6, 6, 6])
     np.testing.assert_array_equal(f(x=x)[0], [8, 8, 8])
+
+
+def test_c_that_knows_no_caller_s_buffers_has_large_arrays_in_the_arena(tmp_path: Path) -> None:
+    g = Graph("large")
+    g.set_outputs([g.input("x", (200, 200)) * 2.0])
+    f, x = compile(g, backend="c", threads=1), np.ones((200, 200), np.float32)
+    assert isinstance(f, Executable)
+    edited = tmp_path / "edited.c"
+    stages = Stages.of(g, detect_target(), libraries=False)
+    edited.write_text(stages.text("c").replace("x[i] * b[0]", "x[i] + b[0]"))
+    assert "run_at" in f.c_source
+    assert "run_at" not in edited.read_text()
+    np.testing.assert_array_equal(f.rebuild(edited)(x=x)[0], x + 2)
 
 
 def test_c_without_the_entry_points_is_refused(tmp_path: Path) -> None:
