@@ -12,6 +12,7 @@ give equal bits. Multi-byte fields are little-endian.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -101,8 +102,19 @@ BLOCK_TYPES: dict[str, BlockType] = {}
 """Every block type by name. Filled at import, read-only afterwards."""
 
 
+BLOCK_FAMILIES: dict[str, Callable[[int], BlockType]] = {}
+"""Block types of any size, `int8/32`, by what stands before the slash. Read-only after import."""
+
+SCALED_BLOCKS = -1
+"""The number of block types that no file has."""
+
+
+@functools.cache
 def block_type(name: str) -> BlockType:
     """Return a block type by name; a DTypeError names the known ones."""
+    family, _, size = name.partition("/")
+    if family in BLOCK_FAMILIES and (size.isdecimal() or name == family not in BLOCK_TYPES):
+        return BLOCK_FAMILIES[family](int(size or 0))
     found = BLOCK_TYPES.get(name)
     if found is None:
         raise DTypeError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rlx.ir import block_codes as block_codes
 from rlx.ir import block_groups as block_groups
+from rlx.ir import block_scaled as block_scaled
 from rlx.ir.block_type import BLOCK_TYPES as BLOCK_TYPES
 from rlx.ir.block_type import Block, Number, Scales, declare_block
 from rlx.ir.block_type import BlockType as BlockType

@@ -26,6 +26,7 @@ from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
+from rlx.passes.layout.pack_scaled_weights import pack_scaled_weights
 from rlx.passes.layout.share_factors import share_factors
 from rlx.passes.layout.split_sorts import split_sorts
 from rlx.passes.layout.tile_attention import tile_attention
@@ -143,6 +144,7 @@ def pipeline(
             fold_batch_norm,  # before formulas are spelled out: it is a node still
             reroll_reductions,  # early: what follows takes time for every node
             segment_scans,  # before formulas: it makes `checkpoint`s, which have one
+            pack_scaled_weights,  # before formulas, which decode them
             decompose(claimed),  # first: formulas bring their own constants and casts
             tile_attention(target, choose),
             decompose({*claimed} - {"attention"}),  # attention that no tile fits

@@ -7,7 +7,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.dtype import DType
-from tests.record_data import Array, Generator, normal
+from tests.record_data import Array, Generator, normal, uniform
 from tests.records import Maker, Operand, OpRecord, over_all_dtypes
 
 _SCALE_BYTES = {
@@ -40,7 +40,36 @@ def _rows(scheme: str, *shape: int) -> Operand:
     return Operand((*shape, 2 * BLOCK_TYPES[scheme].size), packed(scheme), DType.U8)
 
 
+def _bytes(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return codes whose floats, if they are some, are finite and near 1."""
+    return rng.integers(40, 72, shape).astype(dtype.numpy)
+
+
+_CODES = Operand((10, 3), _bytes, DType.I8)
+_PAIRS = Operand((15,), _bytes, DType.U8)
+_FLOATS = Operand((10, 3), _bytes, DType.U8)
+_SCALED: dict[str, tuple[Operand, ...]] = {
+    "int8/4": (_CODES, Operand((3, 3), uniform(0.01, 0.02))),
+    "int8a/4": (
+        _CODES, Operand((3, 3), uniform(0.01, 0.02)), Operand((3, 3), uniform(40.0, 72.0))
+    ),
+    "int4/4": (_PAIRS, Operand((3, 3), uniform(0.1, 0.2))),
+    "fp8e4m3": (_FLOATS, Operand((3,), uniform(0.5, 1.0))),
+    "fp8e5m2": (_FLOATS, Operand((1,), uniform(0.5, 1.0))),
+    "nvfp4/16": (
+        _PAIRS, Operand((1, 3), _bytes, DType.U8), Operand((1,), uniform(0.5, 1.0))
+    ),
+}  # fmt: skip
+
 RECORDS: list[OpRecord] = [
+    OpRecord(ops.decode_weights, scheme.split("/")[0], weights, {"scheme": scheme, "rows": 10},
+             (DType.F32,), growth=1.0)
+    for scheme, weights in _SCALED.items()
+] + [
+    OpRecord(ops.scaled_dequant_matmul, scheme.split("/")[0],
+             (Operand((2, 10), normal), *weights), {"scheme": scheme}, (DType.F32,), growth=40.0)
+    for scheme, weights in _SCALED.items()
+] + [
     OpRecord(
         ops.dequantize_blocks, scheme, (_rows(scheme, 3),), {"scheme": scheme}, (DType.F32,),
         growth=0.0,

@@ -31,6 +31,7 @@ from rlx.ir.ops.quant import *
 from rlx.ir.ops.random import *
 from rlx.ir.ops.reduction import *
 from rlx.ir.ops.resize import *
+from rlx.ir.ops.scaled_weights import *
 from rlx.ir.ops.shape import *
 from rlx.ir.ops.signal import *
 from rlx.ir.ops.solve import *
