@@ -1130,6 +1130,20 @@ class Builders:
         """Scale `x` to unit mean square along `axis`, then `* gamma` and, if given, `+ beta`."""
         return self._one(OPS["rms_norm"], (x, gamma, beta), axis=axis, eps=eps)
 
+    def decode_weights(
+        self,
+        codes: Operand,
+        scale: Operand,
+        zero_point: Operand | None = None,
+        *,
+        scheme: str,
+        rows: int,
+    ) -> Value:
+        """Decode weights with scales beside them to f32 `[rows, N]`."""
+        return self._one(
+            OPS["decode_weights"], (codes, scale, zero_point), scheme=scheme, rows=rows
+        )
+
     def dequant_matmul(
         self,
         x: Operand,
@@ -1149,6 +1163,18 @@ class Builders:
     ) -> Value:
         """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
         return self._one(OPS["dequantize_blocks"], (blocks, codebook), scheme=scheme)
+
+    def scaled_dequant_matmul(
+        self,
+        x: Operand,
+        codes: Operand,
+        scale: Operand,
+        zero_point: Operand | None = None,
+        *,
+        scheme: str,
+    ) -> Value:
+        """`x @ W` for x f32 `[..., K]` and W `[K, N]` as codes with scales beside them."""
+        return self._one(OPS["scaled_dequant_matmul"], (x, codes, scale, zero_point), scheme=scheme)
 
     def max_pool(
         self,
