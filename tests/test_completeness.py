@@ -19,6 +19,7 @@ TESTED_WITH_THEIR_PASS = frozenset(
     {
         *("pack_channels", "pack_panels", "matmul_transposed", "matmul_bytes", "conv_bytes"),
         "pack_bytes",
+        "conv_channels_last",
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",
         *("all_gather", "all_reduce", "all_reduce_start", "all_reduce_done", "all_to_all"),

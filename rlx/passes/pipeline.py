@@ -23,6 +23,7 @@ from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
 from rlx.passes.layout.attach_codebooks import attach_codebooks
+from rlx.passes.layout.channels_last import channels_last
 from rlx.passes.layout.choices import nobody
 from rlx.passes.layout.pack_blocks import pack_blocks
 from rlx.passes.layout.pack_operands import pack_operands
@@ -164,6 +165,7 @@ def pipeline(
             share_factors,  # after the library has taken its systems
             split_sorts,  # after formulas, which sort
             split_phases,  # after formulas, which transpose convolutions
+            channels_last(target),  # before tiles, which suit the layout
             tile_convolutions(target, choose),  # before products are packed: some become one
             pack_operands(
                 target, choose

@@ -13,6 +13,7 @@ from rlx.ir.ops.channel_norm import *
 from rlx.ir.ops.collective import *
 from rlx.ir.ops.control import *
 from rlx.ir.ops.conv import *
+from rlx.ir.ops.conv_channels_last import *
 from rlx.ir.ops.conv_transpose import *
 from rlx.ir.ops.custom import *
 from rlx.ir.ops.decompositions import *

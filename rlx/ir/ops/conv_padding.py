@@ -7,14 +7,15 @@ from rlx.ir.ops.conv_geometry import Geometry, spread
 from rlx.ir.ops.shape import narrow, pad, reshape
 
 
-def padded(x: Value, sliding: Geometry) -> Value:
-    """Return `x` `[N, C, *spatial]` as its windows see it."""
-    for number, axis in enumerate(sliding, start=2):
+def padded(x: Value, sliding: Geometry, first: int = 2) -> Value:
+    """Return `x` as its windows see it; its spatial axes start at `first`."""
+    for number, axis in enumerate(sliding, start=first):
         x = spread_axis(x, number, axis.input_dilation)
-    low = (0, 0, *(max(axis.low, 0) for axis in sliding))
-    high = (0, 0, *(max(axis.high, 0) for axis in sliding))
+    front, behind = (0,) * first, (0,) * (x.rank - first - len(sliding))
+    low = (*front, *(max(axis.low, 0) for axis in sliding), *behind)
+    high = (*front, *(max(axis.high, 0) for axis in sliding), *behind)
     wide: Value = pad(x, low=low, high=high) if any((*low, *high)) else x
-    for number, axis in enumerate(sliding, start=2):
+    for number, axis in enumerate(sliding, start=first):
         before, after = max(-axis.low, 0), max(-axis.high, 0)
         if before or after:
             length = wide.shape[number] - (before + after)

@@ -3,7 +3,8 @@
 A `narrow`, `pad`, `concat`, `reverse` or strided `slice` only says where its operand is read: its
 readers can read there themselves. Elementwise work that is read through movement is then
 computed by each reader at the places that it wants, from what is in memory: a difference of
-neighbors costs less than storing and loading it. Work that is read once may cost anything.
+neighbors costs less than storing and loading it. Work that is read once may cost anything. What
+`setup` computes for the runs is stored: it is computed once for all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_free, is_fusable
+from rlx.passes.lowering.phases import setup_nodes
 
 _MOST_ONCE = 32
 """Operations that are computed where they are wanted if that is once: bodies stay small."""
@@ -66,6 +68,7 @@ class _Search:
                 self.readers[operand.node].append((node, position))
         self.movable = {node for node in graph.nodes if is_movable(node, policy)}
         self.escaping = {output.node for output in graph.outputs}
+        self.setup = setup_nodes(graph)
         self.taken: set[Node] = set()
         """Nodes whose readers all can recompute them."""
         self.below_movement: set[Node] = set()
@@ -73,6 +76,8 @@ class _Search:
         """How often each node would be computed if all that may were recomputed."""
         self.cost: dict[Node, int] = {}
         self.chosen: set[Node] = set()
+        self.epilogues: set[Node] = set()
+        """Pointwise work on the result of a product or reduction, which is stored for others."""
 
     def run(self) -> Recomputed:
         for node in reversed(self.graph.nodes):
@@ -89,13 +94,20 @@ class _Search:
 
     def _look_at_readers(self, node: Node) -> None:
         readers = self.readers[node]
-        if node not in self.escaping and all(self._takes(*reader) for reader in readers):
+        kept = node in self.escaping or self._is_prepared(node)
+        if not kept and all(self._takes(*reader) for reader in readers):
             self.taken.add(node)
         passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
         stored = len(readers) - len(passed)
         self.times[node] = min(sum(passed) + stored, _MANY)
-        if any(self._pulls(r) or r in self.below_movement for r, _ in readers):
+        if any(self._pulls(r) or self._passes_on(r) for r, _ in readers):
             self.below_movement.add(node)
+
+    def _is_prepared(self, node: Node) -> bool:
+        """True for what `setup` computes and the runs read."""
+        if node not in self.setup or is_free(node):
+            return False
+        return any(reader not in self.setup for reader, _ in self.readers[node])
 
     def _pulls(self, reader: Node) -> bool:
         """True for movement that computes its operand where it reads it.
@@ -103,6 +115,10 @@ class _Search:
         A reshape that is stored is a view of its operand, and has nothing to compute.
         """
         return reader in self.movable and (reader.op is not ops.reshape or reader in self.taken)
+
+    def _passes_on(self, reader: Node) -> bool:
+        """True for pointwise work below movement; what a kernel stores ends there."""
+        return reader in self.below_movement and (is_free(reader) or is_fusable(reader))
 
     def _takes(self, reader: Node, position: int) -> bool:
         """True if the kernel of `reader` can compute that operand itself."""
@@ -138,4 +154,8 @@ class _Search:
 
     def _is_epilogue(self, node: Node) -> bool:
         """True for what a product or reduction computes better before it stores its result."""
-        return any(self.policy.takes_epilogue(free_source(o).node) for o in node.operands)
+        sources = [free_source(operand).node for operand in node.operands]
+        found = any(self.policy.takes_epilogue(s) or s in self.epilogues for s in sources)
+        if found:
+            self.epilogues.add(node)
+        return found

@@ -10,17 +10,13 @@ f32 and f64 get tiles, or, where a group has one channel, rows in vectors; eithe
 that is padded (and spread apart, where a gradient asks for it) beforehand. What is too small stays
 as it is. 16-bit operands are widened first, and the result is rounded once.
 
-The tile is the one of least cost: cycles of a step, of all tiles that cover the result. A step
-takes two multiply-adds or two loads per cycle, whichever are more, and no less than a
-multiply-add takes until its result can be added to. Weights are packed in `setup`.
+The tile is the one of least cost (`convolution_tiles.py`). Weights are packed in `setup`.
 Requires nothing; run it before products are packed, and before fusion.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -28,35 +24,29 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Direct, Lowering, Windowed
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_geometry import (
-    Geometry,
     Planes,
     attributes_of,
     bare,
-    geometry,
     padded_shape,
     pads_itself,
 )
 from rlx.ir.ops.conv_padding import padded
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
+from rlx.passes.layout.convolution_tiles import (
+    FEWEST_LANES,
+    LEAST_WORK,
+    cheapest_tile,
+    is_bare,
+    is_pointwise,
+    sliding_of,
+)
+from rlx.passes.layout.tile_channels_last import choose_channels_last, lowered_channels_last
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
 
-_MIN_WORK = 8 * 1024
-"""Multiply-adds below which packing and padding cost more than they save."""
-
-_FEWEST_LANES = 4
-"""Vectors narrower than this gain nothing over plain loops, whose rows are vectors."""
-
 _LARGEST_STEP = 2
 """Between neighboring positions of a depthwise row: every second element is one shuffle away."""
-
-_REGISTERS_BESIDE_TILE = 2
-"""Registers beside the sums and the row of a panel: an element of the input, and one to spare."""
-
-_MOST_VECTORS = 4
-_LATENCY = 4
-"""Cycles until the result of a multiply-add can be added to."""
 
 
 def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
@@ -65,12 +55,13 @@ def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPas
     def rule(node: Node) -> Value | None:
         if node.lowering is not None:
             return None
-        choice = choose_convolution(node, target)
+        last = node.op is ops.conv_channels_last
+        choice = (choose_channels_last if last else choose_convolution)(node, target)
         seen(node, choice)
-        return _rewritten(node, choice)
+        return (lowered_channels_last if last else _rewritten)(node, choice)
 
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [LocalRewrite((ops.conv,), rule)])
+        return apply_rewrites(graph, [LocalRewrite((ops.conv, ops.conv_channels_last), rule)])
 
     return GraphPass("tile-convolutions", run, __doc__ or "")
 
@@ -89,86 +80,39 @@ def choose_convolution(node: Node, target: Target) -> Choice:
     if is_pointwise(node):
         return Why.SINGLE_TAPS.because()
     work = upper(product((*node.result.shape, *w.shape[1:])))
-    if work < _MIN_WORK:
-        return Why.SMALL.because(work, _MIN_WORK)
+    if work < LEAST_WORK:
+        return Why.SMALL.because(work, LEAST_WORK)
     windowed = choose_window(node, target)
     if windowed is not None:
         each = upper(w.shape[0]) // upper(x.shape[1])
         return Why.DEPTHWISE.because(1, each, windowed)
     tile = choose_tile(node, target)
     if tile is None:
-        return Why.FEW_CHANNELS.because(w.shape[0], _FEWEST_LANES)
+        return Why.FEW_CHANNELS.because(w.shape[0], FEWEST_LANES)
     return Why.CONVOLVED.because(lowering=tile)
 
 
 def is_product(node: Node) -> bool:
     """True if the window is the whole image: every element meets one tap."""
     x, w = node.operands
-    return _is_bare(node) and x.shape[2:] == w.shape[2:]
-
-
-def is_pointwise(node: Node) -> bool:
-    """True if every element of the result meets one element of each channel."""
-    return _is_bare(node) and set(node.operands[1].shape[2:]) == {1}
-
-
-def _is_bare(node: Node) -> bool:
-    """True for one group, and an input that is neither padded nor spread apart."""
-    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding_of(node))
-    return node.attribute("groups") == 1 and set(sides) == {(0, 0, 1)}
+    return is_bare(node) and x.shape[2:] == w.shape[2:]
 
 
 def choose_window(node: Node, target: Target) -> Windowed | None:
     """Choose vectors for a depthwise convolution; None for another one."""
     x, w = node.operands
     groups, lanes = node.attribute("groups"), target.lanes(x.dtype.size)
-    few = upper(w.shape[0]) // groups < _FEWEST_LANES
+    few = upper(w.shape[0]) // groups < FEWEST_LANES
     if x.shape[1] != groups or not few or _planes(node).strides[2] > _LARGEST_STEP or lanes < 2:
         return None
     return Windowed(lanes)
 
 
 def choose_tile(node: Node, target: Target) -> Direct | None:
-    """Choose the tile of least cost; of several the largest, and the one along the rows."""
+    """Choose the tile of least cost; None for too few channels."""
     x, w = node.operands
-    groups, lanes = node.attribute("groups"), target.lanes(x.dtype.size)
-    each = upper(w.shape[0]) // groups
-    while lanes >= 2 * each:
-        lanes //= 2
-    if lanes < _FEWEST_LANES:
-        return None
-    _, rows, columns = _planes(node).positions
-    found = _tiles(rows, columns, each, lanes, target.vector_registers)
-    cost = functools.partial(_cycles, rows=rows, columns=columns, each=each)
-    return min(found, key=lambda tile: (cost(tile), -_size(tile), -tile.wide))
-
-
-def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Direct]:
-    """Yield the tiles that fit the registers and the result."""
-    for vectors in range(1, min(_MOST_VECTORS, -(-each // lanes)) + 1):
-        budget = (registers - vectors - _REGISTERS_BESIDE_TILE) // vectors
-        for wide in range(1, min(columns, budget) + 1):
-            for high in range(1, min(rows, budget // wide) + 1):
-                yield Direct(high, wide, vectors * lanes, lanes)
-
-
-def _cycles(tile: Direct, rows: int, columns: int, each: int) -> float:
-    """Return the cycles of a step, over all tiles that cover the result."""
-    positions, vectors = tile.high * tile.wide, tile.columns // tile.lanes
-    tiles = -(-rows // tile.high) * -(-columns // tile.wide) * -(-each // tile.columns)
-    loads = positions + 2 * vectors  # rows of a panel come from the second-level cache
-    return tiles * max(positions * vectors / 2, loads / 2, _LATENCY)
-
-
-def _size(tile: Direct) -> int:
-    return tile.high * tile.wide * tile.columns
-
-
-def sliding_of(node: Node) -> Geometry:
-    """Return the geometry of a convolution."""
-    attributes = node.attrs.as_dict()
-    del attributes["groups"]
-    return geometry(node.result.rank - 2, **attributes)
+    each = upper(w.shape[0]) // node.attribute("groups")
+    return cheapest_tile(_planes(node), each, target.lanes(x.dtype.size), target.vector_registers)
 
 
 def _planes(node: Node) -> Planes:

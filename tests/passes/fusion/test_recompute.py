@@ -131,3 +131,23 @@ def test_doubling_by_concat_stays_linear() -> None:
     found = find_recomputed(graph, FusionPolicy())
     assert max(len(sources) for sources in found.sources.values()) <= 4
     assert len(fuse()(graph).nodes) <= len(graph.nodes)
+
+
+def test_what_setup_computes_is_stored_for_the_runs() -> None:
+    """Of params alone: a shift that a reader would compute again at every call."""
+    graph = Graph("prepared")
+    x, a, b = graph.input("x", (8, 4)), graph.param("a", (8,)), graph.param("b", (8,))
+    shift = ops.reshape(a - b, shape=(2, 4))
+    graph.set_outputs([ops.narrow(x, axis=0, start=0, length=2) * shift])
+    assert ["sub"] in kernels(graph)
+
+
+def test_movement_far_below_a_product_does_not_reach_its_epilogue() -> None:
+    """The sum of the first product and the residual is read by a product, not through the pad."""
+    graph = Graph("far")
+    x, w, r = graph.input("x", (4, 8)), graph.input("w", (8, 8)), graph.input("r", (4, 8))
+    y = ops.relu(ops.matmul(x, w) + r)
+    z = ops.pad(ops.relu(ops.matmul(y, w) + r), low=(0, 1), high=(0, 1))
+    graph.set_outputs([ops.matmul(z, graph.input("v", (10, 3)))])
+    epilogue = ["matmul", "add", "relu"]
+    assert kernels(graph) == [epilogue, epilogue, ["pad"], ["matmul"]]

@@ -1,0 +1,201 @@
+"""Convolution of images whose channels lie side by side, in register tiles.
+
+A tile is some positions by one panel of output channels, kept in registers while taps and input
+channels run:
+
+    for taps t, for channels c:
+        for every position i of the tile:  tile[i][:] += x[at(i) + t, c] * panel[t, c][:]
+
+It is the tile of a matrix product whose rows are positions: channels are the vectors of operand and
+result, so nothing is turned or copied, and what follows the convolution (bias, activation,
+residual) is computed on vectors of channels before they are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.parallel import product_loop
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, index, minimum
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.errors import InternalError
+from rlx.ir.lowering import Direct
+from rlx.ir.ops.conv_channels_last import planes_of
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.shape import product
+
+_WEIGHTS_KEPT = 512 * 1024
+"""Bytes of weights that stay in the second-level cache: images then meet all of their panels."""
+
+_AHEAD = 8
+"""Rows of a panel that are asked for before they are needed."""
+
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+@kernel("conv_channels_last", lowering=Direct)
+def conv_channels_last(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    *,
+    lowering: Direct,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    if x.memory is None or w.memory is None or groups != 1:
+        raise InternalError("operands of a convolution in tiles must lie in memory, in one group")
+    k, rank = scope.k, len(out.shape)
+    planes = planes_of(
+        x.shape, w.shape, geometry(rank - 2, stride, padding, dilation, input_dilation)
+    )
+    spatial = tuple(range(1, rank - 1))
+    each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
+    target = out.grouped(((0,), *each, (rank - 1,)))
+    large = static(product((*w.shape, x.prim.size))) > _WEIGHTS_KEPT
+    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, static(w.shape[-1]))
+    work.compute(product_loop(product((*out.shape, *w.shape[:-1]))), panels_first=large)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A tile's first position, and how many of its positions a neighbour has stored already."""
+
+    image: E
+    layer: E
+    row: E
+    column: E
+    above: E
+    before: E
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """All tiles of one convolution, and where their elements come from and go."""
+
+    k: KernelBuilder
+    x: Buffer
+    w: Buffer
+    target: GroupedWriter
+    shape: Direct
+    planes: Planes
+    outputs: int
+
+    @property
+    def panels(self) -> int:
+        return -(-self.outputs // self.shape.columns)
+
+    def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
+        """Go over panels, images and bands of rows, and over the tiles of each band."""
+        k, shape, (layers, rows, columns) = self.k, self.shape, self.planes.positions
+        bands, images = -(-rows // shape.high), self.target.extent(0)
+        counts: list[int | E] = [bands, layers, images, self.panels]
+        if not panels_first:
+            counts = [self.panels, bands, layers, images]
+        with k.loop("item", images * (self.panels * layers * bands), kind=kind) as item:
+            parts = _parts(k, item, counts)
+            band, layer, image, panel = parts if panels_first else (*parts[1:], parts[0])
+            row, above = self._clipped(band * shape.high, shape.high, rows, "row")
+            panel = k.let("panel", panel)
+            with k.loop("first", columns, step=shape.wide) as first:
+                column, before = self._clipped(first, shape.wide, columns, "column")
+                place = _Place(image, layer, row, column, above, before)
+                self._finish(panel, self._sums(panel, place), place)
+
+    def _clipped(self, first: E, size: int, extent: int, name: str) -> tuple[E, E]:
+        """Return where a tile starts, and how many positions its neighbour has stored already."""
+        if extent % size == 0:
+            return self.k.let(name, first), index(0)
+        start = self.k.let(name, minimum(first, extent - size))
+        return start, self.k.let("done_before", first - start)
+
+    def _sums(self, panel: E, place: _Place) -> Buffer:
+        """Compute a tile; return its sums, positions first."""
+        k, shape, planes = self.k, self.shape, self.planes
+        positions, taps, inner = shape.high * shape.wide, planes.taps, planes.channels
+        at = k.let("at", self._start(place))
+        tile = RegisterTile.of(k, "tile", positions, shape.columns, shape.lanes, self.w.prim)
+        tile.zero()
+        with k.loop("z", taps[0]) as z, k.loop("a", taps[1]) as a, k.loop("b", taps[2]) as b:
+            far = z * planes.dilations[0] * planes.extents[1] + a * planes.dilations[1]
+            far = far * planes.extents[2] + b * planes.dilations[2]
+            source = k.let("source", at + far * inner)
+            number = ((z * taps[1] + a) * taps[2] + b) * self.panels + panel
+            weights = k.let("weights", number * (inner * shape.columns))
+            with k.loop("c", inner) as c:
+                row = k.let("panel_row", weights + c * shape.columns)
+                with k.loop("j", shape.columns, step=self._line, kind=LoopKind.UNROLL) as j:
+                    k.prefetch(self.w, row + (_AHEAD * shape.columns + j))
+                tile.accumulate(
+                    lambda i: k.load(self.x, source + self._position(i) + c),
+                    lambda j: k.load(self.w, row + j, shape.lanes),
+                )
+        done = k.local("done", self.w.prim, positions * shape.columns)
+        tile.store(lambda i, j, value: k.store(done, i * shape.columns + j, value))
+        return done
+
+    @property
+    def _line(self) -> int:
+        return max(1, _LINE // self.w.prim.size)
+
+    def _start(self, place: _Place) -> E:
+        """Return where the first tap of a tile's first position lies."""
+        planes = self.planes
+        at = place.image * planes.extents[0] + place.layer * planes.strides[0]
+        at = at * planes.extents[1] + place.row * planes.strides[1]
+        return (at * planes.extents[2] + place.column * planes.strides[2]) * planes.channels
+
+    def _position(self, i: E) -> E:
+        """Return how far position `i` of a tile lies behind its first one."""
+        planes, wide = self.planes, self.shape.wide
+        across = planes.strides[2] * planes.channels
+        if self.shape.high == 1:
+            return i * across
+        return i / wide * (planes.strides[1] * planes.extents[2] * planes.channels) + (
+            i % wide * across
+        )
+
+    def _finish(self, panel: E, sums: Buffer, place: _Place) -> None:
+        """Compute what follows the convolution on vectors of channels, and store."""
+        k, shape, lanes = self.k, self.shape, self.shape.lanes
+        first, count = k.let("first_channel", panel * shape.columns), index(shape.columns)
+        if self.outputs % shape.columns:
+            count = k.let("channels", minimum(self.outputs - first, shape.columns))
+        with (
+            k.loop("i", shape.high, start=place.above) as i,
+            k.loop("m", shape.wide, start=place.before) as m,
+        ):
+            line = self._target(place, i, m)
+            at = k.let("sum", (i * shape.wide + m) * shape.columns)
+            whole = count / lanes * lanes
+            with k.loop("j", whole, step=lanes) as j:
+                line.write_vector(first + j, value=k.load(sums, at + j, lanes))
+            if self.outputs % lanes:
+                with k.loop("j", count, start=whole) as j:
+                    line.write(first + j, value=k.load(sums, at + j))
+
+    def _target(self, place: _Place, i: E, m: E) -> GroupedWriter:
+        """Return the writer of one position's channels."""
+        row, column = place.row + i, place.column + m
+        axes = len(self.target.grid.groups) - 2
+        outer = ((column,), (row, column), (place.layer, row, column))[axes - 1]
+        return self.target.at(place.image, *outer)
+
+
+def _parts(k: KernelBuilder, item: E, counts: list[int | E]) -> list[E]:
+    """Split a flat number into parts, the first of which runs fastest."""
+    parts: list[E] = []
+    for count in counts[:-1]:
+        single = isinstance(count, int) and count == 1
+        parts.append(index(0) if single else k.let("part", item % count))
+        item = item if single else k.let("rest", item / count)
+    return [*parts, item]

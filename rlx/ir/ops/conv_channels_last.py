@@ -1,0 +1,139 @@
+"""Convolution of images whose channels lie side by side; a pass makes it of `conv`.
+
+Images are `[N, *spatial, C]` and weights `[*taps, C_in / groups, C_out]`, as JAX names them NHWC
+and HWIO.
+"""
+
+from __future__ import annotations
+
+from rlx.errors import ShapeError
+from rlx.ir.graph import Value
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Direct, Windowed, lowered_by
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.conv import conv
+from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry
+from rlx.ir.ops.requirements import require_dtype
+from rlx.ir.ops.shape import transpose
+from rlx.ir.shape import Shape
+from rlx.ir.types import TensorType
+
+__all__ = ["conv_channels_last"]
+
+
+def images_first(shape: Shape) -> Shape:
+    """Return the shape of images whose channels come second."""
+    return (*shape[:1], *shape[-1:], *shape[1:-1])
+
+
+def weights_first(shape: Shape) -> Shape:
+    """Return the shape of weights whose output channels come first."""
+    return (*shape[:-3:-1], *shape[:-2])
+
+
+def channels_to_front(x: Value) -> Value:
+    """Return images `[N, *spatial, C]` as `[N, C, *spatial]`."""
+    result: Value = transpose(x, perm=images_first(tuple(range(x.rank))))
+    return result
+
+
+def channels_to_back(x: Value) -> Value:
+    """Return images `[N, C, *spatial]` as `[N, *spatial, C]`."""
+    result: Value = transpose(x, perm=(0, *range(2, x.rank), 1))
+    return result
+
+
+def taps_to_front(w: Value) -> Value:
+    """Return weights `[C_out, C_in, *taps]` as `[*taps, C_in, C_out]`."""
+    result: Value = transpose(w, perm=(*range(2, w.rank), 1, 0))
+    return result
+
+
+def _channels_first(x: Value, w: Value, **attributes: object) -> Value:
+    """The same with channels in front."""
+    weights = transpose(w, perm=weights_first(tuple(range(w.rank))))
+    return channels_to_back(conv(channels_to_front(x), weights, **attributes))
+
+
+@op("conv", Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_channels_first)
+def conv_channels_last(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+    groups: int = 1,
+) -> TensorType:
+    """`conv` of `x` `[N, *spatial, C_in]` and `w` `[*taps, C_in / groups, C_out]`."""
+    result: TensorType = conv.infer(
+        x.with_shape(images_first(x.shape)),
+        w.plain.with_shape(weights_first(w.shape)),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        input_dilation=input_dilation,
+        groups=groups,
+    )
+    images, channels, *spatial = result.shape
+    return result.with_shape((images, *spatial, channels))
+
+
+def planes_of(x: Shape, w: Shape, sliding: Geometry) -> Planes:
+    """Return the planes that operands of these shapes are."""
+    return Planes.of(images_first(x), weights_first(w), sliding)
+
+
+@lowered_by(conv_channels_last, Direct, layouts=(1,))
+def _direct(
+    direct: Direct,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Register tiles over an input that is padded already, and weights in panels of channels."""
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    planes = _bare_planes(x, w, sliding)
+    fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
+    whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
+    if not (fits and whole and groups == 1 and w.layout == Panels(direct.columns)):
+        raise ShapeError(
+            f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
+            f"vectors of {direct.lanes} do not fit w of type {w} in {groups} groups and positions "
+            f"{planes.positions}"
+        )
+
+
+@lowered_by(conv_channels_last, Windowed)
+def _windowed(
+    windowed: Windowed,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Channels in vectors, each with its taps, over an input that is padded already."""
+    _bare_planes(x, w, geometry(x.rank - 2, stride, padding, dilation, input_dilation))
+    if windowed.lanes < 2 or not groups == x.shape[-1] == w.shape[-1]:
+        raise ShapeError(
+            f"channels in vectors of {windowed.lanes} do not fit x of type {x} and w of type {w} "
+            f"in {groups} groups: every channel has taps of its own"
+        )
+
+
+def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
+    """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
+    require_dtype(x, "f32 f64")
+    if any((axis.low, axis.high, axis.input_dilation) != (0, 0, 1) for axis in sliding):
+        raise ShapeError("kernels read the input where it lies: pad and spread it first")
+    return planes_of(x.shape, w.shape, sliding)

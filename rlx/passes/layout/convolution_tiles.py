@@ -1,0 +1,82 @@
+"""The register tile of least cost for a convolution.
+
+A step of a tile takes two multiply-adds or two loads per cycle, whichever are more, and no less
+than a multiply-add takes until its result can be added to. The cost of a tile is that of a step, of
+all tiles that cover the result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from rlx.ir.graph import Node
+from rlx.ir.lowering import Direct
+from rlx.ir.ops.conv_geometry import Geometry, Planes, geometry
+
+LEAST_WORK = 8 * 1024
+"""Multiply-adds below which packing and padding cost more than they save."""
+
+FEWEST_LANES = 4
+"""Vectors narrower than this gain nothing over plain loops, whose rows are vectors."""
+
+_REGISTERS_BESIDE_TILE = 2
+"""Registers beside the sums and the row of a panel: an element of the input, and one to spare."""
+
+_MOST_VECTORS = 4
+_LATENCY = 4
+"""Cycles until the result of a multiply-add can be added to."""
+
+
+def sliding_of(node: Node) -> Geometry:
+    """Return the geometry of a convolution."""
+    attributes = node.attrs.as_dict()
+    del attributes["groups"]
+    return geometry(node.result.rank - 2, **attributes)
+
+
+def is_bare(node: Node) -> bool:
+    """True for one group, and an input that is neither padded nor spread apart."""
+    sides = ((axis.low, axis.high, axis.input_dilation) for axis in sliding_of(node))
+    return node.attribute("groups") == 1 and set(sides) == {(0, 0, 1)}
+
+
+def is_pointwise(node: Node) -> bool:
+    """True if every element of the result meets one element of each channel."""
+    return is_bare(node) and set(node.operands[1].shape[2:]) == {1}
+
+
+def cheapest_tile(planes: Planes, each: int, lanes: int, registers: int) -> Direct | None:
+    """Choose the tile of least cost; of several the largest, and the one along the rows.
+
+    `each` output channels of one group fill vectors of at most `lanes`; None if they are too few.
+    """
+    while lanes >= 2 * each:
+        lanes //= 2
+    if lanes < FEWEST_LANES:
+        return None
+    _, rows, columns = planes.positions
+    found = _tiles(rows, columns, each, lanes, registers)
+    cost = functools.partial(_cycles, rows=rows, columns=columns, each=each)
+    return min(found, key=lambda tile: (cost(tile), -_size(tile), -tile.wide))
+
+
+def _tiles(rows: int, columns: int, each: int, lanes: int, registers: int) -> Iterator[Direct]:
+    """Yield the tiles that fit the registers and the result."""
+    for vectors in range(1, min(_MOST_VECTORS, -(-each // lanes)) + 1):
+        budget = (registers - vectors - _REGISTERS_BESIDE_TILE) // vectors
+        for wide in range(1, min(columns, budget) + 1):
+            for high in range(1, min(rows, budget // wide) + 1):
+                yield Direct(high, wide, vectors * lanes, lanes)
+
+
+def _cycles(tile: Direct, rows: int, columns: int, each: int) -> float:
+    """Return the cycles of a step, over all tiles that cover the result."""
+    positions, vectors = tile.high * tile.wide, tile.columns // tile.lanes
+    tiles = -(-rows // tile.high) * -(-columns // tile.wide) * -(-each // tile.columns)
+    loads = positions + 2 * vectors  # rows of a panel come from the second-level cache
+    return tiles * max(positions * vectors / 2, loads / 2, _LATENCY)
+
+
+def _size(tile: Direct) -> int:
+    return tile.high * tile.wide * tile.columns

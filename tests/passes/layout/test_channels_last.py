@@ -1,0 +1,143 @@
+"""Which images lie with their channels last, and that nothing else changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+from rlx.passes.layout.channels_last import channels_last
+from rlx.target import named_target
+
+AVX512 = named_target("x86-64-v4")
+PAD = ((1, 1), (1, 1))
+
+
+def conv(x: Value, channels: int, taps: int, **attributes: Any) -> Value:
+    """Return a convolution by a param of its own."""
+    g, axes = x.graph, x.rank - 2
+    name = f"w{len(g.params)}"
+    w = g.param(name, (channels, int(str(x.shape[1])), *(taps,) * axes), x.dtype)
+    result: Value = g.conv(x, w, **attributes)
+    return result
+
+
+def names(g: Graph) -> Counter[str]:
+    """Return how often the pass leaves each op that runs at every call."""
+    done = channels_last(AVX512)(g)
+    return Counter(node.op.name for node in done.nodes if node.result.rank > 2)
+
+
+def block(x: Value) -> Value:
+    """Return a residual block: single taps, three by three, single taps, a sum."""
+    g = x.graph
+    y = g.relu(conv(x, 32, 1) + g.param(f"b{len(g.params)}", (32, 1, 1), x.dtype))
+    y = g.relu(conv(y, 32, 3, padding=PAD))
+    return g.relu(conv(y, int(str(x.shape[1])), 1) + x)
+
+
+def test_images_are_transposed_where_they_enter_and_leave() -> None:
+    g = Graph("blocks")
+    g.set_outputs([block(block(g.input("x", (1, 64, 14, 14))))])
+    found = names(g)
+    weights = 2  # of the convolutions of three by three, in setup
+    assert (found["transpose"], found["conv"]) == (2 + weights, 0)
+    assert (found["conv_channels_last"], found["matmul"]) == (2, 4)
+
+
+def test_one_convolution_is_not_worth_two_transposes() -> None:
+    g = Graph("one")
+    g.set_outputs([conv(g.input("x", (1, 64, 14, 14)), 64, 1)])
+    assert names(g)["conv"] == 1
+
+
+def test_a_picture_of_one_channel_enters_for_free() -> None:
+    """There is nothing to transpose, and the sums over the image have no pixels left."""
+    g = Graph("free")
+    y = conv(g.input("x", (1, 1, 30, 30)), 32, 3)
+    g.set_outputs([g.sum_pool(y, kernel_size=(28, 28))])
+    assert names(g)["conv_channels_last"] == 1
+
+
+def test_weights_that_change_at_every_call_stay_as_they_are() -> None:
+    g = Graph("training")
+    x, w = g.input("x", (1, 64, 14, 14)), g.input("w", (64, 64, 3, 3))
+    g.set_outputs([g.conv(g.conv(x, w, padding=PAD), w, padding=PAD)])
+    assert names(g)["conv"] == 2
+
+
+def test_groups_stay_as_they_are() -> None:
+    g = Graph("groups")
+    x, w = g.input("x", (1, 64, 14, 14)), g.param("w", (64, 2, 3, 3))
+    g.set_outputs([block(g.conv(x, w, groups=32))])
+    assert names(g)["conv"] == 1
+
+
+def run(g: Graph, backend: str = "llvm", seed: int = 0, **extents: int) -> tuple[Any, Any]:
+    """Return what `g` compiles to, and what it means."""
+    random = np.random.default_rng(seed)
+
+    def sample(value: Value) -> Any:
+        shape = [e if isinstance(e, int) else e.evaluate(extents) for e in value.shape]
+        return (random.standard_normal(shape) / 4).astype(value.dtype.numpy)
+
+    params = {str(v.node.name): sample(v) for v in g.params}
+    inputs = {str(v.node.name): sample(v) for v in g.inputs}
+    found = rlx.compile(g, backend=backend, params=params)(**inputs)
+    return found, evaluate(g, {**params, **inputs})
+
+
+def everything(x: Value) -> list[Value]:
+    """Return a network of all that goes along: pools, pads, cuts, joins, broadcasts."""
+    g = x.graph
+    a = g.relu(conv(x, 16, 3, stride=(2, 2), padding=PAD))
+    pooled = g.max_pool(a, kernel_size=(3, 3), stride=(1, 1), padding=PAD)
+    joined = g.concat(pooled, conv(a, 16, 1), axis=1)
+    cut = g.slice(joined, start=(0, 2, 1, 0), stop=(1, 32, 7, 8), step=(1, 1, 1, 2))
+    wide = g.pad(cut, low=(0, 2, 1, 0), high=(0, 0, 0, 1), value=0.5)
+    gate = g.sigmoid(g.reduce_mean(wide, axes=(2, 3), keepdims=True))
+    y = conv(wide * gate, 24, 1, stride=(2, 1)) * g.param("row", (5,), x.dtype)
+    return [y, g.narrow(joined, axis=1, start=3, length=20)]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_what_lies_between_convolutions_goes_along(backend: str) -> None:
+    g = Graph("everything")
+    g.set_outputs(everything(g.input("x", (1, 3, 15, 16))))
+    assert names(g)["conv"] == 0
+    found, expected = run(g, backend)
+    for given, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_blocks_agree_with_the_reference() -> None:
+    g = Graph("blocks")
+    x = g.input("x", (2, 48, 7, 9))
+    g.set_outputs([g.reduce_mean(block(block(x)), axes=(2, 3))])
+    found, expected = run(g)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("spatial", [(40,), (4, 6, 5)])
+def test_other_numbers_of_axes(spatial: tuple[int, ...]) -> None:
+    g = Graph("axes")
+    pads = ((1, 1),) * len(spatial)
+    y = g.relu(conv(g.input("x", (2, 5, *spatial), "f64"), 17, 3, padding=pads))
+    g.set_outputs([conv(g.relu(conv(y, 16, 3, padding=pads)), 16, 1)])
+    assert names(g)["conv"] == 0
+    found, expected = run(g)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
+
+
+def test_the_number_of_images_may_be_symbolic() -> None:
+    g = Graph("batch")
+    g.set_outputs([block(block(g.input("x", (Dim("n", max=3), 16, 6, 6))))])
+    for count in (0, 1, 3):
+        found, expected = run(g, n=count)
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-4)
