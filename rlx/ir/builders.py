@@ -514,6 +514,28 @@ class Builders:
             groups=groups,
         )
 
+    def conv_channels_last(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """`conv` of `x` `[N, *spatial, C_in]` and `w` `[*taps, C_in / groups, C_out]`."""
+        return self._one(
+            OPS["conv_channels_last"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+        )
+
     def conv_transpose(
         self,
         x: Operand,
