@@ -17,9 +17,8 @@ from rlx.runtime.aot import Artifact, aot
 
 
 def execute(arguments: Namespace) -> int:
-    program = load_program(
-        arguments.source, shapes=arguments.shape, examples=read_inputs(arguments.input)
-    )
+    inputs = read_inputs(arguments.input)
+    program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     params = {**program.params, **read_params(arguments.params)}
     with progress(f"compiling {program.graph.name}"):
         artifact = aot(
@@ -27,6 +26,7 @@ def execute(arguments: Namespace) -> int:
             arguments.output,
             name=arguments.name,
             params=params,
+            example_inputs=inputs,
             threads=None if arguments.threads == "none" else arguments.threads,
             target=arguments.target,
             blas=arguments.blas,

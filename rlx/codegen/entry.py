@@ -35,7 +35,8 @@ How emitters print failing kernels (the whole convention; both emitters follow i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, TypeAlias, assert_never
 
@@ -75,6 +76,7 @@ from rlx.codegen.schedule import (
 from rlx.errors import InternalError
 from rlx.ir.graph import Node
 from rlx.ir.op import Trait
+from rlx.passes.rewrite import bodies_of
 
 Kernels: TypeAlias = Mapping[tuple[Any, ...], Kernel]
 """The kernel of each `Thunk.kernel_key`."""
@@ -220,7 +222,7 @@ class ThunkCalls:
             self._address(ref, buffer) for ref, buffer in zip(refs, kernel.buffers, strict=True)
         ]
         origin = number_of(thunk) if can_fail(kernel) else -1
-        self.k.comment(describe(thunk.node, thunk.number))
+        self.k.comment(describe(thunk.node, thunk.number) + _in_place(thunk))
         self.k.invoke(kernel, addresses, self.scalars(thunk), bounds=bounds, origin=origin)
 
     def kernel(self, thunk: Thunk) -> Kernel:
@@ -240,7 +242,8 @@ class ThunkCalls:
     def _locate(self, ref: BufferRef) -> tuple[Buffer, E]:
         """Return the block of `ref`, and where it lies at the current steps of the loops around."""
         block, start = self.place(ref.offset)
-        total = E(Const(start, ValueType(Prim.I64), ref.label))
+        name = f"{block.name} {ref.label}" if ref.label else ""
+        total = E(Const(start, ValueType(Prim.I64), name))
         for advance in ref.advances:
             total = total + self._steps[advance.depth] * advance.stride
         return block, total
@@ -315,6 +318,37 @@ def describe(node: Node, number: int | None = None) -> str:
     if node.source is not None:
         place = f", {PurePath(node.source.file).name}:{node.source.line}"
     return f"%{own} {_computes(node)}{name}{place}"
+
+
+def failing_node(node: Node) -> Node:
+    """Return the node within a kernel's bodies that can fail, the first; else `node` itself."""
+    for inner in _body_nodes(node) if node.is_one_kernel else ():
+        if inner.op.has(Trait.MAY_FAULT):
+            return inner
+    return node
+
+
+def _body_nodes(node: Node) -> Iterator[Node]:
+    """Yield the nodes of all bodies of `node`, at any depth."""
+    for body in bodies_of(node.attrs):
+        for inner in body.nodes:
+            yield inner
+            yield from _body_nodes(inner)
+
+
+def describe_fault(node: Node, number: int) -> str:
+    """Return one line about a node whose kernel failed: with the line of what can fail in it."""
+    failing = failing_node(node)
+    if failing is node:
+        return describe(node, number)
+    return describe(replace(failing, name=node.name), number)
+
+
+def _in_place(thunk: Thunk) -> str:
+    """Say which operands a thunk overwrites."""
+    written = dict.fromkeys(thunk.operands[operand].label for operand, _ in thunk.aliased)
+    named = ", ".join(label for label in written if label)
+    return f", in place of {named}" if named else ", in place" if written else ""
 
 
 def _computes(node: Node) -> str:

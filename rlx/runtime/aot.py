@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from rlx.codegen.aot.archive import archive_bytes
 from rlx.codegen.aot.emit import (
     PORTABLE_FLAGS,
@@ -85,6 +87,11 @@ class Artifact:
     def arena_bytes(self) -> int:
         return int(self.manifest["arena"]["bytes"])
 
+    @property
+    def info_header(self) -> Path:
+        """The header of what all artifacts tell about themselves."""
+        return self.directory / "rlx_info.h"
+
     def write_weights(self, path: Path | str, params: Mapping[str, Any]) -> Path:
         """Write another weights file for this artifact; nothing is compiled again."""
         return write_weights(self.manifest, path, params)
@@ -101,7 +108,7 @@ def aot(
     blas: str = "none",
     math: str = "libm",
     weights: str | Mapping[str, str] | None = None,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     param_argnums: Sequence[int] = (),
     dims: Mapping[str, Any] | None = None,
     output_names: Sequence[str] = (),
@@ -115,6 +122,7 @@ def aot(
 ) -> Artifact:
     """Write an artifact of a graph, a function at `example_inputs` or a model file into `out_dir`.
 
+    The sample program runs on the `example_inputs`; those of a graph may be a mapping by name.
     A model file is the path of an ONNX file; `dims` gives extents to what it leaves open.
 
     Inputs that outputs replace in place, and the arguments of a function that `param_argnums`
@@ -142,6 +150,7 @@ def aot(
     if isinstance(graph_or_function, (str, Path)):
         graph_or_function = load_model_file(graph_or_function, dims)
     graph, found, names = _graph_of(graph_or_function, example_inputs, param_argnums)
+    examples = _examples(graph_or_function, example_inputs)
     graph = at_precision(graph, precision)
     params = {**found, **(params or {})}
     graph = inputs_as_params(graph, params)
@@ -166,6 +175,7 @@ def aot(
         name=name or graph.name,
         keep=keep,
         values={p: Literal(values[p]) for p, how in keep.items() if how is Keep.EMBED},
+        examples={name: Literal(x) for name, x in {**examples, **values}.items()},
         output_names=output_names,
         threads=threads,
         target=target,
@@ -176,6 +186,7 @@ def aot(
         flags=SMALL_FLAGS if machine.is_small else PORTABLE_FLAGS,
         external=_link_names(externals, library, name or graph.name, in_object=uses_llvm),
         line_directives=line_directives,
+        machine=machine,
         with_object=uses_llvm,
     )
     text = emit_artifact(program, graph, options)
@@ -236,7 +247,9 @@ def _read(path: Path | str) -> bytes:
 
 
 def _graph_of(
-    given: Graph | Traceable, example_inputs: Sequence[Any] | None, param_argnums: Sequence[int]
+    given: Graph | Traceable,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
+    param_argnums: Sequence[int],
 ) -> tuple[Graph, dict[str, Any], list[str]]:
     """Return the graph, the params that a function's arguments are, the names of its results."""
     if isinstance(given, Graph):
@@ -246,9 +259,10 @@ def _graph_of(
             f"cannot make an artifact of a {type(given).__name__}",
             remedy="pass a Graph, or a function under rlx.jit with example_inputs=",
         )
-    if example_inputs is None:
+    if example_inputs is None or isinstance(example_inputs, Mapping):
         raise InputError(
-            "a function is compiled for the shapes of its inputs", remedy="pass example_inputs="
+            "a function is compiled for the shapes of its inputs",
+            remedy="pass example_inputs=, a sequence of them",
         )
     graph, names = given.named_graph(*example_inputs)
     found = {
@@ -259,6 +273,21 @@ def _graph_of(
     }
     arrays = {name: x for name, x in found.items() if not isinstance(x, TensorType)}
     return graph, arrays, names
+
+
+def _examples(
+    given: Graph | Traceable, example_inputs: Sequence[Any] | Mapping[str, Any] | None
+) -> dict[str, Array]:
+    """Return the arrays among the example inputs, by the names in the graph."""
+    if example_inputs is None or isinstance(example_inputs, Mapping):
+        found = dict(example_inputs or {})
+    elif isinstance(given, Graph):
+        names = [str(value.node.name) for value in given.inputs]
+        found = dict(zip(names, example_inputs, strict=True))
+    else:
+        arguments = given.argument_arrays(*example_inputs)
+        found = {name: x for arrays in arguments for name, x in arrays.items()}
+    return {n: np.asarray(x) for n, x in found.items() if not isinstance(x, TensorType)}
 
 
 def _result_names(graph: Graph, names: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlx.codegen.entry import failing_node
 from rlx.codegen.loops.nodes import DETAIL_WORDS, Status
 from rlx.errors import (
     CommunicationError,
@@ -101,7 +102,10 @@ def _index(record: Record) -> str:
 
 
 def _blamed(node: Node) -> Node:
-    """Return the node of a fused one that its kernel is built around: what can fail."""
+    """Return what can fail in a fused node or a loop in one kernel: a node of its body."""
+    failing = failing_node(node)
+    if failing is not node:
+        return replace(failing, name=node.name, scope=node.scope)
     anchor = ops.anchor_of(node.attribute("body")) if node.is_one_kernel else None
     return node if anchor is None else replace(anchor, name=node.name, scope=node.scope)
 

@@ -48,13 +48,13 @@ def dumping(artifact: Artifact) -> Path:
     """Return the sample program, made to print the bits of its first output."""
     text = artifact.sample.read_text()
     y = artifact.manifest["outputs"][0]["name"]
-    head, tail = text.rsplit("  return 0;", 1)
+    head, tail = text.rsplit("  return print_time();", 1)
     loop = (
         f"  for (size_t i = 0; i < {artifact.name.upper()}_{y.upper()}_BYTES; ++i) {{\n"
         f'    printf("%02x", ((unsigned char *){artifact.name}_arena_{y}(arena))[i]);\n  }}\n'
     )
     path = artifact.directory / "dump.c"
-    path.write_text(f"{head}{loop}  return 0;{tail}")
+    path.write_text(f"{head}{loop}  return print_time();{tail}")
     return path
 
 

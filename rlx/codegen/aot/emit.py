@@ -19,20 +19,24 @@ from rlx.codegen.aot.layout import (
     Keep,
     Layout,
     Space,
+    Tensor,
     make_layout,
 )
 from rlx.codegen.aot.linking import link_words
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
+from rlx.codegen.aot.stack import stack_bytes
+from rlx.codegen.aot.status import statuses_of
 from rlx.codegen.aot.view import (
     ABI_VERSION,
     TensorView,
     constant_view,
+    filled,
     keeps,
+    literals,
     status_views,
     step_views,
-    string_size,
     symbol_view,
     tensor_view,
 )
@@ -42,7 +46,8 @@ from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.c.prototypes import external_prototypes, external_symbols
 from rlx.codegen.c.sources import sources_of
 from rlx.codegen.c.templates import environment
-from rlx.codegen.entry import can_fail, describe
+from rlx.codegen.entry import can_fail, describe_fault
+from rlx.codegen.kernels.build import WIDEST
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower import Program
@@ -52,6 +57,7 @@ from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import ALIGNMENT, HEADER_BYTES
+from rlx.target import Target
 
 PORTABLE_FLAGS = (
     "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"
@@ -62,6 +68,8 @@ SMALL_FLAGS = ("-Os", *PORTABLE_FLAGS[1:-1], "-ffunction-sections", "-fdata-sect
 """The same for little code: a linker leaves out functions that nothing calls."""
 
 _VERSION = "0.1.0"
+_LARGEST_EXAMPLE_BYTES = 1 << 16
+"""Of all examples that the sample program holds; beyond that its inputs count up."""
 _LARGEST_STATIC_BYTES = 1 << 30
 """The sample program allocates more than this: linkers place at most 2 GiB of static data."""
 
@@ -75,6 +83,8 @@ class Options:
     """Per param; others are arguments."""
     values: Mapping[str, Literal] = field(default_factory=dict)
     """The content of embedded params."""
+    examples: Mapping[str, Literal] = field(default_factory=dict)
+    """What the sample program gives to inputs, and to params that are arguments."""
     output_names: Sequence[str] = ()
     threads: str | None = None
     target: str = "portable"
@@ -90,6 +100,8 @@ class Options:
     flags: tuple[str, ...] = PORTABLE_FLAGS
     line_directives: bool = False
     """True if the C is to lead a debugger to the user's program."""
+    machine: Target = WIDEST
+    """What the kernels are built for."""
     with_object: bool = False
     """True if kernels are compiled by LLVM, and C is needed for what surrounds them alone."""
 
@@ -129,6 +141,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     manifest = manifest_of(program, layout, view, options.threads, options.target)
     templates = {
         f"{name}.h": "artifact.h.j2",
+        "rlx_info.h": "rlx_info.h",
         f"{name}.c": "artifact.c.j2",
         f"{name}.pc": "artifact.pc.j2",
         "main.c": "main.c.j2",
@@ -212,14 +225,25 @@ def _view(
     run: tuple[Step, ...],
 ) -> dict[str, Any]:
     prefix = options.name.upper()
-    inputs = [tensor_view(t, prefix, "INPUT") for t in layout.inputs]
-    outputs = [tensor_view(t, prefix, "OUTPUT") for t in layout.outputs]
-    params = [tensor_view(t, prefix, "PARAM") for t in layout.params]
-    symbols = [symbol_view(symbol) for symbol in program.graph.symbols]
+    declared = program.graph.symbols
+    inputs = [tensor_view(t, prefix, "INPUT", declared) for t in layout.inputs]
+    outputs = [tensor_view(t, prefix, "OUTPUT", declared) for t in layout.outputs]
+    params = [tensor_view(t, prefix, "PARAM", declared) for t in layout.params]
+    symbols = [symbol_view(symbol) for symbol in declared]
+    kernels = tuple(step.kernel for step in (*setup, *run))
+    has_weights = layout.weights_bytes > 0
+    statuses = statuses_of(
+        program.kernels.values(), has_weights=has_weights, has_symbols=bool(symbols)
+    )
     plain_inputs = _plain(inputs, [t.donated for t in layout.inputs])
     plain_outputs = _plain(outputs, [t.donated for t in layout.outputs])
     extra_blocks = [s.value for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
     pointers = {"weights": "weights_of(arena)", "constants": "(const uint8_t *)&constant_data"}
+    given = [
+        _with_example(view, tensor, options.examples)
+        for view, tensor in zip((*inputs, *params), (*layout.inputs, *layout.params), strict=True)
+        if _is_filled(tensor.keep, view)
+    ]
     names = [symbol.c_name for symbol in symbols]
     extents = [f"int64_t {name}" for name in names]
     arrays = [f"const {t.c_type} *{t.c_name}" for t in plain_inputs]
@@ -228,6 +252,7 @@ def _view(
         "name": options.name,
         "prefix": prefix,
         "version": _VERSION,
+        "version_number": _version_number(),
         "sources": sources_of(external_functions(program)),
         "abi_version": ABI_VERSION,
         "alignment": layout.alignment,
@@ -238,11 +263,12 @@ def _view(
         "is_plain": options.is_plain,
         "link_words": link_words(options.libraries),
         "threads": options.threads,
-        "statuses": status_views(),
+        "statuses": status_views(statuses, layout.alignment),
         "symbols": symbols,
         "arena_bytes": layout.arena_bytes,
+        "stack_bytes": stack_bytes(kernels, options.machine),
         "is_large": layout.arena_bytes + layout.weights_bytes > _LARGEST_STATIC_BYTES,
-        "has_weights": layout.weights_bytes > 0,
+        "has_weights": has_weights,
         "weights_bytes": layout.weights_bytes,
         "weights_magic": MAGIC,
         "weights_version": VERSION,
@@ -255,13 +281,14 @@ def _view(
         "loaded_state": [t for t in params if t.initial == "weights"],
         "tensors": [*inputs, *outputs, *params],
         "groups": _groups(inputs, plain_outputs, params),
-        "places": {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"},
-        "name_size": string_size([t.name for t in (*inputs, *outputs, *params)]),
-        "max_rank": max((len(t.extents) for t in (*inputs, *outputs, *params)), default=0) or 1,
+        "params": params,
+        "info_places": {"arena": "IN_ARENA", "weights": "IN_WEIGHTS", "constants": "IN_CODE"},
         "inputs": plain_inputs,
         "outputs": plain_outputs,
-        "filled": [t for t, of in zip((*inputs, *params), (*layout.inputs, *layout.params),
-                                      strict=True) if _is_filled(of.keep, t)],
+        "filled": given,
+        "sample_inputs": _sample_inputs(given),
+        "sample_copies": any(t.example for t in given)
+        or any(t.dtype == "bf16" for t in plain_outputs),
         "faults": list(_faults(program)),
         "setup_steps": step_views(setup, layout, ()),
         "run_steps": step_views(run, layout, program.graph.symbols),
@@ -272,10 +299,17 @@ def _view(
         "check_params": ["const void *arena", *extents],
         "run_params": ["void *arena", *extents],
         "run_names": ["arena", *names],
+        "run_at_args": ["arena", *(f"extents[{i}]" for i in range(len(symbols)))],
         "sample_args": ["arena", *(f"{prefix}_MAX_{name.upper()}" for name in names)],
         "call_params": ["void *arena", *extents, *arrays],
         "call_names": ["arena", *names, *(t.c_name for t in (*plain_inputs, *plain_outputs))],
     }  # fmt: skip
+
+
+def _version_number() -> int:
+    """Return the version as one number, as the preprocessor compares it."""
+    major, minor, patch = map(int, _VERSION.split("."))
+    return (major * 100 + minor) * 100 + patch
 
 
 def _plain(tensors: list[TensorView], donated: list[bool]) -> list[TensorView]:
@@ -286,6 +320,22 @@ def _plain(tensors: list[TensorView], donated: list[bool]) -> list[TensorView]:
 def _is_filled(keep: Keep | None, tensor: TensorView) -> bool:
     """True for what the sample program must give a value: inputs and argument params."""
     return tensor.elements > 0 and keep in (None, Keep.ARGUMENT)
+
+
+def _with_example(view: TensorView, tensor: Tensor, examples: Mapping[str, Literal]) -> TensorView:
+    """Return the view of a tensor with the content that the sample program gives it."""
+    data = examples.get(tensor.name)
+    total = sum(each.array.nbytes for each in examples.values())
+    if data is None or total > _LARGEST_EXAMPLE_BYTES or data.array.size != tensor.type.elements:
+        return view
+    return replace(view, example=tuple(filled(literals(data))))
+
+
+def _sample_inputs(views: Sequence[TensorView]) -> str:
+    """Say what the sample program runs on."""
+    if any(view.example for view in views):
+        return "the example inputs of its export"
+    return "inputs that count up" if views else "what it holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,4 +360,4 @@ def _faults(program: Program) -> Iterator[tuple[int, str]]:
         number = number_of(thunk)
         if can_fail(program.kernels[thunk.kernel_key]) and number not in seen:
             seen.add(number)
-            yield number, describe(thunk.node, number).replace("\\", "/").replace('"', "'")
+            yield number, describe_fault(thunk.node, number).replace("\\", "/").replace('"', "'")

@@ -37,6 +37,7 @@ def manifest_of(
         "libraries": list(view["libraries"]),
         "flags": list(view["flags"]),
         "arena": {"bytes": layout.arena_bytes, "alignment": view["alignment"]},
+        "stack_bytes": view["stack_bytes"],
         "weights": {
             "bytes": layout.weights_bytes,
             "layout_hash": f"0x{layout_hash(layout.weights):016x}",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
+from typing import TypeAlias
 
-from rlx.codegen.loops.nodes import Status
+from rlx.codegen.loops.nodes import Fail, Kernel, Status
+from rlx.codegen.loops.visit import walk
 
 
 class LoadStatus(enum.IntEnum):
@@ -17,10 +20,12 @@ class LoadStatus(enum.IntEnum):
     CORRUPT_WEIGHTS = 20
 
 
-MEANING: dict[Status | LoadStatus, str] = {
+AnyStatus: TypeAlias = Status | LoadStatus
+
+MEANING: dict[AnyStatus, str] = {
     Status.OK: "ok",
     Status.NULL_ARENA: "the arena is NULL",
-    Status.MISALIGNED_ARENA: "the arena is not aligned to 64 bytes",
+    Status.MISALIGNED_ARENA: "the arena is not aligned to {alignment} bytes",
     Status.NOT_SET_UP: "the arena is not set up: call init and setup first",
     Status.EXTENT_OUT_OF_RANGE: "an extent is outside its bounds",
     Status.INDEX_OUT_OF_RANGE: "an index is out of range",
@@ -29,8 +34,26 @@ MEANING: dict[Status | LoadStatus, str] = {
     Status.COLLECTIVE_FAILED: "MPI returned an error",
     LoadStatus.SHORT_ARENA: "the arena is too small",
     LoadStatus.NO_WEIGHTS: "the weights are missing: call load_weights before setup",
-    LoadStatus.MISALIGNED_WEIGHTS: "the weights are not aligned to 64 bytes",
+    LoadStatus.MISALIGNED_WEIGHTS: "the weights are not aligned to {alignment} bytes",
     LoadStatus.FOREIGN_WEIGHTS: "the weights belong to another model or format version",
     LoadStatus.CORRUPT_WEIGHTS: "the weights are damaged or cut short",
 }
 """What `<name>_status_string` says."""
+
+_ARENA = (Status.OK, Status.NULL_ARENA, Status.MISALIGNED_ARENA, Status.NOT_SET_UP)
+_WEIGHTS = (
+    LoadStatus.NO_WEIGHTS,
+    LoadStatus.MISALIGNED_WEIGHTS,
+    LoadStatus.FOREIGN_WEIGHTS,
+    LoadStatus.CORRUPT_WEIGHTS,
+)
+
+
+def statuses_of(
+    kernels: Iterable[Kernel], *, has_weights: bool, has_symbols: bool
+) -> set[AnyStatus]:
+    """Return what the functions of an artifact can return."""
+    fails = (s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Fail))
+    found: set[AnyStatus] = {*_ARENA, LoadStatus.SHORT_ARENA, *(fail.status for fail in fails)}
+    found.update(_WEIGHTS if has_weights else ())
+    return found | ({Status.EXTENT_OUT_OF_RANGE} if has_symbols else set())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlx.codegen.aot.layout import Keep, Layout, Space, Tensor
 from rlx.codegen.aot.phases import Step
-from rlx.codegen.aot.status import MEANING
+from rlx.codegen.aot.status import MEANING, AnyStatus
 from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
@@ -18,7 +17,7 @@ from rlx.ir.literal import Literal
 from rlx.ir.shape import Extent, Symbol
 from rlx.ir.types import TensorType
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 _NOTES = {
     DType.F16: "IEEE half precision, as its bits",
     DType.BF16: "bfloat16, as its bits",
@@ -26,6 +25,12 @@ _NOTES = {
 }
 _C_TYPES = {Prim.F32: "float", Prim.F64: "double", Prim.BOOL: "bool"}
 _LINE_LENGTH = 98
+_FIXED, _COMPUTED = -1, -2
+_FATES = {
+    ("INPUT", False): "; a run keeps it",
+    ("INPUT", True): "; a run replaces it by its next value",
+    ("PARAM", True): "; a run replaces it by its next value",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,14 @@ class TensorView:
     role: str
     space: str
     is_float: bool
+    is_replaced: bool
+    """True if a run leaves its next value in its place."""
+    fate: str
+    """What a run does to it, in words."""
+    axis_symbols: tuple[int, ...]
+    """Per axis, the number of the symbol that it is, as `rlx_info.h` counts."""
+    example: tuple[str, ...] = ()
+    """The elements that the sample program gives it, as lines of literals."""
     initial: str = ""
     """Where its first value lies: `weights` or `constants`."""
     initial_offset: int = 0
@@ -92,8 +105,13 @@ class StatusView:
     text: str
 
 
-def tensor_view(tensor: Tensor, prefix: str, role: str) -> TensorView:
-    """Return the view of `tensor` in an artifact whose constants start with `prefix`."""
+def tensor_view(
+    tensor: Tensor, prefix: str, role: str, symbols: Sequence[Symbol] = ()
+) -> TensorView:
+    """Return the view of `tensor` in an artifact whose constants start with `prefix`.
+
+    `symbols` are the program's.
+    """
     prim = storage(tensor.type.dtype)
     pairs = 2 if tensor.type.dtype.is_complex else 1
     initial, initial_offset = ("", 0)
@@ -115,6 +133,9 @@ def tensor_view(tensor: Tensor, prefix: str, role: str) -> TensorView:
         role=role,
         space=tensor.space.value,
         is_float=prim.is_float,
+        is_replaced=tensor.donated,
+        fate=_FATES.get((role, tensor.donated), ""),
+        axis_symbols=tuple(_axis_symbol(extent, symbols) for extent in tensor.type.shape),
         initial=initial,
         initial_offset=initial_offset,
     )
@@ -145,8 +166,13 @@ def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol])
     ]
 
 
-def status_views() -> list[StatusView]:
-    return [StatusView(status.name, int(status), text) for status, text in MEANING.items()]
+def status_views(statuses: Collection[AnyStatus], alignment: int) -> list[StatusView]:
+    """Return the views of `statuses`, by value; `alignment` is the arena's."""
+    return [
+        StatusView(status.name, int(status), text.format(alignment=alignment))
+        for status, text in MEANING.items()
+        if status in statuses
+    ]
 
 
 def c_type(prim: Prim) -> str:
@@ -205,6 +231,8 @@ def _upper(extent: Extent) -> int:
     return extent if isinstance(extent, int) else extent.upper
 
 
-def string_size(texts: Sequence[str]) -> int:
-    """Return the size of a char array that holds any of `texts`, rounded up to 8."""
-    return math.ceil((max(map(len, texts), default=0) + 1) / 8) * 8
+def _axis_symbol(extent: Extent, symbols: Sequence[Symbol]) -> int:
+    if isinstance(extent, int):
+        return _FIXED
+    names = [symbol.name for symbol in symbols]
+    return names.index(str(extent)) if str(extent) in names else _COMPUTED

@@ -36,7 +36,8 @@ class UnitView:
 
     name: str
     statuses: tuple[Status, ...]
-    places: tuple[tuple[str, int], ...]
+    places: tuple[tuple[str, list[tuple[str, int]]], ...]
+    """Per block of memory what lies where."""
     types: tuple[str, ...]
     externals: tuple[str, ...]
     entries: tuple[str, ...]

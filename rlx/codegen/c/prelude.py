@@ -25,6 +25,8 @@ _LIBM = {
     UnaryOp.ABS: "fabs",
 }
 _GREATEST_INT = (1 << 31) - 1
+_PREFIXES = {"arena": "AT", "weights": "WEIGHTS_AT", "constants": "CONSTANTS_AT"}
+"""What the enumerators of places in a block of memory start with."""
 _WRAPPING = {BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.SHL: "<<"}
 
 
@@ -43,7 +45,8 @@ class Prelude:
         self._memory: dict[str, ValueType] = {}
         self._helpers: dict[str, str] = {}
         self._places: dict[tuple[str, int], str] = {}
-        self.records_faults = False
+        self.faults: set[Status] = set()
+        """What kernels return."""
 
     @property
     def types(self) -> list[str]:
@@ -62,14 +65,15 @@ class Prelude:
 
     @property
     def statuses(self) -> list[Status]:
-        return list(Status) if self.records_faults else []
+        return sorted(self.faults)
 
     @property
-    def places(self) -> list[tuple[str, int]]:
-        """Name and offset of what lies in the arena, by offset."""
-        return sorted(
-            ((name, offset) for (_, offset), name in self._places.items()), key=lambda p: p[::-1]
-        )
+    def places(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """Per block of memory the name and offset of what lies there, by offset and first use."""
+        blocks: dict[str, list[tuple[str, int]]] = {}
+        for (place, offset), name in self._places.items():
+            blocks.setdefault(place.partition(" ")[0], []).append((name, offset))
+        return [(block, sorted(named, key=lambda p: p[1])) for block, named in blocks.items()]
 
     def place(self, constant: Const) -> str:
         """Return the enumerator of a named offset, or nothing: an enumerator is an int."""
@@ -77,7 +81,9 @@ class Prelude:
             return ""
         key = constant.name, int(constant.value)
         if key not in self._places:
-            wanted = "AT_" + re.sub(r"\W+", "_", constant.name).strip("_").upper()
+            block, _, label = constant.name.partition(" ")
+            plain = re.sub(r"\W+", "_", label).strip("_")
+            wanted = f"{_PREFIXES[block]}_{plain}".upper()
             self._places[key] = free_name(wanted, set(self._places.values()))
         return self._places[key]
 
@@ -167,7 +173,6 @@ class Prelude:
 
     def record_fault(self) -> str:
         """Note where a kernel failed in the arena's header and hand its status on."""
-        self.records_faults = True
         body = ["fault[0] = status;", "fault[1] = origin;", "return status;"]
         params = "int64_t *fault, int status, int64_t origin"
         return self._define("record_fault", "int", params, body)

@@ -31,7 +31,7 @@ BEGIN, END, FAULT, STATUS = "<begin>", "<end>", "<fault>", "<status>"
 """What C adds to a kernel; no variable of a kernel has such a name."""
 
 _COUNTED = re.compile(r"(_\d+)+$")
-_RESERVED = re.compile(r"_(bool|[iuf]\d+)(x\d+)?$|^(AT|STATUS)_")
+_RESERVED = re.compile(r"_(bool|[iuf]\d+)(x\d+)?$|^(AT|WEIGHTS_AT|CONSTANTS_AT|STATUS)_")
 """Helpers (`load_f32x16`), places in the arena and statuses."""
 
 

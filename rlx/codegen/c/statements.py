@@ -215,7 +215,7 @@ class StatementEmitter:
     # Calls
 
     def _fail(self, statement: Fail) -> None:
-        self.prelude.records_faults = True
+        self.prelude.faults.add(statement.status)
         fault = self.expressions.name(FAULT)
         self.line(f"{fault}[2] = {self.expressions.text(statement.position)};")
         for word, detail in zip(DETAIL_WORDS, statement.details, strict=False):

@@ -89,7 +89,8 @@ def kernel_name(thunk: Thunk) -> str:
     shape = thunk.results[0].type.shape if thunk.results else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
-    return "_".join([*kinds, "x".join(extents) or "scalar"])
+    in_place = ["in_place"] if thunk.aliased else []
+    return "_".join([*kinds, *in_place, "x".join(extents) or "scalar"])
 
 
 _NAMED_OPS = 3

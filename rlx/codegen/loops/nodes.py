@@ -135,7 +135,7 @@ class Const:
     value: bool | int | float
     type: ValueType
     name: str = ""
-    """What a person calls the number: where a tensor lies in the arena."""
+    """What a person calls an offset: the block of memory and what lies there, `arena x`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Const) and self._bits() == other._bits()

@@ -24,7 +24,8 @@ def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:
     listed = ", ".join(values[:_LISTED_VALUES])
     more = f" and {len(values) - _LISTED_VALUES} more" if len(values) > _LISTED_VALUES else ""
     shared = f", called {len(thunks)} times" if len(thunks) > 1 else ""
-    lines = [f"{_formula(thunks[0].node)} -> {listed}{more}{shared}"]
+    in_place = ", in place" if thunks[0].aliased else ""
+    lines = [f"{_formula(thunks[0].node)} -> {listed}{more}{shared}{in_place}"]
     places = list(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in _sources(thunks)))
     if places:
         rest = ", ..." if len(places) > _LISTED_LINES else ""

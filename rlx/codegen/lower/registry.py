@@ -44,8 +44,19 @@ class Placement:
         return self.outside[start].shifted(offset - start, value.type)
 
     def _label(self, value: Value) -> str:
+        """Name a tensor, and the one that it replaces in memory."""
         source = self._source(value)
-        return tensor_name(source, self.numbers.get(source.node))
+        own, first = self._name(source), self._first(source)
+        replaces = first is not source and view_of(source.node) is None
+        return f"{own}_in_{self._name(first)}" if replaces else own
+
+    def _name(self, value: Value) -> str:
+        return tensor_name(value, self.numbers.get(value.node))
+
+    def _first(self, value: Value) -> Value:
+        """Return the value whose memory `value` uses."""
+        root = self.plan.slots[value].root
+        return value if root is None else self._first(root)
 
     def _source(self, value: Value) -> Value:
         """Return the value that `value` is a view of, if it starts at the same byte."""

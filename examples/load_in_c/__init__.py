@@ -1,0 +1,1 @@
+"""A C program that loads any exported model at run time."""

@@ -1,0 +1,95 @@
+"""The stack of an artifact: what compilers report is within what the header promises."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rlx.codegen.aot.stack import stack_bytes
+from rlx.codegen.c.emit import emit_module
+from rlx.codegen.kernels.build import WIDEST
+from rlx.codegen.loops.nodes import Invoke, Kernel
+from rlx.codegen.loops.visit import walk
+from rlx.ir.graph import Graph
+from rlx.runtime.aot import Artifact, aot
+from rlx.runtime.cross import find_compiler
+from tests.aot.building import needs_compiler, require, run
+from tests.aot.programs import encoder_layer, lookup, mlp, scaled_rows, training_step
+from tests.codegen.c.record_cases import record_cases
+from tests.codegen.kernels.native import module_of
+
+pytestmark = needs_compiler
+FLAGS = ("-std=c11", "-ffp-contract=off", "-fopenmp-simd", "-w", "-fstack-usage")
+PROGRAMS = (mlp, training_step, scaled_rows, lookup, encoder_layer)
+
+
+def measured(command: tuple[str, ...], source: Path, directory: Path) -> Mapping[str, int]:
+    """Return the bytes of each function's frame, with the parts that a compiler splits off."""
+    unit = directory / "unit.o"
+    run(*command, *FLAGS, "-c", source, "-o", unit)
+    frames: dict[str, int] = collections.Counter()
+    for name, size in re.findall(r":(\w+)\S*\t(\d+)\t", unit.with_suffix(".su").read_text()):
+        frames[name] += int(size)
+    return frames
+
+
+def deepest(kernel: Kernel, frames: Mapping[str, int]) -> int:
+    """Return the bytes of the deepest chain of calls; what is inlined has no frame."""
+    callees = [s.kernel for s in walk(kernel.body) if isinstance(s, Invoke)]
+    return frames.get(kernel.name, 0) + max((deepest(c, frames) for c in callees), default=0)
+
+
+def check_records(command: tuple[str, ...], stride: int, start: int, directory: Path) -> None:
+    cases = [case for _, _, case in record_cases(stride, start)]
+    source = directory / "unit.c"
+    source.write_text(emit_module(module_of(cases)))
+    frames = measured((require(command[0]), *command[1:]), source, directory)
+    for case in cases:
+        bound = stack_bytes([case.entry], WIDEST)
+        assert deepest(case.entry, frames) <= bound, f"{case.entry.name}: {bound}"
+
+
+@pytest.mark.parametrize("command", [("gcc", "-O3"), ("clang", "-O2")])
+def test_stack_of_recorded_kernels_is_within_its_bound(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    check_records(command, 151, 0, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(6))
+@pytest.mark.parametrize("command", [("gcc", "-Os"), ("gcc", "-O2"), ("gcc", "-O3")])
+def test_stack_of_every_recorded_kernel_is_within_its_bound(
+    command: tuple[str, ...], start: int, tmp_path: Path
+) -> None:
+    check_records(command, 6, start, tmp_path)
+
+
+def promised(artifact: Artifact) -> int:
+    found = re.search(r"_STACK_BYTES (\d+)", artifact.header.read_text())
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("graph", PROGRAMS)
+def test_stack_of_whole_programs_is_within_what_the_header_says(
+    graph: Callable[[], Graph], tmp_path: Path
+) -> None:
+    artifact = aot(graph(), tmp_path, emit_only=True)
+    for command in (("gcc", "-O2"), ("clang", "-O2"), ("gcc", "-Os")):
+        frames = measured((require(command[0]), command[1]), artifact.source, tmp_path)
+        assert sum(sorted(frames.values())[-6:]) <= promised(artifact)
+
+
+@pytest.mark.parametrize("graph", PROGRAMS)
+def test_stack_on_a_microcontroller_is_small(graph: Callable[[], Graph], tmp_path: Path) -> None:
+    require("arm-none-eabi-gcc")
+    artifact = aot(graph(), tmp_path, target="cortex-m4", math="none", emit_only=True)
+    compiler = find_compiler("cortex-m4")
+    frames = measured((*compiler.command, *compiler.flags, "-Os"), artifact.source, tmp_path)
+    assert sum(sorted(frames.values())[-6:]) <= promised(artifact)
+    assert promised(artifact) == artifact.manifest["stack_bytes"]
