@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlx.passes.precision.policy import MixedPrecision as MixedPrecision
     from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
+    from rlx.runtime.arrays import Array as Array
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
@@ -102,6 +103,7 @@ _HOMES = {
     "rlx.ir.types": ["TensorType"],
     "rlx.passes.precision.policy": ["MixedPrecision"],
     "rlx.runtime.aot": ["Artifact", "aot"],
+    "rlx.runtime.arrays": ["Array"],
     "rlx.runtime.compile": ["compile"],
     "rlx.runtime.executable": ["Executable"],
     "rlx.runtime.session": ["Session"],

@@ -59,6 +59,10 @@ class DTypeError(RlxError, TypeError):
     """A dtype that an op does not take."""
 
 
+class MutationError(RlxError, TypeError, ValueError):
+    """An assignment into an array that cannot be changed: a traced one, or a result."""
+
+
 class GraphError(RlxError, ValueError):
     """A malformed graph: what the verifier reports, wrong names, wrong counts."""
 

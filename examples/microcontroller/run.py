@@ -30,7 +30,8 @@ def classify(weights: Mapping[str, rlx.Array], x: rlx.Array) -> rlx.Array:
     """Return the scores of four classes."""
     hidden = rnp.maximum(x @ weights["w1"] + weights["b1"], 0)
     hidden = rnp.maximum(hidden @ weights["w2"] + weights["b2"], 0)
-    return hidden @ weights["w3"] + weights["b3"]
+    scores: rlx.Array = hidden @ weights["w3"] + weights["b3"]
+    return scores
 
 
 def weights() -> dict[str, np.ndarray]:

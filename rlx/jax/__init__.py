@@ -6,8 +6,6 @@ program.py` runs a program whose imports of `jax` are answered by these modules.
 
 from __future__ import annotations
 
-from numpy import ndarray
-
 import rlx
 from rlx.jax import lax as lax
 from rlx.jax import nn as nn
@@ -17,6 +15,7 @@ from rlx.jax import random as random
 from rlx.jax import scipy as scipy
 from rlx.jax import tree as tree
 from rlx.jax import tree_util as tree_util
+from rlx.jax.arrays import Array as Array
 from rlx.jax.configuration import config as config
 from rlx.jax.functions import block_until_ready as block_until_ready
 from rlx.jax.functions import default_backend as default_backend
@@ -29,7 +28,6 @@ from rlx.jax.functions import local_device_count as local_device_count
 from rlx.jax.functions import named_call as named_call
 from rlx.jax.functions import named_scope as named_scope
 
-Array = ndarray
 ShapeDtypeStruct, eval_shape = rlx.ShapeDtypeStruct, rlx.eval_shape
 grad, value_and_grad, vjp, jvp = rlx.grad, rlx.value_and_grad, rlx.vjp, rlx.jvp
 jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 import rlx
 
 _OF_DEVICES = frozenset({"device", "backend", "inline", "keep_unused", "abstracted_axes",
@@ -33,8 +35,8 @@ def device_put(x: Any, device: Any = None, **_: Any) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """`x`, whose arrays are NumPy's."""
-    return x
+    """`x` with plain NumPy arrays, over the same memory."""
+    return rlx.tree_map(np.asarray, x)
 
 
 def devices(backend: str | None = None) -> list[str]:

@@ -16,6 +16,7 @@ from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
 from rlx.numpy.shaping import broadcast_to, stack
+from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
 
@@ -29,19 +30,10 @@ def dtype_of(dtype: Any, default: DType) -> DType:
 
 
 def array(x: Any, dtype: Any = None) -> Any:
-    """A new array of numbers, arrays, or nested lists of them."""
-    found = asarray(x, dtype)
-    if (
-        isinstance(x, np.ndarray)
-        and isinstance(found, np.ndarray)
-        and np.may_share_memory(found, x)
-    ):
-        return found.copy()
-    return found
+    """An array of numbers, arrays, or nested lists of them.
 
-
-def asarray(x: Any, dtype: Any = None) -> Any:
-    """`array` that gives `x` itself where it is such an array already."""
+    What can change is copied; an `rlx.Array` of that dtype is given back as it is.
+    """
     if x.__class__ is list and dtype is None and current_trace() is None:
         found = _of_plain_numbers(x)
         if found is not None:
@@ -49,7 +41,10 @@ def asarray(x: Any, dtype: Any = None) -> Any:
     return _array(x, dtype)
 
 
-def _of_plain_numbers(items: list[Any]) -> np.ndarray[Any, Any] | None:
+asarray = array
+
+
+def _of_plain_numbers(items: list[Any]) -> Array | None:
     """Return a list of Python's numbers as an array at once; None for any other."""
     try:
         found = np.array(items)
@@ -57,8 +52,7 @@ def _of_plain_numbers(items: list[Any]) -> np.ndarray[Any, Any] | None:
         return None
     if found.dtype not in _PLAIN or not found.size:
         return None
-    found.setflags(write=False)  # as every constant
-    return found
+    return frozen(found)
 
 
 _PLAIN = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
@@ -214,7 +208,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 def from_dlpack(x: Any) -> Any:
     """An array of another library, without a copy where it lies on this machine."""
-    return np.from_dlpack(x)
+    return frozen(np.from_dlpack(x))
 
 
 @function

@@ -6,9 +6,12 @@ x.at[x < 0].set(0.0)        # where a mask is true that is known at run time onl
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
@@ -31,7 +34,17 @@ class IndexUpdater:
     def __getitem__(self, index: Any) -> IndexedUpdate | MaskedUpdate:
         if isinstance(index, TracedArray) and element_type(index).dtype is DType.BOOL:
             return MaskedUpdate(self._array, index)
-        return IndexedUpdate(self._array, index)
+        return IndexedUpdate(self._array, _without_masks(index))
+
+
+def _without_masks(index: Any) -> Any:
+    """Return `index` with masks of known elements as the positions where they are true."""
+    items = index if isinstance(index, tuple) else (index,)
+    masks = [isinstance(item, np.ndarray) and item.dtype == np.bool_ for item in items]
+    if not any(masks):
+        return index
+    pairs = zip(items, masks, strict=True)
+    return tuple(itertools.chain(*(np.nonzero(i) if mask else (i,) for i, mask in pairs)))
 
 
 class _Update(ABC):

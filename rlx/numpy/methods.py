@@ -1,11 +1,14 @@
-"""Methods and operators of traced arrays: functions of `rlx.numpy`, attached to `Tracer`.
+"""Methods and operators of arrays: functions of `rlx.numpy`, attached to `Tracer` and `Array`.
 
-Importing `rlx.numpy` attaches them, so that `Tracer` itself knows nothing of what is above it.
+Importing `rlx.numpy` attaches them, so that the classes know nothing of what is above them.
+Those of an `Array` run at once, also while a function is traced, unless an operand is traced.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +26,8 @@ from rlx.numpy import (
     sorting,
 )
 from rlx.numpy.index_updates import IndexUpdater
-from rlx.tracing.trace import TracedArray
+from rlx.runtime.arrays import Array, frozen, frozen_all, plain
+from rlx.tracing.trace import TracedArray, current_trace, suspended
 from rlx.tracing.tracer import Tracer
 
 
@@ -60,14 +64,6 @@ class _Methods(Tracer):
         self._require_axis("iteration")
         return iter([self[index] for index in range(len(self))])
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        operation = _OPERATIONS.get(ufunc.__name__)
-        if operation is not None and method == "__call__" and not kwargs:
-            return operation(*inputs)
-        return self._refuse(
-            f"numpy.{ufunc.__name__}", f"use rlx.numpy.{ufunc.__name__} on traced arrays"
-        )
-
     def __divmod__(self, other: Any) -> Any:
         return operator.floordiv(self, other), operator.mod(self, other)
 
@@ -89,7 +85,11 @@ class _Methods(Tracer):
     def astype(self, dtype: Any) -> Any:
         return elementwise.astype(self, dtype)
 
-    def copy(self) -> Any:
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        del api_version
+        return sys.modules["rlx.numpy"]
+
+    def block_until_ready(self) -> Any:
         return self
 
     def reshape(self, *shape: Any) -> Any:
@@ -174,6 +174,8 @@ class _Methods(Tracer):
     def conj(self) -> Any:
         return elementwise.conj(self)
 
+    conjugate = conj
+
     def sort(self, axis: int = -1) -> Any:
         return sorting.sort(self, axis)
 
@@ -231,15 +233,108 @@ def _reflected(operation: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
+class _OfTracer(Tracer):
+    """What a traced array does otherwise than one of numbers."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        operation = _OPERATIONS.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not kwargs:
+            return operation(*inputs)
+        return self._refuse(
+            f"numpy.{ufunc.__name__}", f"use rlx.numpy.{ufunc.__name__} on traced arrays"
+        )
+
+    def copy(self) -> Any:
+        return self
+
+
+class _OfArray(Array):
+    """What an array of numbers does otherwise than a traced one."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        operation = _OPERATIONS.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not kwargs:
+            return operation(*inputs)
+        if any(isinstance(x, TracedArray) for x in inputs):
+            return NotImplemented
+        return getattr(ufunc, method)(*plain(inputs), **plain(kwargs))
+
+    def __getitem__(self, index: Any) -> Any:
+        if _is_traced(index):
+            return indexing.getitem(self, index)
+        return frozen(np.asarray(self.view(np.ndarray)[index]), self.weak_type)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over an array without axes")
+        return iter([self[index] for index in range(len(self))])
+
+    def copy(self, order: Any = "C") -> Any:
+        return frozen(np.array(self, order=order), self.weak_type)
+
+    def view(self, *types: Any, **named: Any) -> Any:
+        found = np.ndarray.view(self, np.ndarray)
+        if types or named:
+            found = found.view(*types, **named)
+        return found if types == (np.ndarray,) else frozen(found, self.weak_type and not types)
+
+
+def _of_numpy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of NumPy's arrays whose results cannot be changed."""
+
+    @functools.wraps(method)
+    def call(self: Any, *operands: Any, **named: Any) -> Any:
+        return frozen_all(method(self.view(np.ndarray), *plain(operands), **plain(named)))
+
+    return call
+
+
+_KEPT_FROM_NUMPY = (
+    *("argpartition", "byteswap", "choose", "compress", "getfield", "nonzero", "searchsorted"),
+)
+
+
+def _is_traced(index: Any) -> bool:
+    items = index if index.__class__ is tuple else (index,)
+    return any(isinstance(item, TracedArray) for item in items)
+
+
+def _at_once(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of arrays of numbers run at once, unless it is given a traced one."""
+
+    @functools.wraps(method)
+    def call(*operands: Any, **named: Any) -> Any:
+        if current_trace() is None or any(isinstance(x, TracedArray) for x in operands):
+            return method(*operands, **named)
+        with suspended():
+            return method(*operands, **named)
+
+    return call
+
+
 def _attach() -> None:
-    """Give `Tracer` its methods and operators."""
-    methods = {name: what for name, what in vars(_Methods).items() if name not in _OF_ANY_CLASS}
+    """Give `Tracer` and `Array` their methods and operators."""
+    methods = _own(_Methods)
     for name, operation in (_ARITHMETIC | _COMPARISONS).items():
         methods[f"__{name}__"] = _forward(operation)
     for name, operation in _ARITHMETIC.items():
         methods[f"__r{name}__"] = _reflected(operation)
-    for name, method in methods.items():
+    for name, method in (methods | _own(_OfTracer)).items():
         setattr(Tracer, name, method)
+    for name in _ARITHMETIC:
+        methods[f"__i{name}__"] = methods[f"__{name}__"]
+    at_once = {n: _at_once(m) if callable(m) else m for n, m in methods.items() if n != "at"}
+    kept = {name: _of_numpy(getattr(np.ndarray, name)) for name in _KEPT_FROM_NUMPY}
+    for name, method in (kept | methods | at_once | _own(_OfArray)).items():
+        setattr(Array, name, method)
+
+
+def _own(cls: type) -> dict[str, Any]:
+    return {name: what for name, what in vars(cls).items() if name not in _OF_ANY_CLASS}
 
 
 _OF_ANY_CLASS = frozenset(vars(type("_", (), {"__slots__": ()})))

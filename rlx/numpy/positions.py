@@ -19,6 +19,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, shape_from, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.shaping import reshape
+from rlx.runtime.arrays import frozen, frozen_all
 from rlx.tracing.apply import as_tracer, function
 from rlx.tracing.trace import shape_of
 
@@ -51,12 +52,12 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Any:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
     """Where a matrix of `n` rows and `m` columns lies on or below diagonal `k`."""
-    return np.tril_indices(count_from(n, "n"), k, m)
+    return frozen_all(np.tril_indices(count_from(n, "n"), k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
     """Where a matrix of `n` rows and `m` columns lies on or above diagonal `k`."""
-    return np.triu_indices(count_from(n, "n"), k, m)
+    return frozen_all(np.triu_indices(count_from(n, "n"), k, m))
 
 
 def tril_indices_from(x: Any, k: int = 0) -> Any:
@@ -73,7 +74,7 @@ def triu_indices_from(x: Any, k: int = 0) -> Any:
 
 def diag_indices(n: int, ndim: int = 2) -> Any:
     """The positions of the main diagonal."""
-    return np.diag_indices(count_from(n, "n"), ndim)
+    return frozen_all(np.diag_indices(count_from(n, "n"), ndim))
 
 
 def diag_indices_from(x: Any) -> Any:
@@ -85,7 +86,7 @@ def diag_indices_from(x: Any) -> Any:
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """The index of each element on each axis."""
     found: Any = np.indices(tuple(dimensions), dtype_of(dtype, DType.I64).numpy)
-    return tuple(ix_(*map(np.arange, dimensions))) if sparse else found
+    return tuple(ix_(*map(np.arange, dimensions))) if sparse else frozen(found)
 
 
 @function

@@ -23,6 +23,8 @@ from numpy import ndarray
 from rlx.errors import FormatError, InputError, RlxError
 from rlx.ir.graph import Graph, Node
 from rlx.runtime.arena import Arena
+from rlx.runtime.arrays import ARRAY_CLASSES, frozen
+from rlx.runtime.arrays import Array as ImmutableArray
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
@@ -97,6 +99,7 @@ class Executable:
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._long_calls = 0
         self._fast: FastCall | None = None
+        self._classes: tuple[type[Array], ...] = (ndarray,) * len(self.signature.outputs)
         self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
         self._unset = set(self._params)
         self._needs_setup = True
@@ -139,9 +142,16 @@ class Executable:
         if layout is None or len(values) != len(layout.inputs):
             return None
         for (_, dtype, shape, _), value in zip(layout.inputs, values):  # noqa: B905  hot
-            if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
+            if type(value) not in ARRAY_CLASSES or value.dtype is not dtype or value.shape != shape:
                 return None
         return self._execute(values)
+
+    def give_as(self, classes: Sequence[type[Array]]) -> None:
+        """Let outputs have these classes: NumPy's, or one that cannot be changed."""
+        refuse_reentry(self._lock, self.signature.name)
+        with self._lock:
+            self._classes = tuple(classes)
+            self._fast = None
 
     def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         """Run on inputs by name; return the outputs that replace no param.
@@ -285,8 +295,14 @@ class Executable:
             layout = self._enter_with(arrays, out)
             if out:
                 return filled(out, layout.output_views)
-            outputs = layout.outputs
-            return (outputs[0](),) if len(outputs) == 1 else tuple([copy() for copy in outputs])
+            return self._given([copy() for copy in layout.outputs])
+
+    def _given(self, results: Sequence[Array]) -> tuple[Array, ...]:
+        """Return `results` in the classes of the outputs."""
+        pairs = zip(results, self._classes, strict=True)
+        return tuple(
+            [r if cls is ndarray else frozen(r, cls is not ImmutableArray) for r, cls in pairs]
+        )
 
     def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Layout:
         """Write the inputs and run; the caller holds the lock."""
@@ -310,7 +326,7 @@ class Executable:
             return [checked(argument, value) for argument, value in pairs]
         return [
             value
-            if type(value) is ndarray and value.dtype is dtype and value.shape == shape
+            if type(value) in ARRAY_CLASSES and value.dtype is dtype and value.shape == shape
             else checked(argument, value)
             for (_, dtype, shape, argument), value in zip(layout.inputs, values)  # noqa: B905
         ]
@@ -450,6 +466,7 @@ class Executable:
             self._fault,
             donated_copy,
             DonatedMemory,
+            ImmutableArray,
             tuple(self._input_port(i, view) for i, view in enumerate(layout.input_views)),
             tuple(self._output_port(i, view) for i, view in enumerate(layout.output_views)),
         )
@@ -465,8 +482,7 @@ class Executable:
         return view.dtype, view.shape, address_of(view), -1, -1
 
     def _output_port(self, position: int, view: Array) -> OutputPort:
-        del position
-        return view.dtype, view.shape, address_of(view), -1, None, None
+        return view.dtype, view.shape, address_of(view), -1, None, None, self._classes[position]
 
     def _leaf_view(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
         """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""

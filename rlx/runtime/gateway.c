@@ -31,6 +31,7 @@ typedef struct {
   bool replaces;        /* of an output: it overwrites a donated input */
   PyObject *take;       /* of an output elsewhere: gives the address to write to */
   PyObject *show;       /* ... and the array that was written */
+  PyTypeObject *shown_as; /* of an output: its class; all but NumPy's own cannot be written */
 } Port;
 
 typedef struct {
@@ -44,6 +45,7 @@ typedef struct {
   PyObject *fault;
   PyObject *copy_donated;
   PyTypeObject *donated_memory;
+  PyTypeObject *array_class; /* what inputs may be beside NumPy's arrays */
   void *run;
   char *arena;
   int64_t *moves;
@@ -59,8 +61,8 @@ static PyObject *none(void) {
 
 /* Arguments */
 
-static bool fits(const Port *port, PyObject *value) {
-  if (!PyArray_CheckExact(value)) return false;
+static bool fits(const Call *call, const Port *port, PyObject *value) {
+  if (!PyArray_CheckExact(value) && Py_TYPE(value) != call->array_class) return false;
   PyArrayObject *array = (PyArrayObject *)value;
   return PyArray_DESCR(array) == port->dtype && PyArray_NDIM(array) == port->rank &&
          PyArray_CompareLists(PyArray_DIMS(array), port->extents, port->rank) &&
@@ -68,11 +70,13 @@ static bool fits(const Port *port, PyObject *value) {
 }
 
 /* True for what `donated_copy` returned, unless there are views of it: they share its base. */
-static bool may_overwrite(const Call *call, PyArrayObject *array) {
+static bool may_overwrite(const Call *call, const Port *output, PyArrayObject *array) {
   PyObject *base = PyArray_BASE(array);
-  if (base == NULL || !PyArray_CheckExact(base) || Py_REFCNT(base) != 1) return false;
+  if (Py_TYPE(array) != output->shown_as || base == NULL || !PyArray_CheckExact(base) || Py_REFCNT(base) != 1) return false;
   PyObject *memory = PyArray_BASE((PyArrayObject *)base);
-  return memory != NULL && Py_TYPE(memory) == call->donated_memory && PyArray_ISWRITEABLE(array);
+  return memory != NULL && Py_TYPE(memory) == call->donated_memory &&
+         PyArray_ISWRITEABLE((PyArrayObject *)base) &&
+         (PyArray_ISWRITEABLE(array) || !PyArray_CheckExact(array));
 }
 
 /* True if `array` has bytes in common with an array that this call overwrites. */
@@ -92,12 +96,14 @@ static int take_donated(Call *call, PyObject *const *values, PyObject *results) 
   for (Py_ssize_t i = 0; i < call->inputs; i++) {
     Port *port = &call->ports[i];
     if (port->replaced_by < 0) continue;
-    if (!fits(port, values[i])) return 0;
+    if (!fits(call, port, values[i])) return 0;
     PyObject *array = values[i];
-    if (may_overwrite(call, (PyArrayObject *)array) &&
+    const Port *output = &call->ports[call->inputs + port->replaced_by];
+    if (may_overwrite(call, output, (PyArrayObject *)array) &&
         !overlaps(call, (PyArrayObject *)array, results)) {
       Py_INCREF(array);
-    } else if ((array = PyObject_CallOneArg(call->copy_donated, array)) == NULL) {
+    } else if ((array = PyObject_CallFunctionObjArgs(call->copy_donated, array, output->shown_as,
+                                                     NULL)) == NULL) {
       return -1;
     }
     PyTuple_SET_ITEM(results, port->replaced_by, array);
@@ -110,7 +116,7 @@ static int take_inputs(Call *call, PyObject *const *values, PyObject *results) {
   for (Py_ssize_t i = 0; i < call->inputs; i++) {
     Port *port = &call->ports[i];
     if (port->replaced_by >= 0) continue;
-    if (!fits(port, values[i])) return 0;
+    if (!fits(call, port, values[i])) return 0;
     PyArrayObject *array = (PyArrayObject *)values[i];
     if (port->moved != NULL && !overlaps(call, array, results)) {
       *port->moved = PyArray_BYTES(array) - port->place;
@@ -139,18 +145,30 @@ static int take_outputs(Call *call) {
 
 static PyObject *copied_out(const Port *port) {
   Py_INCREF(port->dtype);
-  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, port->dtype, port->rank, port->extents,
+  PyObject *array = PyArray_NewFromDescr(port->shown_as, port->dtype, port->rank, port->extents,
                                          NULL, NULL, 0, NULL);
   if (array != NULL) memcpy(PyArray_BYTES((PyArrayObject *)array), port->place, port->bytes);
   return array;
+}
+
+/* The array over memory of its own, in the class of the output. */
+static PyObject *shown(const Port *port) {
+  PyObject *array = PyObject_CallNoArgs(port->show);
+  if (array == NULL || Py_TYPE(array) == port->shown_as) return array;
+  PyObject *view = PyArray_View((PyArrayObject *)array, NULL, port->shown_as);
+  Py_DECREF(array);
+  return view;
 }
 
 static int give_outputs(Call *call, PyObject *results) {
   for (Py_ssize_t i = 0; i < call->outputs; i++) {
     Port *port = &call->ports[call->inputs + i];
     if (port->replaces) continue;
-    PyObject *array = port->show == NULL ? copied_out(port) : PyObject_CallNoArgs(port->show);
+    PyObject *array = port->show == NULL ? copied_out(port) : shown(port);
     if (array == NULL) return -1;
+    if (!PyArray_CheckExact(array)) {
+      PyArray_CLEARFLAGS((PyArrayObject *)array, NPY_ARRAY_WRITEABLE);
+    }
     PyTuple_SET_ITEM(results, i, array);
   }
   return 1;
@@ -257,13 +275,15 @@ static bool read_input(Call *call, Port *port, PyObject *facts) {
 }
 
 static bool read_output(Call *call, Port *port, PyObject *facts) {
-  PyObject *dtype, *shape, *take, *show;
+  PyObject *dtype, *shape, *take, *show, *shown_as;
   Py_ssize_t number;
   unsigned long long place;
-  if (!PyArg_ParseTuple(facts, "OOKnOO", &dtype, &shape, &place, &number, &take, &show) ||
+  if (!PyArg_ParseTuple(facts, "OOKnOOO!", &dtype, &shape, &place, &number, &take, &show,
+                        &PyType_Type, &shown_as) ||
       !read_kind(port, dtype, shape)) {
     return false;
   }
+  port->shown_as = (PyTypeObject *)shown_as;
   port->place = (char *)(uintptr_t)place;
   port->moved = number < 0 ? NULL : call->moves + number;
   port->take = take == Py_None ? NULL : take;
@@ -298,9 +318,10 @@ static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *names) {
   call->vectorcall = call_vector;
   if (names != NULL && PyDict_GET_SIZE(names) > 0) {
     PyErr_SetString(PyExc_TypeError, "Call takes no keyword arguments");
-  } else if (PyArg_ParseTuple(args, "KKKOOOOOOO!O!O!", &run, &arena, &moves, &call->enter,
+  } else if (PyArg_ParseTuple(args, "KKKOOOOOOO!O!O!O!", &run, &arena, &moves, &call->enter,
                               &call->acquire, &call->release, &call->is_held, &call->fault,
-                              &call->copy_donated, &PyType_Type, &call->donated_memory, &PyTuple_Type, &inputs,
+                              &call->copy_donated, &PyType_Type, &call->donated_memory,
+                              &PyType_Type, &call->array_class, &PyTuple_Type, &inputs,
                               &PyTuple_Type, &outputs)) {
     call->run = (void *)(uintptr_t)run;
     call->arena = (char *)(uintptr_t)arena;

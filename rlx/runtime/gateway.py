@@ -34,9 +34,15 @@ InputPort: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], int, int, int]
 """Dtype, shape, address in the arena, number in the table of moves, output that overwrites it."""
 
 OutputPort: TypeAlias = tuple[
-    np.dtype[Any], tuple[int, ...], int, int, Callable[[], int] | None, Callable[[], Array] | None
+    np.dtype[Any],
+    tuple[int, ...],
+    int,
+    int,
+    Callable[[], int] | None,
+    Callable[[], Array] | None,
+    type[Array],
 ]
-"""Dtype, shape, address, number in the table of moves, and `Result.take` and `.show`."""
+"""Dtype, shape, address, number in the table of moves, `Result.take` and `.show`, and the class."""
 
 
 class FastCall(Protocol):

@@ -111,9 +111,11 @@ class IoBindingExecutable(Executable):
             if out:
                 made = enumerate(layout.output_views)
                 return filled(out, [shown.get(output, view) for output, view in made])
-            return tuple(
-                shown[output] if output in shown else copy()
-                for output, copy in enumerate(layout.outputs)
+            return self._given(
+                [
+                    shown[output] if output in shown else copy()
+                    for output, copy in enumerate(layout.outputs)
+                ]
             )
 
     def _place_buffers(
@@ -135,10 +137,12 @@ class IoBindingExecutable(Executable):
         taken: dict[int, Array] = {}
         for position, number in self._donated_inputs.items():
             array = arrays[position]
-            if not may_overwrite(array) or overlaps(array, list(taken.values())):
-                array = donated_copy(array)
+            output = _output(self._regions[number])
+            cls = self._classes[output]
+            if not may_overwrite(array, cls) or overlaps(array, list(taken.values())):
+                array = donated_copy(array, cls)
             self._move(number, address_of(array))
-            taken[_output(self._regions[number])] = array
+            taken[output] = array
         return taken
 
     def _take_inputs(self, arrays: Sequence[Array], overwritten: Sequence[Array]) -> None:
@@ -209,7 +213,7 @@ class IoBindingExecutable(Executable):
         if position not in self._results:
             return port
         number, result = self._results[position]
-        return (*port[:3], number, result.take, result.show)
+        return (*port[:3], number, result.take, result.show, self._classes[position])
 
     def _run_entry(self) -> str:
         return "run_at"

@@ -175,8 +175,8 @@ class DonatedMemory(ndarray[tuple[int], np.dtype[np.uint8]]):
     """Memory of arrays that replaced a donated argument: it marks them as ours to overwrite."""
 
 
-def donated_copy(array: Array) -> Array:
-    """Return a copy of `array` that may be overwritten when it is donated.
+def donated_copy(array: Array, cls: type[Array] = ndarray) -> Array:
+    """Return a copy of `array`, of class `cls`, that may be overwritten when it is donated.
 
     Its base is an array of bytes over a `DonatedMemory`. NumPy gives every view of the copy that
     same base, so that the base's reference count tells whether there are views.
@@ -184,19 +184,22 @@ def donated_copy(array: Array) -> Array:
     kind = ArrayKind(array.shape, array.dtype)
     memory = DonatedMemory(kind.memory_size, np.uint8)
     base = ndarray(memory.shape, np.uint8, memory)
-    copy = ndarray(kind.shape, kind.dtype, base, -address_of(memory) % _ALIGNMENT)
-    copy[...] = array
+    start = -address_of(memory) % _ALIGNMENT
+    ndarray(kind.shape, kind.dtype, base, start)[...] = array
+    copy = cls(kind.shape, kind.dtype, base, start)
+    ndarray.setflags(copy, write=cls is ndarray)
     return copy
 
 
-def may_overwrite(array: Array) -> bool:
+def may_overwrite(array: Array, cls: type[Array] = ndarray) -> bool:
     """True for what `donated_copy` returned and nobody holds a view of; not for views of it."""
     flags = array.flags
     base = array.base
-    ours = type(array) is ndarray and type(base) is ndarray and type(base.base) is DonatedMemory
+    ours = type(array) is cls and type(base) is ndarray and type(base.base) is DonatedMemory
+    free = ours and base is not None and base.flags.writeable
     del base
-    alone = ours and _references_to_base(array) == _ONE_HOLDER
-    return alone and flags.c_contiguous and flags.writeable
+    alone = free and _references_to_base(array) == _ONE_HOLDER
+    return alone and flags.c_contiguous and (flags.writeable or cls is not ndarray)
 
 
 def _references_to_base(array: Array) -> int:

@@ -14,6 +14,7 @@ from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, Extent, Symbol, evaluate, symbols_of
 from rlx.ir.types import TensorType
+from rlx.runtime.arrays import ARRAY_CLASSES
 
 Array: TypeAlias = NDArray[Any]
 
@@ -131,7 +132,7 @@ def checked(argument: Argument, value: Any, *, what: str = "input") -> Array:
     Arrays are taken as they are, whatever their strides; a dtype is never converted silently.
     Python numbers and lists become arrays of the argument's dtype, if that can hold them.
     """
-    array = value if type(value) is np.ndarray else _as_array(argument, value, what)
+    array = value if type(value) in ARRAY_CLASSES else _as_array(argument, value, what)
     wanted = argument.type
     if array.dtype != wanted.dtype.numpy:
         raise InputError(

@@ -21,6 +21,7 @@ from rlx.ir.graph import Graph, Value, calling_source, is_ours
 from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
+from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
 from rlx.tracing import tracer
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
 from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
@@ -35,7 +36,6 @@ from rlx.tracing.trace import (
 )
 
 P = ParamSpec("P")
-Array = np.ndarray[Any, Any]
 
 
 def function(body: Callable[P, Any]) -> Callable[P, Any]:
@@ -72,6 +72,8 @@ class _Known:
     replay: Replay
     traced: tuple[bool, ...]
     """Which leaves of the result are outputs of the graph."""
+    weak: tuple[bool, ...]
+    """Which outputs are of a weak type."""
     results: tuple[Any, ...]
     tree: TreeDef
     single: bool
@@ -86,24 +88,24 @@ _STATIC = frozenset({int, bool, str, type(None), type, np.dtype, type(np.dtype("
 
 def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run as `_run` does, without tracing where a call of the same kind was traced before."""
-    arrays: list[Array] = []
+    arrays: list[Plain] = []
     key = _key_of(body, args, kwargs, arrays)
     known = None if key is None else _known.get(key)
     if known is None:
         return _run(body, args, kwargs, key)
     try:
-        outputs = known.replay(arrays)
+        outputs = unshared(known.replay([plain(x) for x in arrays]), arrays)
     except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
         return _run(body, args, kwargs, None)
     if known.single:
-        return outputs[0]
-    rest = iter(outputs)
+        return frozen(outputs[0], known.weak[0])
+    rest = (frozen(x, weak) for x, weak in zip(outputs, known.weak, strict=True))
     pairs = zip(known.results, known.traced, strict=True)
     return tree_unflatten(known.tree, [next(rest) if traced else r for r, traced in pairs])
 
 
 def _key_of(
-    body: Callable[..., Any], args: Any, kwargs: Any, arrays: list[Array]
+    body: Callable[..., Any], args: Any, kwargs: Any, arrays: list[Plain]
 ) -> tuple[Any, ...] | None:
     """Return what a trace of the call depends on, its arrays apart; None where it is not known.
 
@@ -117,6 +119,9 @@ def _key_of(
         if cls is np.ndarray:
             arrays.append(x)
             parts.append((name, x.dtype, x.shape))
+        elif issubclass(cls, Array):
+            arrays.append(x)
+            parts.append((name, x.dtype, x.shape, cls))
         elif cls in _STATIC:
             parts.append((name, cls, x))
         elif cls is float or cls is complex:
@@ -137,22 +142,24 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
     What was traced is kept under `key`, unless that is None.
     """
     leaves, tree = tree_flatten((args, kwargs))
-    feeds: dict[str, Array] = {}
+    feeds: dict[str, Plain] = {}
     with opened(body.__name__) as trace:
         for index, leaf in enumerate(leaves):
             if isinstance(leaf, (np.ndarray, np.generic)):
                 name = f"x{len(feeds)}"
-                feeds[name] = np.asarray(leaf)
+                feeds[name] = leaf if isinstance(leaf, Array) else np.asarray(leaf)
                 leaves[index] = input_array(trace, name, leaf)
         moved_args, moved_kwargs = tree_unflatten(tree, leaves)
         results, results_tree = tree_flatten(body(*moved_args, **moved_kwargs))
         traced = [isinstance(result, TracedArray) for result in results]
         outputs = [r for r, is_traced in zip(results, traced, strict=True) if is_traced]
         trace.graph.set_outputs([as_value(output) for output in outputs])
-    arrays = iter(evaluate(trace.graph, feeds))
+    weak = tuple(output.weak for output in outputs)
+    evaluated = unshared(evaluate(trace.graph, feeds), list(feeds.values()))
     if key is not None and len(feeds) == len(trace.graph.inputs):
-        _keep(key, _Known(Replay(trace.graph), tuple(traced), tuple(results), results_tree,
+        _keep(key, _Known(Replay(trace.graph), tuple(traced), weak, tuple(results), results_tree,
                           results_tree == LEAF and traced == [True]))  # fmt: skip
+    arrays = (frozen(array, w) for array, w in zip(evaluated, weak, strict=True))
     filled = [next(arrays) if t else r for r, t in zip(results, traced, strict=True)]
     return tree_unflatten(results_tree, filled)
 

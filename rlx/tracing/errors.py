@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlx.errors import MutationError as MutationError
 from rlx.errors import RlxError
 
 
@@ -15,10 +16,6 @@ class ConcretizationError(TraceError):
 
 class LeakedTracerError(TraceError):
     """A traced array was used after its trace had ended."""
-
-
-class MutationError(TraceError):
-    """An assignment into a traced array."""
 
 
 class StaticArgumentError(TraceError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
+from rlx.runtime.arrays import Array, WeakArray
 from rlx.runtime.locks import unforkable
 
 if TYPE_CHECKING:
@@ -22,13 +23,25 @@ class Run(Protocol):
 
 
 def compile_program(
-    graph: Graph, backend: str, threads: int | None, precision: Precision = None
+    graph: Graph,
+    backend: str,
+    threads: int | None,
+    precision: Precision = None,
+    *,
+    weak: Sequence[bool],
 ) -> Run:
-    """Compile `graph`. The driver is imported here: tracing alone needs no code generator."""
+    """Compile `graph`; which results are of a `weak` type, the graph does not say.
+
+    The driver is imported here: tracing alone needs no code generator.
+    """
     with unforkable():
         from rlx.runtime.compile import compile
+        from rlx.runtime.executable import Executable
 
-    return compile(graph, backend=backend, threads=threads, precision=precision)
+    run = compile(graph, backend=backend, threads=threads, precision=precision)
+    if isinstance(run, Executable):
+        run.give_as([WeakArray if is_weak else Array for is_weak in weak])
+    return run
 
 
 def quick_call(run: Run) -> QuickCall | None:

@@ -19,6 +19,7 @@ from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
+from rlx.runtime.arrays import frozen, unshared
 from rlx.tracing.pytree import TreeDef, tree_flatten
 from rlx.tracing.trace import (
     Trace,
@@ -85,7 +86,8 @@ def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[
     if target is None:
         pairs = zip(graph.inputs, operands, types, strict=True)
         feeds = {str(v.node.name): concrete(x, type.dtype) for v, x, type in pairs}
-        return list(evaluate(graph, feeds))
+        arrays = unshared(evaluate(graph, feeds), operands)
+        return [frozen(array, w) for array, w in zip(arrays, weak, strict=True)]
     values = [as_value(x, type.dtype) for x, type in zip(operands, types, strict=True)]
     results = target.graph.inline(graph, values)
     return [Tracer(target, value, w) for value, w in zip(results, weak, strict=True)]

@@ -22,6 +22,7 @@ from rlx.ir.from_python import require_unmasked
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+from rlx.runtime.arrays import Array
 from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
 
@@ -102,6 +103,16 @@ def opened(name: str) -> Iterator[Trace]:
         trace.is_open = False
 
 
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Run functions at once inside, as if no trace were open."""
+    traces, _state.open = _state.open, []
+    try:
+        yield
+    finally:
+        _state.open = traces
+
+
 def leaked(traced: TracedArray) -> RlxError:
     made = traced.value.node.source
     origin = "" if made is None else f", made at {made},"
@@ -119,7 +130,7 @@ def element_type(x: Any) -> ElementType:
         return ElementType(x.value.dtype, x.weak)
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)
-        return ElementType(_supported(x.dtype))
+        return ElementType(_supported(x.dtype), isinstance(x, Array) and x.weak_type)
     if isinstance(x, bool):
         return ElementType(DType.BOOL)
     for kind, dtype in _PYTHON_NUMBERS:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from rlx.errors import MutationError
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape, product
-from rlx.tracing.errors import ConcretizationError, MutationError, TraceError
+from rlx.tracing.errors import ConcretizationError, TraceError
 from rlx.tracing.trace import TracedArray
 
 

@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from numpy import ndarray
-
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.passes.precision.policy import MixedPrecision, Precision, as_policy
+from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
 from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
 from rlx.tracing.errors import StaticArgumentError
@@ -46,7 +45,7 @@ Key = tuple[Any, ...]
 _STATE = _state
 _RECENT = 4
 _ENTRIES_KEPT = 256
-_WEAK = (int, float, complex)
+_WEAK = (int, float, complex, WeakArray)
 
 
 @overload
@@ -220,8 +219,9 @@ class JittedFunction:
         entry, leaves = self._entry(args, kwargs)
         if not kwargs and not self._static:
             self._remember(entry, args)
-        results = entry.run(*leaves)
-        return results[0] if entry.single else tree_unflatten(entry.tree, results)
+        weak = entry.program.weak
+        arrays = [frozen(x, w) for x, w in zip(entry.run(*leaves), weak, strict=True)]
+        return arrays[0] if entry.single else tree_unflatten(entry.tree, arrays)
 
     def _remember(self, entry: _Entry, args: tuple[Any, ...]) -> None:
         """Try `entry` first the next time."""
@@ -284,7 +284,7 @@ class JittedFunction:
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         arrays = [
-            x if x.__class__ is ndarray else self._as_array(x, tree, position)
+            x if x.__class__ in ARRAY_CLASSES else self._as_array(x, tree, position)
             for position, x in enumerate(leaves)
         ]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
@@ -307,7 +307,9 @@ class JittedFunction:
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
         with unforkable():
             program = self._trace(args, kwargs)
-            run = compile_program(program.graph, self._backend, self._threads, self._precision)
+            run = compile_program(
+                program.graph, self._backend, self._threads, self._precision, weak=program.weak
+            )
         return _Entry(run, program.tree, program, program.tree == LEAF)
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

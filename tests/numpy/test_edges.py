@@ -123,9 +123,10 @@ def test_pad_with_a_constant_for_each_side(values: Any) -> None:
     same(rnp.pad(x, widths, constant_values=values), np.pad(x, widths, constant_values=values))
 
 
-def test_array_copies_and_asarray_does_not() -> None:
+def test_what_can_change_is_copied_and_what_cannot_is_given_back() -> None:
     x = np.arange(3.0)
-    copied, same_one = rnp.array(x), rnp.asarray(x)
+    copies = rnp.array(x), rnp.asarray(x), rnp.reshape(x, (3,)), rnp.asarray(x, "f64")
     x[0] = 9.0
-    assert copied[0] == 0.0
-    assert same_one[0] == 9.0
+    assert all(each[0] == 0.0 for each in copies)
+    assert rnp.asarray(np.arange(3.0)).base is not x
+    assert np.shares_memory(rnp.asarray(copies[0]), copies[0])

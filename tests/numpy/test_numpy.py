@@ -120,9 +120,11 @@ def test_all_dtypes_are_those_of_jax(expression: str, dtype: str, jnp: Any) -> N
     agrees_with_jax(expression, dtype, jnp)
 
 
-def test_eager_calls_give_numpy_arrays() -> None:
+def test_eager_calls_give_arrays_that_numpy_takes_as_its_own() -> None:
     result = rnp.sin(np.ones(3))
-    assert type(result) is np.ndarray
+    assert type(result) is rlx.Array
+    assert type(np.asarray(result)) is np.ndarray
+    assert np.shares_memory(np.asarray(result), result)
     assert_equal(result, np.sin(np.ones(3)))
 
 
