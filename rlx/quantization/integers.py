@@ -1,0 +1,162 @@
+"""Products of dequantized codes as products of the codes: exact, and rounded once at the end.
+
+    %2 = matmul (dequantize %q) (dequantize %w)
+        ->  %4: i32 = matmul (cast %q - zero) (cast %w)
+            %2 = cast %4 * (scale of %q * scales of %w)
+
+With a bias of constants, and requantized at once, it is one op: `qmatmul` or `qconv`, the bias
+folded into its sums. `integer_graph` does all that after `cancel_pairs`, so that what lies between
+two products stays in eight bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.shape import normalize_axis
+from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
+from rlx.passes.rewrites.dead_code import dead_code
+from rlx.quantization.propagate import cancel_pairs
+
+_PRODUCTS = (ops.matmul, ops.conv)
+_LARGEST_BIAS = 2**30
+"""A folded bias that leaves the sums room."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A product of codes, and what makes a float of it."""
+
+    node: Node
+    x: Value
+    w: Value
+    x_zero: int
+    w_zero: int
+    scales: NDArray[np.float32]
+    """One, or one for each column or channel."""
+
+    @property
+    def trailing(self) -> int:
+        return self.node.result.rank - 2 if self.node.op is ops.conv else 0
+
+    def column(self, vector: NDArray[np.float32]) -> Value:
+        shaped = (
+            vector.reshape(-1, *(1,) * self.trailing) if vector.size > 1 else vector.reshape(())
+        )
+        return self.x.graph.constant(shaped)
+
+
+def integer_graph(graph: Graph) -> Graph:
+    """Return `graph` with pairs cancelled, and products of codes in integers."""
+    return integer_products(requantized_products(cancel_pairs(graph)))
+
+
+@graph_pass
+def integer_products(graph: Graph) -> Rewritten:
+    """Multiply codes, and scale the sums."""
+    return apply_rewrites(graph, (_scaled,)).then(dead_code)
+
+
+@graph_pass
+def requantized_products(graph: Graph) -> Rewritten:
+    """Make one op of a product of codes, its bias, relu, and rounding to eight bits."""
+    return apply_rewrites(graph, (_requantized,)).then(dead_code)
+
+
+@rewrite(*_PRODUCTS)
+def _scaled(node: Node) -> Value | None:
+    found = _sum_of(node)
+    if found is None:
+        return None
+    wide = [ops.cast(codes, to=DType.I32) for codes in (found.x, found.w)]
+    pairs = zip(wide, (found.x_zero, found.w_zero), strict=True)
+    centered = [codes - zero if zero else codes for codes, zero in pairs]
+    (total,) = node.result.graph.append(node.op, centered, node.attrs, scope=node.scope)
+    result: Value = ops.cast(total, to=DType.F32) * found.column(found.scales)
+    return result
+
+
+@rewrite(ops.quantize)
+def _requantized(node: Node) -> Value | None:
+    if node.attribute("axis") is not None:
+        return None
+    value, clipped, bias = node.operands[0], False, None
+    if value.op is ops.relu:
+        clipped, value = True, value.node.operands[0]
+    if value.op is ops.add and value.node.operands[1].op is ops.constant:
+        value, bias = value.node.operands
+    found = _sum_of(value.node) if value.op in _PRODUCTS else None
+    if found is None:
+        return None
+    folded = _folded(found, bias)
+    if folded is None:
+        return None
+    zero = (node.attribute("zero_points") or (0,))[0]
+    multiplier = found.scales / np.float32(node.attribute("scales")[0])
+    codes = _product(found, folded, tuple(multiplier.tolist()), zero)
+    if not clipped:
+        return codes
+    result: Value = ops.maximum(codes, codes.graph.constant(zero, DType.I8))
+    return result
+
+
+def _product(found: _Sum, bias: Value, multiplier: tuple[float, ...], zero: int) -> Value:
+    points = {
+        "x_zero_point": found.x_zero, "w_zero_point": found.w_zero, "out_zero_point": zero,
+    }  # fmt: skip
+    if found.node.op is ops.matmul:
+        made: Value = ops.qmatmul(found.x, found.w, bias, multiplier=multiplier, **points)
+        return made
+    attributes = found.node.attrs.as_dict()
+    del attributes["input_dilation"]
+    made = ops.qconv(found.x, found.w, bias, multiplier=multiplier, **attributes, **points)
+    return made
+
+
+def _folded(found: _Sum, bias: Value | None) -> Value | None:
+    """Return the bias in units of the sums, `[channels]`; None where it does not fit."""
+    channels = found.w.shape[1 if found.node.op is ops.matmul else 0]
+    dilated = found.node.op is ops.conv and set(found.node.attribute("input_dilation")) - {1}
+    if not isinstance(channels, int) or found.w.rank != 2 + found.trailing or dilated:
+        return None
+    numbers = np.zeros(channels, np.float64)
+    if bias is not None:
+        array = bias.node.attribute("value").array
+        if array.size not in (1, channels) or array.shape[-1 - found.trailing :][:1] not in (
+            (), (1,), (channels,),
+        ):  # fmt: skip
+            return None
+        numbers = numbers + array.reshape(-1) / found.scales
+    if np.abs(numbers).max(initial=0.0) > _LARGEST_BIAS:
+        return None
+    return found.x.graph.constant(np.rint(numbers).astype(np.int32))
+
+
+def _sum_of(node: Node) -> _Sum | None:
+    """Return what a product of two dequantized operands is made of."""
+    x, w = node.operands
+    if x.op is not ops.dequantize or w.op is not ops.dequantize:
+        return None
+    if x.node.attribute("axis") is not None or not _along_results(node, w):
+        return None
+    points = w.node.attribute("zero_points") or (0,)
+    if len(set(points)) > 1:
+        return None
+    factors = np.array(w.node.attribute("scales"), np.float32)
+    scale = np.float32(x.node.attribute("scales")[0])
+    zero = (x.node.attribute("zero_points") or (0,))[0]
+    return _Sum(node, x.node.operands[0], w.node.operands[0], zero, points[0], factors * scale)
+
+
+def _along_results(node: Node, w: Value) -> bool:
+    """True if the scales of weights are for columns, or for output channels."""
+    axis = w.node.attribute("axis")
+    if axis is None:
+        return True
+    return bool(normalize_axis(axis, w.rank) == (w.rank - 1 if node.op is ops.matmul else 0))
