@@ -46,10 +46,9 @@ class _Sum:
         return self.node.result.rank - 2 if self.node.op is ops.conv else 0
 
     def column(self, vector: NDArray[np.float32]) -> Value:
-        shaped = (
-            vector.reshape(-1, *(1,) * self.trailing) if vector.size > 1 else vector.reshape(())
-        )
-        return self.x.graph.constant(shaped)
+        """Return a vector as a constant that broadcasts along columns or channels."""
+        shape = (-1, *(1,) * self.trailing) if vector.size > 1 else ()
+        return self.x.graph.constant(vector.reshape(shape))
 
 
 def integer_graph(graph: Graph) -> Graph:
@@ -107,16 +106,14 @@ def _requantized(node: Node) -> Value | None:
 
 
 def _product(found: _Sum, bias: Value, multiplier: tuple[float, ...], zero: int) -> Value:
-    points = {
-        "x_zero_point": found.x_zero, "w_zero_point": found.w_zero, "out_zero_point": zero,
-    }  # fmt: skip
-    if found.node.op is ops.matmul:
-        made: Value = ops.qmatmul(found.x, found.w, bias, multiplier=multiplier, **points)
-        return made
     attributes = found.node.attrs.as_dict()
-    del attributes["input_dilation"]
-    made = ops.qconv(found.x, found.w, bias, multiplier=multiplier, **attributes, **points)
-    return made
+    attributes.pop("input_dilation", None)
+    definition = ops.qconv if found.node.op is ops.conv else ops.qmatmul
+    result: Value = definition(
+        found.x, found.w, bias, multiplier=multiplier, x_zero_point=found.x_zero,
+        w_zero_point=found.w_zero, out_zero_point=zero, **attributes,
+    )  # fmt: skip
+    return result
 
 
 def _folded(found: _Sum, bias: Value | None) -> Value | None:
