@@ -23,7 +23,7 @@ def body_of(proto: Any, domain: str, version: int, inputs: Sequence[Any]) -> Any
         text = schema.get_function_with_opset_version(chosen)
     elif schema.has_context_dependent_function:
         chosen = _newest(schema.context_dependent_function_opset_versions, version)
-        types = [_type_of(value).SerializeToString() for value in inputs]
+        types = [type_of(value).SerializeToString() for value in inputs]
         text = schema.get_context_dependent_function_with_opset_version(
             chosen, proto.SerializeToString(), types
         )
@@ -46,9 +46,10 @@ def _add_defaults(function: Any, schema: Any) -> None:
             function.attribute_proto.append(attribute.default_value)
 
 
-def _type_of(value: Any) -> Any:
+def type_of(value: Any) -> Any:
+    """Return the type of a value as the standard writes it."""
     if isinstance(value, list):
-        element = _type_of(value[0]) if value else onnx.TypeProto()
+        element = type_of(value[0]) if value else onnx.TypeProto()
         return onnx.helper.make_sequence_type_proto(element)
     if isinstance(value, TracedArray):
         dtype, shape = value.value.dtype.numpy, value.value.shape

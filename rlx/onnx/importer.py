@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rlx.errors import FormatError, RlxError, Source, UnsupportedError
+from rlx.errors import FormatError, InternalError, RlxError, Source, UnsupportedError
 from rlx.ir.reference import evaluate
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
@@ -25,6 +25,7 @@ from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.registry import Operator, find_operator
 from rlx.onnx.values import Weight, folds, is_known, is_supported, is_symbolic, traced_in
 from rlx.onnx.versions import DROPPED, MOVED
+from rlx.onnx.violations import violation
 from rlx.tracing.apply import graph as open_graph
 from rlx.tracing.pytree import tree_flatten, tree_unflatten
 from rlx.tracing.trace import Trace, TracedArray, as_value, opened
@@ -159,11 +160,11 @@ class Importer:
     def run(self, nodes: Sequence[Any], scope: Scope, first: int = 0) -> None:
         """Append `nodes` from number `first` on; what they make is added to the scope."""
         for number, proto in enumerate(nodes[first:], start=first):
-            with self.at(proto, number):
+            with self.at(proto, number, scope):
                 self.apply(proto, scope)
 
     @contextmanager
-    def at(self, proto: Any, number: int) -> Iterator[None]:
+    def at(self, proto: Any, number: int, scope: Scope) -> Iterator[None]:
         """Put nodes and errors at a node of the model, in place of a source line."""
         name = proto.name or (proto.output[0] if proto.output else "")
         source = Source(self.model.title, number, name or proto.op_type)
@@ -174,20 +175,28 @@ class Importer:
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
             is_ours = error.source is not None and error.source.file == self.model.title
             raise error if is_ours else _relocated(error, proto.op_type, where) from error
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-            # What a translator meets where inputs or attributes are not as the standard says.
-            raise FormatError(
-                f"{proto.op_type}: its inputs or attributes do not fit the operator: "
-                f"{type(error).__name__}: {error}",
-                source=Source(self.model.title, number, f"{name} ({proto.op_type})"),
-                remedy="check the model with onnx.checker; if it passes, please report this",
-            ) from error
         except RecursionError:
             raise FormatError(
                 f"{proto.op_type}: graphs or functions are nested too deeply",
                 source=source,
                 remedy="a function must not call itself",
             ) from None
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # the file is at fault, or else rlx
+            resolved = self._with_attributes(proto, scope)
+            where = Source(self.model.title, number, f"{name} ({proto.op_type})")
+            wrong = violation(resolved, scope.opsets, scope.values)
+            if wrong is None:
+                raise InternalError(
+                    f"onnx: importing {proto.op_type}: {type(error).__name__}: {error}",
+                    source=where,
+                ) from error
+            raise FormatError(
+                f"{proto.op_type}: {wrong}",
+                source=where,
+                remedy="the model is malformed: export it again",
+            ) from error
 
     def apply(self, proto: Any, scope: Scope) -> None:
         """Append one node."""

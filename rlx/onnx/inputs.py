@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlx.errors import InputError
+from rlx.errors import FormatError, InputError
 from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
+from rlx.onnx.errors import ForeignDTypeError
 from rlx.onnx.model import Model
 from rlx.onnx.types import dtype_of, type_name
 
@@ -29,7 +30,11 @@ def input_type(value: Any, dims: Dims, title: str) -> TensorType:
             f"{title}: input {value.name!r} is a {type_text(value.type)}; a graph takes tensors",
             remedy="run the model in rlx.onnx.InferenceSession",
         )
-    return TensorType(dtype_of(value.type.tensor_type.elem_type), _shape(value, dims, title))
+    try:
+        dtype = dtype_of(value.type.tensor_type.elem_type)
+    except (ForeignDTypeError, FormatError) as error:
+        raise error.located(f"{title}: input {value.name!r}", None) from None
+    return TensorType(dtype, _shape(value, dims, title))
 
 
 def _shape(value: Any, dims: Dims, title: str) -> tuple[Extent, ...]:

@@ -21,8 +21,8 @@ from rlx.onnx.types import numpy_dtype
 Array = np.ndarray[Any, Any]
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 
-MALFORMED = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
-"""What Python raises where a file does not say what the standard asks for."""
+_UNREADABLE = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+"""What the onnx package raises for a tensor that is not what it claims to be."""
 
 _MOST_DENSE = 1 << 28
 """Elements of a sparse tensor written out: a few bytes of a file can claim any number."""
@@ -48,7 +48,7 @@ class Model:
             return _external(tensor, self.folder, self.title)
         try:
             return numpy_helper.to_array(tensor)
-        except MALFORMED as error:
+        except _UNREADABLE as error:
             raise FormatError(
                 f"{self.title}: tensor {tensor.name!r} cannot be read: {error}",
                 remedy="the file is damaged: export or download it again",
@@ -186,18 +186,31 @@ def dense(sparse: Any, model: Model) -> Array:
     """Return a sparse tensor as an array."""
     values, indices = model.array(sparse.values), model.array(sparse.indices)
     shape = tuple(sparse.dims)
-    try:
-        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
-        if math.prod(shape) > _MOST_DENSE or np.any(flat < 0):
-            raise ValueError(f"{_MOST_DENSE} elements are the most, and indices start at 0")
-        result = np.zeros(shape, values.dtype)
-        result.reshape(-1)[flat] = values
-    except MALFORMED as error:
+    wrong = _misplaced(values, indices, shape)
+    if wrong is not None:
         raise FormatError(
-            f"{model.title}: sparse tensor {sparse.values.name!r} of shape {shape}: {error}",
+            f"{model.title}: sparse tensor {sparse.values.name!r} of shape {shape}: {wrong}",
             remedy="the file is damaged: export or download it again",
-        ) from None
+        )
+    result = np.zeros(shape, values.dtype)
+    places = (indices,) if indices.ndim == 1 else tuple(indices.T)
+    target = result.reshape(-1) if indices.ndim == 1 else result
+    target[places] = values
     return result
+
+
+def _misplaced(values: Array, indices: Array, shape: tuple[int, ...]) -> str | None:
+    """Return what is wrong with a sparse tensor; None if nothing is."""
+    if math.prod(shape) > _MOST_DENSE or min(shape, default=1) < 0:
+        return f"it has more than {_MOST_DENSE} elements, or a negative extent"
+    if indices.dtype != np.int64 or indices.ndim not in (1, 2) or values.ndim != 1:
+        return f"indices are {indices.dtype} {indices.shape}, values {values.shape}"
+    if len(indices) != len(values) or (indices.ndim == 2 and indices.shape[1] != len(shape)):
+        return f"{len(values)} values have indices of shape {indices.shape}"
+    bounds = np.asarray(math.prod(shape) if indices.ndim == 1 else shape)
+    if np.any(indices < 0) or np.any(indices >= bounds):
+        return "an index lies outside"
+    return None
 
 
 def names_of(values: Iterable[Any]) -> list[str]:

@@ -89,7 +89,7 @@ def _declare_constants(importer: Importer, scope: Scope, nodes: Sequence[Any]) -
     """Append the constants of earlier stages, which are weights as initializers are."""
     for number, proto in enumerate(nodes):
         if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-            with importer.at(proto, number):
+            with importer.at(proto, number, scope):
                 importer.apply(proto, scope)
 
 
@@ -115,7 +115,7 @@ def _run(
     for number in range(first, len(nodes)):
         proto = nodes[number]
         try:
-            with importer.at(proto, number):
+            with importer.at(proto, number, scope):
                 importer.apply(proto, scope)
         except ValueNeededError as error:
             needs = tuple(n for n in error.names if _is_traced(scope, n)) or _read_by(proto, scope)

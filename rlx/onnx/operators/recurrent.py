@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,23 +86,55 @@ def _run(
     return rows, last
 
 
+class Direction(NamedTuple):
+    """What a cell is made of: the weights of one direction, and its functions."""
+
+    weights: Any
+    recurrent: Any
+    outer: Any
+    """Biases of the projected inputs."""
+    inner: Any
+    """Biases of the recurrent part."""
+    functions: list[Activation]
+    number: int
+
+
+Cell = Callable[[Direction], tuple[Any, Step]]
+"""Weights of a direction -> the biases of its projected rows, and its step."""
+
+
 def _layer(
     x: Any,
-    directions: list[str],
-    lengths: Any,
+    matrices: tuple[Any, Any, Any],
+    cell: Cell,
     initial: Sequence[Any],
+    functions: tuple[Sequence[str], Any, Any, Any],
+    *,
+    direction: str,
+    lengths: Any,
     layout: int,
-    run: Callable[[int, Any, tuple[Any, ...], bool], tuple[Any, tuple[Any, ...]]],
 ) -> tuple[Any, ...]:
-    """Run one direction after the other; return Y and the last states, as `layout` has them."""
+    """Run one direction after the other; return Y and the last states, as `layout` has them.
+
+    `functions` are the names that a cell has by default, those given, and their parameters.
+    """
+    w, r, b = matrices
+    defaults, names, alphas, betas = functions
+    directions = ["forward", "reverse"] if direction == "bidirectional" else [direction]
+    listed = _activations(names or [*defaults] * len(directions), alphas, betas)
+    zeros = _zeros(x, len(directions), r.shape[-1], layout)
+    initial = [zeros if state is None else state for state in initial]
     if layout:
         x = rnp.swapaxes(x, 0, 1)
-        initial = [None if s is None else rnp.swapaxes(s, 0, 1) for s in initial]
-    del lengths
+        initial = [rnp.swapaxes(state, 0, 1) for state in initial]
     outputs, states = [], []
-    for number, direction in enumerate(directions):
-        given = tuple(rnp.getitem(s, number) for s in initial)
-        rows, last = run(number, x, given, direction == "reverse")
+    for number, way in enumerate(directions):
+        given = tuple(rnp.getitem(state, number) for state in initial)
+        own = listed[number * len(defaults) : (number + 1) * len(defaults)]
+        parts = Direction(*_matrices(w, r, b, number), own, number)
+        biases, step = cell(parts)
+        projected = rnp.matmul(x, parts.weights) + biases
+        rows, last = _run(projected, given, lengths, way == "reverse", step)
         outputs.append(rows)
         states.append(last)
     y = rnp.stack(outputs, 1)
@@ -111,10 +143,6 @@ def _layer(
         y = rnp.transpose(y, (2, 0, 1, 3))
         finals = [rnp.swapaxes(each, 0, 1) for each in finals]
     return (y, *finals)
-
-
-def _directions(direction: str) -> list[str]:
-    return ["forward", "reverse"] if direction == "bidirectional" else [direction]
 
 
 def _zeros(x: Any, directions: int, hidden: int, layout: int) -> Any:
@@ -157,23 +185,21 @@ def rnn(
     output_sequence: int = 0,
 ) -> Any:
     """`h' = f(x W + h R + b)`."""
-    del output_sequence
-    ways = _directions(direction)
-    hidden = hidden_size or r.shape[-1]
-    functions = _activations(activations or ["Tanh"] * len(ways), activation_alpha, activation_beta)
-    initial = _zeros(x, len(ways), hidden, layout) if initial_h is None else initial_h
+    del output_sequence, hidden_size
 
-    def run(number: int, x: Any, states: tuple[Any, ...], backward: bool) -> Any:
-        weights, recurrent, wb, rb = _matrices(w, r, b, number)
-        projected = rnp.matmul(x, weights) + (wb + rb)
-        f = functions[number]
+    def cell(parts: Direction) -> tuple[Any, Step]:
+        (f,) = parts.functions
 
         def step(row: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
-            return (f(_clipped(row + rnp.matmul(states[0], recurrent), clip)),)
+            return (f(_clipped(row + rnp.matmul(states[0], parts.recurrent), clip)),)
 
-        return _run(projected, states, lengths, backward, step)
+        return parts.outer + parts.inner, step
 
-    return _layer(x, ways, lengths, [initial], layout, run)
+    functions = (("Tanh",), activations, activation_alpha, activation_beta)
+    return _layer(
+        x, (w, r, b), cell, [initial_h], functions,
+        direction=direction, lengths=lengths, layout=layout,
+    )  # fmt: skip
 
 
 @operator("GRU")
@@ -196,21 +222,13 @@ def gru(
     output_sequence: int = 0,
 ) -> Any:
     """Gates z (update) and r (reset), then the candidate h."""
-    del output_sequence
-    ways = _directions(direction)
-    size = hidden_size or r.shape[-1]
-    functions = _activations(
-        activations or ["Sigmoid", "Tanh"] * len(ways), activation_alpha, activation_beta
-    )
-    initial = _zeros(x, len(ways), size, layout) if initial_h is None else initial_h
+    del output_sequence, hidden_size
+    size = r.shape[-1]
 
-    def run(number: int, x: Any, states: tuple[Any, ...], backward: bool) -> Any:
-        weights, recurrent, wb, rb = _matrices(w, r, b, number)
-        f, g = functions[2 * number : 2 * number + 2]
-        gates, candidate = recurrent[:, : 2 * size], recurrent[:, 2 * size :]
-        inner = rb[2 * size :]
-        outer = rnp.concatenate([wb[: 2 * size] + rb[: 2 * size], wb[2 * size :]], 0)
-        projected = rnp.matmul(x, weights) + outer
+    def cell(parts: Direction) -> tuple[Any, Step]:
+        f, g = parts.functions
+        gates, candidate = parts.recurrent[:, : 2 * size], parts.recurrent[:, 2 * size :]
+        inner = parts.inner[2 * size :]
 
         def step(row: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
             (h,) = states
@@ -223,9 +241,14 @@ def gru(
             new = g(_clipped(row[:, 2 * size :] + mixed, clip))
             return ((1 - update) * new + update * h,)
 
-        return _run(projected, states, lengths, backward, step)
+        both = parts.outer[: 2 * size] + parts.inner[: 2 * size]
+        return rnp.concatenate([both, parts.outer[2 * size :]], 0), step
 
-    return _layer(x, ways, lengths, [initial], layout, run)
+    functions = (("Sigmoid", "Tanh"), activations, activation_alpha, activation_beta)
+    return _layer(
+        x, (w, r, b), cell, [initial_h], functions,
+        direction=direction, lengths=lengths, layout=layout,
+    )  # fmt: skip
 
 
 @operator("LSTM")
@@ -250,24 +273,16 @@ def lstm(
     output_sequence: int = 0,
 ) -> Any:
     """Gates i, o, f and the candidate c; peepholes add parts of the cell to the gates."""
-    del output_sequence
-    ways = _directions(direction)
-    size = hidden_size or r.shape[-1]
-    functions = _activations(
-        activations or ["Sigmoid", "Tanh", "Tanh"] * len(ways), activation_alpha, activation_beta
-    )
-    zeros = _zeros(x, len(ways), size, layout)
-    initial = [zeros if initial_h is None else initial_h, zeros if initial_c is None else initial_c]
+    del output_sequence, hidden_size
+    size = r.shape[-1]
 
-    def run(number: int, x: Any, states: tuple[Any, ...], backward: bool) -> Any:
-        weights, recurrent, wb, rb = _matrices(w, r, b, number)
-        f, g, h = functions[3 * number : 3 * number + 3]
-        projected = rnp.matmul(x, weights) + (wb + rb)
-        peeks = None if peepholes is None else rnp.getitem(peepholes, number)
+    def cell(parts: Direction) -> tuple[Any, Step]:
+        f, g, h = parts.functions
+        peeks = None if peepholes is None else rnp.getitem(peepholes, parts.number)
 
         def step(row: Any, states: tuple[Any, ...]) -> tuple[Any, ...]:
             hidden, cell = states
-            sums = row + rnp.matmul(hidden, recurrent)
+            sums = row + rnp.matmul(hidden, parts.recurrent)
             i, o, keep, new = (sums[:, k * size : (k + 1) * size] for k in range(4))
             if peeks is not None:
                 i, keep = i + peeks[:size] * cell, keep + peeks[2 * size :] * cell
@@ -278,6 +293,10 @@ def lstm(
                 o = o + peeks[size : 2 * size] * cell
             return f(_clipped(o, clip)) * h(cell), cell
 
-        return _run(projected, states, lengths, backward, step)
+        return parts.outer + parts.inner, step
 
-    return _layer(x, ways, lengths, initial, layout, run)
+    functions = (("Sigmoid", "Tanh", "Tanh"), activations, activation_alpha, activation_beta)
+    return _layer(
+        x, (w, r, b), cell, [initial_h, initial_c], functions,
+        direction=direction, lengths=lengths, layout=layout,
+    )  # fmt: skip
