@@ -1,9 +1,12 @@
 """Gaussian splatting beside PyTorch and JAX: `python -m bench.splatting [--splats N] [--size S]`.
 
+`--growth` prints how the time grows with visible work, `--plot FILE` draws it (with matplotlib),
+and `--arithmetic` says how much of the machine's peak the inner loop of compositing reaches.
+
 The peers are written as their users write it: everything in whole arrays, splats sorted once, and
 for each tile a product of monomials of its pixels with the coefficients of the splats that touch
 it, exponentials, and a running product. Every implementation draws the same scene with the same
-formula. `--growth` shows how the time of rlx grows with entries of tile lists.
+formula.
 """
 
 from __future__ import annotations
@@ -14,30 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import rlx
+from bench.splatting_arithmetic import arithmetic
+from bench.splatting_scene import Array, scene
 
-Array = NDArray[Any]
 TILE, SCALE, CUTOFF = 16, 1.6, 1 / 255
-
-
-def scene(splats: int, size: float | None = None) -> list[Array]:
-    """Return a cloud of splats and a camera; splats are smaller where there are more of them."""
-    random = np.random.default_rng(0)
-    q = random.standard_normal((splats, 4))
-    spread = 1.2 / np.sqrt(splats) if size is None else size
-    camera = [0, 0, 4, 0, 0, 0, 0, 1, 0, 60, 0.1, 20, 0.1, 0.15, 0.2, *[0.0] * 8]
-    arrays = [
-        random.uniform(-1.5, 1.5, (splats, 3)),
-        np.log(spread) + random.uniform(-0.7, 0.7, (splats, 3)),
-        q / np.linalg.norm(q, axis=1, keepdims=True),
-        random.uniform(0.1, 0.9, splats),
-        random.uniform(0.0, 1.0, (splats, 3)),
-        np.zeros((splats, 1, 3)),
-        np.array(camera),
-    ]
-    return [array.astype(np.float32) for array in arrays]
 
 
 Run = Callable[[], Any]
@@ -225,39 +210,105 @@ def jax_runs(arrays: list[Array], size: int, threads: int | None) -> tuple[Run, 
 PEERS = {"rlx": rlx_runs, "torch": torch_runs, "jax": jax_runs}
 
 
+def timed(run: Run) -> float:
+    """Return the time of one run, in milliseconds."""
+    started = time.perf_counter()
+    run()
+    return 1e3 * (time.perf_counter() - started)
+
+
 def best(run: Run, seconds: float, fewest: int = 2) -> float:
     """Return the least time of some runs, in milliseconds."""
     run()
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < fewest or time.perf_counter() < end:
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return 1e3 * min(times)
+        times.append(timed(run))
+    return min(times)
 
 
-def compare(splats: int, size: int, peers: list[str], seconds: float, threads: int | None) -> None:
+def compare(splats: int, size: int, peers: list[str], rounds: int, threads: int | None) -> None:
+    """Print the least times of all peers, which take turns so that a busy machine is fair."""
     arrays = scene(splats)
-    images: dict[str, Array] = {}
+    runs = {name: PEERS[name](arrays, size, threads) for name in peers}
+    first = runs[peers[0]][2].reshape(size, size, 4)
     for name in peers:
-        forward, both, image = PEERS[name](arrays, size, threads)
-        images[name] = image.reshape(size, size, 4)
-        apart = np.abs(images[name] - images[peers[0]])
-        print(f"{splats:>7} splats {size:>4}^2  {name:<6} forward {best(forward, seconds):9.1f} ms"
-              f"   with gradient {best(both, seconds):9.1f} ms"
-              f"   mean difference {apart.mean():.1e}", flush=True)  # fmt: skip
+        runs[name][1]()  # compiles
+    turns = [
+        {name: [timed(runs[name][0]), timed(runs[name][1])] for name in peers}
+        for _ in range(rounds)
+    ]
+    least = {name: np.min([turn[name] for turn in turns], axis=0) for name in peers}
+    for name in peers:
+        apart = np.abs(runs[name][2].reshape(size, size, 4) - first).mean()
+        image, gradient = least[name]
+        ratios = least[name] / least[peers[0]]
+        print(f"| {splats:,} | {size} x {size} | {name} | {image:.1f} | {ratios[0]:.1f} "
+              f"| {gradient:.1f} | {ratios[1]:.1f} | {apart:.0e} |", flush=True)  # fmt: skip
 
 
-def growth(threads: int | None, seconds: float) -> None:
+def list_entries(arrays: list[Array], size: int) -> int:
+    """Return how many (splat, tile) pairs are visible: the work of compositing."""
+    graph = rlx.Graph("lists")
+    given = [graph.input(f"x{i}", a.shape, "f32") for i, a in enumerate(arrays)]
+    room = 1 << 24
+    tiles = (size // TILE) ** 2
+    buffer = graph.gaussian_splat_prepare(
+        *given, width=size, height=size, max_list_entries=room, max_splat_steps=0
+    )
+    ends = graph.narrow(buffer, axis=0, start=15 * len(arrays[0]) + room, length=2 * tiles)
+    graph.set_outputs([ends])
+    (ranges,) = rlx.compile(graph).run({f"x{i}": array for i, array in enumerate(arrays)})
+    return int(ranges.reshape(-1, 2)[:, 1].max())
+
+
+GROWTH = [
+    (splats, size, spread)
+    for splats in (3_000, 10_000, 30_000, 100_000)
+    for size in (256, 512)
+    for spread in (0.004, 0.012, 0.036)
+    if splats * spread < 2000.0
+]
+"""Splats, pixels of a side, and sizes of splats."""
+
+
+def growth(threads: int | None, seconds: float) -> list[tuple[int, int, int, float, float]]:
     """Print how the time of rlx grows: with list entries, not with splats times pixels."""
-    for splats, size, spread in [
-        (10_000, 256, 0.004), (10_000, 256, 0.012), (10_000, 256, 0.036), (10_000, 512, 0.012),
-        (100_000, 256, 0.004), (100_000, 512, 0.004),
-    ]:  # fmt: skip
-        forward, both, _ = rlx_runs(scene(splats, spread), size, threads)
-        print(f"{splats:>7} splats of {spread} at {size}^2: {best(forward, seconds):8.1f} ms"
-              f", with gradient {best(both, seconds):8.1f} ms", flush=True)  # fmt: skip
+    found = []
+    for splats, size, spread in GROWTH:
+        arrays = scene(splats, spread)
+        forward, both, _ = rlx_runs(arrays, size, threads)
+        entries = list_entries(arrays, size)
+        image, gradient = best(forward, seconds), best(both, seconds)
+        found.append((splats, size, entries, image, gradient))
+        print(f"| {splats:,} | {size} x {size} | {spread} | {entries:,} | {image:.1f} "
+              f"| {gradient:.1f} |", flush=True)  # fmt: skip
+    return found
+
+
+def plot(points: list[tuple[int, int, int, float, float]], path: str) -> None:
+    """Draw times over visible work, and over splats times pixels."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    splats, size, entries, image, gradient = (
+        np.array(column) for column in zip(*points, strict=True)
+    )
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axis, work, label in (
+        (axes[0], entries, "visible work: splats x covered tiles"),
+        (axes[1], splats * size**2, "splats x pixels"),
+    ):
+        axis.loglog(work, image, "o", label="image")
+        axis.loglog(work, gradient, "s", mfc="none", label="image and gradient")
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("milliseconds")
+    axes[0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -265,14 +316,21 @@ def main() -> None:
     parser.add_argument("--splats", type=int, default=10_000)
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each point of growth")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--plot", metavar="FILE", help="draw the growth")
+    parser.add_argument("--arithmetic", action="store_true", help="the inner loop beside the peak")
     options = parser.parse_args()
-    if options.growth:
-        growth(options.threads, options.seconds)
+    if options.arithmetic:
+        print(arithmetic(options.splats, options.size))
+    elif options.growth or options.plot:
+        points = growth(options.threads, options.seconds)
+        if options.plot:
+            plot(points, options.plot)
     else:
-        compare(options.splats, options.size, options.peers, options.seconds, options.threads)
+        compare(options.splats, options.size, options.peers, options.rounds, options.threads)
 
 
 if __name__ == "__main__":

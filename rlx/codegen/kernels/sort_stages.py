@@ -66,8 +66,8 @@ def radix_counts(
     scope: Scope, keys: Reader, counts: Writer, *, start: int, bits: int, blocks: int
 ) -> None:
     k, bins = scope.k, 1 << bits
-    seen = k.local("seen", Prim.I32, bins)
     with each_block(k, row_count(keys), blocks) as (block, first, last):
+        seen = k.local("seen", Prim.I32, bins)
         with k.loop("d", bins, kind=LoopKind.SIMD) as d:
             k.store(seen, d, 0)
         with k.loop("i", last, start=first) as i:
@@ -82,8 +82,8 @@ def radix_move(
     scope: Scope, keys: Reader, starts: Reader, moved: Writer, *, start: int, bits: int
 ) -> None:
     k, bins = scope.k, 1 << bits
-    places = k.local("places", Prim.I32, bins)
     with each_block(k, row_count(keys), row_count(starts)) as (block, first, last):
+        places = k.local("places", Prim.I32, bins)
         with k.loop("d", bins, kind=LoopKind.SIMD) as d:
             k.store(places, d, k.load(given(starts), block * bins + d))
         with k.loop("i", last, start=first) as i:
