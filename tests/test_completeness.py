@@ -18,7 +18,7 @@ from tests.records import records
 TESTED_WITH_THEIR_PASS = frozenset(
     {
         *("pack_channels", "pack_panels", "matmul_transposed", "matmul_bytes", "conv_bytes"),
-        "pack_bytes",
+        *("pack_bytes", "matmul_codes", "conv_codes"),
         "conv_channels_last",
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",

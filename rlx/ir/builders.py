@@ -1385,6 +1385,28 @@ class Builders:
             groups=groups,
         )
 
+    def conv_codes(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """`conv` of small integers in i32: no operand is widened in memory."""
+        return self._one(
+            OPS["conv_codes"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+        )
+
     def dequantize(
         self,
         q: Operand,
@@ -1478,6 +1500,11 @@ class Builders:
     def matmul_bytes(self, a: Operand, b: Operand) -> Value:
         """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
         return self._one(OPS["matmul_bytes"], (a, b))
+
+    def matmul_codes(self, a: Operand, b: Operand) -> Value:
+        """`a [..., M, K] @ b [..., K, N]` of small integers in i32: no operand is widened in
+        memory."""
+        return self._one(OPS["matmul_codes"], (a, b))
 
     def pack_bytes(self, x: Operand, *, axis: int, signed: bool, groups: int = 1) -> Value:
         """Bytes in words of four along `axis`, those of a group together."""

@@ -50,6 +50,42 @@ def test_emulated_artifact_agrees_with_the_reference(
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-4, atol=2e-5)
 
 
+def integer_network() -> Graph:
+    """A convolution and a product of codes, requantized: integers in and out."""
+    graph, random = Graph("codes"), np.random.default_rng(5)
+    x = graph.input("x", (1, 8, 6, 6), "f32")
+    codes = graph.quantize(x, scales=(0.01,), zero_points=(-5,))
+    taps = graph.constant(random.integers(-127, 128, (8, 8, 3, 3)).astype(np.int8))
+    weights = graph.constant(random.integers(-127, 128, (128, 6)).astype(np.int8))
+    bias = graph.constant(random.integers(-999, 999, 8).astype(np.int32))
+    none = graph.constant(np.zeros(6, np.int32))
+    h = graph.qconv(codes, taps, bias, multiplier=(0.002,) * 8, x_zero_point=-5, out_zero_point=9)
+    h = graph.reshape(h, shape=(1, 128))
+    y = graph.qmatmul(h, weights, none, multiplier=(0.003,), x_zero_point=9)
+    graph.set_outputs([graph.cast(y, to="f32")])
+    return graph
+
+
+@needs_zig
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
+def test_emulated_integers_are_the_reference_s(tmp_path: Path, architecture: str) -> None:
+    emulator = f"qemu-{architecture}"
+    if shutil.which(emulator) is None:
+        pytest.skip(f"{emulator} is not installed (Debian: qemu-user)")
+    graph = integer_network()
+    artifact = aot(graph, tmp_path, target=f"{architecture}-linux-musl")
+    program, sample = tmp_path / "sample", tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    compiler = zig_compiler(f"{architecture}-linux-musl")
+    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
+        "-o", program)  # fmt: skip
+    run(emulator, program, cwd=tmp_path)
+    expected = evaluate(graph, _sample_inputs(graph))[0]
+    assert len(set(expected.reshape(-1))) > 3
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y.bin", np.float32), expected.reshape(-1))
+
+
 def _dumping(sample: str, name: str) -> str:
     """Return the sample program, made to write its first output to a file."""
     head, tail = sample.rsplit("  return print_time();", 1)

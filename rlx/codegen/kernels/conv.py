@@ -21,7 +21,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
-from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, geometry
 from rlx.ir.shape import Extent, product, upper
 
@@ -32,7 +32,7 @@ _OUTER = ("layer", "row")
 """Indices along the outer axes of the result; one axis has neither."""
 
 
-@kernel("conv")
+@kernel("conv", "conv_codes")
 def conv(
     scope: Scope,
     x: Reader,
@@ -63,6 +63,7 @@ def conv(
             tuple(scope.extents(extent) for extent in x.shape[2:]),
             sliding,
             k.let("first_channel", _first_channel(channel, channels, groups, w.shape[1], scope)),
+            compute_prim(out.dtype),
         )
         rows.compute(out.shape[-1])
 
@@ -86,6 +87,8 @@ class _Rows:
     """The spatial extents of the input."""
     sliding: Sequence[Sliding]
     first_channel: E
+    prim: Prim
+    """The type of the sums, to which elements are widened."""
 
     def compute(self, columns: Extent) -> None:
         """Go over the rows, and over blocks of their columns."""
@@ -99,7 +102,7 @@ class _Rows:
             last = self.target.extent(outer)
             first = loops.enter_context(k.loop("first", last, step=width))
             end = k.let("end", minimum(first + width, last))
-            sums = k.local("sums", compute_prim(self.w.value.dtype), width)
+            sums = k.local("sums", self.prim, width)
             with k.loop("j", end - first, kind=LoopKind.SIMD) as j:
                 k.store(sums, j, 0)
             self._channels(place, lambda c, seen, taps: self._row(sums, first, end, c, seen, taps))
@@ -139,11 +142,11 @@ class _Rows:
         """Add what the taps of the last axis give to a block of columns."""
         k, axis = self.k, len(taps)
         with k.loop("b", self.w.extent(1 + axis)) as b:
-            factor = k.let("factor", real(self.w.read(c, *taps, b)))
+            factor = k.let("factor", real(self.w.read(c, *taps, b)).cast(self.prim))
             steps = _Columns(k, self.sliding[axis], b, first, end, self.extents[axis])
 
             def add(column: E, at: E) -> None:
-                element = self.x.read_real(self.first_channel + c, *seen, at)
+                element = self.x.read_real(self.first_channel + c, *seen, at).cast(self.prim)
                 here = column - first
                 k.store(sums, here, k.load(sums, here) + factor * element)
 

@@ -28,7 +28,7 @@ _COLUMNS = 64
 """Columns of a block: sums stay in registers or the first-level cache."""
 
 
-@kernel("matmul")
+@kernel("matmul", "matmul_codes")
 def matmul(scope: Scope, a: Reader, b: Reader, out: Writer) -> None:
     matmul_transposed(scope, a, b, out, left=False, right=False)
 
@@ -54,6 +54,7 @@ def matmul_transposed(
             row,
             left,
             right,
+            compute_prim(out.dtype),
         )
         if a.dtype.is_complex:
             row_product.complex_blocks(upper(out.shape[-1]))
@@ -75,9 +76,8 @@ class _RowProduct:
     left: bool
     right: bool
 
-    @property
-    def prim(self) -> Prim:
-        return compute_prim(self.a.value.dtype)
+    prim: Prim
+    """The type of the sums, to which elements are widened."""
 
     @property
     def inner(self) -> E:
@@ -89,6 +89,9 @@ class _RowProduct:
     def b_at(self, p: E, column: E) -> Scalar:
         return self.b.read(column, p) if self.right else self.b.read(p, column)
 
+    def _wide(self, element: Scalar) -> E:
+        return real(element).cast(self.prim)
+
     def dots(self) -> None:
         """Each element as a dot product over what lies together."""
         k = self.k
@@ -96,7 +99,7 @@ class _RowProduct:
             total = k.mutable("total", const(0, self.prim))
             sums = [(total, BinaryOp.ADD)]
             with k.loop("p", self.inner, kind=LoopKind.SIMD, accumulators=sums) as p:
-                total.set(total + real(self.a_at(p)) * real(self.b_at(p, j)))
+                total.set(total + self._wide(self.a_at(p)) * self._wide(self.b_at(p, j)))
             self.target.write(j, value=total)
 
     def blocks(self, columns: int) -> None:
@@ -108,9 +111,9 @@ class _RowProduct:
             with k.loop("j", count, kind=LoopKind.SIMD) as j:
                 k.store(sums, j, 0)
             with k.loop("p", self.inner) as p:
-                x = k.let("x", real(self.a_at(p)))
+                x = k.let("x", self._wide(self.a_at(p)))
                 with k.loop("j", count, kind=LoopKind.SIMD) as j:
-                    k.store(sums, j, k.load(sums, j) + x * real(self.b_at(p, first + j)))
+                    k.store(sums, j, k.load(sums, j) + x * self._wide(self.b_at(p, first + j)))
             with k.loop("j", count, kind=LoopKind.SIMD) as j:
                 self.target.write(first + j, value=k.load(sums, j))
 

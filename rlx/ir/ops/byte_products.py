@@ -16,7 +16,7 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import OpDef, Trait, op
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
@@ -26,7 +26,7 @@ from rlx.ir.ops.shape import narrow, pad, reshape
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_bytes", "matmul_bytes", "pack_bytes"]
+__all__ = ["conv_bytes", "conv_codes", "matmul_bytes", "matmul_codes", "pack_bytes"]
 
 _FAMILY = "quant"
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
@@ -119,6 +119,45 @@ def conv_bytes(
         input_dilation=input_dilation, groups=groups,
     )  # fmt: skip
     return result
+
+
+def _wide(definition: OpDef, *operands: Value, **attributes: Any) -> Value:
+    """Widen, then multiply."""
+    wide = [cast(operand, to=DType.I32) for operand in operands]
+    result: Value = definition(*wide, **attributes)
+    return result
+
+
+@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, matmul))
+def matmul_codes(a: TensorType, b: TensorType) -> TensorType:
+    """`a [..., M, K] @ b [..., K, N]` of small integers in i32: no operand is widened in memory."""
+    result: TensorType = matmul.infer(*map(_codes, (a, b)))
+    return result
+
+
+@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, conv))
+def conv_codes(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+    groups: int = 1,
+) -> TensorType:
+    """`conv` of small integers in i32: no operand is widened in memory."""
+    result: TensorType = conv.infer(
+        *map(_codes, (x, w)), stride=stride, padding=padding, dilation=dilation,
+        input_dilation=input_dilation, groups=groups,
+    )  # fmt: skip
+    return result
+
+
+def _codes(x: TensorType) -> TensorType:
+    """Return the type of integers once they are widened to i32."""
+    require_dtype(x, "i8 u8 i32")
+    return x.with_dtype(DType.I32)
 
 
 @lowered_by(matmul_bytes, Tile, layouts=(1,))

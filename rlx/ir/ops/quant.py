@@ -338,7 +338,10 @@ def _per_channel(
     if axis is not None:
         shape[normalize_axis(axis, x.rank)] = len(scales)
     whole = shape if axis is not None else []
-    return np.array(scales, np.float32).reshape(whole), np.array(points, np.int32).reshape(whole)
+    factors = np.array(scales, np.float32).reshape(whole)
+    if len(set(points)) == 1:  # one number, which kernels hold in a register
+        return factors, np.array(points[0], np.int32)
+    return factors, np.array(points, np.int32).reshape(whole)
 
 
 def _require_positive(name: str, scales: Sequence[float]) -> None:

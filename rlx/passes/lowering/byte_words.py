@@ -25,10 +25,10 @@ from rlx.ir.op import OpDef, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
 from rlx.ir.ops.conv_geometry import Geometry, attributes_of, bare
 from rlx.ir.shape import product, upper
+from rlx.passes.layout.convolution_tiles import sliding_of
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
 from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
-from rlx.passes.layout.tile_convolutions import sliding_of
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
 
@@ -121,6 +121,31 @@ def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     sums = ops.reshape(w.sums(tuple(range(1, len(shape))), signed=True), shape=column)
     zero = image.zero_among(signed=signed)
     return total - sums * zero if zero else total
+
+
+def product_of_codes(node: Node) -> Value | None:
+    """Return `node`, a matmul of i32, over the codes as they lie; None for other operands.
+
+    Weights stay bytes where they are: in flash, on a microcontroller.
+    """
+    a, b = map(codes_of, node.operands)
+    depth = node.operands[0].shape[-1]
+    if not (a and b and isinstance(depth, int)) or b.zero or b.bytes.rank > 2:
+        return None
+    total: Value = ops.matmul_codes(a.bytes, b.bytes)
+    sums = ops.reduce_sum(ops.cast(b.bytes, to=DType.I32), axes=(0,))
+    return total - sums * a.zero if a.zero else total
+
+
+def convolution_of_codes(node: Node) -> Value | None:
+    """Return `node`, a convolution of i32, by weights as they lie; None for other operands."""
+    x, w = node.operands[0], codes_of(node.operands[1])
+    if w is None or w.zero:
+        return None
+    codes = codes_of(x)
+    image = codes.bytes if codes is not None and not codes.zero else x
+    result: Value = ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
+    return result
 
 
 def _padded(x: Codes, sliding: Geometry) -> Value:

@@ -17,7 +17,12 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Extent, product
-from rlx.passes.lowering.byte_words import convolution_of_bytes, product_of_bytes
+from rlx.passes.lowering.byte_words import (
+    convolution_of_bytes,
+    convolution_of_codes,
+    product_of_bytes,
+    product_of_codes,
+)
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites, rewrite
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
@@ -46,13 +51,13 @@ class Range(NamedTuple):
 
 
 def exact_products(target: Target) -> GraphPass:
-    """Return the pass; it does nothing for a target without vectors of floats.
+    """Return the pass; without vectors of floats, products read their codes as they lie.
 
     %2: i32[M, N] = matmul %0, %1  ->  %4: f32[M, N] = matmul (cast %0) (cast %1)
                                        %5: i32[M, N] = cast %4
     """
     rules: list[LocalRewrite] = _in_words(target) if target.dots_bytes else []
-    rules += [_matmul, _conv] if target.vector_bytes >= 16 else []
+    rules += [_matmul, _conv] if target.vector_bytes >= 16 else [_codes_matmul, _codes_conv]
 
     def run(graph: Graph) -> Rewritten:
         return apply_rewrites(graph, rules)
@@ -75,6 +80,16 @@ def _in_words(target: Target) -> list[LocalRewrite]:
         LocalRewrite((ops.matmul,), product_rule),
         LocalRewrite((ops.conv,), convolution_rule),
     ]
+
+
+@rewrite(ops.matmul)
+def _codes_matmul(node: Node) -> Value | None:
+    return product_of_codes(node) if node.result.dtype is DType.I32 else None
+
+
+@rewrite(ops.conv)
+def _codes_conv(node: Node) -> Value | None:
+    return convolution_of_codes(node) if node.result.dtype is DType.I32 else None
 
 
 @rewrite(ops.matmul)

@@ -45,9 +45,10 @@ def test_longer_and_tiny_products_stay_integers(depth: int, rows: int, columns: 
     assert [str(m.dtype) for m in matmuls(product(depth, 0, rows, columns))] == ["i32"]
 
 
-def test_a_target_without_vectors_keeps_integers() -> None:
-    graph = product(64)
-    assert exact_products(named_target("cortex-m4"))(graph) is graph
+def test_a_target_without_vectors_reads_codes_as_they_lie() -> None:
+    found = exact_products(named_target("cortex-m4"))(product(64, 3))
+    (made,) = [node for node in found.nodes if node.op.name == "matmul_codes"]
+    assert [str(operand.dtype) for operand in made.operands] == ["i8", "i8"]
 
 
 def test_ranges_follow_casts_movement_and_constants() -> None:

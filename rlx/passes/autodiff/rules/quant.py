@@ -32,7 +32,14 @@ from rlx.passes.autodiff.registry import (
 for _integer in (ops.quantize, ops.qmatmul, ops.qconv):
     straight_through.register(_integer, None)
 
-zero(ops.matmul_bytes, ops.conv_bytes, ops.pack_bytes, because="integers only; passes make them")
+zero(
+    ops.matmul_bytes,
+    ops.conv_bytes,
+    ops.pack_bytes,
+    ops.matmul_codes,
+    ops.conv_codes,
+    because="integers only; passes make them",
+)
 
 
 @vjp(ops.quantize, ops.dequantize)

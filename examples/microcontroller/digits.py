@@ -1,0 +1,141 @@
+"""Read digits in eight bits on a Cortex-M, in QEMU: flash, RAM, stack and accuracy.
+
+    python -m examples.microcontroller.digits --core cortex-m4
+
+Trains a network of 64-32-10 units on handwritten digits, quantizes it, exports it as C with its
+weights as constants of one byte, which stay in flash, and runs it on some test digits. Needs
+`arm-none-eabi-gcc` and `qemu-system-arm`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rlx
+from examples.digits import Digits, Model, load_data, train
+from examples.microcontroller.run import BOARDS, HERE
+from rlx.quantization import Quantized, quantize
+from rlx.runtime.cross import find_compiler
+
+Array = NDArray[Any]
+IMAGES = 8
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the emulator printed, and the sizes of the program's parts in bytes."""
+
+    instructions: int
+    stack: int
+    ram: int
+    scores: Array
+    code: int
+    constants: int
+
+
+def network(hidden: int = 32, epochs: int = 15) -> Model:
+    """64 -> hidden -> 10 with relu."""
+    random, he = np.random.default_rng(0), rlx.nn.initializers.he_normal
+    params = {
+        "w0": he(random, (64, hidden)), "b0": np.zeros(hidden, np.float32),
+        "w1": he(random, (hidden, CLASSES)), "b1": np.zeros(CLASSES, np.float32),
+    }  # fmt: skip
+
+    def apply(p: dict[str, Any], x: Any) -> Any:
+        return rlx.nn.relu(x @ p["w0"] + p["b0"]) @ p["w1"] + p["b1"]
+
+    return Model("small", params, apply, epochs=epochs, rate=4e-3)
+
+
+def quantized(model: Model, params: dict[str, Any], data: Digits) -> Quantized:
+    """Return the network for one image, measured on training images."""
+    graph = rlx.jit(model.apply).graph(params, data.test_x[:1])
+    values = {f"p_{name}": np.array(value) for name, value in params.items()}
+    return quantize(graph, [{"x": row[None]} for row in data.train_x[:256]], params=values)
+
+
+def run(core: str, done: Quantized, images: Array, directory: Path) -> Measured:
+    """Export, compile and emulate."""
+    artifact = rlx.aot(
+        done.graph, directory, name="digits", params=done.params, output_names=("y",),
+        weights="embed", target=core, math="none",
+    )  # fmt: skip
+    (directory / "images.h").write_text(_header(images))
+    compiler, program = find_compiler(core), directory / "digits.elf"
+    bare = ("-Os", "-ffreestanding", "-nostdlib", "-fno-tree-loop-distribute-patterns")
+    places = ("-I", str(directory), "-I", str(HERE), "-T", str(HERE / "memory.ld"))
+    sources = [str(HERE / name) for name in ("digits.c", "start.c")]
+    linking = (str(artifact.archive), "-lgcc", "-Wl,--gc-sections", "-o", str(program))
+    command = [*compiler.command, *compiler.flags, *bare, *places, *sources, *linking]
+    subprocess.run(command, check=True)
+    printed = subprocess.run(
+        ["qemu-system-arm", "-M", BOARDS[core], "-nographic", "-icount", "shift=0",
+         "-semihosting-config", "enable=on,target=native", "-kernel", str(program)],
+        check=True, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    facts: dict[str, list[int]] = {}
+    for line in (printed.stdout + printed.stderr).splitlines():
+        name, _, number = line.partition(" ")
+        facts.setdefault(name, []).append(int(number))
+    scores = np.array(facts["y"], np.uint32).view(np.float32).reshape(len(images), CLASSES)
+    sizes = _sizes(compiler.command[0], program)
+    code = sum(size for name, size in sizes.items() if name.startswith("digits_"))
+    return Measured(
+        facts["instructions"][0], facts["stack"][0], facts["ram"][0], scores, code,
+        sizes["constant_data"],
+    )  # fmt: skip
+
+
+def _header(images: Array) -> str:
+    rows = ",\n".join("{" + ", ".join(f"{x!r}f" for x in map(float, row)) + "}" for row in images)
+    count = f"enum {{ IMAGES = {len(images)} }};\n"
+    return f"{count}static const float images[{len(images)}][{images.shape[1]}] = {{\n{rows}}};\n"
+
+
+def _sizes(compiler: str, program: Path) -> dict[str, int]:
+    tool = compiler.removesuffix("gcc") + "nm"
+    listed = subprocess.run(
+        [tool, "-S", "--defined-only", str(program)], check=True, capture_output=True, text=True
+    ).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
+
+
+def accuracy(graph: rlx.Graph, params: dict[str, Array], data: Digits) -> float:
+    """Return the share of test digits that are right."""
+    model = rlx.compile(graph, params=params)
+    scores = [model.run({"x": row[None]})[0][0] for row in data.test_x]
+    return float(np.mean(np.argmax(scores, -1) == data.test_y))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--core", choices=BOARDS, default="cortex-m4")
+    core = parser.parse_args().core
+    data, model = load_data(), network()
+    trained = train(model, data, "auto", lambda *_: None)
+    done = quantized(model, trained.params, data)
+    exact = {name: np.asarray(trained.params[name.removeprefix("p_")]) for name in done.params}
+    with tempfile.TemporaryDirectory() as directory:
+        found = run(core, done, data.test_x[:IMAGES], Path(directory))
+    before, after = accuracy(done.original, exact, data), accuracy(done.graph, done.params, data)
+    print(
+        f"{core}: {found.instructions} instructions a digit, flash {found.code} bytes of code and "
+        f"{found.constants} of constants, RAM {found.ram}, stack {found.stack}"
+    )
+    print(f"weights: {done.report.float_bytes} -> {done.report.quantized_bytes} bytes")
+    print(f"test digits right: {before:.1%} in f32, {after:.1%} in eight bits")
+    print("read:", *np.argmax(found.scores, -1), "  are:", *data.test_y[:IMAGES])
+
+
+if __name__ == "__main__":
+    main()
