@@ -1,6 +1,6 @@
 """Programs that all ranks run: each returns whole arrays, equal on all of them.
 
-    mpirun -n 4 python -m tests.distributed.programs llvm
+    mpirun -n 4 python -m tests.distributed.programs llvm [name ...]
 
 compares what MPI's ranks compute with threads that stand for them, and prints what it compared.
 """
@@ -8,6 +8,8 @@ compares what MPI's ranks compute with threads that stand for them, and prints w
 from __future__ import annotations
 
 import functools
+import hashlib
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx.distributed import Mesh, P, Sharded, initialize, shard_map, simulate
 from rlx.distributed.world import current_world
+from rlx.ir.dtype import DType
 
 Arrays = list[Any]
 Mapped = Callable[..., Any]
@@ -68,6 +71,61 @@ def dtypes(backend: str) -> Arrays:
         specs = (P(), *[P() if name[0] != "c" else P("ranks")] * 2)
         run = shard_map(folded, Mesh({"ranks": n}), P("ranks"), specs, backend=backend)
         results += whole(run(values))
+    return results
+
+
+def moved(axis: str, n: int, x: Any) -> tuple[Any, ...]:
+    """Everything that moves elements as they are, of `x` whose extents are multiples of `n`."""
+    ring = [(i, (i + 1) % n) for i in range(n)]
+    return (
+        rlx.all_gather(x, axis, tiled=True),
+        rlx.all_to_all(x, axis, 0, 0, tiled=True),
+        rlx.all_to_all(x, axis, 1, 0, tiled=True),
+        rlx.pbroadcast(x, axis, n - 1),
+        rlx.ppermute(x, axis, ring),
+        rlx.ppermute(x, axis, ring[1:]),
+    )
+
+
+def moved_dtypes(backend: str) -> Arrays:
+    """Every collective that moves elements, and sums in a wider dtype, of every dtype."""
+    n = current_world().size
+    results: Arrays = []
+    for name in ("f8", "f2", "bfloat16", "i1", "u1", "i8", "c8", "bool"):
+        dtype = DType.BF16.numpy if name == "bfloat16" else np.dtype(name)
+        values = (np.arange(n * 2 * n * n) % 7).reshape(2 * n * n, n).astype(dtype)
+
+        def exchanged(x: Any, dtype: Any = dtype) -> Any:
+            added = [] if dtype.kind in "b" else [rlx.psum_scatter(x, "ranks", tiled=True)]
+            folded = [rlx.psum(x, "ranks")]
+            folded += [] if dtype.kind == "c" else [rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")]
+            return [*moved("ranks", n, x), *added], folded
+
+        specs = (P("ranks"), P())
+        run = shard_map(exchanged, Mesh({"ranks": n}), P("ranks"), specs, backend=backend)
+        results += [leaf for part in run(values) for leaf in whole(part)]
+    return results
+
+
+def sizes(backend: str) -> Arrays:
+    """Arrays of one element, of odd extents, without elements, and scalars."""
+    n = current_world().size
+
+    def exchanged(x: Any) -> Any:
+        row = x[0]
+        scattered = rlx.psum_scatter(rnp.stack([row] * n), "ranks")
+        turned = rlx.all_to_all(rnp.stack([row] * n), "ranks", 0, 0)
+        same = rlx.psum(row, "ranks"), rlx.pmean(row, "ranks"), rlx.all_gather(row, "ranks")
+        own = scattered, turned, rlx.ppermute(row, "ranks", [(0, n - 1)])
+        return same, [each[None] for each in own]
+
+    results: Arrays = []
+    for shape in ((), (1,), (7,), (0,), (3, 5), (2, 0, 3)):
+        run = shard_map(
+            exchanged, Mesh({"ranks": n}), P("ranks"), (P(), P("ranks")), backend=backend
+        )
+        values = np.arange(n * math.prod(shape), dtype=np.float32).reshape(n, *shape)
+        results += [leaf for part in run(values) for leaf in whole(part)]
     return results
 
 
@@ -145,6 +203,48 @@ def grid(backend: str) -> Arrays:
     return whole(run(normal(2 * rows, 4 * columns), normal(4 * columns, 3)))
 
 
+def both_axes(backend: str) -> Arrays:
+    """Every collective along each axis of a mesh of two, and sums over both."""
+    n = current_world().size
+    rows, columns = (n // 2, 2) if n % 2 == 0 else (n, 1)
+    mesh = Mesh({"rows": rows, "columns": columns})
+
+    def exchanged(x: Any) -> Any:
+        place = 10 * rlx.axis_index("rows") + rlx.axis_index("columns")
+        parts = [*moved("rows", rows, x + place), *moved("columns", columns, x + place)]
+        parts.append(rlx.psum_scatter(x, "rows", tiled=True))
+        parts.append(rlx.psum_scatter(x, "columns", scatter_dimension=1, tiled=True))
+        parts += [rlx.pmax(x, "rows"), rlx.pmin(x, "columns"), rlx.pmean(x, ("rows", "columns"))]
+        return parts
+
+    spec = P("rows", "columns")
+    run = shard_map(exchanged, mesh, spec, spec, backend=backend)
+    return whole(run(normal(rows * 4, columns * 4)))
+
+
+def mapped_over(backend: str) -> Arrays:
+    """Collectives of ranks under `vmap`, and the gradient of each of them."""
+    n = current_world().size
+
+    def each(x: Any) -> Any:
+        extrema = rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")
+        scattered = rlx.psum_scatter(x, "ranks", tiled=True)
+        return [*moved("ranks", n, x), *extrema, scattered, rlx.psum(x, "ranks")]
+
+    def local(x: Any) -> Any:
+        def loss(v: Any, number: Any) -> Any:
+            parts = [rnp.sum(rnp.sin(part)) for part in each(v)]
+            return rnp.sum(rnp.stack(parts) * (rnp.arange(len(parts)) == number))
+
+        values = rlx.vmap(each)(x)
+        numbers = rnp.arange(len(values))
+        slopes = rlx.vmap(rlx.vmap(rlx.grad(loss), in_axes=(None, 0)), in_axes=(0, None))
+        return values, slopes(x, numbers)
+
+    run = shard_map(local, Mesh({"ranks": n}), P(None, "ranks"), P("ranks"), backend=backend)
+    return [leaf for part in run(normal(3, 2 * n * n, n)) for leaf in whole(part)]
+
+
 def loops(backend: str) -> Arrays:
     """A loop whose steps exchange."""
     n = current_world().size
@@ -165,7 +265,8 @@ def loops(backend: str) -> Arrays:
 PROGRAMS: dict[str, Callable[[str], Arrays]] = {
     program.__name__: program
     for program in (
-        collectives, dtypes, not_a_number, gradients, through_collectives, overlapped, grid, loops,
+        collectives, dtypes, moved_dtypes, sizes, not_a_number, gradients, through_collectives,
+        overlapped, grid, both_axes, mapped_over, loops,
     )
 }  # fmt: skip
 
@@ -176,20 +277,32 @@ def whole(results: Any) -> Arrays:
     return [leaf.gather() if isinstance(leaf, Sharded) else leaf for leaf in leaves]
 
 
-def main(backend: str) -> None:
+def digest(results: Arrays) -> str:
+    """Return a number for all bits of some arrays."""
+    return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in results)).hexdigest()[:16]
+
+
+def compare(name: str, result: Any, expected: Any) -> None:
+    """Require that both are equal but for the order in which sums are rounded."""
+    assert result.dtype == expected.dtype, (name, result.dtype, expected.dtype)
+    assert result.shape == expected.shape, (name, result.shape, expected.shape)
+    result, expected = (x.astype(np.float32) if x.dtype == DType.BF16.numpy else x
+                        for x in (result, expected))  # fmt: skip
+    largest = np.nanmax(np.abs(expected), initial=1.0) if expected.dtype.kind in "fc" else 1.0
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6 * largest, err_msg=name)
+
+
+def main(backend: str, *names: str) -> None:
     world = initialize()
-    for name, program in PROGRAMS.items():
+    for name in names or PROGRAMS:
+        program = PROGRAMS[name]
         results = program(backend)
         meaning = simulate(functools.partial(program, backend), world.size)[world.rank]
         for result, expected in zip(results, meaning, strict=True):
-            assert result.dtype == expected.dtype, (name, result.dtype, expected.dtype)
-            largest = np.nanmax(np.abs(expected), initial=1.0)  # sums are rounded at its scale
-            np.testing.assert_allclose(
-                result, expected, rtol=2e-5, atol=1e-6 * largest, err_msg=name
-            )
+            compare(name, result, expected)
         if world.rank == 0:
-            print(f"{name}: {len(results)} results agree")
+            print(f"{name}: {len(results)} results agree, {digest(results)}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
