@@ -26,6 +26,7 @@ from rlx.codegen.aot.emit import (
     external_functions,
 )
 from rlx.codegen.aot.layout import Keep
+from rlx.codegen.aot.linking import MPI_LIBRARY
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
 from rlx.codegen.aot.names import distinct_identifiers
 from rlx.codegen.aot.state import inputs_as_params
@@ -357,13 +358,9 @@ def _link_names(
     return brought | {f: blas.symbol(f) for f in externals if blas and not is_source(f)}
 
 
-_MPI = "mpi"
-"""What the linker calls the library of the collectives."""
-
-
 def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
-    mpi = (_MPI,) if any(map(is_collective, externals)) else ()
+    mpi = (MPI_LIBRARY,) if any(map(is_collective, externals)) else ()
     missing = [name for name in externals if not is_source(name)]
     if not missing:
         return (*mpi, *libm)
@@ -378,7 +375,7 @@ def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> 
 def extra_flags(threads: str | None, libraries: Sequence[str]) -> tuple[str, ...]:
     """Return the flags that an artifact's threads and libraries ask of the C compiler."""
     openmp = ("-fopenmp",) if threads == "openmp" else ()
-    return (*openmp, *(mpi_flags() if _MPI in libraries else ()))
+    return (*openmp, *(mpi_flags() if MPI_LIBRARY in libraries else ()))
 
 
 def _make_directory(out_dir: Path | str) -> Path:

@@ -61,7 +61,7 @@ def dtypes(backend: str) -> Arrays:
     """Sums and extrema of every dtype that has them."""
     n = current_world().size
     results: Arrays = []
-    for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u4", "c8"):
+    for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8"):
         values = (np.arange(3 * n) - (0 if name[0] == "u" else 4)).astype(name)
 
         def folded(x: Any, real: bool = name[0] != "c") -> Any:

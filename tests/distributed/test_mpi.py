@@ -23,21 +23,36 @@ if not MPIRUN.exists():
     pytest.skip("no mpirun beside this Python", allow_module_level=True)
 
 
-def mpirun(ranks: int, *command: str, seconds: int = 120) -> subprocess.CompletedProcess[str]:
+def mpirun(
+    ranks: int, *command: str, seconds: int = 120, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command on ranks that share this machine's cores."""
     words = [str(MPIRUN), "-n", str(ranks), *command]
-    return subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=seconds, check=False, cwd=folder
+    )
 
 
 def python(ranks: int, *words: str, seconds: int = 120) -> subprocess.CompletedProcess[str]:
     return mpirun(ranks, sys.executable, *words, seconds=seconds)
 
 
-@pytest.mark.parametrize(("ranks", "backend"), [(2, "llvm"), (4, "c")])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ranks", "backend"), [(1, "llvm"), (2, "llvm"), (2, "reference"), (4, "c")]
+)
 def test_ranks_of_mpi_compute_what_threads_do(ranks: int, backend: str) -> None:
-    done = python(ranks, "-m", "tests.distributed.programs", backend)
+    done = python(ranks, "-m", "tests.distributed.programs", backend, seconds=300)
     assert done.returncode == 0, done.stderr
     assert {line.split(":")[0] for line in done.stdout.splitlines()} == set(PROGRAMS)
+
+
+def test_results_are_equal_to_the_bit_from_run_to_run() -> None:
+    words = ("-m", "tests.distributed.programs", "auto", "gradients", "overlapped")
+    first, second = (python(2, *words) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("results agree") == 2
+    assert first.stdout == second.stdout
 
 
 FAILING = """

@@ -22,7 +22,7 @@ from rlx.codegen.aot.layout import (
     Tensor,
     make_layout,
 )
-from rlx.codegen.aot.linking import link_words
+from rlx.codegen.aot.linking import MPI_LIBRARY, link_words
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
@@ -261,7 +261,9 @@ def _view(
         "libraries": options.libraries,
         "freestanding": options.without_libm,
         "is_plain": options.is_plain,
-        "link_words": link_words(options.libraries),
+        "link_words": link_words(n for n in options.libraries if n != MPI_LIBRARY),
+        "has_mpi": MPI_LIBRARY in options.libraries,
+        "plain_libraries": [n for n in options.libraries if n != MPI_LIBRARY],
         "threads": options.threads,
         "statuses": status_views(statuses, layout.alignment),
         "symbols": symbols,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MPI_LIBRARY = "mpi"
+"""What the linker calls the library of the collectives; `mpicc` links it by itself."""
+
 
 def link_words(libraries: Iterable[str]) -> list[str]:
     """Return the arguments that link `libraries`, such as `-lm` and `/opt/lib/libblas.so`."""

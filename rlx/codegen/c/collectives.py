@@ -1,8 +1,12 @@
-"""C that kernels call to reach other ranks: functions over MPI, from a template."""
+"""C that kernels call to reach other ranks: functions over MPI, from a template.
+
+What folds elements is named by what it does: `rlx_mpi_all_reduce_sum_f32`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlx.ir.dtype import DType
 
@@ -15,10 +19,46 @@ _TYPES = {
     DType.I32: "MPI_INT32_T",
     DType.I64: "MPI_INT64_T",
     DType.U8: "MPI_UINT8_T",
+    DType.U16: "MPI_UINT16_T",
     DType.U32: "MPI_UINT32_T",
+    DType.U64: "MPI_UINT64_T",
     DType.C64: "MPI_C_FLOAT_COMPLEX",
 }
-REDUCTIONS = ("sum", "max", "min")
+_C_FLOATS = {DType.F32: "float", DType.F64: "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A function that folds elements of one dtype over ranks."""
+
+    symbol: str
+    reduction: str
+    dtype: DType
+
+    @property
+    def mpi_type(self) -> str:
+        return _TYPES[self.dtype]
+
+    @property
+    def mpi_op(self) -> str:
+        return f"MPI_{self.reduction.upper()}"
+
+    @property
+    def width(self) -> int:
+        return self.dtype.size
+
+    @property
+    def is_extremum_of_floats(self) -> bool:
+        return self.reduction != "sum" and self.dtype in _C_FLOATS
+
+    @property
+    def name(self) -> str:
+        """What MPI is given to fold with."""
+        return f"mpi_{self.reduction}_{self.dtype}"
+
+    @property
+    def c_type(self) -> str:
+        return _C_FLOATS[self.dtype]
 
 
 def is_collective(symbol: str) -> bool:
@@ -26,9 +66,20 @@ def is_collective(symbol: str) -> bool:
     return symbol.startswith(PREFIX)
 
 
-def type_code(dtype: DType) -> int:
-    """Return the number by which the C functions know a dtype that can be folded."""
-    return list(_TYPES).index(dtype)
+def fold_name(collective: str, reduction: str, dtype: DType) -> str:
+    """Return the name, without prefix, of the function that folds `dtype` over ranks."""
+    return f"{collective}_{reduction}_{dtype}"
+
+
+def _folds(symbols: Sequence[str], collective: str) -> list[Fold]:
+    """Return those of `symbols` that `fold_name` made for `collective`."""
+    found = []
+    for dtype in _TYPES:
+        for reduction in ("sum", "max", "min"):
+            symbol = PREFIX + fold_name(collective, reduction, dtype)
+            if symbol in symbols:
+                found.append(Fold(symbol, reduction, dtype))
+    return found
 
 
 def collectives_text(symbols: Sequence[str]) -> str:
@@ -38,14 +89,15 @@ def collectives_text(symbols: Sequence[str]) -> str:
         return ""
     from rlx.codegen.c.templates import environment  # Jinja, which few LLVM programs need
 
+    all_reduces = _folds(wanted, "all_reduce")
     return (
         environment()
         .get_template("collectives.c.j2")
         .render(
             symbols=wanted,
-            typed=any("reduce" in symbol for symbol in wanted),
-            types=[(dtype.value, name) for dtype, name in _TYPES.items()],
-            f32=type_code(DType.F32),
-            f64=type_code(DType.F64),
+            extrema=[fold for fold in all_reduces if fold.is_extremum_of_floats],
+            all_reduces=all_reduces,
+            starts=_folds(wanted, "all_reduce_start"),
+            reduce_scatters=_folds(wanted, "reduce_scatter"),
         )
     )

@@ -11,6 +11,9 @@ SOURCES: dict[str, str] = {}
 """Function name -> the C text that defines it."""
 
 
+_HEADING = "// The functions of the program's own ops, as their author wrote them."
+
+
 def add_source(symbol: str, text: str) -> None:
     """Remember the C text that defines the function `symbol`; a second one must be equal."""
     if SOURCES.setdefault(symbol, text) != text:
@@ -28,4 +31,6 @@ def is_source(symbol: str) -> bool:
 def sources_of(symbols: Sequence[str]) -> str:
     """Return the C text that defines those of `symbols` that come with it."""
     texts = [SOURCES[symbol] for symbol in symbols if symbol in SOURCES]
-    return "".join(f"\n{text.strip()}\n" for text in (*texts, collectives_text(symbols)) if text)
+    heading = [_HEADING] if texts else []
+    parts = (*heading, *texts, collectives_text(symbols))
+    return "".join(f"\n{text.strip()}\n" for text in parts if text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.codegen.c.collectives import PREFIX, REDUCTIONS, type_code
+from rlx.codegen.c.collectives import PREFIX, fold_name
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, Operand, const, index, select
@@ -24,27 +24,26 @@ def all_reduce(
     axis_size: int,
     reduction: str,
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
-    dtype = x.type.dtype
-    codes = (dtype.size, type_code(dtype), REDUCTIONS.index(reduction))
-    _exchange(scope, "all_reduce", x, (scope.extents(x.type.elements), *codes, ranks))
+    ranks = _communicator(scope, rest, axis_name)
+    name = fold_name("all_reduce", reduction, x.type.dtype)
+    _exchange(scope, name, x, (scope.extents(x.type.elements), ranks, axis_size))
 
 
 @kernel("all_reduce_start")
 def all_reduce_start(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    k, dtype = scope.k, x.type.dtype
-    ranks = _communicator(scope, rest, axis_name, axis_size)
+    k = scope.k
+    ranks = _communicator(scope, rest, axis_name)
     total, request = (buffer for _, buffer in scope.body.outputs)
     scope.body.stored.update((0, 1))
-    numbers = (scope.extents(x.type.elements), const(type_code(dtype), Prim.I64), ranks)
+    numbers = (scope.extents(x.type.elements), ranks, const(axis_size, Prim.I64))
     places = (
         k.address(scope.body.inputs[x.value], prim=Prim.U8),
         k.address(total, prim=Prim.U8, writable=True),
         k.address(request, writable=True),
     )
-    _succeed(scope, "all_reduce_start", [*places, *numbers])
+    _succeed(scope, fold_name("all_reduce_start", "sum", x.type.dtype), [*places, *numbers])
 
 
 @kernel("all_reduce_done")
@@ -62,33 +61,34 @@ def all_reduce_done(scope: Scope, total: Reader, request: Reader, *_: Reader | W
 def all_gather(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
-    _exchange(scope, "all_gather", x, (_bytes(scope, x), ranks))
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "all_gather", x, (_bytes(scope, x), ranks, axis_size))
 
 
 @kernel("reduce_scatter")
 def reduce_scatter(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
+    ranks = _communicator(scope, rest, axis_name)
     count = scope.extents(x.type.elements) // axis_size
-    _exchange(scope, "reduce_scatter", x, (count, type_code(x.type.dtype), ranks))
+    name = fold_name("reduce_scatter", "sum", x.type.dtype)
+    _exchange(scope, name, x, (count, ranks, axis_size))
 
 
 @kernel("all_to_all")
 def all_to_all(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
-    _exchange(scope, "all_to_all", x, (_bytes(scope, x) // axis_size, ranks))
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "all_to_all", x, (_bytes(scope, x) // axis_size, ranks, axis_size))
 
 
 @kernel("collective_broadcast")
 def collective_broadcast(
     scope: Scope, x: Reader, *rest: Reader | Writer, axis_name: str, axis_size: int, root: int
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
-    _exchange(scope, "broadcast", x, (_bytes(scope, x), root, ranks))
+    ranks = _communicator(scope, rest, axis_name)
+    _exchange(scope, "broadcast", x, (_bytes(scope, x), root, ranks, axis_size))
 
 
 @kernel("collective_permute")
@@ -100,27 +100,26 @@ def collective_permute(
     axis_size: int,
     pairs: tuple[tuple[int, int], ...],
 ) -> None:
-    ranks = _communicator(scope, rest, axis_name, axis_size)
+    ranks = _communicator(scope, rest, axis_name)
     own = _rank(scope, ranks)
     target, source = index(-1), index(-1)
     for sender, receiver in pairs:
         target = select(own.eq(sender), receiver, target)
         source = select(own.eq(receiver), sender, source)
     ends = (scope.k.let("target", target), scope.k.let("source", source))
-    _exchange(scope, "send_receive", x, (_bytes(scope, x), *ends, ranks))
+    _exchange(scope, "send_receive", x, (_bytes(scope, x), *ends, ranks, axis_size))
 
 
 @kernel("axis_index")
 def axis_index(scope: Scope, *given: Reader | Writer, axis_name: str, axis_size: int) -> None:
-    ranks = _communicator(scope, given, axis_name, axis_size)
+    ranks = _communicator(scope, given, axis_name)
+    _succeed(scope, "check_size", [ranks, const(axis_size, Prim.I64)])
     result = _result(scope)
     scope.k.store(result, 0, _rank(scope, ranks).cast(Prim.I32))
 
 
-def _communicator(
-    scope: Scope, given: Sequence[Reader | Writer], axis_name: str, axis_size: int
-) -> E:
-    """Load the communicator; leave the kernel if its ranks are not as many as the axis has."""
+def _communicator(scope: Scope, given: Sequence[Reader | Writer], axis_name: str) -> E:
+    """Load the communicator; what it is given to refuses another number of ranks."""
     readers = [each for each in given if isinstance(each, Reader)]
     if not readers:
         raise UnsupportedError(
@@ -128,9 +127,7 @@ def _communicator(
             remedy="run the function in rlx.distributed.shard_map, or map over the axis with vmap",
         )
     k = scope.k
-    communicator = k.let("communicator", k.load(scope.body.inputs[readers[0].value], 0))
-    _succeed(scope, "check_size", [communicator, const(axis_size, Prim.I64)])
-    return communicator
+    return k.let("communicator", k.load(scope.body.inputs[readers[0].value], 0))
 
 
 def _result(scope: Scope) -> Buffer:
@@ -141,9 +138,9 @@ def _result(scope: Scope) -> Buffer:
 
 
 def _rank(scope: Scope, communicator: E) -> E:
-    rank = scope.k.external(f"{PREFIX}rank", [communicator], ValueType(Prim.I32))
-    assert rank is not None  # it has a result
-    return scope.k.let("rank", rank.cast(Prim.I64))
+    number = scope.k.external(f"{PREFIX}rank", [communicator], ValueType(Prim.I32), name="number")
+    assert number is not None  # it has a result
+    return scope.k.let("rank", number.cast(Prim.I64))
 
 
 def _bytes(scope: Scope, x: Reader) -> E:
@@ -164,7 +161,7 @@ def _exchange(scope: Scope, name: str, x: Reader, numbers: Sequence[Operand]) ->
 def _succeed(scope: Scope, name: str, arguments: Sequence[E | Address]) -> None:
     """Call a function over MPI; leave the kernel if it fails."""
     k = scope.k
-    status = k.external(f"{PREFIX}{name}", arguments, ValueType(Prim.I32))
-    assert status is not None  # it has a result
-    with k.if_(status.ne(0)):
-        k.fail(Status.COLLECTIVE_FAILED, status.cast(Prim.I64))
+    error = k.external(f"{PREFIX}{name}", arguments, ValueType(Prim.I32), name="error")
+    assert error is not None  # it has a result
+    with k.if_(error.ne(0)):
+        k.fail(Status.COLLECTIVE_FAILED, error.cast(Prim.I64))

@@ -180,10 +180,15 @@ class KernelBuilder:
     # Calls
 
     def external(
-        self, symbol: str, args: Sequence[E | Address], result: ValueType | None = None
+        self,
+        symbol: str,
+        args: Sequence[E | Address],
+        result: ValueType | None = None,
+        *,
+        name: str = "",
     ) -> E | None:
-        """Call a C function; returns what it returns."""
-        var = None if result is None else Var(self.fresh(f"{symbol}_result"), result)
+        """Call a C function; returns what it returns, as a variable called `name`."""
+        var = None if result is None else Var(self.fresh(name or f"{symbol}_result"), result)
         plain = tuple(arg.node if isinstance(arg, E) else arg for arg in args)
         self.emit(External(symbol, plain, var))
         return None if var is None else E(var)
