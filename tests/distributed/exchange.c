@@ -39,10 +39,10 @@ int main(int argc, char **argv) {
     return 1;
   }
   FILE *const found = opened("y", rank, "wb");
-  const struct step_info *const info = step_get_info();
+  const struct rlx_info *const info = step_get_info();
   for (uint32_t i = 0; i < info->tensor_count; ++i) {
-    const struct step_tensor *const tensor = &info->tensors[i];
-    if (tensor->role == STEP_OUTPUT) {
+    const struct rlx_tensor *const tensor = &info->tensors[i];
+    if (tensor->role == RLX_OUTPUT) {
       fwrite(arena + tensor->offset, 1, (size_t)tensor->bytes, found);
     }
   }
