@@ -93,6 +93,10 @@ class BlockType:
         """Elements of a run."""
         return self.elements // self.runs
 
+    def elements_of(self, size: int) -> int:
+        """Return the elements of a row of so many bytes."""
+        return size // self.size * self.elements
+
     def row_bytes(self, columns: int) -> int:
         """Return the bytes of a row of so many elements, which must be whole blocks."""
         return columns // self.elements * self.size

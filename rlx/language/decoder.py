@@ -149,21 +149,19 @@ class _Decoder:
         return result
 
     def _experts(self, x: Value, name: str) -> Value:
-        """Sum the experts, each weighted by its share: 0 where it was not chosen.
-
-        Every expert computes every row, so that what is run does not depend on the tokens.
-        """
-        config, weights = self.config, self.weights
-        shares = self._shares(weights.linear(x, f"{name}.ffn_gate_inp", config.experts))
-        total: Value | None = None
-        for number in range(config.experts):
-            gate = weights.expert(x, f"{name}.ffn_gate_exps.weight", number, self._expert_width)
-            up = weights.expert(x, f"{name}.ffn_up_exps.weight", number, self._expert_width)
-            inner = self._activated(gate) * up
-            out = weights.expert(inner, f"{name}.ffn_down_exps.weight", number, config.hidden)
-            share = ops.narrow(shares, axis=-1, start=number, length=1)
-            total = share * out if total is None else total + share * out
-        assert total is not None
+        """Sum what the chosen experts give for each row, each weighted by its share."""
+        config, weights, hidden = self.config, self.weights, self.config.hidden
+        shares, chosen = self._shares(weights.linear(x, f"{name}.ffn_gate_inp", config.experts))
+        used, rows = config.experts_used, x.shape[0]
+        each = ops.expand(ops.reshape(x, shape=(rows, 1, hidden)), shape=(rows, used, hidden))
+        each = ops.reshape(each, shape=(rows * used, hidden))
+        wide = self._expert_width
+        gate = weights.experts(each, f"{name}.ffn_gate_exps.weight", chosen, wide)
+        up = weights.experts(each, f"{name}.ffn_up_exps.weight", chosen, wide)
+        inner = self._activated(gate) * up
+        out = weights.experts(inner, f"{name}.ffn_down_exps.weight", chosen, hidden)
+        weighted = ops.reshape(out, shape=(rows, used, hidden)) * shares
+        total: Value = ops.reduce_sum(weighted, axes=(1,))
         return total
 
     @property
@@ -171,14 +169,14 @@ class _Decoder:
         key = f"{self.config.architecture}.expert_feed_forward_length"
         return int(self.weights.file.metadata.get(key, self.config.feed_forward))
 
-    def _shares(self, scores: Value) -> Value:
-        """Return the chosen experts' probabilities, normalized to 1; 0 for the others."""
-        probabilities = ops.softmax(scores, axis=-1)
-        chosen, _ = ops.topk(probabilities, k=self.config.experts_used)
-        least = ops.narrow(chosen, axis=-1, start=self.config.experts_used - 1, length=1)
-        kept = ops.where(probabilities >= least, probabilities, 0.0)
-        result: Value = kept / ops.reduce_sum(kept, axes=(-1,), keepdims=True)
-        return result
+    def _shares(self, scores: Value) -> tuple[Value, Value]:
+        """Return the chosen experts' shares, `[rows, used, 1]`, and numbers, `[rows * used]`."""
+        used = self.config.experts_used
+        best, chosen = ops.topk(ops.softmax(scores, axis=-1), k=used)
+        shares = best / ops.reduce_sum(best, axes=(-1,), keepdims=True)
+        rows = scores.shape[0]
+        numbers = ops.cast(ops.reshape(chosen, shape=(rows * used,)), to=DType.I32)
+        return ops.reshape(shares, shape=(rows, used, 1)), numbers
 
 
 def decoder_graph(

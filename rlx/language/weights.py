@@ -50,11 +50,19 @@ class Weights:
             result = result + self._param(f"{name}.bias", self._in_rope_order(bias, heads))
         return result
 
-    def expert(self, x: Value, name: str, number: int, rows: int) -> Value:
-        """Return the product with one expert's matrix of a stack."""
+    def experts(self, x: Value, name: str, chosen: Value, rows: int) -> Value:
+        """Return the product of each row with the matrix of a stack that it has chosen."""
         shape = (self.config.experts, rows, int(x.shape[-1]))  # type: ignore[arg-type]
         self._require_shape(name, shape)
-        return self._rows_product(x, name, f"{name}.{number}", number, None)
+        kind = self.file.element_type(name).blocks
+        if kind is None:
+            stack = self._param(name, self.file.dequant_f32(name))
+            turned = ops.transpose(stack, perm=(0, 2, 1))
+            plain: Value = ops.grouped_matmul(x, turned, chosen)
+            return plain
+        blocks = self._param(name, self.file.tensor_bytes(name))
+        product: Value = ops.grouped_dequant_matmul(x, blocks, chosen, scheme=kind.name)
+        return product
 
     def embedded(self, tokens: Value) -> Value:
         """Return the rows of the embedding table for `tokens`: decoded after they are gathered."""
@@ -71,7 +79,7 @@ class Weights:
         columns = x.shape[-1]
         assert isinstance(columns, int)
         self._require_shape(name, (rows, columns))
-        return self._rows_product(x, name, name, None, heads)
+        return self._rows_product(x, name, heads)
 
     def _adapted(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
         """Return what the adapter of a matrix gives."""
@@ -97,12 +105,9 @@ class Weights:
         ordered: Value = ops.reshape(halves, shape=(count, rows))
         return ordered
 
-    def _rows_product(
-        self, x: Value, tensor: str, name: str, part: int | None, heads: int | None
-    ) -> Value:
-        kind = self.file.element_type(tensor).blocks
-        packed = self.file.dequant_f32(tensor) if kind is None else self.file.tensor_bytes(tensor)
-        rows = packed if part is None else packed[part]
+    def _rows_product(self, x: Value, name: str, heads: int | None) -> Value:
+        kind = self.file.element_type(name).blocks
+        rows = self.file.dequant_f32(name) if kind is None else self.file.tensor_bytes(name)
         param = self._param(name, self._in_rope_order(rows, heads))
         product: Value = (
             ops.matmul(x, swapped(param))

@@ -61,7 +61,21 @@ _SCALED: dict[str, tuple[Operand, ...]] = {
     ),
 }  # fmt: skip
 
+
+def _experts(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    return rng.integers(0, 3, shape).astype(dtype.numpy)
+
+
+_CHOSEN = Operand((4,), _experts, DType.I32)
+
 RECORDS: list[OpRecord] = [
+    OpRecord(ops.grouped_matmul, "experts",
+             (Operand((4, 5), normal), Operand((3, 5, 2), normal), _CHOSEN), {}, (DType.F32,),
+             growth=20.0),
+    OpRecord(ops.grouped_dequant_matmul, "experts",
+             (Operand((4, 64), normal), _rows("q5_0", 3, 5), _CHOSEN), {"scheme": "q5_0"},
+             (DType.F32,), growth=200.0),
+] + [
     OpRecord(ops.decode_weights, scheme.split("/")[0], weights, {"scheme": scheme, "rows": 10},
              (DType.F32,), growth=1.0)
     for scheme, weights in _SCALED.items()

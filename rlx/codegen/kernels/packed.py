@@ -45,14 +45,14 @@ _STRIP_PADDING = 16
 def dequantize_blocks(scope: Scope, blocks: Reader, *rest: Reader | Writer, scheme: str) -> None:
     """Decode row by row, one element after the other."""
     k, kind = scope.k, block_type(scheme)
-    out, book = _out_and_book(rest)
+    out, book = out_and_book(rest)
     axes = tuple(range(len(out.shape) - 1))
     target = out.grouped((axes, (len(axes),)))
-    count = _blocks_of_row(kind, blocks)
+    count = blocks_of_row(kind, blocks)
     parallel = LoopKind.PARALLEL if is_large(product(out.shape)) else LoopKind.SERIAL
     with k.loop("row", target.extent(0), kind=parallel) as row, k.loop("block", count) as number:
         base = k.let("base", (row * count + number) * kind.size)
-        block = PackedBlock(k, _memory(blocks), kind, base, 1, book)
+        block = PackedBlock(k, memory_of(blocks), kind, base, 1, book)
         runs, words = block.runs(), block.words()
         with k.loop("place", kind.length) as place:
             for at, value in block.weights(runs, place, words):
@@ -67,19 +67,19 @@ def dequant_matmul(
     if transposed:
         raise InternalError("dequant_matmul: plain rows of blocks are not transposed")
     k, kind = scope.k, block_type(scheme)
-    out, book = _out_and_book(rest)
+    out, book = out_and_book(rest)
     batched = len(blocks.shape) > 2
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
-    columns, count = target.extent(2), _blocks_of_row(kind, blocks)
+    columns, count = target.extent(2), blocks_of_row(kind, blocks)
     parallel = product_loop(product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
         matrix = item / columns if batched else index(0)
         left, right = source.at(matrix), target.at(matrix)
         first = item * (count * kind.size)
         with k.loop("row", right.extent(0)) as row:
-            rows = _Rows(k, left, row, 1, 1, book)
-            totals = rows.totals(kind, _memory(blocks), first, index(count))
+            rows = PanelRows(k, left, row, 1, 1, book)
+            totals = rows.totals(kind, memory_of(blocks), first, index(count))
             right.write(row, item % columns, value=totals[0])
 
 
@@ -96,22 +96,22 @@ def dequant_matmul_streamed(
     """All rows of `x`, few of them, meet the blocks of a panel as they stream by."""
     del transposed
     k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
-    out, book = _out_and_book(rest)
+    out, book = out_and_book(rest)
     source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
     left, right = source.at(index(0)), target.at(index(0))
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
-    count = _blocks_of_row(kind, x)
+    count = blocks_of_row(kind, x)
     parallel = product_loop(product((*out.shape, x.shape[-1])))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
-        rows = _Rows(k, left, index(0), height, lanes, book)
-        totals = rows.totals(kind, _memory(blocks), first, index(count))
+        rows = PanelRows(k, left, index(0), height, lanes, book)
+        totals = rows.totals(kind, memory_of(blocks), first, index(count))
         for row, total in enumerate(totals):
-            _store(k, right, index(row), panel * lanes, total, columns)
+            store_row(k, right, index(row), panel * lanes, total, columns)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class PanelRows:
     """Rows of `x` that meet the blocks of as many weight rows as there are lanes."""
 
     k: KernelBuilder
@@ -181,10 +181,10 @@ def dequant_matmul_in_tiles(
     """Some blocks of a few panels are decoded, and meet many rows of `x` in register tiles."""
     del transposed
     k, kind = scope.k, block_type(scheme)
-    out, book = _out_and_book(rest)
+    out, book = out_and_book(rest)
     source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
     left, right = source.at(index(0)), target.at(index(0))
-    columns, count = upper(out.shape[-1]), _blocks_of_row(kind, x)
+    columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
     panels = -(-columns // lowering.columns)
     height = right.extent(0)
     block_rows = _BLOCK_ROWS // lowering.rows * lowering.rows
@@ -194,7 +194,7 @@ def dequant_matmul_in_tiles(
         start = k.let("first_row", item / panels * block_rows)
         stop = k.let("end_row", minimum(start + block_rows, height))
         work = _TiledProduct(
-            k, left, right, lowering, kind, _memory(blocks), book, columns, count, item % panels
+            k, left, right, lowering, kind, memory_of(blocks), book, columns, count, item % panels
         )
         work.compute(start, stop)
 
@@ -237,7 +237,7 @@ class _TiledProduct:
         with k.loop("row", stop, start=start) as row:
             for j in range(0, shape.columns, shape.lanes):
                 sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
-                _store(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
+                store_row(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
 
     def _decode(self, weights: Buffer, block: E, count: E) -> None:
         """Decode `count` blocks from `block` on, of every panel."""
@@ -277,7 +277,9 @@ class _TiledProduct:
         tile.store(lambda i, j, sums: k.store(waiting, at + i * shape.columns + j, sums))
 
 
-def _store(k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, columns: int) -> None:
+def store_row(
+    k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, columns: int
+) -> None:
     """Store a vector of a row's results; those past the last column are left out."""
     lanes = value.type.lanes
     if columns % lanes == 0:
@@ -290,7 +292,7 @@ def _store(k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, col
         out.write(row, first + j, value=k.load(done, j))
 
 
-def _blocks_of_row(kind: BlockType, operand: Reader) -> int:
+def blocks_of_row(kind: BlockType, operand: Reader) -> int:
     """Return the blocks of a row, from rows of blocks or rows that meet them."""
     extent = operand.shape[-1]
     if not isinstance(extent, int):
@@ -298,14 +300,14 @@ def _blocks_of_row(kind: BlockType, operand: Reader) -> int:
     return extent // (kind.size if operand.dtype.is_int else kind.elements)
 
 
-def _out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | None]:
+def out_and_book(rest: tuple[Reader | Writer, ...]) -> tuple[Writer, Buffer | None]:
     """Return where the result goes, and the codebook if there is one."""
     *books, out = rest
     assert isinstance(out, Writer)
-    return out, _memory(books[0]) if books and isinstance(books[0], Reader) else None
+    return out, memory_of(books[0]) if books and isinstance(books[0], Reader) else None
 
 
-def _memory(blocks: Reader) -> Buffer:
+def memory_of(blocks: Reader) -> Buffer:
     if blocks.memory is None:
         raise InternalError("packed blocks must lie in memory")
     return blocks.memory

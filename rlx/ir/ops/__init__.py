@@ -18,6 +18,7 @@ from rlx.ir.ops.conv_transpose import *
 from rlx.ir.ops.custom import *
 from rlx.ir.ops.decompositions import *
 from rlx.ir.ops.elementwise import *
+from rlx.ir.ops.experts import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
 from rlx.ir.ops.layout import *

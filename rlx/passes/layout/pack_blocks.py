@@ -39,8 +39,13 @@ def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
         seen(node, choice)
         return None if choice.lowering is None else _packed(node, choice.lowering, target)
 
+    def by_expert(node: Node) -> Value | None:
+        return None if node.lowering is not None else _experts(node, target)
+
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [LocalRewrite((ops.dequant_matmul,), rule)])
+        products = LocalRewrite((ops.dequant_matmul,), rule)
+        grouped = LocalRewrite((ops.grouped_dequant_matmul,), by_expert)
+        return apply_rewrites(graph, [products, grouped])
 
     return GraphPass("pack-blocks", run, __doc__ or "")
 
@@ -65,3 +70,22 @@ def _packed(node: Node, lowering: Lowering, target: Target) -> Value:
     attrs = make_attrs(ops.dequant_matmul, {"scheme": node.attribute("scheme"), "transposed": True})
     operands = (x, panels, *node.operands[2:])
     return x.graph.append(ops.dequant_matmul, operands, attrs, lowering=lowering)[0]
+
+
+def _experts(node: Node, target: Target) -> Value:
+    """Lay the experts' rows side by side; where that cannot be, gather each row's blocks."""
+    x, blocks, experts, *book = node.operands
+    count, rows, size = blocks.shape
+    lanes = target.lanes(_FLOAT)
+    scheme = node.attribute("scheme")
+    known = isinstance(count, int) and count > 0 and isinstance(rows, int) and rows % lanes == 0
+    if not known or lanes == 1 or not is_prepared(blocks):
+        formula = node.op.decompose
+        assert formula is not None
+        gathered: Value = formula(*node.operands, scheme=scheme)
+        return gathered
+    flat = ops.reshape(blocks, shape=(count * rows, size))
+    panels = in_panels(flat, lanes, lanes, transposed=True)
+    attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True, "count": count})
+    operands = (x, panels, experts, *book)
+    return x.graph.append(node.op, operands, attrs, lowering=Streamed(lanes, 1, lanes))[0]

@@ -90,7 +90,7 @@ def test_fp8_e5m2_with_one_scale_for_all_columns() -> None:
 
 def test_nvfp4() -> None:
     x = np.arange(1, 17, dtype=np.float32)[None]
-    weights = {
+    weights: dict[str, Array] = {
         "codes": np.full(32, 0x42, np.uint8),
         "scale": np.full((1, 4), 0x38, np.uint8),
         "zero_point": np.full(1, 2, np.float32),
