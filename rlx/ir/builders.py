@@ -1186,6 +1186,31 @@ class Builders:
         """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
         return self._one(OPS["dequantize_blocks"], (blocks, codebook), scheme=scheme)
 
+    def grouped_dequant_matmul(
+        self,
+        x: Operand,
+        blocks: Operand,
+        experts: Operand,
+        codebook: Operand | None = None,
+        *,
+        scheme: str,
+        transposed: bool = False,
+        count: int = 0,
+    ) -> Value:
+        """`x[i] @ W[experts[i]]^T` for x f32 `[M, K]` and W in blocks, u8 `[E, N, bytes]`: `[M,
+        N]`."""
+        return self._one(
+            OPS["grouped_dequant_matmul"],
+            (x, blocks, experts, codebook),
+            scheme=scheme,
+            transposed=transposed,
+            count=count,
+        )
+
+    def grouped_matmul(self, x: Operand, weights: Operand, experts: Operand) -> Value:
+        """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`."""
+        return self._one(OPS["grouped_matmul"], (x, weights, experts))
+
     def scaled_dequant_matmul(
         self,
         x: Operand,
