@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,6 +14,9 @@ from rlx.ir.graph import Graph, Value
 from rlx.runtime.signature import concrete
 
 Array: TypeAlias = NDArray[Any]
+
+_CONVOLUTION = 4
+"""Axes of weights `[C_out, C_in, *taps]` over images; matrices have fewer."""
 
 TENSOR_LIBRARIES = ("jax", "torch")
 ALL_PEERS = ("jax", "torch", "onnxruntime", "openvino")
@@ -61,8 +65,13 @@ class Workload:
         dtype = value.dtype.numpy
         if dtype.kind in "iu":
             return random.integers(0, dict(self.ranges)[name], shape).astype(dtype)
-        scale = shape[-2] ** -0.5 if weight and len(shape) > 1 else 1.0
+        scale = _meeting(shape) ** -0.5 if weight and len(shape) > 1 else 1.0
         return (random.standard_normal(shape, np.float32) * np.float32(scale)).astype(dtype)
+
+
+def _meeting(shape: tuple[int, ...]) -> int:
+    """Return how many weights meet in an element of the result: taps of channels, or rows."""
+    return math.prod(shape[1:]) if len(shape) >= _CONVOLUTION else shape[-2]
 
 
 def _named(leaves: tuple[Value, ...]) -> list[tuple[str, Value]]:

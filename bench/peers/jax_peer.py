@@ -159,6 +159,12 @@ def _conv(
     )
 
 
+def _max_pool(x: Any, *, kernel_size: Any, stride: Any, padding: Any, **_: Any) -> Any:
+    size, strides = (1, 1, *kernel_size), (1, 1, *stride)
+    pads = ((0, 0), (0, 0), *padding)
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, size, strides, pads)
+
+
 def _cross_entropy(logits: Any, labels: Any) -> Any:
     picked = jnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
     return jax.nn.logsumexp(logits, axis=-1) - picked
@@ -175,6 +181,8 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "relu": jax.nn.relu,
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "matmul": jnp.matmul,
+    "max_pool": _max_pool,
+    "concat": lambda *parts, axis: jnp.concatenate(parts, axis),
     "conv": _conv,
     "softmax": jax.nn.softmax,
     "layer_norm": _layer_norm,

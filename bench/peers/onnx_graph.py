@@ -69,6 +69,9 @@ class _Writer:
             "attention": self._attention,
             "gather": lambda table, rows, *, axis: self.node("Gather", table, rows, axis=axis),
             "reduce_sum": self._reduce("ReduceSum"),
+            "reduce_mean": self._reduce("ReduceMean"),
+            "concat": lambda *parts, axis: self.node("Concat", *parts, axis=axis),
+            "max_pool": self._max_pool,
         }
 
     def _plain(self, kind: str) -> Emit:
@@ -92,10 +95,18 @@ class _Writer:
         input_dilation: Any,
         groups: int,
     ) -> str:
-        assert not dilation
         assert not input_dilation
-        pads = [low for low, _ in padding] + [high for _, high in padding]
-        return self.node("Conv", x, w, strides=list(stride), pads=pads, group=groups)
+        given: dict[str, Any] = {"dilations": list(dilation)} if dilation else {}
+        return self.node(
+            "Conv", x, w, strides=list(stride), pads=_pads(padding), group=groups, **given
+        )
+
+    def _max_pool(
+        self, x: str, *, kernel_size: Any, stride: Any, padding: Any, inner: int, **_: Any
+    ) -> str:
+        assert inner == 0
+        size, strides = list(kernel_size), list(stride)
+        return self.node("MaxPool", x, kernel_shape=size, strides=strides, pads=_pads(padding))
 
     def _layer_norm(self, x: str, gamma: str, beta: str, *, axis: int, eps: float) -> str:
         return self.node("LayerNormalization", x, gamma, beta, axis=axis, epsilon=eps)
@@ -132,6 +143,11 @@ class _Writer:
 
     def _shape(self, *extents: int) -> str:
         return self.initializer(np.array(extents, np.int64))
+
+
+def _pads(padding: Any) -> list[int]:
+    """Return the pads in front of all axes, then those behind."""
+    return [low for low, _ in padding] + [high for _, high in padding]
 
 
 def _causal_mask(length: int = 512) -> Array:

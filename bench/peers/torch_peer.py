@@ -99,6 +99,10 @@ def _conv(
     return convolve(x, w, None, stride or 1, pads, dilation or 1, groups)
 
 
+def _max_pool(x: Any, *, kernel_size: Any, stride: Any, padding: Any, **_: Any) -> Any:
+    return functional.max_pool2d(x, kernel_size, stride, [low for low, _ in padding])
+
+
 def _cross_entropy(logits: Any, labels: Any) -> Any:
     return functional.cross_entropy(logits, labels.long(), reduction="none")
 
@@ -120,6 +124,8 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "gelu": functional.gelu,
     "matmul": torch.matmul,
     "conv": _conv,
+    "max_pool": _max_pool,
+    "concat": lambda *parts, axis: torch.cat(parts, axis),
     "softmax": lambda x, *, axis: torch.softmax(x, axis),
     "layer_norm": _layer_norm,
     "attention": _attention,

@@ -11,8 +11,16 @@ from bench.workloads.networks import NETWORKS
 from bench.workloads.products import PRODUCTS
 from bench.workloads.small import SMALL
 from bench.workloads.stencils import STENCILS
+from bench.workloads.vision import VISION
 
-WORKLOADS: tuple[Workload, ...] = (*SMALL, *NETWORKS, *DATA, *PRODUCTS, *CONVOLUTIONS)
+WORKLOADS: tuple[Workload, ...] = (
+    *SMALL,
+    *NETWORKS,
+    *DATA,
+    *PRODUCTS,
+    *CONVOLUTIONS,
+    *VISION,
+)
 """Graphs, in the order of the report."""
 
 PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *STENCILS)

@@ -8,16 +8,18 @@ import math
 from bench.workload import Workload
 from rlx.ir.graph import Graph
 
-_Geometry = tuple[int, int, int]
-"""Stride, padding on every side, groups."""
+_Geometry = tuple[int, int, int] | tuple[int, int, int, int]
+"""Stride, padding on every side, groups, and dilation."""
 
 
 def convolution(image: tuple[int, ...], weights: tuple[int, ...], geometry: _Geometry) -> Graph:
-    stride, pad, groups = geometry
+    stride, pad, groups, *rest = geometry
+    apart = rest[0] if rest else 1
     g = Graph("convolution")
     x, w = g.input("x", image), g.param("w", weights)
     y = g.conv(
-        x, w, stride=(stride, stride), padding=((pad, pad), (pad, pad)), groups=groups
+        x, w, stride=(stride, stride), padding=((pad, pad), (pad, pad)), groups=groups,
+        dilation=(apart, apart),
     )  # fmt: skip
     g.set_outputs([g.relu(y + g.param("bias", (1, weights[0], 1, 1)))])
     return g
@@ -50,6 +52,7 @@ _LAYERS: dict[str, tuple[tuple[int, ...], tuple[int, ...], _Geometry]] = {
     "1x1_14_1024_256": ((1024, 14, 14), (256, 1024, 1, 1), (1, 0, 1)),
     "1x1_7_2048_512": ((2048, 7, 7), (512, 2048, 1, 1), (1, 0, 1)),
     "1x1_s2_28_512_1024": ((512, 28, 28), (1024, 512, 1, 1), (2, 0, 1)),
+    "dilated_3x3_28_256": ((256, 28, 28), (256, 256, 3, 3), (1, 2, 1, 2)),
     "grouped_3x3_28_32x4": ((128, 28, 28), (128, 4, 3, 3), (1, 1, 32)),
     "depthwise_3x3_112_32": ((32, 112, 112), (32, 1, 3, 3), (1, 1, 32)),
     "depthwise_3x3_s2_112_96": ((96, 112, 112), (96, 1, 3, 3), (2, 1, 96)),
