@@ -223,7 +223,7 @@ def painter(scene: Scene, width: int, height: int) -> Any:
     return lambda view: np.asarray(compiled(scene, view)).astype(np.uint8)
 
 
-def save_pictures(directory: Path, scene: Scene, test: Views) -> None:
+def save_pictures(directory: Path, scene: Scene, test: Views, views: int = 72) -> None:
     """Write the views held out as rows of photograph, fit and difference, and a turntable."""
     from PIL import Image
 
@@ -234,7 +234,7 @@ def save_pictures(directory: Path, scene: Scene, test: Views) -> None:
         apart = np.abs(photo.astype(int) - found) * 4
         rows.append(np.concatenate([photo, found, np.minimum(apart, 255).astype(np.uint8)], 1))
     Image.fromarray(np.concatenate(rows)).save(directory / "held_out.png")
-    positions = orbit(72)
+    positions = orbit(views)
     positions[:, 1] = 1.9
     turntable(directory / "turntable.gif", scene, positions, TARGET, SKY)
 
@@ -249,18 +249,18 @@ def turntable(path: Path, scene: Scene, positions: Array, target: Array, sky: Ar
     first.save(path, save_all=True, append_images=others, duration=60, loop=0)
 
 
-def draw_file(path: Path, directory: Path) -> None:
+def draw_file(path: Path, directory: Path, views: int = 48) -> None:
     """Draw somebody's own scene: a picture and a turntable."""
     scene = read_ply(path)
     middle = np.median(scene.positions, axis=0)
     away = 2.5 * np.percentile(np.linalg.norm(scene.positions - middle, axis=1), 80)
-    angle = 2.0 * np.pi * np.arange(48) / 48
-    around = np.stack([np.cos(angle), np.full(48, 0.35), np.sin(angle)], -1)
+    angle = 2.0 * np.pi * np.arange(views) / views
+    around = np.stack([np.cos(angle), np.full(views, 0.35), np.sin(angle)], -1)
     turntable(directory / "turntable.gif", scene, middle + away * around, middle, np.zeros(3))
     print(f"{len(scene)} splats of {path}: {directory / 'turntable.gif'}")
 
 
-def export(directory: Path, splats: int) -> None:
+def export(directory: Path, splats: int, *, emit_only: bool = False) -> None:
     """Write the renderer and the fitting step as C."""
     step, first_state = make_step(STEPS)
     params = first_guess(splats)
@@ -269,6 +269,7 @@ def export(directory: Path, splats: int) -> None:
     rlx.aot(
         step, directory, name="splat_step", target="portable",
         example_inputs=(params, first_state(params), need, view, image), output_names=("loss",),
+        emit_only=emit_only,
     )  # fmt: skip
     print(f"the fitting step of {splats} splats is in {directory}")
 

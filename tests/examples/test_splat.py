@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import rlx
 from examples import splat, splat_in_c
@@ -52,3 +53,31 @@ def test_the_program_in_c_draws_what_python_draws(tmp_path: Path) -> None:
     expected = 255.0 * np.asarray(rlx.splat.linear_to_display(image[:, :, :3]))
     assert np.abs(found - expected).max() < 1.01
     assert found.max() > 50
+
+
+def test_somebodys_own_scene_is_drawn_as_a_turntable(tmp_path: Path) -> None:
+    *arrays, _ = random_scene(1, 30, 1, size=0.1).arrays
+    rlx.splat.write_ply(tmp_path / "scene.ply", rlx.splat.Scene(*arrays))
+    splat.draw_file(tmp_path / "scene.ply", tmp_path, views=3)
+    with Image.open(tmp_path / "turntable.gif") as turntable:
+        assert turntable.n_frames == 3
+        assert turntable.size == (2 * splat.SIZE["width"], 2 * splat.SIZE["height"])
+        frame = np.asarray(turntable.convert("RGB"))
+    assert 0.01 < np.mean(frame.max(-1) > 30) < 0.9
+
+
+def test_pictures_of_a_fit_are_photograph_fit_and_difference(tmp_path: Path) -> None:
+    *arrays, _ = random_scene(1, 30, 1, size=0.1).arrays
+    _, test = splat.take_photographs(5)
+    splat.save_pictures(tmp_path, rlx.splat.Scene(*arrays), test, views=2)
+    with Image.open(tmp_path / "held_out.png") as picture:
+        rows = np.asarray(picture).astype(int)
+    photo, found, apart = np.split(rows, 3, axis=1)
+    assert np.array_equal(apart, np.minimum(4 * np.abs(photo - found), 255))
+
+
+def test_the_fitting_step_is_exported_as_c(tmp_path: Path) -> None:
+    splat.export(tmp_path, splats=16, emit_only=True)
+    source = (tmp_path / "splat_step.c").read_text()
+    assert "splat_composite_backward" in source
+    assert "int splat_step_call(" in (tmp_path / "splat_step.h").read_text()
