@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rlx
+import rlx.numpy as rnp
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.lower import Program
@@ -51,8 +55,8 @@ def places(text: str, file: str = "lines.c") -> list[tuple[str, int, str]]:
 def test_kernels_and_calls_belong_to_the_users_lines() -> None:
     text = directives(lower_for(two_lines(), named_target("x86-64-v3")))
     mapped = dict.fromkeys((11, 12), 0)
-    for file, number, _ in places(text):
-        if file == "model.py":
+    for file, number, line in places(text):
+        if file == "model.py" and not re.match(r" +}$| *//| *#|$", line):
             mapped[number] += 1
     assert all(count > 3 for count in mapped.values())
 
@@ -67,8 +71,51 @@ def test_all_other_lines_keep_their_own_number() -> None:
 
 def test_the_code_without_directives_is_the_generated_code() -> None:
     program = lower_for(two_lines(), named_target("x86-64-v3"))
-    kept = [line for line in directives(program).splitlines() if not line.startswith("#line")]
-    assert kept == emit_module(program.module).splitlines()
+    text = directives(program)
+    kept = [line for line in text.splitlines() if not line.startswith("#line")]
+    assert "".join(kept).split() == emit_module(program.module).replace("\n", "").split()
+
+
+def test_a_statement_has_one_directive_and_one_line() -> None:
+    lines = directives(lower_for(two_lines(), named_target("x86-64-v3"))).splitlines()
+    mapped = [i for i, line in enumerate(lines) if re.fullmatch(r'#line \d+ "model.py"', line)]
+    followers = [lines[i + 1] for i in mapped]
+    assert len(followers) > 20
+    assert all(line.endswith((";", "{", "}")) for line in followers)
+    assert not [line for line in followers if line.startswith("#line")]
+
+
+def test_kernels_that_work_in_place_belong_to_lines_too() -> None:
+    text = directives(lower_for(two_lines(), named_target("portable")))
+    head = next(i for i, line in enumerate(text.splitlines()) if "noinline" in line)
+    assert text.splitlines()[head - 1] == '#line 12 "model.py"'
+
+
+MODEL = """def sums(rnp, x):
+    y = rnp.cumsum(x, axis=0)
+    return rnp.sort(y, axis=1)
+"""
+
+
+@pytest.mark.parametrize("in_python", [True, False])
+def test_a_debugger_is_in_the_users_program_or_in_the_c(tmp_path: Path, in_python: bool) -> None:
+    for tool in ("gdb", "gcc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool}")
+    model = tmp_path / "model.py"
+    model.write_text(MODEL)
+    function = runpy.run_path(str(model))["sums"]
+    rlx.aot(
+        rlx.jit(partial(function, rnp)), tmp_path, name="sums", emit_only=True,
+        example_inputs=(np.zeros((4, 4), np.float32),), line_directives=in_python,
+    )  # fmt: skip
+    subprocess.run(["gcc", "-g", "-O0", "main.c", "sums.c", "-lm"], cwd=tmp_path, check=True)
+    shown = subprocess.run(
+        ["gdb", "-batch", "-nx", "-ex", "info line sort_4x4", "./a.out"],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert (f'Line 3 of "{model}"' in shown.stdout) is in_python, shown.stdout
+    assert ('of "sums.c"' in shown.stdout) is not in_python, shown.stdout
 
 
 def test_code_with_directives_runs_and_names_the_users_file(tmp_path: Path) -> None:
