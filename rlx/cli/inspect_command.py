@@ -13,6 +13,7 @@ from rlx.report.page import write_page
 from rlx.report.stages import Stages
 from rlx.report.why import format_why
 from rlx.runtime.compile import choose_backend
+from rlx.runtime.cross import machine_of
 from rlx.runtime.profile import Profile, profile
 from rlx.runtime.signature import Array, Signature
 from rlx.target import detect_target
@@ -25,7 +26,11 @@ def execute(arguments: Namespace) -> int:
     program = load_program(arguments.source, shapes=arguments.shape, examples=inputs)
     with progress(f"lowering {program.graph.name}"):
         stages = Stages.of(
-            program.graph, detect_target(), arguments.precision, libraries=not _is_edited(arguments)
+            program.graph,
+            machine_of(arguments.target) if arguments.target else detect_target(),
+            arguments.precision,
+            libraries=not _is_edited(arguments) and not arguments.target,
+            target_name=arguments.target or "",
         )
     if arguments.lines:
         print(stages.c_with_lines(), end="")

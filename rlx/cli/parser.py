@@ -282,6 +282,10 @@ def _add_inspect(parser: ArgumentParser) -> None:
     parser.add_argument("--stage", choices=STAGES, help="print this stage; default: schedule")
     parser.add_argument("--kernel", metavar="NAME", help="only kernels whose name contains this")
     parser.add_argument(
+        "--target",
+        help="show what is made for this target, as `rlx compile` names it; default: this machine",
+    )
+    parser.add_argument(
         "--lines",
         action="store_true",
         help="the C with #line directives: with -g, a debugger steps through your program",

@@ -112,11 +112,12 @@ class ThunkData:
 
 @dataclass(frozen=True, slots=True)
 class KernelData:
-    """One kernel in the loop language and in C."""
+    """One kernel in the loop language, in C, and in the assembly of a chosen target."""
 
     loops: str
     c: str
     calls: int
+    assembly: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +140,11 @@ def report_data(stages: Stages, profile: Profile | None = None) -> ReportData:
     program = stages.program
     return ReportData(
         name=stages.graph.name,
-        written=graph_data(stages.graph),
-        lowered=graph_data(program.graph),
+        written=graph_data(stages.graph, stages.graph.output_names),
+        lowered=graph_data(program.graph, stages.graph.output_names),
         arena=arena_data(program.plan),
         thunks=tuple(_thunks(program, profile)),
-        kernels=_kernels(program),
+        kernels=_kernels(program, stages.assembly_by_kernel()),
         machine=f"{stages.target.cpu}, {stages.target.vector_bytes * 8}-bit vectors",
         measured=f"median of {profile.repeats} runs on 1 thread" if profile else "",
         why=why_sections(stages),
@@ -153,17 +154,22 @@ def report_data(stages: Stages, profile: Profile | None = None) -> ReportData:
 # Graph
 
 
-def graph_data(graph: Graph) -> tuple[NodeData, ...]:
-    """Return the nodes of a graph."""
+def graph_data(graph: Graph, output_names: Sequence[str] = ()) -> tuple[NodeData, ...]:
+    """Return the nodes of a graph; outputs have the names that the user gave them."""
     outputs = {output.node for output in graph.outputs}
-    return tuple(_node(node, is_output=node in outputs) for node in graph.nodes)
+    pairs = zip(graph.outputs, output_names, strict=False)
+    names = {output.node: name for output, name in pairs if output.node.name is None}
+    return tuple(
+        _node(node, names.get(node, node.name or ""), is_output=node in outputs)
+        for node in graph.nodes
+    )
 
 
-def _node(node: Node, *, is_output: bool) -> NodeData:
+def _node(node: Node, label: str, *, is_output: bool) -> NodeData:
     return NodeData(
         id=node.index,
         op=_op_title(node),
-        label=node.name or "",
+        label=label,
         type=", ".join(str(result.type) for result in node.results),
         scope=node.scope or "",
         kind=_kind(node, is_output=is_output),
@@ -321,12 +327,15 @@ def _buffers(thunk: AnyThunk, plan: MemoryPlan) -> tuple[tuple[str, ...], tuple[
     return tuple(map(value_text, node.operands)), tuple(map(value_text, node.results))
 
 
-def _kernels(program: Program) -> dict[str, KernelData]:
+def _kernels(program: Program, assembly: Mapping[str, str]) -> dict[str, KernelData]:
     calls: dict[str, int] = {}
     for thunk in program.schedule.thunks:
         name = _kernel_name(thunk, program)
         calls[name] = calls.get(name, 0) + 1
-    kernels = {kernel.name: _kernel(kernel, calls) for kernel in program.module.kernels}
+    kernels = {
+        kernel.name: _kernel(kernel, calls, assembly.get(kernel.name, ""))
+        for kernel in program.module.kernels
+    }
     for thunk in program.schedule.thunks:
         if not isinstance(thunk, Thunk):
             kernels[_kernel_name(thunk, program)] = _control(thunk, program)
@@ -341,10 +350,9 @@ def _control(thunk: AnyThunk, program: Program) -> KernelData:
     return KernelData(format_thunk(thunk, program.kernels), c, 1)
 
 
-def _kernel(kernel: Kernel, calls: Mapping[str, int]) -> KernelData:
-    return KernelData(
-        format_kernel(kernel), ModuleEmitter().kernel(kernel), calls.get(kernel.name, 0)
-    )
+def _kernel(kernel: Kernel, calls: Mapping[str, int], assembly: str) -> KernelData:
+    c = ModuleEmitter().kernel(kernel)
+    return KernelData(format_kernel(kernel), c, calls.get(kernel.name, 0), assembly)
 
 
 # Source lines

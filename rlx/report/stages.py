@@ -27,6 +27,7 @@ from rlx.passes.memory.report import format_plan
 from rlx.passes.pipeline import PipelineReport, pipeline
 from rlx.passes.precision.mixed_precision import at_precision
 from rlx.passes.precision.policy import Precision
+from rlx.report.assembly import assembly_of, functions_of
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import claimed_ops
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
@@ -43,10 +44,17 @@ class Stages:
     program: Program
     target: Target
     decisions: Decisions
+    target_name: str = ""
+    """What the user calls the target, where it was chosen; assembly is then for that."""
 
     @staticmethod
     def of(
-        graph: Graph, target: Target, precision: Precision = None, *, libraries: bool = True
+        graph: Graph,
+        target: Target,
+        precision: Precision = None,
+        *,
+        libraries: bool = True,
+        target_name: str = "",
     ) -> Stages:
         """Run the passes and lower, for one thread.
 
@@ -57,7 +65,8 @@ class Stages:
         lapack = partial(has_lapack, target) if libraries else None
         passes = pipeline(claimed_ops(), target, lapack=lapack, decisions=decisions)
         done, report = passes.run_with_report(low)
-        return Stages(graph, report, lower_graph(done.graph, target), target, decisions)
+        lowered = lower_graph(done.graph, target)
+        return Stages(graph, report, lowered, target, decisions, target_name)
 
     def text(self, stage: str, *, backend: str = "auto", kernel: str | None = None) -> str:
         """Return one stage; `kernel` narrows those made of kernels to names that contain it."""
@@ -89,7 +98,13 @@ class Stages:
             return "\n\n".join(map(format_kernel, kernels))
         raise InputError(f"stage {stage!r} is not made of kernels", remedy="use 'kernels' or 'c'")
 
+    def assembly_by_kernel(self) -> Mapping[str, str]:
+        """Return the assembly of each kernel for the chosen target; none where none is chosen."""
+        return functions_of(self._assembly("c")) if self.target_name else {}
+
     def _assembly(self, backend: str) -> str:
+        if self.target_name and backend != "llvm":
+            return assembly_of(self.program, self.graph, self.target, self.target_name)
         module = self.program.module
         return llvm_assembly(module) if backend == "llvm" else _c_assembly(module, self.target)
 

@@ -13,7 +13,9 @@ from rlx.cli.parser import STAGES
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.ir.serialize import save
+from rlx.report.assembly import functions_of
 from rlx.runtime.aot import load_manifest
+from rlx.runtime.cross import has_compiler
 from tests.cli.conftest import mlp
 
 pytestmark = pytest.mark.usefixtures("workspace")
@@ -103,7 +105,7 @@ def test_inspect_says_what_solves_a_large_system(capsys: Capture) -> None:
 def test_run_takes_edited_c(capsys: Capture) -> None:
     assert main(["inspect", "model.rlx", "--stage", "c"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    calls = [i for i, line in enumerate(lines) if line.startswith("  softmax_4x3(")]
+    calls = [i for i, line in enumerate(lines) if line.startswith("  softmax_4x3_in_place(")]
     del lines[calls[0]]  # softmax works in place: without it the logits come out
     Path("edited.c").write_text("\n".join(lines))
     command = ["run", "model.rlx", "--input", "inputs.npz", "--params", "weights.npz"]
@@ -120,7 +122,7 @@ _STAGES = {
     "lowered": "softmax",
     "schedule": "run: 3 calls",
     "plan": "maximal live set",
-    "kernels": "kernel softmax_4x3(",
+    "kernels": "kernel softmax_4x3_in_place(",
     "c": "int mlp_run(",
     "llvm": "define i32 @mlp_run(",
     "asm": "mlp_run",
@@ -131,6 +133,27 @@ _STAGES = {
 def test_inspect_prints_each_stage(stage: str, capsys: Capture) -> None:
     assert main(["inspect", "model.rlx", "--stage", stage]) == 0
     assert _STAGES[stage] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "aarch64", "wasm32", "x86-64-v3"])
+def test_inspect_shows_a_chosen_target(target: str, capsys: Capture, tmp_path: Path) -> None:
+    if not has_compiler(target):
+        pytest.skip(f"no compiler for {target}")
+    page = tmp_path / "report.html"
+    arguments = ["--stage", "asm", "--target", target, "--html", str(page)]
+    assert main(["inspect", "model.rlx", *arguments]) == 0
+    printed = capsys.readouterr().out
+    words = {"cortex-m4": "vmov", "aarch64": "fmla", "wasm32": "f32.", "x86-64-v3": "%ymm"}
+    assert words[target] in printed
+    name = re.search(r'"(softmax_\w+)": ?\{', page.read_text())
+    assert name is not None
+    assert functions_of(printed)[name[1]].count("\n") > 10
+    assert '"assembly"' in page.read_text()
+
+
+def test_inspect_names_an_unknown_target(capsys: Capture) -> None:
+    assert main(["inspect", "model.rlx", "--target", "z80"]) != 0
+    assert "unknown target 'z80'" in capsys.readouterr().err
 
 
 def test_inspect_narrows_to_kernels_by_name(capsys: Capture) -> None:

@@ -90,7 +90,7 @@ def kernel_name(thunk: Thunk) -> str:
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
     in_place = ["in_place"] if thunk.aliased else []
-    return "_".join([*kinds, *in_place, "x".join(extents) or "scalar"])
+    return "_".join([*kinds, "x".join(extents) or "scalar", *in_place])
 
 
 _NAMED_OPS = 3

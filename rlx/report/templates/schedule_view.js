@@ -99,6 +99,9 @@ function showDetail(root, report, node, thunk) {
                  ["results", pre(thunk.results.join("\n"), "wrap")]] : [])])];
   panes.push(pane("", [["loop language", kernel ? code(kernel.loops, "#") : pre("")]]));
   panes.push(pane("", [["C", kernel ? code(kernel.c, "//") : pre("")]]));
+  const hasAssembly = Object.values(report.kernels).some((each) => each.assembly);
+  root.classList.toggle("with-assembly", hasAssembly);
+  if (hasAssembly) panes.push(pane("", [["assembly", pre(kernel ? kernel.assembly : "", "wrap")]]));
   root.replaceChildren(title, ...panes);
   root.hidden = false;
 }
@@ -148,7 +151,7 @@ function pre(text, kind = "") {
 const WORDS = /\b(static|const|restrict|void|int|float|double|bool|int64_t|int32_t|uint8_t|for|if|else|while|return|in|let|mut|kernel|parallel|simd|unroll)\b/;
 
 function code(text, comment) {
-  const element = pre("");
+  const element = pre("", "wrap");
   for (const line of text.split("\n")) {
     const at = line.indexOf(comment === "//" ? "//" : "# ");
     const body = at < 0 ? line : line.slice(0, at);
