@@ -1,0 +1,134 @@
+"""What small programs cost as C: instructions of a run, code, constants, arena and stack.
+
+    python -m bench.embedded.programs
+
+Instructions are counted by QEMU for user programs, in code of clang (Zig) at -O2; bytes of
+microcontrollers are those of `arm-none-eabi-gcc -Os`. Nothing here depends on what else the
+machine does.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rlx
+import rlx.numpy as rnp
+from bench.embedded.__main__ import FLAGS, HERE
+from examples.microcontroller.run import X, classify, weights
+from rlx.runtime.aot import Artifact
+from rlx.runtime.cross import find_compiler, zig_compiler
+
+EMULATED = {"x86-64": "x86_64", "aarch64": "aarch64", "riscv64": "riscv64"}
+CORES = ("cortex-m3", "cortex-m4")
+
+
+def loss(params: Mapping[str, Any], x: Any, y: Any) -> Any:
+    return rnp.mean((classify(params, x) - y) ** 2)
+
+
+def training_step(params: Mapping[str, Any], x: Any, y: Any) -> Any:
+    """Return the params after a step of descent, and the loss."""
+    found, slopes = rlx.value_and_grad(loss)(params, x, y)
+    return {name: p - 0.1 * slopes[name] for name, p in params.items()}, found
+
+
+def trajectory(w: Any, xs: Any) -> Any:
+    def step(state: Any, x: Any) -> Any:
+        state = rnp.tanh(state @ w + x)
+        return state, rnp.sum(state)
+
+    return rnp.sum(rlx.scan(step, rnp.zeros(4, rnp.float32), xs)[1])
+
+
+def solve(a: Any, b: Any) -> Any:
+    return rnp.linalg.solve(a, b)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    weights = rlx.nn.softmax(rnp.einsum("hqd,hkd->hqk", q, k) * 0.25)
+    return rnp.einsum("hqk,hkd->hqd", weights, v)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "mlp": (classify, (weights(), X), {"param_argnums": (0,), "weights": "embed"}),
+    "training_step": (
+        rlx.jit(training_step, donate_argnums=(0,)),
+        (weights(), X, zeros(1, 4)),
+        {"weights": "argument"},
+    ),
+    "scan_gradient": (rlx.jit(rlx.grad(trajectory)), (zeros(4, 4), zeros(32, 4)), {}),
+    "solve_3x3": (rlx.jit(solve), (zeros(16, 3, 3), zeros(16, 3, 1)), {}),
+    "attention": (rlx.jit(attention), tuple(zeros(2, 16, 16) for _ in range(3)), {}),
+}
+
+
+def export(name: str, target: str, directory: Path) -> Artifact:
+    function, inputs, ways = PROGRAMS[name]
+    return rlx.aot(
+        function, directory, name=name, example_inputs=inputs, target=target, emit_only=True,
+        math="none", **ways,
+    )  # fmt: skip
+
+
+def instructions(artifact: Artifact, target: str) -> int:
+    """Return the executed instructions of one run: two runs less one."""
+    machine = EMULATED[target]
+    zig = zig_compiler(f"{machine}-linux-musl")
+    program = artifact.directory / "program"
+    build = [*zig.command, *zig.flags, "-O2", "-static", *FLAGS, f"-I{artifact.directory}"]
+    build += [f"-DGET_INFO={artifact.name}_get_info", str(HERE / "any.c"), str(artifact.source)]
+    subprocess.run([*build, "-o", str(program)], check=True, capture_output=True)
+
+    def executed(runs: str) -> int:
+        command = [f"qemu-{machine}", "-singlestep", "-d", "nochain,exec", str(program), runs]
+        return subprocess.run(command, capture_output=True, check=True).stderr.count(b"Trace ")
+
+    return executed("2") - executed("1")
+
+
+def sections(artifact: Artifact, core: str) -> tuple[int, int, int]:
+    """Return the bytes of code and of constants, and the deepest frames together."""
+    compiler = find_compiler(core)
+    unit = artifact.directory / "unit.o"
+    flags = ["-std=c11", "-Os", *FLAGS[:-1], "-fstack-usage", "-c", str(artifact.source)]
+    subprocess.run([*compiler.command, *compiler.flags, *flags, "-o", str(unit)], check=True)
+    listed = subprocess.run(
+        [compiler.command[0].replace("gcc", "nm"), "-S", str(unit)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found = re.findall(r"^\w+ (\w+) ([tTrR]) (\w+)$", listed, re.MULTILINE)
+    code = sum(int(size, 16) for size, kind, _ in found if kind in "tT")
+    constants = sum(int(size, 16) for size, _, name in found if name == "constant_data")
+    frames = re.findall(r"\t(\d+)\t", unit.with_suffix(".su").read_text())
+    return code, constants, sum(sorted(map(int, frames))[-4:])
+
+
+def rows(names: Sequence[str] = tuple(PROGRAMS)) -> None:
+    for name in names:
+        for target in (*EMULATED, *CORES):
+            with tempfile.TemporaryDirectory() as place:
+                artifact = export(name, target, Path(place))
+                arena, bound = artifact.arena_bytes, artifact.manifest["stack_bytes"]
+                if target in CORES:
+                    code, constants, stack = sections(artifact, target)
+                    cost = f"- | {code} | {constants} | {arena} | {stack} (bound {bound})"
+                else:
+                    cost = f"{instructions(artifact, target)} | - | - | {arena} | (bound {bound})"
+            print(f"| {name} | {target} | {cost} |", flush=True)
+
+
+if __name__ == "__main__":
+    print("| program | target | instructions | code | constants | arena | stack |")
+    print("|---|---|---|---|---|---|---|")
+    rows()
