@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+PROGRAMS: Mapping[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "mlp": (classify, (weights(), X), {"param_argnums": (0,), "weights": "embed"}),
     "training_step": (
         rlx.jit(training_step, donate_argnums=(0,)),
