@@ -31,6 +31,7 @@ def main() -> None:
         print(text)
         if options.write:
             options.write.write_text(text)
+    single.connection.lockstep.leave()
 
 
 def step_row(name: str, ranks: Any, everybody: Mesh, alone: Mesh, options: Any) -> StepRow:

@@ -1,6 +1,6 @@
 """When each part of a training step runs on each rank: what is computed while sums are under way.
 
-    mpirun -n 2 python -m bench.scale.timeline [--step "classifier MLP"]
+    mpirun -n 2 python -m bench.scale.timeline [--step "classifier MLP"] [--rows 128]
 
 The clock is read around every thunk of the compiled step, on all ranks. Printed is the run in
 which the slowest rank was fastest.
@@ -26,8 +26,8 @@ from rlx.runtime.compile import choose_backend, lower_for
 from rlx.runtime.profile import clock_readings
 from rlx.target import detect_target
 
-_COLUMNS = 88
-_RUNS = 200
+_COLUMNS = 64
+_RUNS = 500
 _EXCHANGES = {ops.all_reduce, ops.all_reduce_start, ops.all_reduce_done}
 LEGEND = "# work, s a sum begins, w a sum is awaited, r a sum at once; = a sum is under way"
 
@@ -134,14 +134,16 @@ def _shares(batch: tuple[Any, ...], mesh: Mesh) -> list[Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--step", default="classifier MLP", choices=list(STEPS))
+    parser.add_argument("--rows", type=int, default=SHARE, help="of the batch, per rank")
     options = parser.parse_args()
     world = initialize()
     from mpi4py import MPI
 
     mesh = Mesh({"data": world.size})
-    lanes = measured(STEPS[options.step](mesh, SHARE * world.size), mesh, MPI.COMM_WORLD.Dup())
+    step = STEPS[options.step](mesh, options.rows * world.size)
+    lanes = measured(step, mesh, MPI.COMM_WORLD.Dup())
     if world.rank == 0:
-        print(f"{options.step}, {SHARE} rows per rank\n{drawn(lanes)}")
+        print(f"{options.step}, {options.rows} rows per rank\n{drawn(lanes)}")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_a_timeline_shows_what_is_computed_while_a_sum_is_under_way() -> None:
     )
     text = drawn([Lane(0, spans, (Flight(2048, 1.0, 7.0, 8.0),))])
     bars = [line.split()[2] for line in text.splitlines()[1:3]]
-    assert bars == ["#" * 11 + "s" * 11 + "#" * 55 + "w" * 11, "=" * 77]
+    assert bars == ["#" * 8 + "s" * 8 + "#" * 40 + "w" * 8, "=" * 56]
     assert "6000000 us until asked for, 1000000 us waited" in text
 
 
