@@ -70,6 +70,7 @@ class Trait(enum.Enum):
     MAY_FAULT = "may end the run: an index out of range, a singular matrix"
     EPILOGUE = "its kernel computes what follows on each element before it is stored"
     PROLOGUE = "its kernel computes what comes before operand 0 as it reads it"
+    READS_SLICES = "its kernel reads slices of larger arrays where they lie"
     STORES_ONCE = "its kernel stores each element once, when it is final"
     CHEAP = "an element takes an instruction or two"
     MODERATE = "an element takes some instructions, and no longer than a load"

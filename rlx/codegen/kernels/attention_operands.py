@@ -178,10 +178,9 @@ class Attention:
     def _place(
         self, rank: int, batch: E, head: E, position: E, d: E
     ) -> tuple[Groups, tuple[E, ...]]:
-        column = head * self.depth + d
-        if rank == 4 and self.axes.head_major:
-            return ((0,), (1,), (2,), (3,)), (batch, head, position, d)
-        if rank == 4:
-            return ((0,), (1,), (2, 3)), (batch, position, column)
         groups = tuple((axis,) for axis in range(rank))
+        if rank == 4:
+            inner = (head, position, d) if self.axes.head_major else (position, head, d)
+            return groups, (batch, *inner)
+        column = head * self.depth + d
         return groups, (batch, position, column) if rank == 3 else (position, column)

@@ -37,7 +37,7 @@ _FAMILY = "attention"
 _MASK_KINDS = ("none", "causal", "sliding_window", "custom", "bias")
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=attention_formula)
+@op(_FAMILY, Trait.WHOLE, Trait.READS_SLICES, decompose=attention_formula)
 def attention(
     q: TensorType,
     k: TensorType,
@@ -134,7 +134,7 @@ def attention_backward(
     return (q, k, v, mask) if mask is not None and mask_kind == "bias" else (q, k, v)
 
 
-@op(_FAMILY, Trait.WHOLE, decompose=rope_formula)
+@op(_FAMILY, Trait.WHOLE, Trait.READS_SLICES, decompose=rope_formula)
 def rope(
     x: TensorType,
     cos: TensorType,

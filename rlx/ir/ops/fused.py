@@ -18,7 +18,9 @@ work (`a`, `bias`, `scale`); every input is read. Its nodes are, in topological 
 Let S be the anchor's result shape, or the shape of all outputs if there is no anchor.
 
 - *Prologue*: the pointwise nodes that the anchor depends on. An anchor that takes a prologue
-  takes it at its operand 0 only; its other operands are inputs of the body.
+  takes it at its operand 0 only; its other operands are inputs of the body. An anchor with the
+  trait READS_SLICES (attention, rope) takes none, but any operand may be a slice of an input:
+  a `narrow`, and a `reshape` of it that keeps its rows.
 - *Epilogue*: the pointwise nodes that depend on the anchor. They also read inputs, constants
   and, where the anchor keeps its operand's shape, prologue values; all of them broadcast to S.
 - *Outputs*: one or more, distinct, each of shape S: epilogue values, the anchor's result, or

@@ -45,6 +45,10 @@ class FusionPolicy:
         """True for anchors that read their operand through guards and at any stride."""
         return node.op.has(Trait.REDUCTION) and self.takes_prologue(node)
 
+    def takes_slices(self, anchor: Node) -> bool:
+        """True for anchors that read slices of larger arrays, and nothing computed."""
+        return anchor.op.has(Trait.READS_SLICES)
+
     def takes_epilogue(self, node: Node) -> bool:
         """True if what reads `node` may join it.
 

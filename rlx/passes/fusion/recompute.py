@@ -53,6 +53,16 @@ def is_movable(node: Node, policy: FusionPolicy) -> bool:
     return found is not None and len(found.pieces) <= policy.most_pieces
 
 
+def is_slice(node: Node) -> bool:
+    """True for part of an array, its last axis possibly split: rows of it are still rows."""
+    if node.op is ops.narrow:
+        return True
+    if node.op is not ops.reshape or not is_slice(node.operands[0].node):
+        return False
+    source, shape = node.operands[0].shape, node.result.shape
+    return is_free(node) or source[:-1] == shape[: len(source) - 1]
+
+
 def find_recomputed(graph: Graph, policy: FusionPolicy) -> Recomputed:
     """Return what the bodies of `graph` recompute; linear in its nodes."""
     return _Search(graph, policy).run()
@@ -72,6 +82,8 @@ class _Search:
         self.taken: set[Node] = set()
         """Nodes whose readers all can recompute them."""
         self.below_movement: set[Node] = set()
+        self.reread: set[Node] = set()
+        """What a kernel that reads slices reads, several times: of it, only slices are."""
         self.times: dict[Node, int] = {}
         """How often each node would be computed if all that may were recomputed."""
         self.cost: dict[Node, int] = {}
@@ -95,13 +107,15 @@ class _Search:
     def _look_at_readers(self, node: Node) -> None:
         readers = self.readers[node]
         kept = node in self.escaping or self._is_prepared(node)
-        if not kept and all(self._takes(*reader) for reader in readers):
+        if not kept and all(self._takes(node, *reader) for reader in readers):
             self.taken.add(node)
         passed = [self.times[r] for r, _ in readers if self._may_be_recomputed(r)]
         stored = len(readers) - len(passed)
         self.times[node] = min(sum(passed) + stored, _MANY)
         if any(self._pulls(r) or self._passes_on(r) for r, _ in readers):
             self.below_movement.add(node)
+        if any(self.policy.takes_slices(r) or self._is_seen_through(r) for r, _ in readers):
+            self.reread.add(node)
 
     def _is_prepared(self, node: Node) -> bool:
         """True for what `setup` computes and the runs read."""
@@ -120,8 +134,15 @@ class _Search:
         """True for pointwise work below movement; what a kernel stores ends there."""
         return reader in self.below_movement and (is_free(reader) or is_fusable(reader))
 
-    def _takes(self, reader: Node, position: int) -> bool:
-        """True if the kernel of `reader` can compute that operand itself."""
+    def _is_seen_through(self, reader: Node) -> bool:
+        """True for what may be recomputed between a node and a kernel that reads slices."""
+        through = reader in self.movable or is_free(reader) or is_fusable(reader)
+        return reader in self.reread and through
+
+    def _takes(self, node: Node, reader: Node, position: int) -> bool:
+        """True if the kernel of `reader` can compute that operand, which is `node`, itself."""
+        if self.policy.takes_slices(reader):
+            return is_slice(node)
         if self._pulls(reader) or is_fusable(reader):
             return True
         if is_free(reader):
@@ -138,6 +159,8 @@ class _Search:
         cost = sum(self.cost[operand] for operand in operands)
         self.cost[node] = cost if is_free(node) else 0
         if len(node.results) != 1 or is_free(node) or node not in self.taken:
+            return False
+        if node in self.reread and not is_slice(node):
             return False
         within = cost < self.policy.most_recomputed
         if node in self.movable:

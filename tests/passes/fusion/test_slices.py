@@ -1,0 +1,104 @@
+"""Slices of one projection are read where they lie by attention, rope and gates: no copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+from rlx.blocks import packed_swiglu
+from rlx.ir.graph import Graph, Value
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+
+HEADS, DEPTH, LENGTH = 4, 8, 6
+Array = NDArray[Any]
+
+
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def parts(g: Graph, groups: int, length: Any = LENGTH) -> tuple[Value, Value, Value]:
+    """Return queries, keys and values: slices of one packed projection."""
+    inner, narrow = HEADS * DEPTH, groups * DEPTH
+    packed = g.input("packed", (2, length, inner + 2 * narrow), "f32")
+    cuts = (0, inner), (inner, narrow), (inner + narrow, narrow)
+    q, k, v = (g.narrow(packed, axis=2, start=start, length=size) for start, size in cuts)
+    return q, k, v
+
+
+def kinds(g: Graph, inputs: dict[str, Array]) -> list[str]:
+    """Return what runs, after a comparison with the reference in both back ends."""
+    expected = evaluate(g, inputs)
+    for backend in ("llvm", "c"):
+        f = rlx.compile(g, backend=backend)
+        for result, exact in zip(f.run(inputs), expected, strict=True):
+            np.testing.assert_allclose(result, exact, rtol=3e-5, atol=3e-6)
+    return [thunk.kind for thunk in f.schedule.thunks]
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1])
+@pytest.mark.parametrize("mask_kind", ["none", "causal", "sliding_window"])
+def test_attention_reads_slices(mask_kind: str, groups: int) -> None:
+    window = {"window": 2} if mask_kind == "sliding_window" else {}
+    for length in (LENGTH, Dim("s", max=9)):
+        g = Graph("attend")
+        q, k, v = parts(g, groups, length)
+        g.set_outputs(
+            [g.attention(q, k, v, num_heads=HEADS, head_dim=DEPTH, mask_kind=mask_kind, **window)]
+        )
+        packed = normal(2, 7 if isinstance(length, Dim) else length, (HEADS + 2 * groups) * DEPTH)
+        assert kinds(g, {"packed": packed}) == ["fused"]
+
+
+def test_attention_reads_heads_of_slices() -> None:
+    g = Graph("attend")
+    split = [g.reshape(x, shape=(2, LENGTH, -1, DEPTH)) for x in parts(g, HEADS)]
+    g.set_outputs([g.attention(*split, num_heads=HEADS, head_dim=DEPTH)])
+    assert kinds(g, {"packed": normal(2, LENGTH, 3 * HEADS * DEPTH)}) == ["fused"]
+
+
+def test_attention_reads_parts_of_heads() -> None:
+    """A row of heads is then no single run of memory."""
+    g = Graph("attend")
+    x = g.input("x", (2, LENGTH, HEADS, 3 * DEPTH), "f32")
+    cut = [g.narrow(x, axis=3, start=i * DEPTH, length=DEPTH) for i in range(3)]
+    g.set_outputs([g.attention(*cut, num_heads=HEADS, head_dim=DEPTH)])
+    assert kinds(g, {"x": normal(2, LENGTH, HEADS, 3 * DEPTH)}) == ["fused"]
+
+
+def test_rope_reads_its_slice() -> None:
+    g = Graph("rotate")
+    q, k, v = parts(g, 2)
+    cos, sin = (g.input(name, (9, DEPTH // 2), "f32") for name in ("cos", "sin"))
+    q, k = (g.rope(x, cos, sin, head_dim=DEPTH) for x in (q, k))
+    g.set_outputs([g.attention(q, k, v, num_heads=HEADS, head_dim=DEPTH, mask_kind="causal")])
+    inputs = {"packed": normal(2, LENGTH, 8 * DEPTH), "cos": normal(9, 4), "sin": normal(9, 4)}
+    assert kinds(g, inputs) == ["fused"] * 3
+
+
+def test_a_gated_network_reads_both_halves() -> None:
+    g = Graph("gate")
+    g.set_outputs([packed_swiglu(g.input("x", (3, 16), "f32"))])
+    assert kinds(g, {"x": normal(3, 16)}) == ["fused"]
+
+
+def test_what_is_computed_is_not_computed_for_every_query() -> None:
+    g = Graph("attend")
+    q, _, v = parts(g, HEADS)
+    packed = g.tanh(q.node.operands[0])
+    keys = g.narrow(packed, axis=2, start=0, length=HEADS * DEPTH)
+    g.set_outputs([g.attention(q, keys, v, num_heads=HEADS, head_dim=DEPTH)])
+    assert kinds(g, {"packed": normal(2, LENGTH, 3 * HEADS * DEPTH)}) == ["tanh", "fused"]
+
+
+def test_a_slice_that_others_want_too_is_stored_once() -> None:
+    g = Graph("attend")
+    q, k, v = parts(g, HEADS)
+    g.set_outputs([g.attention(q, k, v, num_heads=HEADS, head_dim=DEPTH), k])
+    found = kinds(g, {"packed": normal(2, LENGTH, 3 * HEADS * DEPTH)})
+    assert sorted(found) == ["fused", "narrow"]
