@@ -72,8 +72,10 @@ if TYPE_CHECKING:
     from rlx.transforms.differentiate import value_and_grad as value_and_grad
     from rlx.transforms.differentiate import vjp as vjp
     from rlx.transforms.jit import jit as jit
+    from rlx.transforms.jit import make_graph as make_graph
     from rlx.transforms.linear import linear_transpose as linear_transpose
     from rlx.transforms.linear import linearize as linearize
+    from rlx.transforms.vectorize import vectorize as vectorize
 
 _HOMES = {
     "rlx.errors": ["BusyError", "RlxError"],
@@ -93,7 +95,8 @@ _HOMES = {
     "rlx.transforms.differentiate": [
         "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
     ],
-    "rlx.transforms.jit": ["jit"],
+    "rlx.transforms.jit": ["jit", "make_graph"],
+    "rlx.transforms.vectorize": ["vectorize"],
     "rlx.tracing.pytree": [
         "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
         "tree_map", "tree_structure", "tree_unflatten",

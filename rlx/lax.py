@@ -17,6 +17,16 @@ from rlx.ir import ops
 from rlx.nn.activations import erf as erf
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
+from rlx.numpy.dimension_numbers import GatherDimensionNumbers as GatherDimensionNumbers
+from rlx.numpy.dimension_numbers import ScatterDimensionNumbers as ScatterDimensionNumbers
+from rlx.numpy.dimension_numbers import gather as gather
+from rlx.numpy.dimension_numbers import scatter as scatter
+from rlx.numpy.dimension_numbers import scatter_add as scatter_add
+from rlx.numpy.dimension_numbers import scatter_max as scatter_max
+from rlx.numpy.dimension_numbers import scatter_min as scatter_min
+from rlx.numpy.dimension_numbers import scatter_mul as scatter_mul
+from rlx.numpy.dimension_numbers import scatter_sub as scatter_sub
+from rlx.numpy.reduce_windows import fold_windows, same_padding
 from rlx.scipy.special import digamma as digamma
 from rlx.scipy.special import erfc as erfc
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
@@ -57,6 +67,7 @@ population_count = rnp.bitwise_count
 eq, ne, lt, le, gt, ge = rnp.equal, rnp.not_equal, rnp.less, rnp.less_equal, rnp.greater, (
     rnp.greater_equal
 )  # fmt: skip
+empty, split, stack, unstack = rnp.empty, rnp.split, rnp.stack, rnp.unstack
 expand_dims, squeeze, transpose = rnp.expand_dims, rnp.squeeze, rnp.transpose
 concatenate, tile = rnp.concatenate, rnp.tile
 broadcast_shapes = rnp.broadcast_shapes
@@ -485,3 +496,34 @@ class Precision:
 def optimization_barrier(operand: Any) -> Any:
     """`operand` itself."""
     return operand
+
+
+# Windows
+
+
+@function
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """`computation` over the elements of every window, and `init_value`, which also pads."""
+    x = as_tracer(operand)
+    ones = (1,) * x.ndim
+    apart = tuple(window_dilation or ones)
+    inner = [each - 1 for each in base_dilation or ones]
+    if isinstance(padding, str):
+        spread = [n + (n - 1) * i for n, i in zip(static_shape(x), inner, strict=True)]
+        reach = [(n - 1) * d + 1 for n, d in zip(window_dimensions, apart, strict=True)]
+        same = same_padding(spread, reach, window_strides)
+        padding = same if padding.upper() in ("SAME", "SAME_LOWER") else [(0, 0)] * x.ndim
+    widths = [(low, high, i) for (low, high), i in zip(padding, inner, strict=True)]
+    start = convert(init_value, x.value.dtype)
+    x = x if set(widths) <= {(0, 0, 0)} else pad(x, start, widths)
+    folded = fold_windows(x, computation, window_dimensions, window_strides, apart)
+    return computation(start, folded)

@@ -33,6 +33,7 @@ grad, value_and_grad, vjp, jvp = rlx.grad, rlx.value_and_grad, rlx.vjp, rlx.jvp
 jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian
 linearize, linear_transpose, vmap = rlx.linearize, rlx.linear_transpose, rlx.vmap
 checkpoint = remat = rlx.checkpoint
+make_jaxpr = rlx.make_graph
 custom_jvp, custom_vjp = rlx.custom_jvp, rlx.custom_vjp
 
 __all__ = ["Array", "config", "grad", "jit", "lax", "nn", "numpy", "random", "tree", "vmap"]

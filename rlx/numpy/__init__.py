@@ -28,7 +28,9 @@ from numpy import pi as pi
 from numpy import printoptions as printoptions
 from numpy import set_printoptions as set_printoptions
 from numpy import uint8 as uint8
+from numpy import uint16 as uint16
 from numpy import uint32 as uint32
+from numpy import uint64 as uint64
 
 from rlx.numpy import fft as fft
 from rlx.numpy import linalg as linalg
@@ -243,6 +245,8 @@ from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
 from rlx.numpy.indexing import getitem as getitem
 from rlx.numpy.indexing import take as take
 from rlx.numpy.indexing import take_along_axis as take_along_axis
+from rlx.numpy.namespace import __array_api_version__ as __array_api_version__
+from rlx.numpy.namespace import __array_namespace_info__ as __array_namespace_info__
 from rlx.numpy.parts import bitwise_count as bitwise_count
 from rlx.numpy.parts import copysign as copysign
 from rlx.numpy.parts import divmod as divmod

@@ -15,6 +15,7 @@ from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
+from rlx.numpy.devices import placed, require_device
 from rlx.numpy.shaping import broadcast_to, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
@@ -29,11 +30,18 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     return named.get(dtype) or as_dtype(dtype)
 
 
-def array(x: Any, dtype: Any = None) -> Any:
+def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
     """An array of numbers, arrays, or nested lists of them.
 
-    What can change is copied; an `rlx.Array` of that dtype is given back as it is.
+    What can change is copied; an `rlx.Array` of that dtype is given back as it is. `copy=False`
+    refuses what would be copied.
     """
+    require_device(device)
+    if copy is False and not isinstance(x, (Array, TracedArray)):
+        raise InputError(
+            f"an object of type {type(x).__name__} cannot be taken without a copy",
+            remedy="leave copy out, or pass an rlx.Array",
+        )
     if x.__class__ is list and dtype is None and current_trace() is None:
         found = _of_plain_numbers(x)
         if found is not None:
@@ -86,6 +94,7 @@ def _contains_traced(items: Any) -> bool:
     return isinstance(items, TracedArray)
 
 
+@placed
 @function
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array filled with one value."""
@@ -95,11 +104,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return broadcast_to(value, shape_from(shape))
 
 
+@placed
 @function
 def zeros(shape: Any, dtype: Any = None) -> Any:
     return full(shape, 0, dtype_of(dtype, DType.F64))
 
 
+@placed
 @function
 def ones(shape: Any, dtype: Any = None) -> Any:
     return full(shape, 1, dtype_of(dtype, DType.F64))
@@ -108,6 +119,7 @@ def ones(shape: Any, dtype: Any = None) -> Any:
 empty = zeros
 
 
+@placed
 @function
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
     """An array like `x`, filled with one value."""
@@ -117,11 +129,13 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> 
     return wrap(filled.value, weak=type.weak and dtype is None)
 
 
+@placed
 @function
 def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
     return full_like(x, 0, dtype, shape)
 
 
+@placed
 @function
 def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
     return full_like(x, 1, dtype, shape)
@@ -130,6 +144,7 @@ def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Any:
 empty_like = zeros_like
 
 
+@placed
 @function
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """Numbers from `start` up to, and without, `stop`."""
@@ -156,6 +171,7 @@ def _iota(count: Extent, dtype: DType) -> Any:
     return wrap(value)
 
 
+@placed
 @function
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`."""
@@ -206,11 +222,14 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
     return array(np.fromstring(string, dtype_of(dtype, DType.F64).numpy, count, sep=sep))
 
 
-def from_dlpack(x: Any) -> Any:
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """An array of another library, without a copy where it lies on this machine."""
-    return frozen(np.from_dlpack(x))
+    require_device(device)
+    found = np.from_dlpack(x)
+    return frozen(found.copy() if copy else found)
 
 
+@placed
 @function
 def eye(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Ones on diagonal number `k`, zeros elsewhere."""

@@ -19,6 +19,7 @@ from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import dtype_of
+from rlx.numpy.devices import placed
 from rlx.numpy.repetition import pad
 from rlx.numpy.shaping import concatenate, flip, moveaxis, roll
 from rlx.tracing.apply import as_tracer, convert, emit, function
@@ -127,12 +128,14 @@ def irfft2(a: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | N
     return irfftn(a, s, axes, norm)
 
 
+@placed
 @function
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
     """The frequencies of `fft`: those of the second half are negative."""
     return convert(np.fft.fftfreq(_length(n), d), dtype_of(dtype, DType.F64))
 
 
+@placed
 @function
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Any:
     """The frequencies of `rfft`."""

@@ -113,9 +113,9 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @function
-def trace(x: Any, *, offset: int = 0) -> Any:
-    """The sum of the diagonal of each matrix of a stack."""
-    return _trace(x, offset, -2, -1)
+def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum of the diagonal of each matrix of a stack, added up in `dtype`."""
+    return _trace(x if dtype is None else elementwise.astype(x, dtype), offset, -2, -1)
 
 
 @function

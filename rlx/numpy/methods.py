@@ -82,8 +82,8 @@ class _Methods(Tracer):
     def __round__(self, digits: int = 0) -> Any:
         return elementwise.round(self, digits)
 
-    def astype(self, dtype: Any) -> Any:
-        return elementwise.astype(self, dtype)
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        return elementwise.astype(self, dtype, copy=copy)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         del api_version

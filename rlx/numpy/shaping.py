@@ -17,8 +17,9 @@ from rlx.tracing.trace import shape_of
 
 
 @function
-def reshape(x: Any, shape: Any) -> Any:
+def reshape(x: Any, shape: Any, *, copy: bool | None = None) -> Any:
     """The same elements, in row-major order, under another shape; one extent may be -1."""
+    del copy  # nobody can tell: arrays do not change
     x = as_tracer(x)
     wanted = extents_from(shape)
     return x if wanted == x.shape else emit(ops.reshape, x, weak=x.weak, shape=wanted)

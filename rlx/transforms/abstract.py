@@ -28,6 +28,10 @@ class ShapeDtypeStruct:
         object.__setattr__(self, "dtype", as_dtype(dtype).numpy)
 
     @property
+    def type(self) -> TensorType:
+        return TensorType(as_dtype(self.dtype), self.shape)
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+import numpy as np
+
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
@@ -39,7 +41,9 @@ from rlx.tracing.program import (
 )
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
+from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
+from rlx.transforms.stages import Compiled, Lowered, Traced
 
 Key = tuple[Any, ...]
 _STATE = _state
@@ -237,6 +241,24 @@ class JittedFunction:
         """Return the traced graph of a call; a `TensorType` may stand for an array."""
         return self._trace(args, kwargs).graph
 
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace a call; a `ShapeDtypeStruct` may stand for an array."""
+
+        def compile() -> Compiled:
+            leaves, tree = tree_flatten((args, kwargs))
+            arrays = [
+                np.zeros(x.type.static_shape, x.dtype) if isinstance(x, ShapeDtypeStruct) else x
+                for x in leaves
+            ]
+            given, named = tree_unflatten(tree, arrays)
+            return Compiled(self.executable(*given, **named), self)
+
+        return Traced(self.graph(*args, **kwargs), compile)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace a call, to be compiled: `.as_text()`, `.compile()`."""
+        return self.trace(*args, **kwargs).lower()
+
     def argument_arrays(self, *args: Any) -> list[dict[str, Any]]:
         """Return, per argument, its arrays by the names of the graph's inputs."""
         moving, _ = self._partition(args, {})
@@ -315,7 +337,8 @@ class JittedFunction:
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         moving, _ = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
-        inputs = specify(self._names(tree), leaves)
+        described = [x.type if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
+        inputs = specify(self._names(tree), described)
         if self._buckets:
             shapes = self._bucketed(tree, [given.type.shape for given in inputs])
             inputs = [at_shape(given, shape) for given, shape in zip(inputs, shapes, strict=True)]
@@ -433,3 +456,11 @@ def _require_hashable(name: Any, value: Any) -> None:
             source=calling_source(),
             remedy="pass a tuple instead of a list or an array, or do not make it static",
         ) from None
+
+
+def make_graph(fun: Callable[..., Any], **options: Any) -> Callable[..., Graph]:
+    """Return a function that gives the traced graph of a call; options are those of `jit`.
+
+    The graph's text form is for reading, as that of a jaxpr is.
+    """
+    return jit(fun, **options).graph

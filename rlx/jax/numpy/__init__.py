@@ -1,7 +1,9 @@
 """`jax.numpy`: `rlx.numpy`."""
 
+import rlx
 from rlx.jax import arrays
 from rlx.numpy import *  # noqa: F403
 from rlx.numpy import linalg as linalg
 
 ndarray = arrays.Array  # type: ignore[misc, assignment]  # of traced arrays, too
+vectorize = rlx.vectorize

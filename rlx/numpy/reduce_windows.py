@@ -1,0 +1,49 @@
+"""Windows folded by a function of two arrays: what pooling of any kind is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rlx.errors import ShapeError
+from rlx.numpy.axes import static_shape
+from rlx.numpy.indexing import getitem
+
+Pair = tuple[int, int]
+
+
+def same_padding(
+    extents: Sequence[int], windows: Sequence[int], steps: Sequence[int]
+) -> list[Pair]:
+    """Return the widths with which there is a window for every `step` elements."""
+    found = []
+    for extent, window, step in zip(extents, windows, steps, strict=True):
+        total = max((-(-extent // step) - 1) * step + window - extent, 0)
+        found.append((total // 2, total - total // 2))
+    return found
+
+
+def fold_windows(
+    x: Any,
+    fold: Callable[[Any, Any], Any],
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    dilation: Sequence[int],
+) -> Any:
+    """Return `fold` over the elements of every window: one strided slice for each of them."""
+    shape = static_shape(x)
+    reach = [(size - 1) * apart for size, apart in zip(sizes, dilation, strict=True)]
+    if any(extent <= last for extent, last in zip(shape, reach, strict=True)):
+        raise ShapeError(
+            f"windows of {tuple(sizes)} do not fit an array of shape {shape}",
+            remedy="use smaller windows, or padding",
+        )
+    total = None
+    for place in itertools.product(*map(range, sizes)):
+        starts = [at * apart for at, apart in zip(place, dilation, strict=True)]
+        parts = zip(starts, shape, reach, steps, strict=True)
+        index = tuple(slice(s, s + extent - last, step) for s, extent, last, step in parts)
+        part = getitem(x, index)
+        total = part if total is None else fold(total, part)
+    return total

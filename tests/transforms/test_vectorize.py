@@ -1,0 +1,61 @@
+"""`vectorize` maps over leading axes as NumPy's does; jitted functions show their stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import InputError, ShapeError
+
+CASES: dict[str, tuple[Any, str | None, tuple[tuple[int, ...], ...]]] = {
+    "inner": (lambda x, y: (x * y).sum(), "(n),(n)->()", ((4, 1, 3), (5, 3))),
+    "product": (lambda a, x: a @ x, "(m,n),(n)->(m)", ((2, 3), (4, 3))),
+    "numbers": (lambda x, y: x * y + 1, None, ((3, 1), (4,))),
+    "one example": (lambda x: x - x.mean(), "(n)->(n)", ((5,),)),
+    "two results": (lambda x: (x.min(), x.max()), "(n)->(),()", ((2, 3, 4),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vectorized_functions_are_numpys(name: str) -> None:
+    function, signature, shapes = CASES[name]
+    arrays = [np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes]
+    expected = np.vectorize(function, signature=signature)(*arrays)
+    call = rlx.vectorize(function, signature=signature)
+    for found in (call(*arrays), rlx.jit(call)(*arrays)):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_excluded_arguments_are_passed_on() -> None:
+    power = rlx.vectorize(lambda x, n: x**n, excluded={1})
+    assert power(np.arange(3.0), 2).tolist() == [0, 1, 4]
+
+
+def test_signatures_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="is none"):
+        rlx.vectorize(rnp.sum, signature="(n->()")
+    with pytest.raises(ShapeError, match="axis 'n'"):
+        rlx.vectorize(rnp.dot, signature="(n),(n)->()")(np.ones(3), np.ones(2))
+    with pytest.raises(ShapeError, match="lacks axes"):
+        rlx.vectorize(rnp.sum, signature="(m,n)->()")(np.ones(3))
+    with pytest.raises(InputError, match="has 2 arguments"):
+        rlx.vectorize(rnp.dot, signature="(n),(n)->()")(np.ones(3))
+
+
+def test_a_jitted_function_shows_its_stages() -> None:
+    @rlx.jit
+    def f(x: Any) -> Any:
+        return rnp.tanh(x) * 2
+
+    x = np.ones(3, np.float32)
+    lowered = f.lower(rlx.ShapeDtypeStruct((3,), "float32"))
+    assert "tanh" in lowered.as_text()
+    compiled = lowered.compile()
+    np.testing.assert_array_equal(compiled(x), f(x))
+    assert "tanh" in compiled.as_text()
+    assert str(f.trace(x).graph) == str(lowered.graph) == str(rlx.make_graph(f)(x))
+    assert f.cache_info().compiled == 1
