@@ -40,6 +40,6 @@ class NamespaceInfo:
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
 
-def __array_namespace_info__() -> NamespaceInfo:
+def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807  the standard's name
     """What this namespace can do."""
     return NamespaceInfo()

@@ -149,7 +149,8 @@ def nested() -> Graph:
         def step(carry: rlx.Array, row: rlx.Array) -> tuple[rlx.Array, None]:
             return carry + rlx.numpy.take(table, row, axis=0), None
 
-        return rlx.scan(step, first * 0.0, rows[1:])[0] + first
+        total: rlx.Array = rlx.scan(step, first * 0.0, rows[1:])[0] + first
+        return total
 
     table = np.ones((4, 3), np.float32)
     return rlx.jit(function).named_graph(table, np.zeros((3, 2), np.int64))[0]
