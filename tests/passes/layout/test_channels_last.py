@@ -75,8 +75,18 @@ def test_weights_that_change_at_every_call_stay_as_they_are() -> None:
 def test_groups_stay_as_they_are() -> None:
     g = Graph("groups")
     x, w = g.input("x", (1, 64, 14, 14)), g.param("w", (64, 2, 3, 3))
-    g.set_outputs([block(g.conv(x, w, groups=32))])
+    g.set_outputs([block(block(g.conv(x, w, groups=32)))])
     assert names(g)["conv"] == 1
+
+
+def test_joins_after_every_convolution_cost_more_than_they_save() -> None:
+    """As in a DenseNet: all that came before is copied again, in pieces of a few channels."""
+    g = Graph("dense")
+    x = g.input("x", (1, 64, 14, 14))
+    for _ in range(3):
+        x = g.concat(x, conv(g.relu(conv(g.relu(x), 64, 1)), 16, 3, padding=PAD), axis=1)
+    g.set_outputs([x])
+    assert names(g)["conv"] == 6
 
 
 def run(g: Graph, backend: str = "llvm", seed: int = 0, **extents: int) -> tuple[Any, Any]:
@@ -96,7 +106,7 @@ def run(g: Graph, backend: str = "llvm", seed: int = 0, **extents: int) -> tuple
 def everything(x: Value) -> list[Value]:
     """Return a network of all that goes along: pools, pads, cuts, joins, broadcasts."""
     g = x.graph
-    a = g.relu(conv(x, 16, 3, stride=(2, 2), padding=PAD))
+    a = g.relu(conv(conv(x, 32, 3, padding=PAD), 16, 3, stride=(2, 2), padding=PAD))
     pooled = g.max_pool(a, kernel_size=(3, 3), stride=(1, 1), padding=PAD)
     joined = g.concat(pooled, conv(a, 16, 1), axis=1)
     cut = g.slice(joined, start=(0, 2, 1, 0), stop=(1, 32, 7, 8), step=(1, 1, 1, 2))
