@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
   if (argc != 2) {
     fail("usage", "read_text line.pgm");
   }
-  const struct recognizer_tensor *tensors = recognizer_get_info()->tensors;
+  const struct rlx_tensor *tensors = recognizer_get_info()->tensors;
   const int64_t *given = tensors[0].shape, *made = tensors[1].shape;
   const struct sizes sizes = {(int)given[1], (int)given[2], (int)given[3], (int)made[1],
                               (int)made[2]};
