@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageSequence
 
 import rlx
 from examples import splat, splat_in_c
@@ -60,7 +60,8 @@ def test_somebodys_own_scene_is_drawn_as_a_turntable(tmp_path: Path) -> None:
     rlx.splat.write_ply(tmp_path / "scene.ply", rlx.splat.Scene(*arrays))
     splat.draw_file(tmp_path / "scene.ply", tmp_path, views=3)
     with Image.open(tmp_path / "turntable.gif") as turntable:
-        assert turntable.n_frames == 3
+        assert len(list(ImageSequence.Iterator(turntable))) == 3
+        turntable.seek(0)
         assert turntable.size == (2 * splat.SIZE["width"], 2 * splat.SIZE["height"])
         frame = np.asarray(turntable.convert("RGB"))
     assert 0.01 < np.mean(frame.max(-1) > 30) < 0.9

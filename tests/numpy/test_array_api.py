@@ -241,9 +241,10 @@ def test_the_namespace_tells_what_it_can_do() -> None:
 
 def test_there_is_one_device() -> None:
     assert rnp.zeros(2, device="cpu").tolist() == [0, 0]
-    for make in (lambda: rnp.ones(2, device="gpu"), lambda: rnp.asarray([1], device="gpu")):
-        with pytest.raises(InputError, match="device"):
-            make()
+    with pytest.raises(InputError, match="device"):
+        rnp.ones(2, device="gpu")
+    with pytest.raises(InputError, match="device"):
+        rnp.asarray([1], device="gpu")
 
 
 def test_asarray_copies_only_where_it_may() -> None:

@@ -106,7 +106,8 @@ def _direct(
         raise ShapeError(
             f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
             f"vectors of {direct.lanes} do not fit w of type {w} in {groups} groups and positions "
-            f"{planes.positions}"
+            f"{planes.positions}",
+            remedy="leave the choice to the passes",
         )
 
 
@@ -127,7 +128,8 @@ def _windowed(
     if windowed.lanes < 2 or not groups == x.shape[-1] == w.shape[-1]:
         raise ShapeError(
             f"channels in vectors of {windowed.lanes} do not fit x of type {x} and w of type {w} "
-            f"in {groups} groups: every channel has taps of its own"
+            f"in {groups} groups: every channel has taps of its own",
+            remedy="leave the choice to the passes",
         )
 
 
@@ -135,5 +137,5 @@ def _bare_planes(x: TensorType, w: TensorType, sliding: Geometry) -> Planes:
     """Return the planes of a convolution whose input lies in memory as the kernel reads it."""
     require_dtype(x, "f32 f64")
     if any((axis.low, axis.high, axis.input_dilation) != (0, 0, 1) for axis in sliding):
-        raise ShapeError("kernels read the input where it lies: pad and spread it first")
+        raise ShapeError("kernels read the input where it lies", remedy="pad and spread it first")
     return planes_of(x.shape, w.shape, sliding)

@@ -88,7 +88,10 @@ def grouped_dequant_matmul(
     if not transposed:
         return x.with_shape((x.shape[0], rows))
     if not isinstance(rows, int) or count < 1 or rows % count:
-        raise ShapeError(f"{rows} rows of blocks are not those of {count} experts")
+        raise ShapeError(
+            f"{rows} rows of blocks are not those of {count} experts",
+            remedy="stack the matrices of all experts, which have equally many rows",
+        )
     return x.with_shape((x.shape[0], rows // count))
 
 
@@ -108,4 +111,7 @@ def _streamed(
     del x, experts, codebook, scheme
     rows = blocks.shape[-1]
     if not transposed or not isinstance(rows, int) or rows % (count * streamed.lanes):
-        raise ShapeError(f"{rows} rows of blocks of {count} experts are no whole panels")
+        raise ShapeError(
+            f"{rows} rows of blocks of {count} experts are no whole panels",
+            remedy="leave the choice to the passes",
+        )

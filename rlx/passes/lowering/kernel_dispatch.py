@@ -35,7 +35,9 @@ Body = Callable[..., Any]
 
 def _formula(definition: OpDef) -> Body:
     if definition.decompose is None:
-        raise UnsupportedError(f"{definition.name} has no formula")
+        raise UnsupportedError(
+            f"{definition.name} has no formula", remedy="run it by its kernel: force_native"
+        )
     return definition.decompose
 
 
