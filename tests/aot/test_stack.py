@@ -61,12 +61,10 @@ def test_stack_of_recorded_kernels_is_within_its_bound(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(6))
-@pytest.mark.parametrize("command", [("gcc", "-Os"), ("gcc", "-O2"), ("gcc", "-O3")])
-def test_stack_of_every_recorded_kernel_is_within_its_bound(
-    command: tuple[str, ...], start: int, tmp_path: Path
-) -> None:
-    check_records(command, 6, start, tmp_path)
+@pytest.mark.parametrize("level", ["-Os", "-O2", "-O3"])
+def test_stack_of_many_recorded_kernels_is_within_its_bound(level: str, tmp_path: Path) -> None:
+    """All of them take a quarter of an hour: each level has others."""
+    check_records(("gcc", level), 18, ["-Os", "-O2", "-O3"].index(level), tmp_path)
 
 
 def promised(artifact: Artifact) -> int:

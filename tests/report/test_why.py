@@ -70,7 +70,7 @@ Calls: 4
   matmul_exp_8x3
     in run
     at model.py:5 in mlp, model.py:6 in mlp
-  softmax_8x3
+  softmax_8x3_in_place
     in run
     at model.py:6 in mlp"""
 

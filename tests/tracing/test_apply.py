@@ -77,7 +77,7 @@ def test_what_is_kept_is_not_given_away() -> None:
     kept = [rnp.eye(3) for _ in range(3)]
     with pytest.raises(MutationError):
         kept[1].setflags(write=True)
-    with pytest.raises(ValueError, match="WRITEABLE"):
+    with pytest.raises(MutationError):
         kept[1].flags.writeable = True
     assert (rnp.eye(3) == np.eye(3)).all()
 
@@ -96,7 +96,7 @@ def test_faults_of_known_calls_name_the_line_of_the_call() -> None:
 
 def test_lists_of_numbers_become_arrays_without_a_trace(traces: list[str]) -> None:
     for items in ([1.0, 2.0], [[1, 2], [3, 4]], [True], [[1, 2.5]]):
-        found = rnp.array(items)
+        found = np.asarray(rnp.array(items))
         np.testing.assert_array_equal(found, np.array(items), strict=True)
     assert traces == []
     with pytest.raises(ShapeError, match="array: the lists do not form an array"):
