@@ -106,7 +106,8 @@ def test_run_takes_edited_c(capsys: Capture) -> None:
     assert main(["inspect", "model.rlx", "--stage", "c"]) == 0
     lines = capsys.readouterr().out.splitlines()
     calls = [i for i, line in enumerate(lines) if line.startswith("  softmax_4x3_in_place(")]
-    del lines[calls[0]]  # softmax works in place: without it the logits come out
+    end = next(i for i in range(calls[0], len(lines)) if lines[i].endswith(";"))
+    del lines[calls[0] : end + 1]  # softmax works in place: without it the logits come out
     Path("edited.c").write_text("\n".join(lines))
     command = ["run", "model.rlx", "--input", "inputs.npz", "--params", "weights.npz"]
     assert main([*command, "--code", "edited.c", "--output", "logits.npy"]) == 0
