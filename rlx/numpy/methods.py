@@ -280,7 +280,10 @@ class _OfArray(Array):
         found = np.ndarray.view(self, np.ndarray)
         if types or named:
             found = found.view(*types, **named)
-        return found if types == (np.ndarray,) else frozen(found, self.weak_type and not types)
+        asked = any(isinstance(x, type) and issubclass(x, np.ndarray) for x in types)
+        if asked or "type" in named:  # another class of arrays, such as a masked one
+            return found
+        return frozen(found, self.weak_type and not types)
 
 
 def _of_numpy(method: Callable[..., Any]) -> Callable[..., Any]:

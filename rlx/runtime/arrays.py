@@ -27,6 +27,8 @@ class Array(ndarray[Any, Any]):
     __slots__ = ()
     weak_type = False
     """Whether the dtype gives way to others, as that of a Python number does."""
+    _baseclass = ndarray
+    """What NumPy's masked arrays take their data for: its methods are NumPy's then."""
 
     if TYPE_CHECKING:  # methods that rlx.numpy attaches
 

@@ -111,3 +111,16 @@ def test_a_weak_array_stays_weak_in_its_views() -> None:
     x = frozen(X.copy(), weak=True)
     assert isinstance(x[0], WeakArray)
     assert isinstance(x.T, WeakArray)
+
+
+def test_masked_arrays_take_it_for_an_array_of_numpy_s() -> None:
+    """Plots are drawn from masked arrays."""
+    x = rlx.jit(lambda x: x * 2)(np.array([1.0, np.nan, 3.0]))
+    masked = np.ma.masked_invalid(x)
+    assert type(masked) is np.ma.MaskedArray
+    assert masked.mask.tolist() == [False, True, False]
+    assert masked.max() == 6
+    assert type(masked.data) is np.ndarray
+    assert np.ma.ravel(x).shape == (3,)
+    assert type(x.view(np.ma.MaskedArray)) is np.ma.MaskedArray
+    assert not np.ma.asarray(x).data.flags.writeable
