@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.numpy  # attaches operators and methods
 from rlx.errors import MutationError
 from rlx.runtime.arrays import WeakArray, frozen, plain, unshared
 
