@@ -35,8 +35,10 @@ def rope(
             first = k.let("first", head * head_dim)
             cosines, sines = (table.at(angle) for table in tables)
             _rotate(scope, x_row, y_row, (cosines, sines), first, rotated // 2)
-            _copy(scope, x_row, y_row, first + rotated, first + head_dim)
-        _copy(scope, x_row, y_row, heads * head_dim, x_row.extent(0))
+            if rotated < head_dim:
+                _copy(scope, x_row, y_row, first + rotated, first + head_dim)
+        if not isinstance(x.shape[-1], int) or x.shape[-1] % head_dim:
+            _copy(scope, x_row, y_row, heads * head_dim, x_row.extent(0))
 
 
 def _rotate(
