@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rlx.runtime.compile import compile as compile
     from rlx.runtime.executable import Executable as Executable
     from rlx.runtime.session import Session as Session
+    from rlx.tracing.eager import clear_eager_cache as clear_eager_cache
+    from rlx.tracing.eager import eager_cache_info as eager_cache_info
     from rlx.tracing.pytree import register_dataclass as register_dataclass
     from rlx.tracing.pytree import register_pytree_node as register_pytree_node
     from rlx.tracing.pytree import tree_flatten as tree_flatten
@@ -97,6 +99,7 @@ _HOMES = {
     ],
     "rlx.transforms.jit": ["jit", "make_graph"],
     "rlx.transforms.vectorize": ["vectorize"],
+    "rlx.tracing.eager": ["clear_eager_cache", "eager_cache_info"],
     "rlx.tracing.pytree": [
         "register_dataclass", "register_pytree_node", "tree_flatten", "tree_leaves",
         "tree_map", "tree_structure", "tree_unflatten",

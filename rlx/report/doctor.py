@@ -19,6 +19,7 @@ from rlx.runtime.llvm_backend import llvm_version
 from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import Target, detect_target
+from rlx.tracing import eager
 
 _VARIABLES = (
     "RLX_CC", "CC", "RLX_BLAS", "RLX_CACHE_DIR", "RLX_NUM_THREADS", "RLX_DUMP",
@@ -55,7 +56,8 @@ def examine() -> Checkup:
     target = detect_target()
     compiler, llvm, blas = _compiler(target), _llvm(), _blas(target)
     findings = (
-        _python(), *_cpu(target), compiler, llvm, blas, _cache(), *_packages(), *_environment(),
+        _python(), *_cpu(target), compiler, llvm, blas, _cache(), _eager_calls(),
+        *_packages(), *_environment(),
     )  # fmt: skip
     return Checkup(findings, is_able=(compiler.found or llvm.found) and blas.found)
 
@@ -146,6 +148,17 @@ def _cache() -> Finding:
     programs = sum(path.suffix == ".rlxi" for path in files)
     text = f"{directory}: {programs} compiled programs, {len(files)} files, {size}"
     return Finding("cache", True, text)
+
+
+def _eager_calls() -> Finding:
+    kept, most = eager.KINDS_KEPT, bytes_text(eager.MOST_BYTES)
+    pays = eager.COMPILING // 1_000_000
+    return Finding(
+        "eager calls",
+        True,
+        f"compiled after {pays} ms of interpreting; at most {kept} kinds, {most}; "
+        f"{eager.eager_cache_info().kept} compiled in this process",
+    )
 
 
 def _is_writable(directory: Path) -> bool:

@@ -22,7 +22,7 @@ from rlx.ir.op import OpDef
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.replay import Replay
 from rlx.runtime.arrays import Array, Plain, frozen, plain, unshared
-from rlx.tracing import tracer
+from rlx.tracing import eager, tracer
 from rlx.tracing.promotion import ElementType, promote_types, to_inexact
 from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
@@ -78,6 +78,17 @@ class _Known:
     tree: TreeDef
     single: bool
     """The result is one output, without a container."""
+    work: int
+    """What interpreting costs, in nanoseconds; 0 where nothing would be gained by compiling."""
+
+    def outputs(self, key: Any, arrays: Sequence[Plain]) -> Sequence[Plain]:
+        """Return the outputs of the graph for a call of the kind `key`."""
+        given = [plain(x) for x in arrays]
+        if self.work:
+            made = eager.run_compiled(key, self.replay.graph, self.work, self.weak, given)
+            if made is not None:
+                return made
+        return unshared(self.replay(given), arrays)
 
 
 _known: dict[Any, _Known] = {}
@@ -94,7 +105,7 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if known is None:
         return _run(body, args, kwargs, key)
     try:
-        outputs = unshared(known.replay([plain(x) for x in arrays]), arrays)
+        outputs = known.outputs(key, arrays)
     except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
         return _run(body, args, kwargs, None)
     if known.single:
@@ -158,7 +169,8 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
     evaluated = unshared(evaluate(trace.graph, feeds), list(feeds.values()))
     if key is not None and len(feeds) == len(trace.graph.inputs):
         _keep(key, _Known(Replay(trace.graph), tuple(traced), weak, tuple(results), results_tree,
-                          results_tree == LEAF and traced == [True]))  # fmt: skip
+                          results_tree == LEAF and traced == [True],
+                          eager.counted_work(trace.graph)))  # fmt: skip
     arrays = (frozen(array, w) for array, w in zip(evaluated, weak, strict=True))
     filled = [next(arrays) if t else r for r, t in zip(results, traced, strict=True)]
     return tree_unflatten(results_tree, filled)

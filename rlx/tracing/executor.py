@@ -49,3 +49,10 @@ def quick_call(run: Run) -> QuickCall | None:
     from rlx.runtime.executable import Executable
 
     return run.try_arrays if isinstance(run, Executable) else None
+
+
+def arena_bytes(run: Run) -> int:
+    """Return how much memory `run` keeps; the reference interpreter keeps none."""
+    from rlx.runtime.executable import Executable
+
+    return run.arena.bytes.nbytes if isinstance(run, Executable) else 0

@@ -6,13 +6,15 @@ the reference interpreter where none is open. Every transformation goes from one
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rlx.errors import InputError
+from rlx.errors import InputError, RlxError
+from rlx.ir.digest import graph_digest
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.reference import evaluate
@@ -20,6 +22,7 @@ from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.arrays import frozen, unshared
+from rlx.tracing import eager
 from rlx.tracing.pytree import TreeDef, tree_flatten
 from rlx.tracing.trace import (
     Trace,
@@ -86,11 +89,31 @@ def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[
     if target is None:
         pairs = zip(graph.inputs, operands, types, strict=True)
         feeds = {str(v.node.name): concrete(x, type.dtype) for v, x, type in pairs}
+        made = _compiled_outputs(graph, list(feeds.values()), weak)
+        if made is not None:
+            return made
         arrays = unshared(evaluate(graph, feeds), operands)
         return [frozen(array, w) for array, w in zip(arrays, weak, strict=True)]
     values = [as_value(x, type.dtype) for x, type in zip(operands, types, strict=True)]
     results = target.graph.inline(graph, values)
     return [Tracer(target, value, w) for value, w in zip(results, weak, strict=True)]
+
+
+def _compiled_outputs(
+    graph: Graph, arrays: Sequence[Any], weak: Sequence[bool]
+) -> list[Any] | None:
+    """Run a graph of much work compiled, where it ran often enough; None: interpret it.
+
+    An error is for the interpreter to tell, too.
+    """
+    cost = eager.counted_work(graph)
+    key = graph_digest(graph) if cost else None
+    if key is None:
+        return None
+    with contextlib.suppress(RlxError):
+        made = eager.run_compiled((key, tuple(weak)), graph, cost, weak, arrays)
+        return None if made is None else list(made)
+    return None
 
 
 def specify(names: Sequence[str], leaves: Sequence[Any]) -> list[Specification]:

@@ -27,6 +27,7 @@ from rlx.passes.precision.policy import MixedPrecision, Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
 from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
+from rlx.tracing.eager import CacheInfo
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
@@ -121,15 +122,6 @@ def jit(
         threads=threads,
         precision=as_policy(precision),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
-    """The programs of one jitted function: compiled so far, kept, and kept at most."""
-
-    compiled: int
-    kept: int
-    limit: int
 
 
 @dataclass(frozen=True, slots=True)

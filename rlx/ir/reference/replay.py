@@ -32,6 +32,7 @@ class Replay:
     """
 
     def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         places: dict[Value, int] = {}
         self._values: list[Any] = []
         self._steps: list[_Step] = []
