@@ -65,7 +65,9 @@ def folds(array: Array) -> bool:
     """True for an initializer that is rather a constant of the program than a param of it."""
     if array.size <= 1 or not is_supported(array):
         return True
-    return array.dtype.kind in "iub" and array.size <= _LARGEST_KNOWN_INDEX
+    is_vector_of_zeros = array.ndim == 1 and not array.any()  # zero points that change nothing
+    is_small = array.size <= _LARGEST_KNOWN_INDEX
+    return array.dtype.kind in "iub" and (is_small or is_vector_of_zeros)
 
 
 def traced_in(values: Iterable[Any]) -> list[TracedArray]:

@@ -43,6 +43,7 @@ from rlx.passes.lowering.copy_outputs import copy_outputs
 from rlx.passes.lowering.exact_products import exact_products
 from rlx.passes.lowering.legalize import legalize
 from rlx.passes.lowering.order_updates import order_updates
+from rlx.passes.lowering.scaled_products import scaled_products
 from rlx.passes.rewrite import GraphPass, Rewritten, unchanged
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.dead_code import dead_code
@@ -151,6 +152,7 @@ def pipeline(
             decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
             update_in_place,  # before loops are made kernels: sums are passes over whole arrays
+            scaled_products,  # before products of integers are
             exact_products(target),  # before simplify, which makes one cast of two
             fold_constants,  # before simplify, whose rules look for constants
             simplify,

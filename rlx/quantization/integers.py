@@ -1,12 +1,11 @@
-"""Products of dequantized codes as products of the codes: exact, and rounded once at the end.
+"""Products of dequantized codes, requantized at once, as one op: `qmatmul` or `qconv`.
 
     %2 = matmul (dequantize %q) (dequantize %w)
-        ->  %4: i32 = matmul (cast %q - zero) (cast %w)
-            %2 = cast %4 * (scale of %q * scales of %w)
+    %3 = quantize (%2 + bias)                    ->  %3 = qmatmul %q %w (bias in units of the sums)
 
-With a bias of constants, and requantized at once, it is one op: `qmatmul` or `qconv`, the bias
-folded into its sums. `integer_graph` does all that after `cancel_pairs`, so that what lies between
-two products stays in eight bits.
+`integer_graph` does that after `cancel_pairs`, so that what lies between two products stays in
+eight bits. Other products of dequantized codes become ones of integers when they are compiled:
+`rlx.passes.lowering.scaled_products`.
 """
 
 from __future__ import annotations
@@ -45,40 +44,16 @@ class _Sum:
     def trailing(self) -> int:
         return self.node.result.rank - 2 if self.node.op is ops.conv else 0
 
-    def column(self, vector: NDArray[np.float32]) -> Value:
-        """Return a vector as a constant that broadcasts along columns or channels."""
-        shape = (-1, *(1,) * self.trailing) if vector.size > 1 else ()
-        return self.x.graph.constant(vector.reshape(shape))
-
 
 def integer_graph(graph: Graph) -> Graph:
-    """Return `graph` with pairs cancelled, and products of codes in integers."""
-    return integer_products(requantized_products(cancel_pairs(graph)))
-
-
-@graph_pass
-def integer_products(graph: Graph) -> Rewritten:
-    """Multiply codes, and scale the sums."""
-    return apply_rewrites(graph, (_scaled,)).then(dead_code)
+    """Return `graph` with pairs cancelled, and requantized products of codes as one op each."""
+    return requantized_products(cancel_pairs(graph))
 
 
 @graph_pass
 def requantized_products(graph: Graph) -> Rewritten:
     """Make one op of a product of codes, its bias, relu, and rounding to eight bits."""
     return apply_rewrites(graph, (_requantized,)).then(dead_code)
-
-
-@rewrite(*_PRODUCTS)
-def _scaled(node: Node) -> Value | None:
-    found = _sum_of(node)
-    if found is None:
-        return None
-    wide = [ops.cast(codes, to=DType.I32) for codes in (found.x, found.w)]
-    pairs = zip(wide, (found.x_zero, found.w_zero), strict=True)
-    centered = [codes - zero if zero else codes for codes, zero in pairs]
-    (total,) = node.result.graph.append(node.op, centered, node.attrs, scope=node.scope)
-    result: Value = ops.cast(total, to=DType.F32) * found.column(found.scales)
-    return result
 
 
 @rewrite(ops.quantize)

@@ -10,6 +10,8 @@ import pytest
 import rlx
 from rlx.errors import DTypeError, GraphError, ShapeError
 from rlx.ir.graph import Graph, Value
+from rlx.passes.lowering.scaled_products import scaled_products
+from rlx.passes.rewrites.decompose import decompose
 from rlx.quantization import (
     CalibrationEntry,
     calibrate,
@@ -189,13 +191,15 @@ def test_a_network_of_pairs_stays_in_eight_bits() -> None:
     assert np.abs(results[0].astype(int) - floats).max() <= 1  # a folded bias is rounded
 
 
-def test_products_that_are_not_requantized_are_scaled() -> None:
+def test_products_that_are_not_requantized_are_integer_ones_when_they_are_compiled() -> None:
     graph, codes = network()
     graph.set_outputs([graph.outputs[0].node.operands[0]])
     found = integer_graph(graph)
-    assert "matmul" in names(found)
-    assert found.outputs[0].op.name == "mul"
+    assert names(found)[-1] == "matmul"
     params = {name: codes[name] for name in ("taps", "w")}
+    spelled_out = scaled_products(decompose(())(found))
+    (product,) = [node for node in spelled_out.nodes if node.op.name == "matmul"]
+    assert str(product.result.dtype) == "i32"
     made, floats = (
         rlx.compile(g, params=params, backend="reference").run({"q": codes["q"]})[0]
         for g in (found, graph)

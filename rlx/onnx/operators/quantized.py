@@ -19,14 +19,35 @@ from rlx.tracing.apply import emit
 def _along(x: Any, parameter: Any, axis: int, block_size: int) -> Any:
     """Return a scale or zero point, one for all, for a channel or for a block, against `x`."""
     if parameter.ndim == 0 or (parameter.shape == (1,) and x.ndim != 1):
-        return rnp.reshape(parameter, ())
+        return _reshaped(parameter, ())
     position = normalize_axis(axis, x.ndim)
     if parameter.ndim == 1 and not block_size:
-        return rnp.reshape(parameter, (-1, *(1,) * (x.ndim - 1 - position)))
+        return _reshaped(parameter, (-1, *(1,) * (x.ndim - 1 - position)))
     repeated = rnp.repeat(
         parameter, block_size or -(-x.shape[position] // parameter.shape[position]), position
     )
     return emit(ops.narrow, repeated, axis=position, start=0, length=x.shape[position])
+
+
+def _reshaped(parameter: Any, shape: tuple[int, ...]) -> Any:
+    """Return a parameter in another shape; what is known stays known."""
+    if isinstance(parameter, np.ndarray):
+        return parameter.reshape(shape)
+    return rnp.reshape(parameter, shape)
+
+
+def _centered_along(x: Any, zero_point: Any, axis: int, block_size: int) -> Any:
+    """Return integers less a zero point for all, a channel or a block, in i32."""
+    wide = rnp.astype(x, "i32")
+    if zero_point is None or _is_zero(zero_point):
+        return wide
+    if isinstance(zero_point, np.ndarray):
+        return rnp.subtract(wide, _along(x, zero_point.astype(np.int32), axis, block_size))
+    return rnp.subtract(wide, rnp.astype(_along(x, zero_point, axis, block_size), "i32"))
+
+
+def _is_zero(zero_point: Any) -> bool:
+    return isinstance(zero_point, np.ndarray) and not zero_point.any()
 
 
 @operator("QuantizeLinear")
@@ -50,7 +71,9 @@ def quantize_linear(
     scaled = rnp.divide(rnp.astype(x, scale.dtype), _along(x, scale, axis, block_size))
     return _stored(
         rnp.astype(scaled, "f32"),
-        None if zero_point is None else _along(x, zero_point, axis, block_size),
+        None
+        if zero_point is None or _is_zero(zero_point)
+        else _along(x, zero_point, axis, block_size),
         made,
     )
 
@@ -75,9 +98,7 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Any:
     made = dtype_of(output_dtype).numpy if output_dtype else scale.dtype
-    wide = rnp.astype(x, "i32")
-    if zero_point is not None:
-        wide = rnp.subtract(wide, rnp.astype(_along(x, zero_point, axis, block_size), "i32"))
+    wide = _centered_along(x, zero_point, axis, block_size)
     factor = _along(x, scale, axis, block_size)
     return rnp.astype(rnp.multiply(rnp.astype(wide, scale.dtype), factor), made)
 

@@ -60,7 +60,15 @@ class Codes:
 
 
 def codes_of(value: Value) -> Codes | None:
-    """Return the bytes that an i32 operand is made of: `cast(q)`, or `cast(q)` less a constant."""
+    """Return the bytes that an i32 operand is made of: `cast(q)`, or `cast(q)` less a constant.
+
+    Transposes and reshapes move to the bytes.
+    """
+    if value.op in (ops.transpose, ops.reshape):
+        inner, node = codes_of(value.node.operands[0]), value.node
+        return inner and Codes(
+            value.graph.append(node.op, (inner.bytes,), node.attrs)[0], inner.zero
+        )
     zero = 0
     if value.op in (ops.sub, ops.add):
         left, right = value.node.operands
