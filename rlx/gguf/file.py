@@ -12,6 +12,7 @@ tensor, never a crash, and never memory that only the file says is needed.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 from collections.abc import Mapping
@@ -98,6 +99,13 @@ class GgufFile:
         if kind.name == "bf16":
             numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
         return numbers.astype(np.float32).reshape(shape)
+
+    def release(self) -> None:
+        """Let the system take the pages of the file back; what is read again is mapped again."""
+        for part in {part.path: part for part in self._parts.values()}.values():
+            owner = part.data.base
+            if isinstance(owner, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+                owner._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
     def _info(self, name: str) -> TensorInfo:
         if name not in self.tensors:

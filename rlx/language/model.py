@@ -4,8 +4,8 @@
     for token in model.generate(model.tokenizer.encode("Once upon"), max_tokens=64):
         ...
 
-Both programs keep keys and values in their own arenas; what one has computed is copied to the
-other when it takes over, a row per token.
+Both programs run over one arena: weights, keys and values are in memory once. Models of floats have
+an arena for each; what one program has computed is copied when the other takes over.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError
+from rlx.errors import InputError, UnsupportedError
 from rlx.gguf import GgufFile, read
 from rlx.ir.shape import Dim
 from rlx.language.config import DecoderConfig
@@ -28,6 +28,7 @@ from rlx.language.lora import Adapters
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
 from rlx.runtime.compile import compile as compile_graph
+from rlx.runtime.compile import compile_beside
 from rlx.runtime.executable import Executable
 
 _PROMPT_ROWS = 256
@@ -35,14 +36,6 @@ _PROMPT_ROWS = 256
 
 _CONTEXT = 2048
 """Tokens of state, unless the caller or the model says less."""
-
-
-@dataclass(slots=True)
-class _Program:
-    """A compiled decoder, and how many tokens its state holds."""
-
-    run: Executable
-    tokens: int = 0
 
 
 @dataclass(eq=False)
@@ -60,6 +53,8 @@ class LanguageModel:
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Of the last token that was fed."""
+    _known: dict[Executable, int] = field(default_factory=dict)
+    """How many tokens each program has the keys and values of."""
 
     @functools.cached_property
     def config(self) -> DecoderConfig:
@@ -72,8 +67,7 @@ class LanguageModel:
     def reset(self) -> None:
         """Forget all tokens."""
         self.history.clear()
-        for program in self._programs():
-            program.tokens = 0
+        self._known.clear()
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Take tokens and return the one that is chosen to follow them."""
@@ -93,7 +87,7 @@ class LanguageModel:
         left, token = list(tokens), 0
         while left:
             count = self._next_rows(len(left))
-            token = self._run(self._prompt if count > 1 else self._step, left[:count])
+            token = self._run(left[:count])
             left = left[count:]
         return token
 
@@ -116,66 +110,66 @@ class LanguageModel:
     # Programs
 
     @functools.cached_property
-    def _step(self) -> _Program:
-        return self._compiled(1)
-
-    @functools.cached_property
-    def _prompt(self) -> _Program:
-        return self._compiled(Dim("rows", min=1, max=self._most_rows))
+    def _programs(self) -> tuple[Executable, Executable]:
+        """The program for a step and the one for prompts."""
+        rows = (1, Dim("rows", min=1, max=self._most_rows))
+        made = [
+            decoder_graph(
+                self.file,
+                rows=each,
+                context=self.context,
+                sampling=self.sampling,
+                adapters=self.adapters,
+            )
+            for each in rows
+        ]
+        (step, weights), (prompt, _) = made
+        zero = np.float32(0)
+        empty = {n: np.broadcast_to(zero, step.leaf(n).type.static_shape) for n in step.donations}
+        options: dict[str, Any] = {
+            "backend": self.backend,
+            "threads": self.threads,
+            "params": {**weights.values, **empty},
+        }
+        try:
+            first, second = compile_beside([step, prompt], **options)
+        except UnsupportedError:  # matrices of floats are laid out for so many rows
+            first, second = (compile_graph(graph, **options) for graph in (step, prompt))
+        return first, second
 
     @property
     def _most_rows(self) -> int:
         return max(1, min(_PROMPT_ROWS, self.context // 2))
-
-    def _compiled(self, rows: int | Dim) -> _Program:
-        graph, weights = decoder_graph(
-            self.file,
-            rows=rows,
-            context=self.context,
-            sampling=self.sampling,
-            adapters=self.adapters,
-        )
-        empty = {name: np.zeros(graph.leaf(name).type.static_shape) for name in graph.donations}
-        program = compile_graph(
-            graph,
-            backend=self.backend,
-            threads=self.threads,
-            params={**weights.values, **{n: z.astype(np.float32) for n, z in empty.items()}},
-        )
-        assert isinstance(program, Executable)
-        return _Program(program)
 
     def _next_rows(self, wanted: int) -> int:
         """Return how many tokens the next run takes."""
         fits = len(self.history) <= self.context - self._most_rows
         return min(wanted, self._most_rows) if fits else 1
 
-    def _run(self, program: _Program, tokens: list[int]) -> int:
-        self._hand_over(program)
-        past = len(self.history)
+    def _run(self, tokens: list[int]) -> int:
+        step, prompt = self._programs
         feeds: dict[str, Any] = {
             "tokens": np.array(tokens, np.int32),
             "history": np.array(self.history, np.int32),
             "seed": np.array([self.seed >> 32 & 0xFFFFFFFF, self.seed & 0xFFFFFFFF], np.uint32),
-            "start": np.array([past, 0], np.int32),
+            "start": np.array([len(self.history), 0], np.int32),
         }
-        token, self.logits = program.run.advance(feeds)
+        program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)
+        self._hand_over(other, program)
+        first = program.residents.needs_setup
+        token, self.logits = program.advance(feeds)
+        if first:
+            self.file.release()  # `setup` has read the weights, and nothing reads them again
         self.history += tokens
-        program.tokens = len(self.history)
+        self._known[program] = len(self.history)
         return int(token[0])
 
-    def _hand_over(self, program: _Program) -> None:
-        """Copy to `program` what the other one knows of the history."""
-        count = len(self.history)
-        other = next((p for p in self._programs() if p is not program), None)
-        if other is None or program.tokens == count:
-            return
-        for name in program.run.donated_params:
-            source, target = other.run.state(name), program.run.state(name)
-            target[program.tokens : count] = source[program.tokens : count]
-
-    def _programs(self) -> list[_Program]:
-        return [self.__dict__[name] for name in ("_step", "_prompt") if name in self.__dict__]
+    def _hand_over(self, source: Executable, target: Executable) -> None:
+        """Copy what one program knows of the history to the other, if their arenas are two."""
+        known, count = self._known.get(target, 0), len(self.history)
+        if source.arena is not target.arena and known < count:
+            for name in target.donated_params:
+                target.state(name)[known:count] = source.state(name)[known:count]
 
 
 def load(

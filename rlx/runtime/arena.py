@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlx.errors import UnsupportedError
 from rlx.ir.dtype import DType
+from rlx.runtime.native import discard
 
 _PAGE = 4096
 HEADER_WORDS = 8
@@ -39,3 +40,11 @@ def _zeros(size: int) -> NDArray[np.uint8]:
             f"the arena takes {size} bytes, which this machine does not give",
             remedy="compile for smaller shapes; the plan lists what takes the memory",
         ) from error
+
+
+def discard_pages(view: NDArray[Any]) -> None:
+    """Give the pages that lie inside a dense array of an arena back; they hold zeros again."""
+    start = view.ctypes.data
+    first, stop = -(-start // _PAGE) * _PAGE, (start + view.nbytes) // _PAGE * _PAGE
+    if stop > first:
+        discard(first, stop - first)

@@ -16,6 +16,7 @@ from rlx.codegen.regions import Region
 from rlx.errors import GraphError, UnsupportedError, blamed
 from rlx.ir.graph import Graph, calling_source
 from rlx.ir.op import OPS
+from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.c_backend import CBackend
@@ -25,6 +26,7 @@ from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.locks import unforkable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
+from rlx.runtime.residents import Residents
 from rlx.runtime.signature import named_params, require_carried
 from rlx.target import Target, detect_target
 
@@ -114,6 +116,42 @@ def compile(
         image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
     kind = IoBindingExecutable if image.regions else Executable
     return kind(graph, program, native, image=image, params=params)
+
+
+def compile_beside(
+    graphs: Sequence[Graph],
+    *,
+    backend: str = "auto",
+    params: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> tuple[Executable, ...]:
+    """Compile graphs whose params and state are the same, over one arena.
+
+    What `setup` lays out, and what runs replace in place, is in memory once; runs take turns.
+    """
+    target, chosen = detect_target(), choose_backend(backend)
+    lapack = Lapack(partial(has_lapack, target))
+    cache, count = ProgramCache.here(chosen, target, lapack), thread_count(threads, target)
+    made = []
+    for graph in graphs:
+        key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
+        with unforkable():
+            made.append(recall(graph, cache, key, count) or make(graph, cache, key, count))
+    images = [image for image, _, _ in made]
+    if any(image.regions or image.residents != images[0].residents for image in images):
+        raise UnsupportedError(
+            "the programs lay their params and state out otherwise, each in its own way",
+            remedy="compile them one by one",
+        )
+    room = Arena(max(image.arena_bytes for image in images))
+    residents = Residents(room, images[0].passing, shared=True)
+    programs = [
+        Executable(graph, program, native, image=image, residents=residents)
+        for graph, (image, program, native) in zip(graphs, made, strict=True)
+    ]
+    for name, value in named_params(params).items():
+        programs[0].set_param(name, value)
+    return tuple(programs)
 
 
 def _at_precision(graph: Graph, precision: Precision) -> Graph:

@@ -29,9 +29,10 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
-from rlx.runtime.locks import call_lock, refuse_reentry
+from rlx.runtime.locks import refuse_reentry
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
+from rlx.runtime.residents import Residents
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
 from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
 from rlx.runtime.threads import Seat, worker_pool
@@ -86,23 +87,23 @@ class Executable:
         image: Image | None = None,
         threads: int = 1,
         params: Mapping[str, Any] | None = None,
+        residents: Residents | None = None,
     ) -> None:
         self.signature = Signature.of(graph)
         self._image = image or Image.of(program, threads=threads)
-        self.arena = Arena(self._image.arena_bytes)
+        self.residents = residents or Residents(Arena(self._image.arena_bytes), self._image.passing)
+        self.arena, self._lock = self.residents.arena, self.residents.lock
         self._graph = graph
         self._program = program
         self._native = native
         self._threads = self._image.threads
-        self._lock = call_lock()
         self._arity = len(self.signature.inputs)
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._long_calls = 0
         self._fast: FastCall | None = None
         self._classes: tuple[type[Array], ...] = (ndarray,) * len(self.signature.outputs)
         self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
-        self._unset = set(self._params)
-        self._needs_setup = True
+        self.residents.find(self._params)
         self._load_constants()
         self._bind_entries()
         self._fixed = None if self.signature.symbols else self._make_layout({})
@@ -184,8 +185,7 @@ class Executable:
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._write_param(name, array)
-            self._unset.discard(name)
-            self._needs_setup = True
+            self.residents.note(name)
             if self._fast is not None:
                 self._fast.ready = False
 
@@ -194,9 +194,8 @@ class Executable:
         """Copies of the params that are set."""
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
-            return {
-                name: self._read_param(name) for name in self._params if name not in self._unset
-            }
+            unset = self.residents.unset
+            return {name: self._read_param(name) for name in self._params if name not in unset}
 
     @property
     def donated_params(self) -> tuple[str, ...]:
@@ -307,7 +306,7 @@ class Executable:
     def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Layout:
         """Write the inputs and run; the caller holds the lock."""
         self._count_call()
-        if self._needs_setup:
+        if self.residents.needs_setup:
             self._setup()
         layout = self._fixed or self._layout_for(arrays)
         for (write, *_), array in zip(layout.inputs, arrays):  # noqa: B905  hot
@@ -353,16 +352,10 @@ class Executable:
         return symbolic_uses(self._graph)
 
     def _setup(self) -> None:
-        if self._unset:
-            names = ", ".join(sorted(map(repr, self._unset)))
-            raise InputError(
-                f"{self.signature.name}: params not set: {names}",
-                remedy="pass params= to rlx.compile, or call set_param",
-            )
-        status = self._run_setup(self._arena_pointer)
+        run = functools.partial(self._run_setup, self._arena_pointer)
+        status = self.residents.set_up(self.signature.name, run)
         if status != 0:
             raise self._fault(status)
-        self._needs_setup = False
         if self._fast is not None:
             self._fast.ready = True
 
@@ -379,10 +372,10 @@ class Executable:
         return self._run_alone(*extents) if status is None else status
 
     def _write_param(self, name: str, value: Array) -> None:
-        self._params[name][...] = value
+        self.residents.write(name, value)
 
     def _read_param(self, name: str) -> Array:
-        return self._params[name].copy()
+        return self.residents.read(name)
 
     def _fault(self, status: int) -> RlxError:
         """Turn the header's record into an exception, and clear it."""
@@ -453,7 +446,7 @@ class Executable:
     def _make_fast(self) -> FastCall | None:
         """Return the short way, where there can be one: extents are static."""
         layout, gateway = self._fixed, find_gateway()
-        if layout is None or gateway is None:
+        if layout is None or gateway is None or self.residents.shared:
             return None
         fast: FastCall = gateway.Call(
             self._native.address(self._entry(self._run_entry())),
@@ -470,7 +463,7 @@ class Executable:
             tuple(self._input_port(i, view) for i, view in enumerate(layout.input_views)),
             tuple(self._output_port(i, view) for i, view in enumerate(layout.output_views)),
         )
-        fast.ready = not self._needs_setup
+        fast.ready = not self.residents.needs_setup
         return fast
 
     def _moves_address(self) -> int:

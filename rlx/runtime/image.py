@@ -2,7 +2,7 @@
 
 An image is made from a program, or read from a file that an earlier process left:
 
-    rlx-image 1
+    rlx-image 2
     {"name": "mlp", "arena_bytes": 4096, ...}
     <the constants that passes made>
 
@@ -29,7 +29,7 @@ from rlx.ir.types import TensorType
 if TYPE_CHECKING:
     from rlx.passes.memory.plan import MemoryPlan
 
-_FIRST_LINE = b"rlx-image 1\n"
+_FIRST_LINE = b"rlx-image 2\n"
 _LEAST_SHARED_BYTES = 256
 """Smaller constants are stored, whether or not the source graph has them."""
 
@@ -62,9 +62,15 @@ class Image:
     constants: tuple[tuple[int, Literal], ...]
     regions: tuple[Region, ...] = ()
     threads: int = 1
+    passing: tuple[str, ...] = ()
+    """Large params that `setup` alone reads."""
+    residents: str | None = None
+    """Digest of what stays in the arena from call to call, and where; None if it has none."""
 
     @staticmethod
     def of(program: Planned, *, regions: Sequence[Region] = (), threads: int = 1) -> Image:
+        from rlx.runtime.resident_layout import passing_params, residents_digest
+
         plan = program.plan
         leaves = (*plan.graph.inputs, *plan.graph.params)
         return Image(
@@ -75,6 +81,8 @@ class Image:
             constants=tuple(_placed_constants(plan)),
             regions=tuple(regions),
             threads=threads,
+            passing=passing_params(plan),
+            residents=residents_digest(plan),
         )
 
 
@@ -98,6 +106,8 @@ def dumps_image(image: Image, source: Graph) -> bytes:
         "constants": constants,
         "regions": [list(asdict(region).values()) for region in image.regions],
         "threads": image.threads,
+        "passing": image.passing,
+        "residents": image.residents,
     }
     return _FIRST_LINE + json.dumps(facts).encode() + b"\n" + bytes(content)
 
@@ -111,8 +121,10 @@ def loads_image(data: bytes, source: Graph) -> Image:
         fields = json.loads(facts)
         constants = tuple(_constants(fields.pop("constants"), content, source))
         regions = tuple(Region(*values) for values in fields.pop("regions"))
-        outputs = tuple(fields.pop("outputs"))
-        return Image(**fields, outputs=outputs, constants=constants, regions=regions)
+        outputs, passing = tuple(fields.pop("outputs")), tuple(fields.pop("passing"))
+        return Image(
+            **fields, outputs=outputs, passing=passing, constants=constants, regions=regions
+        )
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(
             f"the image of {source.name!r} is not one: {error}", remedy="compile the program again"

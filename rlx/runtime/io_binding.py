@@ -88,7 +88,7 @@ class IoBindingExecutable(Executable):
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
             self._count_call()
-            if self._needs_setup:
+            if self.residents.needs_setup:
                 self._setup()
             layout = self._fixed
             assert layout is not None, "bound graphs have static extents"

@@ -8,6 +8,8 @@ takes longer to import than a program from the cache takes to load.
 from __future__ import annotations
 
 import functools
+import mmap
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,6 +38,17 @@ def function_at(address: int, declaration: str) -> Callable[..., Any]:
 def pointer_to(address: int, type: str = "uint8_t *") -> Pointer:
     """Return `address` as a pointer argument."""
     return ffi.cast(type, address)
+
+
+def discard(address: int, size: int) -> None:
+    """Let the system take whole pages of private memory back; elsewhere than on Linux, keep them.
+
+    There they would keep their content: `MADV_DONTNEED` means zeros on Linux alone.
+    """
+    if sys.platform == "linux":
+        process: Any = _cffi_backend.load_library(None, ffi.RTLD_NOW)
+        advise = process.load_function(function_type("int (*)(void *, size_t, int)"), "madvise")
+        advise(ffi.cast("void *", address), size, mmap.MADV_DONTNEED)
 
 
 def pointer_into(words: Any) -> Pointer:

@@ -174,7 +174,7 @@ def poison_arena(executable: Executable, byte: int) -> None:
     executable.arena.bytes[...] = byte
     executable.arena.header[...] = header
     executable._load_constants()
-    executable._needs_setup = True
+    executable.residents.needs_setup = True
     if executable._fast is not None:
         executable._fast.ready = False
 

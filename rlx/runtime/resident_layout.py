@@ -1,0 +1,52 @@
+"""What a plan says of residents: which are the same as another program's, and which may go."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from rlx.ir.digest import graph_digest
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.lowering.phases import setup_nodes
+from rlx.passes.memory.views import root_of
+
+if TYPE_CHECKING:
+    from rlx.passes.memory.plan import MemoryPlan
+
+_LEAST_BYTES = 64 * 1024
+"""Smaller params are not worth a call of the system."""
+
+
+def passing_params(plan: MemoryPlan) -> tuple[str, ...]:
+    """Return the names of the large params that `setup` reads and `run` does not."""
+    graph, first = plan.graph, setup_nodes(plan.graph)
+    read = {root_of(o)[0] for node in graph.nodes if node not in first for o in node.operands}
+    read.update(root_of(output)[0] for output in graph.outputs)
+    large = [p for p in graph.params if p.node in first and plan.slots[p].size >= _LEAST_BYTES]
+    return tuple(str(param.node.name) for param in large if param not in read)
+
+
+def residents_digest(plan: MemoryPlan) -> str | None:
+    """Return a digest of what the residents are, how `setup` makes them, and where they lie."""
+    places = {value: slot for value, slot in plan.slots.items() if slot.resident}
+    apart = _apart(plan.graph, [value for value, slot in places.items() if slot.root is None])
+    digest = graph_digest(apart)
+    offsets = [slot.offset for slot in places.values() if slot.root is None]
+    return None if digest is None else hashlib.sha256(f"{digest} {offsets}".encode()).hexdigest()
+
+
+def _apart(graph: Graph, values: list[Value]) -> Graph:
+    """Return a graph of what `values` are made of."""
+    needed: set[Node] = set()
+    open_nodes = [value.node for value in values]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node not in needed:
+            needed.add(node)
+            open_nodes += [operand.node for operand in node.operands]
+    apart, image = Graph("residents"), dict[Value, Value]()
+    for node in graph.nodes:
+        if node in needed:
+            apart.copy_node(node, image)
+    apart.set_outputs(image[value] for value in values)
+    return apart

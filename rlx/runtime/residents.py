@@ -1,0 +1,95 @@
+"""What stays in an arena from call to call: params, state, and what `setup` makes of them.
+
+Programs whose residents lie alike may share them: the step of a decoder and its program for
+prompts have the same weights, keys and values. Their runs take turns.
+
+A param that `setup` alone reads is needed for as long as `setup` takes. If it was given as an
+array that nobody can write, such as a file mapped into memory, the array is kept instead, and the
+param's pages go back to the system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import InputError
+from rlx.runtime.arena import Arena, discard_pages
+from rlx.runtime.locks import call_lock
+from rlx.runtime.signature import Array
+
+
+@dataclass(eq=False)
+class Residents:
+    """An arena with its params, for one program or several."""
+
+    arena: Arena
+    passing: Collection[str] = ()
+    """Params that `setup` alone reads."""
+    shared: bool = False
+    """True if several programs run over them."""
+    needs_setup: bool = True
+    lock: Any = field(default_factory=call_lock)
+    views: dict[str, Array] = field(default_factory=dict)
+    """Where the params lie."""
+    unset: set[str] = field(default_factory=set)
+    _kept: dict[str, Array] = field(default_factory=dict)
+
+    def find(self, views: Mapping[str, Array]) -> None:
+        """Learn where a program has its params: the first one tells for all."""
+        if not self.views:
+            self.views.update(views)
+            self.unset.update(views)
+
+    def write(self, name: str, value: Array) -> None:
+        """Write a param, or keep the array; the caller notes that it is set."""
+        fresh = name in self.unset
+        self._kept.pop(name, None)
+        if name in self.passing and _nobody_writes(value):
+            self._kept[name] = value
+        elif not (fresh and _is_one_zero(value)):  # a new arena holds zeros, on no page yet
+            self.views[name][...] = value
+
+    def read(self, name: str) -> Array:
+        """Return a copy of a param."""
+        copy: Array = self._kept.get(name, self.views[name]).copy()
+        return copy
+
+    def note(self, name: str) -> None:
+        """Note that a param was set: `setup` is due."""
+        self.unset.discard(name)
+        self.needs_setup = True
+
+    def set_up(self, program: str, run: Callable[[], int]) -> int:
+        """Run `setup`, which finds all params in the arena; return its status."""
+        if self.unset:
+            names = ", ".join(sorted(map(repr, self.unset)))
+            raise InputError(
+                f"{program}: params not set: {names}",
+                remedy="pass params= to rlx.compile, or call set_param",
+            )
+        for name, value in self._kept.items():
+            self.views[name][...] = value
+        status = run()
+        for name in self._kept:
+            discard_pages(self.views[name])
+        self.needs_setup = status != 0
+        return status
+
+
+def _nobody_writes(array: Array) -> bool:
+    """True if neither the array nor what it is a view of can be written."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        owner = owner.base
+    return True
+
+
+def _is_one_zero(array: Array) -> bool:
+    """True if the array is one zero, repeated without memory of its own."""
+    return array.size > 0 and not any(array.strides) and not any(array.flat[0].tobytes())

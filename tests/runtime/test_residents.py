@@ -1,0 +1,122 @@
+"""Params that only `setup` reads leave the arena; programs that lie alike share theirs."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from rlx.errors import UnsupportedError
+from rlx.gguf import encode
+from rlx.ir.block_decoding import decode_blocks
+from rlx.ir.block_types import block_type
+from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim
+from rlx.runtime.compile import compile as compile_graph
+from rlx.runtime.compile import compile_beside
+from rlx.runtime.executable import Executable
+
+SIZE = 160
+WEIGHTS = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32)
+PACKED = encode(WEIGHTS, "q8_0")
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a copy that nobody can write."""
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def product(rows: int | Dim, *, scale: float = 1.0) -> Graph:
+    """Return `x @ (scale * w)^T`, which is added to `total`; `setup` alone reads `w`."""
+    g = Graph("product")
+    x, w = g.input("x", (rows, SIZE)), g.param("w", (SIZE, SIZE))
+    total = g.param("total", (SIZE,))
+    y = g.matmul(x, g.transpose(w * scale, perm=(1, 0)))
+    after = total + g.reduce_sum(y, axes=(0,))
+    g.set_outputs([y, after], donated={total: after})
+    return g
+
+
+def compiled(w: np.ndarray) -> Executable:
+    params = {"w": w, "total": np.zeros(SIZE, np.float32)}
+    program = compile_graph(product(8), params=params, threads=1)
+    assert isinstance(program, Executable)
+    return program
+
+
+def in_arena(program: Executable, name: str) -> np.ndarray:
+    return program.residents.views[name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
+def test_a_param_that_nobody_can_write_leaves_the_arena_after_setup() -> None:
+    program = compiled(read_only(WEIGHTS))
+    assert program._image.passing == ("w",)
+    x = np.ones((8, SIZE), np.float32)
+    (y, _) = program(x)
+    np.testing.assert_allclose(y[0], WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    assert (in_arena(program, "w") == 0).mean() > 0.9  # all pages but the first and the last
+    np.testing.assert_array_equal(program.params["w"], WEIGHTS)
+
+
+def test_params_are_there_again_when_setup_runs_again() -> None:
+    program = compiled(read_only(WEIGHTS))
+    x = np.ones((8, SIZE), np.float32)
+    program(x)
+    program.set_param("total", np.zeros(SIZE, np.float32))
+    np.testing.assert_allclose(program(x)[0][0], WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    program.set_param("w", read_only(2 * WEIGHTS))
+    np.testing.assert_allclose(program(x)[0][0], 2 * WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(program.clone().params["w"], 2 * WEIGHTS)
+
+
+def test_an_array_that_somebody_can_write_is_copied() -> None:
+    """Be it through the array that a read-only one is a view of."""
+    mine = WEIGHTS.copy()
+    view = mine.view()
+    view.flags.writeable = False
+    program = compiled(view)
+    mine[...] = 0
+    (y, _) = program(np.ones((8, SIZE), np.float32))
+    np.testing.assert_allclose(y[0], WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(in_arena(program, "w"), WEIGHTS)
+
+
+def packed(rows: int | Dim) -> Graph:
+    """Return the same of a packed `w`, which is laid out alike for any number of rows."""
+    g = Graph("packed")
+    x, w = g.input("x", (rows, SIZE)), g.param("w", PACKED.shape, "u8")
+    total = g.param("total", (SIZE,))
+    y = g.dequant_matmul(x, w, scheme="q8_0")
+    after = total + g.reduce_sum(y, axes=(0,))
+    g.set_outputs([y, after], donated={total: after})
+    return g
+
+
+def test_programs_share_params_and_state() -> None:
+    params = {"w": read_only(PACKED), "total": np.broadcast_to(np.float32(0), (SIZE,))}
+    one, many = compile_beside([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
+    assert one.arena is many.arena
+    x = np.random.default_rng(1).standard_normal((6, SIZE)).astype(np.float32)
+    (first,) = one.advance({"x": x[:1]})
+    (rest,) = many.advance({"x": x[1:]})
+    expected = x @ decode_blocks(PACKED, block_type("q8_0")).T
+    np.testing.assert_allclose(np.concatenate([first, rest]), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(one.state("total"), expected.sum(axis=0), rtol=1e-3, atol=1e-3)
+    many.set_param("total", np.zeros(SIZE, np.float32))
+    assert not one.state("total").any()
+
+
+def test_a_param_set_on_one_program_is_set_up_for_the_other() -> None:
+    params = {"w": PACKED, "total": np.zeros(SIZE, np.float32)}
+    one, many = compile_beside([packed(1), packed(Dim("rows", max=9))], params=params, threads=1)
+    x = np.ones((7, SIZE), np.float32)
+    assert many.run({"x": x})[0].any()
+    one.set_param("w", np.zeros_like(PACKED))
+    assert not many.run({"x": x})[0].any()
+
+
+def test_programs_that_lay_their_params_out_otherwise_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="each in its own way"):
+        compile_beside([product(1), product(7, scale=2.0)], threads=1)
