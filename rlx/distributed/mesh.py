@@ -10,6 +10,7 @@ import numpy as np
 
 from rlx.distributed.world import World, current_world
 from rlx.errors import InputError
+from rlx.ir.ranks import RankAxis, row_major_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Mesh:
     def extents(self) -> tuple[tuple[str, int], ...]:
         """Names and sizes in their order, which say where each rank stands."""
         return tuple((axis.name, axis.size) for axis in self.axes.values())
+
+    def rank_axes(self) -> tuple[RankAxis, ...]:
+        """Return where ranks stand along each axis."""
+        return row_major_axes(dict(self.extents))
 
     def axis(self, name: str) -> MeshAxis:
         """Return an axis by name, or raise InputError."""

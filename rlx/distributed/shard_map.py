@@ -151,7 +151,11 @@ class ShardMapped:
 
     def graph(self, *args: Any) -> Graph:
         """Return the graph that each rank runs; its first inputs are the communicators."""
-        return self._jitted.graph(self._mesh.communicators, *self._local(args)[2])
+        graph = self._jitted.graph(self._mesh.communicators, *self._local(args)[2])
+        inputs = dict(zip(sorted(self._mesh.axes), graph.inputs, strict=False))
+        for axis in self._mesh.rank_axes():
+            graph.connect(str(inputs[axis.name].node.name), axis)
+        return graph
 
     def _traced(self, given: Any) -> _Checked:
         graph = self._jitted.graph(self._mesh.communicators, *given)

@@ -47,6 +47,7 @@ def _graph(graph: Graph) -> list[Any]:
         [_node(node) for node in graph.nodes],
         [(output.node.index, output.index) for output in graph.outputs],
         list(graph.donations.items()),
+        [(name, _plain(axis)) for name, axis in graph.communicators.items()],
     ]
 
 

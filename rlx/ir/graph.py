@@ -37,6 +37,7 @@ from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
 from rlx.ir.lowering import Lowering, OneKernel, check_lowering
 from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import LARGEST_VALUE, TensorType
 
@@ -203,6 +204,8 @@ class Graph(Builders):
         self.outputs: tuple[Value, ...] = ()
         self.donations: dict[str, int] = {}
         """Leaf name -> position of the output that replaces it in place."""
+        self.communicators: dict[str, RankAxis] = {}
+        """Input name -> the axis of a mesh whose ranks it reaches."""
         self.param_values: dict[str, np.ndarray[Any, Any]] = {}
         """Arrays that came with params, from the file that the graph was read from."""
         self.output_names: tuple[str, ...] = ()
@@ -438,6 +441,21 @@ class Graph(Builders):
             )
         self.donations[name] = position
 
+    def connect(self, name: str, axis: RankAxis) -> None:
+        """Declare that input `name` is the communicator of the ranks along `axis`."""
+        leaf, number = self.leaf(name), TensorType(DType.I64, ())
+        if leaf.type != number:
+            raise GraphError(
+                f"{name!r} of type {leaf.type} cannot be the communicator of axis {axis.name!r}",
+                remedy=f"declare it with type {number}: the number that MPI_Comm_c2f gives",
+            )
+        self.communicators[name] = axis
+
+    def take_roles(self, source: Graph) -> None:
+        """Give leaves and outputs the roles of their namesakes in `source`: donated, connected."""
+        self.donations = dict(source.donations)
+        self.communicators = dict(source.communicators)
+
     def _coerce(self, definition: OpDef, operands: Sequence[Operand]) -> list[Value]:
         chooses = definition.operands[:1] == ("condition",)  # its dtype says nothing of the rest
         anchor = next((o.dtype for o in operands[chooses:] if isinstance(o, Value)), None)
@@ -507,6 +525,7 @@ class Graph(Builders):
             ),
             tuple(map(key, self.outputs)),
             tuple(sorted(self.donations.items())),
+            tuple(sorted(self.communicators.items(), key=lambda item: item[0])),
         )
 
     def __eq__(self, other: object) -> bool:

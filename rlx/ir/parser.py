@@ -1,11 +1,12 @@
 """Read the text form of a graph: `parse_graph(format_graph(g)) == g`.
 
-    graph   := "graph" "@" name "{" dim* node* "return" values donate* "}"
+    graph   := "graph" "@" name "{" dim* node* "return" values donate* connect* "}"
     dim     := "dim" word "in" int ".." [int]
     node    := result ("," result)* "=" op operands [attributes] ["lowering" "=" record]
                ["as" string] ["in" string] ["at" string ":" int string]
     result  := value ":" type
     donate  := "donate" string "->" int
+    connect := "connect" string "->" string int "by" int
 
 Values may have any name (`%x`); they are renumbered. Types are inferred again and must agree
 with the written ones. All faults of the text are FormatErrors.
@@ -21,6 +22,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.lexer import Token, TokenStream
 from rlx.ir.lowering import RECORDS, Lowering
 from rlx.ir.op import INFERENCE_FAULTS, OPS, Attrs, OpDef, Trait, make_attrs
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 
@@ -67,6 +69,8 @@ class GraphParser:
         self._outputs()
         while self.stream.at("donate"):
             self._donation()
+        while self.stream.at("connect"):
+            self._connection()
         self.stream.expect("}")
         return self._graph
 
@@ -204,6 +208,21 @@ class GraphParser:
             self.stream.fail(f"there is no output {position}", start.offset)
         try:
             self._graph.donate(name, position)
+        except RlxError as error:
+            raise self.stream.error(error.message, start.offset) from error
+
+    def _connection(self) -> None:
+        start = self.stream.expect("connect")
+        name = self.stream.expect_string("an input's name")
+        self.stream.expect("->")
+        axis = self.stream.expect_string("the name of an axis of ranks")
+        size = self.stream.expect_int("how many ranks there are along it")
+        self.stream.expect("by")
+        stride = self.stream.expect_int("the stride of their numbers")
+        if size < 1 or stride < 1:
+            self.stream.fail("an axis has one rank at least, and they differ", start.offset)
+        try:
+            self._graph.connect(name, RankAxis(axis, size, stride))
         except RlxError as error:
             raise self.stream.error(error.message, start.offset) from error
 

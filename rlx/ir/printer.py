@@ -97,6 +97,10 @@ class Style:
             f"{inner}donate {quoted(name)} -> {position}"
             for name, position in sorted(graph.donations.items())
         ]
+        lines += [
+            f"{inner}connect {quoted(name)} -> {quoted(axis.name)} {axis.size} by {axis.stride}"
+            for name, axis in sorted(graph.communicators.items())
+        ]
         return "\n".join([*lines, f"{indent}}}"])
 
     def node(self, node: Node, indent: str) -> str:

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value, check_arity
 from rlx.ir.lowering import check_lowering, reads_layout
 from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
+from rlx.ir.types import TensorType
 
 _CONTEXT = 2
 """Nodes shown before and after a faulty one."""
@@ -70,6 +72,10 @@ def _graph_faults(graph: Graph) -> Iterator[Fault]:
                 if isinstance(body, Graph):
                     yield from _graph_faults(body)
     yield from _output_faults(graph, leaves)
+    for given, axis in graph.communicators.items():
+        if given not in leaves or leaves[given].result.type != TensorType(DType.I64, ()):
+            message = f"{given!r}, the communicator of axis {axis.name!r}, is no i64 scalar"
+            yield Fault(graph, None, message)
 
 
 def _node_faults(graph: Graph, node: Node, position: int) -> Iterator[str]:

@@ -206,9 +206,9 @@ def rebuild(
 
 
 def finish(target: Graph, source: Graph, value_map: ValueMap) -> None:
-    """Give `target` the outputs and donations of `source`."""
+    """Give `target` the outputs of `source`, and its leaves the same roles."""
     target.outputs = tuple(value_map[output] for output in source.outputs)
-    target.donations = dict(source.donations)
+    target.take_roles(source)
 
 
 def apply_rewrites(graph: Graph, rewrites: Iterable[LocalRewrite]) -> Rewritten:

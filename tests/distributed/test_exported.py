@@ -14,6 +14,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx.distributed import Mesh, P, shard_map, simulate
 from rlx.ir.graph import Graph
+from rlx.runtime.aot import load_manifest
 from rlx.runtime.mpi import find_mpicc
 from tests.aot.building import STRICT
 from tests.distributed.programs import moved, normal
@@ -97,6 +98,60 @@ def test_other_ranks_than_it_was_written_for_are_a_status(
     exported: tuple[Path, list[list[Any]]],
 ) -> None:
     folder, _ = exported
-    done = mpirun(1, str(build(folder, "main.c", "step.c")), folder=folder)
+    X.tofile(folder / "x.0")
+    done = mpirun(1, str(build(folder, "exchange.c", "step.c")), folder=folder)
     assert done.returncode != 0
     assert "MPI returned an error" in done.stderr
+
+
+def test_the_sample_program_says_how_many_ranks_it_is_for(
+    exported: tuple[Path, list[list[Any]]],
+) -> None:
+    folder, _ = exported
+    assert f"mpirun -n {RANKS} ./a.out" in (folder / "main.c").read_text()
+    done = mpirun(1, str(build(folder, "main.c", "step.c")), folder=folder)
+    assert done.returncode != 0
+    assert "step is for 2 ranks, and there are 1" in done.stderr
+
+
+def placed(x: Any, shift: Any) -> Any:
+    """Where each rank of a mesh stands, and sums along its lines; `shift` is an i64 scalar."""
+    place = 10 * rlx.axis_index("rows") + rlx.axis_index("columns") + shift
+    along = [rlx.psum(place, axis) for axis in ("rows", "columns")]
+    return rnp.stack([place, *along]).astype(np.float32) + 0 * x[0, 0]
+
+
+def test_the_sample_program_has_a_communicator_for_each_axis_of_a_mesh(tmp_path: Path) -> None:
+    def traced_on_a_mesh() -> Graph:
+        mesh = Mesh({"rows": 2, "columns": 2})
+        split = P("rows", "columns")
+        step = shard_map(placed, mesh, (split, P()), split)
+        return step.graph(normal(4, 4), np.int64(5))
+
+    graph = simulate(traced_on_a_mesh, 4)[0]
+    rlx.aot(graph, tmp_path, name="step")
+    done = mpirun(4, str(build(tmp_path, "main.c", "step.c")), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # The sample gives `shift` a 0. Sums along "rows" are those of ranks that are two apart.
+    found = ["0 10 1", "1 12 1", "10 10 21", "11 12 21"]
+    expected = [f"rank {rank}, y: {numbers}" for rank, numbers in enumerate(found)]
+    assert sorted(line.strip() for line in done.stdout.splitlines()) == expected
+    inputs = load_manifest(tmp_path / "step.json")["inputs"]
+    assert {each["name"]: each.get("ranks") for each in inputs if each["dtype"] == "i64"} == {
+        "communicator_columns": {"name": "columns", "size": 2, "stride": 1},
+        "communicator_rows": {"name": "rows", "size": 2, "stride": 2},
+        "shift": None,
+    }
+
+
+def test_a_graph_made_by_hand_is_exported_with_the_communicators_that_its_sums_read(
+    tmp_path: Path,
+) -> None:
+    g = Graph("step")
+    x, count, ranks = g.input("x", (4,)), g.input("count", (), "i64"), g.input("ranks", (), "i64")
+    total = g.all_reduce(x, ranks, axis_name="r", axis_size=RANKS, reduction="sum")
+    g.set_outputs([total, g.add(count, 1)])
+    rlx.aot(g, tmp_path, name="step")
+    done = mpirun(RANKS, str(build(tmp_path, "main.c", "step.c")), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("y_1: 1") == RANKS

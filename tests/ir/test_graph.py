@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from rlx.ir import ops
+from rlx.ir.digest import graph_digest
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.inspect import bytes_text, summary
 from rlx.ir.literal import Literal
 from rlx.ir.op import OPS, make_attrs
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 
 
@@ -139,17 +141,32 @@ def test_symbols_are_those_of_the_leaves() -> None:
 
 
 def test_equality_sees_every_part_but_sources() -> None:
-    def build(name: str = "x", number: float = 1.0, scope: str = "s", keep: bool = True) -> Graph:
+    def build(
+        name: str = "x",
+        number: float = 1.0,
+        scope: str = "s",
+        keep: bool = True,
+        stride: int = 1,
+    ) -> Graph:
         graph = Graph()
         x = graph.input(name, (2,))
+        graph.input("ranks", (), "i64")
+        graph.connect("ranks", RankAxis("rows", 2, stride))
         with graph.scope(scope):
             y = x + number
         graph.set_outputs([y], donated={x: y} if keep else {})
         return graph
 
     assert build() == build()
-    for other in (build("z"), build(number=-1.0), build(scope="t"), build(keep=False)):
+    for other in (
+        build("z"),
+        build(number=-1.0),
+        build(scope="t"),
+        build(keep=False),
+        build(stride=2),
+    ):
         assert other != build()
+        assert graph_digest(other) != graph_digest(build())
 
 
 def test_literals_compare_by_bits_and_cannot_be_written() -> None:

@@ -16,6 +16,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.op import OPS, make_attrs
 from rlx.ir.parser import parse_graph
 from rlx.ir.printer import format_graph, format_node
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from tests.ir.strategies import graphs
 
@@ -45,6 +46,8 @@ def everything() -> Graph:
     graph.constant([True, False])
     graph.constant(np.arange(20, dtype=np.int16))
     graph.constant(np.array([np.nan, -np.inf, 1e-30 + 2j], np.complex64))
+    graph.input("ranks", (), "i64")
+    graph.connect("ranks", RankAxis("rows", 2, 3))
     graph.set_outputs([fused, values, indices, padded], donated={x: fused})
     return graph
 
@@ -146,6 +149,11 @@ def test_a_symbol_with_a_bound_is_declared_and_restored() -> None:
         ("graph @g { dim n in 5..2", "bounds 5..2"),
         ("graph @g { $", "unexpected character '$'"),
         ('graph @g { return\n donate "x" -> 0', "there is no output 0"),
+        ('graph @g { return\n connect "x" -> "r" 0 by 1', "an axis has one rank at least"),
+        (
+            'graph @g { %0: f32[] = input "x" return\n connect "x" -> "r" 2 by 1',
+            "'x' of type f32[] cannot be the communicator of axis 'r'",
+        ),
     ],
 )
 def test_malformed_text_is_refused_at_its_place(text: str, complaint: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Attrs, make_attrs
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 from rlx.ir.verify import errors_of, verify
@@ -122,6 +123,12 @@ def test_a_donation_that_does_not_fit_is_a_fault(donations: dict[str, int], mess
     graph.donations = donations
     (name, position), *_ = donations.items()
     assert messages(graph) == [f"output {position}, donated to {name!r}, {message}"]
+
+
+def test_a_communicator_that_is_no_number_is_a_fault() -> None:
+    graph = chain()
+    graph.communicators = {"x": RankAxis("rows", 2, 1)}
+    assert messages(graph) == ["'x', the communicator of axis 'rows', is no i64 scalar"]
 
 
 def test_a_symbol_with_two_bounds_is_a_fault() -> None:

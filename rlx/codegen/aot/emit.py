@@ -26,6 +26,7 @@ from rlx.codegen.aot.linking import MPI_LIBRARY, link_words
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.phases import Step, run_steps, setup_steps
+from rlx.codegen.aot.ranks import rank_count
 from rlx.codegen.aot.stack import stack_bytes
 from rlx.codegen.aot.status import statuses_of
 from rlx.codegen.aot.view import (
@@ -263,6 +264,7 @@ def _view(
         "is_plain": options.is_plain,
         "link_words": link_words(n for n in options.libraries if n != MPI_LIBRARY),
         "has_mpi": MPI_LIBRARY in options.libraries,
+        "ranks": rank_count(t.ranks for t in layout.inputs if t.ranks is not None),
         "plain_libraries": [n for n in options.libraries if n != MPI_LIBRARY],
         "threads": options.threads,
         "statuses": status_views(statuses, layout.alignment),

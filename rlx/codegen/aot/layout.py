@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlx.codegen.aot.names import distinct_identifiers
+from rlx.codegen.aot.ranks import communicators_of
 from rlx.errors import GraphError, InternalError
 from rlx.ir.graph import Graph, Value
 from rlx.ir.literal import Literal
+from rlx.ir.ranks import RankAxis
 from rlx.ir.types import TensorType
 from rlx.passes.memory.placement import align_up
 from rlx.passes.memory.plan import MemoryPlan
@@ -58,6 +60,8 @@ class Tensor:
     keep: Keep | None = None
     donated: bool = False
     initial: tuple[Space, int] | None = None
+    ranks: RankAxis | None = None
+    """Those that it reaches, if it is a communicator."""
     data: Literal | None = field(default=None, repr=False)
 
     @property
@@ -149,6 +153,7 @@ class _LayoutMaker:
         self._declared = declared
         self._keep = keep
         self._values = values
+        self._communicators = communicators_of(declared)
         self._leaves = {str(leaf.node.name): leaf for leaf in declared.inputs + declared.params}
         self._c_names = dict(
             zip(self._leaves, distinct_identifiers(self._leaves, _RESERVED), strict=True)
@@ -238,7 +243,8 @@ class _LayoutMaker:
     def _input(self, name: str, arena: Layout) -> Tensor:
         donated = name in self._plan.graph.donations
         place = arena.relocate(self._offset(name))
-        return Tensor(name, self._c_names[name], self._leaves[name].type, *place, donated=donated)
+        type, ranks = self._leaves[name].type, self._communicators.get(name)
+        return Tensor(name, self._c_names[name], type, *place, donated=donated, ranks=ranks)
 
     def _outputs(self, arena: Layout) -> Iterator[Tensor]:
         replaces = {position: name for name, position in self._plan.graph.donations.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rlx.codegen.aot.layout import Keep, Layout, Space, Tensor
@@ -107,6 +108,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "bytes": tensor.bytes,
         "donated": tensor.donated,
     }
+    if tensor.ranks is not None:
+        facts["ranks"] = asdict(tensor.ranks)
     if tensor.keep is not None:
         facts["keep"] = tensor.keep.value
     if tensor.initial is not None:

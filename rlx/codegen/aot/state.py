@@ -27,5 +27,5 @@ def inputs_as_params(graph: Graph, names: Collection[str]) -> Graph:
         else:
             target.copy_node(node, image)
     target.outputs = tuple(image[output] for output in graph.outputs)
-    target.donations = dict(graph.donations)
+    target.take_roles(graph)
     return target

@@ -14,6 +14,7 @@ from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
 from rlx.ir.dtype import DType
 from rlx.ir.literal import Literal
+from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Extent, Symbol
 from rlx.ir.types import TensorType
 
@@ -66,6 +67,8 @@ class TensorView:
     initial: str = ""
     """Where its first value lies: `weights` or `constants`."""
     initial_offset: int = 0
+    ranks: RankAxis | None = None
+    """Those that it reaches, if it is a communicator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def tensor_view(
         dtype=str(tensor.type.dtype),
         shape=", ".join(map(str, tensor.type.shape)) or "scalar",
         extents=tuple(str(_upper(extent)) for extent in tensor.type.shape),
-        note=_NOTES.get(tensor.type.dtype, ""),
+        note=_NOTES.get(tensor.type.dtype, "") if tensor.ranks is None else _reached(tensor.ranks),
         offset=tensor.offset,
         bytes=tensor.bytes,
         size=size_text(tensor.type),
@@ -138,7 +141,14 @@ def tensor_view(
         axis_symbols=tuple(_axis_symbol(extent, symbols) for extent in tensor.type.shape),
         initial=initial,
         initial_offset=initial_offset,
+        ranks=tensor.ranks,
     )
+
+
+def _reached(ranks: RankAxis) -> str:
+    """Say of which ranks a communicator is."""
+    apart = "" if ranks.stride == 1 else f" that are {ranks.stride} apart"
+    return f"what MPI_Comm_c2f gives for {ranks.size} ranks{apart}"
 
 
 def constant_view(tensor: Tensor) -> ConstantView:

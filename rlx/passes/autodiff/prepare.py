@@ -34,6 +34,6 @@ def prepare_for_autodiff(graph: Graph) -> Graph:
 
 
 def set_outputs_like(graph: Graph, copy: Graph, value_map: ValueMap, *more: Value) -> None:
-    """Give `copy` the outputs of `graph`, then `more`; donations keep their positions."""
+    """Give `copy` the outputs of `graph`, then `more`, and its leaves the same roles."""
     copy.set_outputs((*(value_map[output] for output in graph.outputs), *more))
-    copy.donations = dict(graph.donations)
+    copy.take_roles(graph)

@@ -61,6 +61,8 @@ def vmap(
     wanted = _output_axes(graph, out_axes)
     target.set_outputs(map(_placed, graph.outputs, outputs, wanted, [extent] * len(outputs)))
     _donate_like(graph, target)
+    for name, ranks in graph.communicators.items():
+        target.connect(name, ranks)
     return target
 
 
