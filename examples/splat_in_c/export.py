@@ -34,7 +34,7 @@ def export(
             rnp.zeros((splats, 3), "f32"), base,
         )  # fmt: skip
         image = render(scene, view, width=width, height=height, max_list_entries=40 * splats)
-        return rnp.round(255.0 * linear_to_display(image[:, :, :3])).astype("u8")
+        return rnp.round(255.0 * linear_to_display(image[:, :, :3])).astype("uint8")
 
     shapes = [(splats, 3), (splats, 3), (splats, 4), (splats,), (splats, 1, 3), (23,)]
     artifact = rlx.aot(

@@ -129,6 +129,27 @@ def as_dtype(spec: DType | str | np.dtype[Any] | type[Any]) -> DType:
         raise DTypeError(f"unknown dtype {spec!r}", remedy=f"use one of: {known}") from None
 
 
+_CODES = {f"{d.numpy.kind}{d.size}": d for d in DType if d.numpy.kind in "iufc"}
+"""NumPy's short codes, which count bytes where rlx's names count bits."""
+_AMBIGUOUS = frozenset(_CODES) & frozenset(d.value for d in DType)
+
+
+def as_array_dtype(spec: Any) -> DType:
+    """Return the dtype that a name of rlx's (`f32`) or a code of NumPy's (`f4`) stands for.
+
+    `i8` and `u8` are refused: they would have eight bits in the one and eight bytes in the other.
+    """
+    if not isinstance(spec, str) or spec not in _CODES:
+        return as_dtype(spec)
+    if spec in _AMBIGUOUS:
+        kind = "int" if spec[0] == "i" else "uint"
+        raise DTypeError(
+            f"dtype {spec!r} is {kind}8 among rlx's names and {kind}64 among NumPy's codes",
+            remedy=f"use {kind + '8'!r} or {kind + '64'!r}",
+        )
+    return _CODES[spec]
+
+
 def promote(left: DType, right: DType) -> DType:
     """Return the dtype in which `left` and `right` meet (specification 01, section 2)."""
     if left is right:

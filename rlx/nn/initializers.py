@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.ir.dtype import as_dtype
+from rlx.ir.dtype import as_array_dtype
 
 Random: TypeAlias = np.random.Generator | int
 Array: TypeAlias = NDArray[Any]
@@ -25,7 +25,7 @@ def normal(
 ) -> Array:
     """Normally distributed with mean 0."""
     drawn = np.random.default_rng(generator).standard_normal(shape) * stddev
-    return drawn.astype(as_dtype(dtype).numpy)
+    return drawn.astype(as_array_dtype(dtype).numpy)
 
 
 def uniform(
@@ -33,7 +33,7 @@ def uniform(
 ) -> Array:
     """Uniform in [-limit, limit)."""
     drawn = np.random.default_rng(generator).uniform(-limit, limit, shape)
-    return drawn.astype(as_dtype(dtype).numpy)
+    return drawn.astype(as_array_dtype(dtype).numpy)
 
 
 def glorot_uniform(
@@ -87,11 +87,11 @@ def he_normal(
 
 
 def zeros(shape: Sequence[int], dtype: Any = "f32") -> Array:
-    return np.zeros(shape, as_dtype(dtype).numpy)
+    return np.zeros(shape, as_array_dtype(dtype).numpy)
 
 
 def ones(shape: Sequence[int], dtype: Any = "f32") -> Array:
-    return np.ones(shape, as_dtype(dtype).numpy)
+    return np.ones(shape, as_array_dtype(dtype).numpy)
 
 
 def fans(shape: Sequence[int], in_axis: int = -2, out_axis: int = -1) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
-from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.from_python import array_from
 from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
@@ -27,7 +27,7 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C64}
-    return named.get(dtype) or as_dtype(dtype)
+    return named.get(dtype) or as_array_dtype(dtype)
 
 
 def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlx.errors import DTypeError
 from rlx.ir import ops
-from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.op import OpDef
 from rlx.numpy.devices import require_device
 from rlx.tracing.apply import (
@@ -547,7 +547,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
     """`x` converted; floats truncate to integers, complex numbers lose the imaginary part."""
     require_device(device)
     del copy  # nobody can tell: arrays do not change
-    target = as_dtype(_python_type(dtype))
+    target = as_array_dtype(_python_type(dtype))
     x = as_tracer(x)
     if x.value.dtype.is_complex and not target.is_differentiable and target is not DType.BOOL:
         x = real(x)

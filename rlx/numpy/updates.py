@@ -16,6 +16,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
@@ -33,7 +34,8 @@ from rlx.numpy.indexing import (
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.loops import scan_rows
-from rlx.tracing.trace import TracedArray
+from rlx.tracing.promotion import promote_types
+from rlx.tracing.trace import TracedArray, element_type, innermost
 
 P = ParamSpec("P")
 Change = Callable[[Any, Any], Any]
@@ -66,6 +68,8 @@ def index_set(x: Any, index: Any, values: Any) -> Any:
     places = _places(static_shape(x), index)
     if isinstance(places, np.ndarray):
         return _set_static(x, places, values)
+    if innermost().runs_once:
+        return _set_last(x, ravel(places), ravel(values))
     return _in_turn(x, _rows(x, plan, places, values), lambda _, new: new)
 
 
@@ -96,6 +100,8 @@ def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
     values = broadcast_to(values, picked.shape)
     if is_block(plan) or _differ(places := _places(static_shape(x), index)):
         return index_set(x, index, change(picked, values))
+    if innermost().runs_once and change in _FOLDS and _keeps_type(x, values):
+        return _fold(x, ravel(places), ravel(values), change)
     return _in_turn(x, _rows(x, plan, places, values), change)
 
 
@@ -144,6 +150,39 @@ def _set_static(x: Any, places: Any, values: Any) -> Any:
     written = emit(ops.gather, ravel(values), np.maximum(source, 0), axis=0)
     chosen = elementwise.where(source >= 0, written, ravel(x))
     return reshape(chosen, x.shape)
+
+
+def _set_last(x: Any, places: Any, values: Any) -> Any:
+    """Every element reads the last value that is written to it, found by a scatter of numbers."""
+    count, total = math.prod(static_shape(places)), math.prod(static_shape(x))
+    if count == 0:
+        return x
+    numbers = wrap(graph().iota(type=TensorType(DType.I64, (count,))))
+    source = emit(ops.scatter_max, numbers, as_index(places), size=total)
+    written = emit(ops.gather, values, elementwise.maximum(source, 0), axis=0)
+    chosen = elementwise.where(elementwise.greater_equal(source, 0), written, ravel(x))
+    return reshape(chosen, x.shape)
+
+
+_FOLDS: dict[Change, OpDef] = {
+    elementwise.multiply: ops.scatter_mul,
+    elementwise.maximum: ops.scatter_max,
+    elementwise.minimum: ops.scatter_min,
+}
+"""Changes whose order does not matter: values for one element are folded first."""
+
+
+def _keeps_type(x: Any, values: Any) -> bool:
+    """True where folding `values` in the type of `x` is what each change would do."""
+    dtype: DType = x.value.dtype
+    joined = promote_types([element_type(x), element_type(values)]).dtype
+    return joined is dtype and (dtype.is_float or dtype.is_int)
+
+
+def _fold(x: Any, places: Any, values: Any, change: Change) -> Any:
+    values, total = convert(values, x.value.dtype), math.prod(static_shape(x))
+    folded = emit(_FOLDS[change], values, as_index(places), size=total)
+    return convert(change(x, reshape(folded, x.shape)), x.value.dtype)
 
 
 @dataclass(frozen=True, slots=True)

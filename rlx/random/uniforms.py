@@ -9,7 +9,7 @@ import numpy as np
 
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
-from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.shape import broadcast_shapes, format_shape
 from rlx.numpy import elementwise as e
 from rlx.numpy.creation import dtype_of
@@ -28,11 +28,11 @@ _BITS = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}
 @function
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Random bits, as unsigned integers."""
-    target = DType.U32 if dtype is None else as_dtype(dtype)
+    target = DType.U32 if dtype is None else as_array_dtype(dtype)
     if not target.is_unsigned_int:
         raise DTypeError(
             f"dtype is {target}; random bits are unsigned integers",
-            remedy="pass dtype='u8', 'u16', 'u32' or 'u64'",
+            remedy="pass dtype='uint8', 'u16', 'u32' or 'uint64'",
         )
     return random_bits(key, shape_of_draw(shape), target.size * 8)
 

@@ -155,6 +155,7 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
     leaves, tree = tree_flatten((args, kwargs))
     feeds: dict[str, Plain] = {}
     with opened(body.__name__) as trace:
+        trace.runs_once = True
         for index, leaf in enumerate(leaves):
             if isinstance(leaf, (np.ndarray, np.generic)):
                 name = f"x{len(feeds)}"

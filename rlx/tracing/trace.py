@@ -44,6 +44,8 @@ class Trace:
     def __init__(self, name: str) -> None:
         self.graph = Graph(name)
         self.is_open = True
+        self.runs_once = False
+        """A call outside `jit`: NumPy runs the graph, to which loops are dear."""
         self.captured: list[TracedArray] = []
         """Arrays of enclosing traces, in the order of the inputs that stand for them."""
         self._inputs: dict[Value, Value] = {}

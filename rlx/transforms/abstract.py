@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.ir.dtype import as_dtype
+from rlx.ir.dtype import as_array_dtype, as_dtype
 from rlx.ir.shape import Shape, product
 from rlx.ir.types import TensorType
 from rlx.tracing.program import Specification, trace
@@ -25,7 +25,7 @@ class ShapeDtypeStruct:
 
     def __init__(self, shape: Any, dtype: Any, **_: Any) -> None:
         object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "dtype", as_dtype(dtype).numpy)
+        object.__setattr__(self, "dtype", as_array_dtype(dtype).numpy)
 
     @property
     def type(self) -> TensorType:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import IndexOutOfRangeError
+from rlx.tracing import apply
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((5, 4))
@@ -66,6 +68,7 @@ def test_updates_are_what_a_loop_does(name: str, change: str) -> None:
         return getattr(x.at[traced], change)(v)
 
     np.testing.assert_allclose(known, expected, rtol=1e-14)
+    np.testing.assert_allclose(at_run_time(rnp.asarray(X), values, *arrays), expected, rtol=1e-14)
     np.testing.assert_allclose(rlx.jit(at_run_time)(X, values, *arrays), expected, rtol=1e-14)
 
 
@@ -111,3 +114,37 @@ def test_a_batch_has_an_index_each() -> None:
 def test_an_index_out_of_range_is_an_error() -> None:
     with pytest.raises(IndexOutOfRangeError):
         rlx.jit(lambda x, i: x.at[i].multiply(2.0))(X, np.array([0, 5]))
+
+
+def test_outside_jit_no_update_is_made_element_by_element() -> None:
+    """Each is a few operations on whole arrays, whatever the number of indices."""
+    x, index = rnp.zeros(50), np.arange(40) % 7
+    for change in ("set", "add", "multiply", "min", "max"):
+        with counted_nodes() as nodes:
+            getattr(x.at[index], change)(2.5)
+        assert "scan" not in nodes, change
+
+
+def test_outside_jit_integers_change_as_inside() -> None:
+    x, index = rnp.asarray(np.array([3, 4, 5], np.int32)), np.array([0, 0, 2])
+    for change, value in (("multiply", 0.5), ("max", 9), ("set", 2), ("multiply", 3)):
+        inside = rlx.jit(lambda x, i, c=change, v=value: getattr(x.at[i], c)(v))(x, index)
+        outside = getattr(x.at[index], change)(value)
+        assert outside.dtype == inside.dtype
+        np.testing.assert_array_equal(outside, inside)
+
+
+@contextlib.contextmanager
+def counted_nodes() -> Iterator[set[str]]:
+    """The names of the ops of graphs that are traced meanwhile."""
+    found: set[str] = set()
+    evaluate = vars(apply)["evaluate"]
+
+    def watched(graph: Any, feeds: Any) -> Any:
+        found.update(node.op.name for node in graph.nodes)
+        return evaluate(graph, feeds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "evaluate", watched)
+        patch.setattr(apply, "_known", {})
+        yield found
