@@ -14,6 +14,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.activations import erf as erf
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
@@ -26,7 +27,7 @@ from rlx.numpy.dimension_numbers import scatter_max as scatter_max
 from rlx.numpy.dimension_numbers import scatter_min as scatter_min
 from rlx.numpy.dimension_numbers import scatter_mul as scatter_mul
 from rlx.numpy.dimension_numbers import scatter_sub as scatter_sub
-from rlx.numpy.reduce_windows import fold_windows, same_padding
+from rlx.numpy.reduce_windows import fold_windows
 from rlx.scipy.special import digamma as digamma
 from rlx.scipy.special import erfc as erfc
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
@@ -520,7 +521,7 @@ def reduce_window(
     if isinstance(padding, str):
         spread = [n + (n - 1) * i for n, i in zip(static_shape(x), inner, strict=True)]
         reach = [(n - 1) * d + 1 for n, d in zip(window_dimensions, apart, strict=True)]
-        same = same_padding(spread, reach, window_strides)
+        same = [same_padding(*side) for side in zip(spread, reach, window_strides, strict=True)]
         padding = same if padding.upper() in ("SAME", "SAME_LOWER") else [(0, 0)] * x.ndim
     widths = [(low, high, i) for (low, high), i in zip(padding, inner, strict=True)]
     start = convert(init_value, x.value.dtype)

@@ -19,7 +19,7 @@ from rlx.ir.lexer import Token, TokenStream
 from rlx.ir.literal import Literal
 from rlx.ir.literal_text import QUIET_NAN, number_from_bits
 from rlx.ir.op import OpDef
-from rlx.ir.shape import Dim, Extent, product
+from rlx.ir.shape import Dim, Extent, floor_divide, product
 from rlx.ir.types import TensorType
 
 _WORDS: dict[str, bool | None] = {"none": None, "true": True, "false": False}
@@ -69,7 +69,7 @@ class AttributeParser:
         token = self.stream.next
         if token.kind == "string":
             return self.stream.expect_string("a string")
-        if token.kind == "word" and token.text not in self._dims:
+        if token.kind == "word" and token.text not in self._dims and token.text != "floordiv":
             return self._named()
         if self.stream.at("("):
             return self._tuple()
@@ -221,9 +221,27 @@ class AttributeParser:
             return int(self.stream.take().text)
         if token.kind == "word" and token.text in self._dims:
             return self._dims[self.stream.take().text]
+        if token.kind == "word" and token.text == "floordiv":
+            return self._quotient()
         if token.kind == "word":
             raise self.stream.error(f"symbol {token.text} is not declared", token.offset)
         raise self.stream.error(f"expected a value or an extent, found {token}", token.offset)
+
+    def _quotient(self) -> Extent:
+        """Parse `floordiv(extent, number)`."""
+        start = self.stream.take()
+        if self._depth == _DEEPEST_TUPLE:
+            self.stream.fail(f"extents nest deeper than {_DEEPEST_TUPLE}", start.offset)
+        self._depth += 1
+        self.stream.expect("(")
+        dividend = self._extent()
+        self.stream.expect(",")
+        divisor = self.stream.expect_int("a divisor")
+        self.stream.expect(")")
+        self._depth -= 1
+        if divisor < 1:
+            self.stream.fail("an extent is divided by a number below 1", start.offset)
+        return floor_divide(dividend, divisor)
 
     def _float(self, sign: str) -> float:
         token = self.stream.take()

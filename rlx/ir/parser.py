@@ -7,6 +7,9 @@
     result  := value ":" type
     donate  := "donate" string "->" int
     connect := "connect" string "->" string int "by" int
+    extent  := ["-"] term (("+" | "-") term)*         in types and attributes
+    term    := factor ("*" factor)*
+    factor  := int | word | "floordiv" "(" extent "," int ")"
 
 Values may have any name (`%x`); they are renumbered. Types are inferred again and must agree
 with the written ones. All faults of the text are FormatErrors.

@@ -1,7 +1,8 @@
-"""Extents: plain integers, or polynomials over bounded symbols.
+"""Extents: plain integers, or polynomials over bounded symbols and quotients of them.
 
-`Dim("n", max=64)` is a symbol; `n + 1`, `2 * n` and `n * m` are extents too. Symbols are
-nonnegative integers within their bounds; memory is planned at an extent's `upper` value.
+`Dim("n", max=64)` is a symbol; `n + 1`, `2 * n`, `n * m` and `(n - 1) // 2` are extents too.
+Symbols are nonnegative integers within their bounds; memory is planned at an extent's `upper`
+value. Equal extents are equal values as far as `floor_divide` brings quotients to one form.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 
 RESERVED = frozenset(
-    {"none", "true", "false", "nan", "inf", "graph", "literal"} | {dtype.value for dtype in DType}
+    {"none", "true", "false", "nan", "inf", "graph", "literal", "floordiv"}
+    | {dtype.value for dtype in DType}
 )
 """Words of the text form; a symbol cannot have these names."""
 
@@ -48,12 +50,30 @@ class Symbol:
         return self.name, self.min, math.inf if self.max is None else self.max
 
 
-Monomial: TypeAlias = tuple[Symbol, ...]
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """An extent over a number, rounded down; `floor_divide` makes it."""
+
+    dividend: Dim
+    divisor: int
+
+    @property
+    def nonnegative(self) -> tuple[Extent, int]:
+        """A dividend that is never negative, and by how much its quotient is then too large.
+
+        So a division that rounds towards zero gives the quotient.
+        """
+        excess = -(min(int(ends(self.dividend)[0]), 0) // self.divisor)
+        return self.dividend + excess * self.divisor, excess
+
+
+Factor: TypeAlias = Symbol | Quotient
+Monomial: TypeAlias = tuple[Factor, ...]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Dim:
-    """A symbolic extent: a sum of `coefficient * symbol * symbol ...` terms.
+    """A symbolic extent: a sum of `coefficient * factor * factor ...` terms.
 
     `Dim(name, max=...)` declares a symbol: with `max` it can be compiled, without it must be
     bound first. Arithmetic builds the rest; a sum without symbols collapses to an `int`.
@@ -72,12 +92,14 @@ class Dim:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        return tuple(sorted({symbol for monomial, _ in self.terms for symbol in monomial}))
+        factors = {factor for monomial, _ in self.terms for factor in monomial}
+        inner = (f.dividend.symbols if isinstance(f, Quotient) else (f,) for f in factors)
+        return tuple(sorted({symbol for symbols in inner for symbol in symbols}))
 
     def evaluate(self, binding: Mapping[str, int]) -> int:
         """Return the value at `binding` (symbol name -> extent)."""
         return sum(
-            coefficient * math.prod(binding[symbol.name] for symbol in monomial)
+            coefficient * math.prod(_value(factor, binding) for factor in monomial)
             for monomial, coefficient in self.terms
         )
 
@@ -90,17 +112,14 @@ class Dim:
                     f"extent {self} has no upper bound",
                     remedy=f"declare it as Dim({symbol.name!r}, max=...) or bind it first",
                 )
-        return sum(
-            coefficient * math.prod((s.max or 0) if coefficient > 0 else s.min for s in monomial)
-            for monomial, coefficient in self.terms
-        )
+        return int(ends(self)[1])
 
     def __add__(self, other: Extent) -> Extent:
         return _normalize([*self.terms, *_terms(other)])
 
     def __mul__(self, other: Extent) -> Extent:
         return _normalize(
-            (tuple(sorted((*left, *right))), a * b)
+            (tuple(sorted((*left, *right), key=_order)), a * b)
             for left, a in self.terms
             for right, b in _terms(other)
         )
@@ -109,8 +128,8 @@ class Dim:
         return self + (-1 * other)
 
     def __floordiv__(self, other: Extent) -> Extent:
-        """Divide exactly; raise ShapeError where the quotient is not a polynomial."""
-        return divide(self, other)
+        """Divide and round down; by another extent, only exactly."""
+        return floor_divide(self, other) if isinstance(other, int) else divide(self, other)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -169,6 +188,51 @@ def divide(dividend: Extent, divisor: Extent) -> Extent:
     return _normalize(quotient)
 
 
+def floor_divide(extent: Extent, divisor: int) -> Extent:
+    """Return the quotient, rounded down.
+
+    Multiples of the divisor come out of it, common factors and quotients of quotients merge, and
+    the first term within is positive: `floor(-x / d)` is `-floor((x + d - 1) / d)`.
+    """
+    if divisor < 1:
+        raise ShapeError(
+            f"extent {extent} is divided by {divisor}", remedy="divide by a number from 1 on"
+        )
+    if isinstance(extent, int):
+        return extent // divisor
+    whole = _normalize((m, _whole(factor, divisor, not m)) for m, factor in extent.terms)
+    rest = extent - whole * divisor
+    if isinstance(rest, int):
+        return whole + rest // divisor
+    if rest.terms[0][1] < 0:
+        return whole - floor_divide(divisor - 1 - rest, divisor)
+    return whole + _quotient(rest, divisor)
+
+
+def _whole(factor: int, divisor: int, is_constant: bool) -> int:
+    """Return the multiples of a divisor to take out: rounded down, or towards zero.
+
+    What is left of a constant is positive, so that equal quotients have one form. A term keeps its
+    sign: `-n + floor(n / 2)` would have looser bounds than `floor(-n / 2)`.
+    """
+    return factor // divisor if is_constant or factor > 0 else -(-factor // divisor)
+
+
+def _quotient(dividend: Dim, divisor: int) -> Extent:
+    """Return a quotient without factors common to its parts, and without a quotient inside."""
+    constant = next((factor for monomial, factor in dividend.terms if not monomial), 0)
+    varying = dividend - constant
+    assert isinstance(varying, Dim)  # it has the symbols
+    common = math.gcd(divisor, *(factor for _, factor in varying.terms))
+    if common > 1:
+        return floor_divide(divide(varying, common) + constant // common, divisor // common)
+    (monomial, factor), *others = varying.terms
+    if not others and factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Quotient):
+        inner = monomial[0]
+        return floor_divide(inner.dividend + constant * inner.divisor, inner.divisor * divisor)
+    return Dim._of((((Quotient(dividend, divisor),), 1),))
+
+
 def upper(extent: Extent) -> int:
     """Return the largest value that `extent` can take."""
     return extent if isinstance(extent, int) else extent.upper
@@ -176,10 +240,7 @@ def upper(extent: Extent) -> int:
 
 def is_at_most(extent: Extent, bound: Extent) -> bool:
     """True if `extent` is at most `bound` for all values of their symbols."""
-    excess = extent - bound
-    if isinstance(excess, Dim) and any(symbol.max is None for symbol in excess.symbols):
-        return False
-    return upper(excess) <= 0
+    return ends(extent - bound)[1] <= 0
 
 
 def evaluate(extent: Extent, binding: Mapping[str, int]) -> int:
@@ -251,13 +312,52 @@ def _terms(extent: Extent) -> tuple[tuple[Monomial, int], ...]:
     return extent.terms if isinstance(extent, Dim) else (((), extent),)
 
 
+def _value(factor: Factor, binding: Mapping[str, int]) -> int:
+    if isinstance(factor, Symbol):
+        return binding[factor.name]
+    return factor.dividend.evaluate(binding) // factor.divisor
+
+
+def ends(extent: Extent) -> tuple[float, float]:
+    """Return numbers that an extent is never below and never above; infinite if unbounded."""
+    if isinstance(extent, int):
+        return extent, extent
+    bounds = [_term_ends(monomial, coefficient) for monomial, coefficient in extent.terms]
+    return sum(low for low, _ in bounds), sum(high for _, high in bounds)
+
+
+def _term_ends(monomial: Monomial, coefficient: int) -> tuple[float, float]:
+    low: float = coefficient
+    high: float = coefficient
+    for factor in monomial:
+        products = [a * b if a and b else 0 for a in (low, high) for b in _factor_ends(factor)]
+        low, high = min(products), max(products)
+    return low, high
+
+
+def _factor_ends(factor: Factor) -> tuple[float, float]:
+    if isinstance(factor, Symbol):
+        return factor.min, math.inf if factor.max is None else factor.max
+    low, high = (end if math.isinf(end) else end // factor.divisor for end in ends(factor.dividend))
+    return low, high
+
+
+def _order(factor: Factor) -> tuple[bool, str, int, float]:
+    """Return what sorts factors: symbols by name, then quotients by their text."""
+    if isinstance(factor, Symbol):
+        return False, *factor._order()
+    return True, str(factor.dividend), factor.divisor, 0.0
+
+
 def _normalize(terms: Iterable[tuple[Monomial, int]]) -> Extent:
     sums: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
     kept = tuple(
         (monomial, coefficient)
-        for monomial, coefficient in sorted(sums.items(), key=lambda term: (-len(term[0]), term[0]))
+        for monomial, coefficient in sorted(
+            sums.items(), key=lambda term: (-len(term[0]), tuple(map(_order, term[0])))
+        )
         if coefficient
     )
     if not kept:
@@ -268,7 +368,12 @@ def _normalize(terms: Iterable[tuple[Monomial, int]]) -> Extent:
 
 
 def _term_text(monomial: Monomial, coefficient: int) -> str:
-    factors = [symbol.name for symbol in monomial]
+    factors = [
+        f"floordiv({factor.dividend}, {factor.divisor})"
+        if isinstance(factor, Quotient)
+        else factor.name
+        for factor in monomial
+    ]
     if coefficient == -1 and factors:
         factors[0] = f"-{factors[0]}"
     elif coefficient != 1 or not factors:

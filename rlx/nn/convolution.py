@@ -13,6 +13,7 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.spatial import (
     CHANNELS_LAST,
     Padding,
@@ -20,7 +21,6 @@ from rlx.nn.spatial import (
     each,
     pads,
     require_layout,
-    same,
 )
 from rlx.tracing.apply import emit, function, inexact
 
@@ -48,7 +48,7 @@ def conv(
     sides = zip(x.shape[2:], w.shape[2:], steps, spaced, strict=True)
     result = emit(
         ops.conv, x, w, stride=steps, dilation=spaced, groups=groups,
-        padding=pads(padding, axes, lambda: [same(*side) for side in sides]),
+        padding=pads(padding, axes, lambda: [same_padding(*side) for side in sides]),
     )  # fmt: skip
     return _finished(result, bias, layout)
 

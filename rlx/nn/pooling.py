@@ -6,7 +6,8 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.ir import ops
-from rlx.nn.spatial import Padding, PerAxis, channel_axis, each, pads, same, spatial_axes
+from rlx.ir.ops.conv_geometry import same_padding
+from rlx.nn.spatial import Padding, PerAxis, channel_axis, each, pads, spatial_axes
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 
@@ -95,6 +96,6 @@ def _geometry(
         "kernel_size": window,
         "stride": steps,
         "dilation": spaced,
-        "padding": pads(padding, len(axes), lambda: [same(*side) for side in sides]),
+        "padding": pads(padding, len(axes), lambda: [same_padding(*side) for side in sides]),
         "inner": 1 if channel_axis(layout) == -1 else 0,
     }

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 from rlx.errors import ShapeError
 from rlx.ir.ops.conv_geometry import per_axis
-from rlx.ir.shape import Extent
 
 PerAxis: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
@@ -69,17 +68,3 @@ def pads(
             remedy=f"give one number, or {axes} numbers or pairs",
         )
     return tuple((side, side) if isinstance(side, int) else (side[0], side[1]) for side in sides)
-
-
-def same(extent: Extent, taps: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Return the zeros with which `extent` elements become `ceil(extent / stride)`."""
-    window = (taps - 1) * dilation + 1
-    if stride == 1:
-        return (window - 1) // 2, window // 2
-    if not isinstance(extent, int):
-        raise ShapeError(
-            f"padding 'SAME' with stride {stride} depends on {extent}, which is symbolic",
-            remedy="give the padding in numbers",
-        )
-    missing = max((-(-extent // stride) - 1) * stride + window - extent, 0)
-    return missing // 2, missing - missing // 2

@@ -10,19 +10,6 @@ from rlx.errors import ShapeError
 from rlx.numpy.axes import static_shape
 from rlx.numpy.indexing import getitem
 
-Pair = tuple[int, int]
-
-
-def same_padding(
-    extents: Sequence[int], windows: Sequence[int], steps: Sequence[int]
-) -> list[Pair]:
-    """Return the widths with which there is a window for every `step` elements."""
-    found = []
-    for extent, window, step in zip(extents, windows, steps, strict=True):
-        total = max((-(-extent // step) - 1) * step + window - extent, 0)
-        found.append((total // 2, total - total // 2))
-    return found
-
 
 def fold_windows(
     x: Any,

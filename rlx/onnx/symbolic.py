@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rlx.errors import UnsupportedError
-from rlx.ir.shape import Dim, Extent, divide, product
+from rlx.ir.shape import Dim, Extent, divide, ends, product
 from rlx.onnx.registry import Operator
 from rlx.onnx.values import is_known, is_symbolic
 
@@ -76,22 +75,12 @@ def _are_equal(x: Extent, y: Extent) -> int:
     """Compare extents; an error where the symbols decide."""
     if x == y:
         return 1
-    if _least(x - y) > 0 or _least(y - x) > 0:
+    least, most = ends(x - y)
+    if least > 0 or most < 0:
         return 0
     raise UnsupportedError(
         f"whether extent {x} is {y} differs between runs",
         remedy="load the model with a number for it, or with bounds that exclude the other",
-    )
-
-
-def _least(extent: Extent) -> float:
-    """Return a number that an extent is never below."""
-    if isinstance(extent, int):
-        return extent
-    ends = {s: (s.min, math.inf if s.max is None else s.max) for s in extent.symbols}
-    return sum(
-        factor * math.prod(ends[s][factor < 0] for s in monomial)
-        for monomial, factor in extent.terms
     )
 
 

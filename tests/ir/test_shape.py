@@ -12,7 +12,9 @@ from rlx.ir.shape import (
     Extent,
     broadcast_shapes,
     divide,
+    ends,
     evaluate,
+    floor_divide,
     normalize_axis,
     product,
     row_major_strides,
@@ -27,6 +29,7 @@ extents = st.recursive(
         st.tuples(inner, inner).map(lambda pair: pair[0] + pair[1]),
         st.tuples(inner, inner).map(lambda pair: pair[0] * pair[1]),
         st.tuples(inner, inner).map(lambda pair: pair[0] - pair[1]),
+        st.tuples(inner, st.integers(1, 4)).map(lambda pair: pair[0] // pair[1]),
     ),
     max_leaves=5,
 )
@@ -52,7 +55,35 @@ def test_equal_polynomials_are_equal_values(a: Extent, b: Extent) -> None:
 
 @given(extents, st.integers(0, 8), st.integers(1, 5))
 def test_upper_bounds_every_binding(extent: Extent, n: int, m: int) -> None:
-    assert evaluate(extent, {"n": n, "m": m}) <= upper(extent)
+    low, high = ends(extent)
+    assert low <= evaluate(extent, {"n": n, "m": m}) <= upper(extent) == high
+
+
+@given(extents, st.integers(1, 5), st.integers(0, 8), st.integers(1, 5))
+def test_quotients_are_rounded_down_at_every_binding(
+    extent: Extent, divisor: int, n: int, m: int
+) -> None:
+    at = {"n": n, "m": m}
+    assert evaluate(floor_divide(extent, divisor), at) == evaluate(extent, at) // divisor
+
+
+@given(extents, st.integers(1, 4), st.integers(1, 4), st.integers(-5, 5))
+def test_equal_quotients_are_equal_values(extent: Extent, a: int, b: int, shift: int) -> None:
+    assert floor_divide(extent + shift * a, a) == floor_divide(extent, a) + shift
+    assert floor_divide(a * N, a * b) == floor_divide(N, b)
+    assert floor_divide(floor_divide(N + shift, a), b) == floor_divide(N + shift, a * b)
+    assert -floor_divide(-N, a) == floor_divide(N + (a - 1), a)
+
+
+def test_quotients_have_tight_bounds() -> None:
+    assert ends((N + 1) // 2) == (0, 4)
+    assert ends(-(-N // 2)) == (0, 4)
+    assert upper((N - 3) // 2 + 1) == 3
+
+
+def test_a_divisor_below_one_is_refused() -> None:
+    with pytest.raises(ShapeError, match="divided by 0"):
+        N // 0
 
 
 @given(extents)
@@ -64,6 +95,7 @@ def test_division_undoes_multiplication(extent: Extent) -> None:
 def test_extents_print_as_they_are_written() -> None:
     assert str(2 * N * M - N + 1) == "2*m*n-n+1"
     assert str(-N) == "-n"
+    assert str(2 * (N // 2) + 1) == "2*floordiv(n, 2)+1"
     assert N - N == 0
 
 

@@ -43,6 +43,8 @@ def everything() -> Graph:
     body.set_outputs([body.relu(body.input("u", (n, 4))) + 1.5])
     attrs = make_attrs(OPS["fused"], {"body": body})
     (fused,) = graph.append(OPS["fused"], (x,), attrs, name="the end", scope="encoder.0")
+    graph.max_pool(x, kernel_size=(1, 3), stride=(2, 2), padding=(0, 1))
+    graph.expand(graph.constant(1.0), shape=((2 * n + 1) // 3,))
     graph.constant([True, False])
     graph.constant(np.arange(20, dtype=np.int16))
     graph.constant(np.array([np.nan, -np.inf, 1e-30 + 2j], np.complex64))

@@ -15,7 +15,7 @@ from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
 from rlx.ir.dtype import DType
 from rlx.ir.literal import Literal
 from rlx.ir.ranks import RankAxis
-from rlx.ir.shape import Extent, Symbol
+from rlx.ir.shape import Extent, Factor, Quotient, Symbol
 from rlx.ir.types import TensorType
 
 ABI_VERSION = 2
@@ -205,10 +205,19 @@ def extent_text(extent: Extent) -> str:
         return str(extent)
     terms = [
         " * ".join([*([] if factor == 1 and monomial else [str(factor)]),
-                    *(variable_name(s.name) for s in monomial)])
+                    *map(_factor_text, monomial)])
         for monomial, factor in extent.terms
     ]  # fmt: skip
     return " + ".join(terms)
+
+
+def _factor_text(factor: Factor) -> str:
+    """Return a factor in C, whose division rounds towards zero: see `Extents`."""
+    if not isinstance(factor, Quotient):
+        return variable_name(factor.name)
+    dividend, missing = factor.nonnegative
+    text = f"({extent_text(dividend)}) / {factor.divisor}"
+    return f"({text} - {missing})" if missing else f"({text})"
 
 
 def literals(data: Literal) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Prim
-from rlx.ir.shape import Extent
+from rlx.ir.shape import Extent, Factor, Quotient
 
 
 class Extents:
@@ -21,7 +21,14 @@ class Extents:
         total = const(0, Prim.I64)
         for monomial, coefficient in extent.terms:
             term = const(coefficient, Prim.I64)
-            for symbol in monomial:
-                term = term * self._symbols[symbol.name]
+            for factor in monomial:
+                term = term * self._factor(factor)
             total = total + term
         return total
+
+    def _factor(self, factor: Factor) -> E:
+        """Return a factor; division rounds towards zero, so a dividend is made nonnegative."""
+        if not isinstance(factor, Quotient):
+            return self._symbols[factor.name]
+        dividend, missing = factor.nonnegative
+        return self(dividend) / factor.divisor - missing

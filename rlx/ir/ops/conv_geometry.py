@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import ShapeError
-from rlx.ir.shape import Extent, Shape, product
+from rlx.ir.shape import Extent, Shape, floor_divide, product
 
 Numbers: TypeAlias = tuple[int, ...]
 Pads: TypeAlias = tuple[tuple[int, int], ...]
@@ -32,21 +32,13 @@ class Sliding:
     def positions(self, extent: Extent, taps: Extent) -> Extent:
         """Return how many windows of `taps` fit along an axis of `extent`."""
         room = spread(extent, self.input_dilation) + self.low + self.high - reach(taps, self)
-        if not isinstance(room, int):
-            if self.stride != 1:
-                raise ShapeError(
-                    f"a symbolic extent {extent} meets stride {self.stride}; a symbolic spatial "
-                    "extent needs stride 1",
-                    remedy="bind the extent, or slice the result of stride 1",
-                )
-            return room + 1
-        if room < 0:
+        if isinstance(room, int) and room < 0:
             raise ShapeError(
                 f"a window of {taps} taps, {self.dilation} apart, does not fit {extent} elements "
                 f"padded by {self.low} and {self.high}",
                 remedy="pad more, or choose a smaller window",
             )
-        return room // self.stride + 1
+        return floor_divide(room, self.stride) + 1
 
 
 Geometry: TypeAlias = tuple[Sliding, ...]
@@ -99,6 +91,22 @@ def spread(extent: Extent, step: int) -> Extent:
 def reach(taps: Extent, axis: Sliding) -> Extent:
     """Return the elements between the first and the last tap, both included."""
     return spread(taps, axis.dilation)
+
+
+def same_padding(extent: Extent, taps: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Return the zeros with which `extent` elements become `ceil(extent / stride)` windows.
+
+    The second number is the larger one, where one is.
+    """
+    positions = floor_divide(extent + (stride - 1), stride)
+    missing = (positions - 1) * stride + (taps - 1) * dilation + 1 - extent
+    if not isinstance(missing, int):
+        raise ShapeError(
+            f"padding 'SAME' with stride {stride} depends on {extent}, which is symbolic",
+            remedy="give the padding in numbers, or an extent that is a multiple of the stride",
+        )
+    total = max(missing, 0)
+    return total // 2, total - total // 2
 
 
 def result_extents(spatial: Shape, taps: Shape, sliding: Geometry) -> Shape:

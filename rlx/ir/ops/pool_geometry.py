@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from rlx.errors import ShapeError
 from rlx.ir.ops.conv_geometry import per_axis, require_length
-from rlx.ir.shape import Dim, Extent, Shape, divide, format_shape, is_at_most
+from rlx.ir.shape import Extent, Shape, floor_divide, format_shape, is_at_most
 
 Sizes: TypeAlias = tuple[int, ...]
 """One number per spatial axis; none at all stands for the default."""
@@ -90,14 +90,6 @@ def windowed_shape(shape: Shape, axes: Sequence[WindowAxis], inner: int = 0) -> 
     return (*shape[: end - len(axes)], *(axis.count for axis in axes), *shape[end:])
 
 
-def floor_divide(extent: Extent, divisor: int) -> Extent:
-    """Divide and round down; symbols must come with multiples of the divisor."""
-    if isinstance(extent, int):
-        return extent // divisor
-    constant = next((factor for symbols, factor in extent.terms if not symbols), 0)
-    return divide(extent - constant, divisor) + constant // divisor
-
-
 def _window_axis(
     extent: Extent,
     size: int,
@@ -115,18 +107,19 @@ def _window_axis(
             f"{extent} + {low} + {high}",
             remedy="give a smaller window, or more padding",
         )
-    if not ceil_mode:
-        return WindowAxis(extent, size, stride, dilation, low, high, floor_divide(rest, stride) + 1)
-    count = floor_divide(rest + (stride - 1), stride) + 1
-    if isinstance(count, Dim) or isinstance(extent, Dim):
-        if stride > 1:
-            raise ShapeError(
-                f"extent {extent} is symbolic; ceil_mode with stride {stride} needs a number",
-                remedy="bind the extent, or pad explicitly",
-            )
-    elif (count - 1) * stride >= extent + low:
-        count -= 1
+    if ceil_mode:
+        rest = extent + low + _after_last_start(reach, stride, high)
+    count = floor_divide(rest, stride) + 1
     return WindowAxis(extent, size, stride, dilation, low, high, count)
+
+
+def _after_last_start(reach: int, stride: int, high: int) -> int:
+    """Return by how much more than the extent with its low padding the last window may start.
+
+    There is one more window where positions are left over, unless it starts in the high padding.
+    """
+    missing = high - reach + stride
+    return min(missing, max(missing - stride, 0)) - 1
 
 
 def _widths(padding: Padding, count: int) -> list[tuple[int, int]]:

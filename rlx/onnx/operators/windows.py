@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rlx.errors import FormatError
+from rlx.ir.ops.conv_geometry import same_padding
 
 Numbers = tuple[int, ...]
 
@@ -52,8 +53,6 @@ def _same(
     """Return the padding with which there is a window for every `stride` elements."""
     found = []
     for extent, size, step, apart in zip(spatial, taps, stride, dilation, strict=True):
-        positions = -(-extent // step)
-        total = max((positions - 1) * step + (size - 1) * apart + 1 - extent, 0)
-        less, more = total // 2, total - total // 2
+        less, more = same_padding(extent, size, step, apart)
         found.append((less, more) if upper else (more, less))
     return tuple(found)
