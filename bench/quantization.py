@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rlx
 from rlx.ir.graph import Graph
-from rlx.quantization.quantize import quantized_weights
+from rlx.quantization.rounding import quantized_weights
 
 Array = NDArray[Any]
 Call = Callable[[], Any]

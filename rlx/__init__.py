@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlx import onnx as onnx
     from rlx import optim as optim
     from rlx import passes as passes
+    from rlx import quantization as quantization
     from rlx import random as random
     from rlx import tree_util as tree_util
     from rlx.errors import BusyError as BusyError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rlx.ir.shape import Dim as Dim
     from rlx.ir.types import TensorType as TensorType
     from rlx.passes.precision.policy import MixedPrecision as MixedPrecision
+    from rlx.quantization import quantize as quantize
     from rlx.runtime.aot import Artifact as Artifact
     from rlx.runtime.aot import aot as aot
     from rlx.runtime.arrays import Array as Array
@@ -108,6 +110,7 @@ _HOMES = {
     "rlx.ir.shape": ["Dim"],
     "rlx.ir.types": ["TensorType"],
     "rlx.passes.precision.policy": ["MixedPrecision"],
+    "rlx.quantization": ["quantize"],
     "rlx.runtime.aot": ["Artifact", "aot"],
     "rlx.runtime.arrays": ["Array"],
     "rlx.runtime.compile": ["compile"],
@@ -116,7 +119,19 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
-    *("lax", "nn", "numpy", "onnx", "optim", "passes", "random", "scipy", "splat", "tree_util"),
+    *(
+        "lax",
+        "nn",
+        "numpy",
+        "onnx",
+        "optim",
+        "passes",
+        "quantization",
+        "random",
+        "scipy",
+        "splat",
+        "tree_util",
+    ),
 )
 
 __version__ = "0.1.0"

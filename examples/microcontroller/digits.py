@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import rlx
 from examples.digits import Digits, Model, load_data, train
 from examples.microcontroller.run import BOARDS, HERE
-from rlx.quantization import Quantized, quantize
+from rlx.quantization import Quantized
 from rlx.runtime.cross import find_compiler
 
 Array = NDArray[Any]
@@ -58,9 +58,7 @@ def network(hidden: int = 32, epochs: int = 15) -> Model:
 
 def quantized(model: Model, params: dict[str, Any], data: Digits) -> Quantized:
     """Return the network for one image, measured on training images."""
-    graph = rlx.jit(model.apply).graph(params, data.test_x[:1])
-    values = {f"p_{name}": np.array(value) for name, value in params.items()}
-    return quantize(graph, [{"x": row[None]} for row in data.train_x[:256]], params=values)
+    return rlx.quantize(model.apply, [row[None] for row in data.train_x[:256]], params=params)
 
 
 def run(core: str, done: Quantized, images: Array, directory: Path) -> Measured:
@@ -124,10 +122,10 @@ def main() -> None:
     data, model = load_data(), network()
     trained = train(model, data, "auto", lambda *_: None)
     done = quantized(model, trained.params, data)
-    exact = {name: np.asarray(trained.params[name.removeprefix("p_")]) for name in done.params}
     with tempfile.TemporaryDirectory() as directory:
         found = run(core, done, data.test_x[:IMAGES], Path(directory))
-    before, after = accuracy(done.original, exact, data), accuracy(done.graph, done.params, data)
+    before = accuracy(done.original, done.original_params, data)
+    after = accuracy(done.graph, done.params, data)
     print(
         f"{core}: {found.instructions} instructions a digit, flash {found.code} bytes of code and "
         f"{found.constants} of constants, RAM {found.ram}, stack {found.stack}"

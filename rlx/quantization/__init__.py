@@ -1,18 +1,18 @@
 """Eight bits after training: calibrate on inputs, quantize products, measure what is lost.
 
-quantized = rlx.quantization.quantize(graph, batches, params=params)
+quantized = rlx.quantize(function, batches, params=params)
 print(quantized.report)
-run = rlx.compile(quantized.graph, params=quantized.params)
+quantized(x)
 """
 
 from __future__ import annotations
 
+from rlx.quantization.after_training import Quantized, QuantizedFunction, quantize
 from rlx.quantization.calibration import Activation, calibrate
 from rlx.quantization.histogram import Histogram
 from rlx.quantization.insert import CalibrationEntry, insert_q_dq, scales_of
 from rlx.quantization.integers import integer_graph
 from rlx.quantization.propagate import cancel_pairs, freeze_fake_quant, quant_propagate
-from rlx.quantization.quantize import Quantized, quantize
 from rlx.quantization.report import Layer, Report
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Histogram",
     "Layer",
     "Quantized",
+    "QuantizedFunction",
     "Report",
     "calibrate",
     "cancel_pairs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -53,16 +53,17 @@ class Activation:
 def calibrate(
     graph: Graph,
     taps: Sequence[Value],
-    batches: Iterable[Batch],
+    batches: Iterable[Any],
     *,
     params: Mapping[str, Any],
     axes: Sequence[int] | None = None,
     progress: TextIO | bool | None = None,
+    feed: Callable[[Any], Batch] | None = None,
 ) -> dict[Value, Activation]:
     """Return what each of `taps`, values of `graph`, was over `batches` of inputs by name.
 
     `axes` says for each whose indices are channels, by default the last. `progress` is a stream
-    for a bar, or True for the terminal's.
+    for a bar, or True for the terminal's. `feed` makes inputs by name of what `batches` has.
     """
     for tap in taps:
         if tap.graph is not graph or not tap.dtype.is_float:
@@ -76,7 +77,9 @@ def calibrate(
     run = compile(_tapped(graph, taps), params=dict(params))
     count = 0
     for batch in _shown(batches, progress):
-        for activation, x in zip(found.values(), run.run(batch), strict=True):
+        for activation, x in zip(
+            found.values(), run.run(feed(batch) if feed else batch), strict=True
+        ):
             activation.add(x)
         count += 1
     if not count:
@@ -96,7 +99,7 @@ def _tapped(graph: Graph, taps: Sequence[Value]) -> Graph:
     return target
 
 
-def _shown(batches: Iterable[Batch], progress: TextIO | bool | None) -> Iterator[Batch]:
+def _shown(batches: Iterable[Any], progress: TextIO | bool | None) -> Iterator[Any]:
     """Yield the batches; write a bar, or a count where the set does not know its length."""
     stream = sys.stderr if progress is True else progress
     if not stream:

@@ -24,7 +24,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All layers with constant weights; `str(report)` is a table."""
+    """All products and convolutions; `str(report)` is a table."""
 
     layers: tuple[Layer, ...]
 
@@ -42,11 +42,11 @@ class Report:
         )
 
     def __str__(self) -> str:
-        lines = [f"{'layer':<24}{'op':<10}{'input scale':>12}{'error':>10}  "]
+        width = max([20, *(len(layer.name) for layer in self.layers)]) + 2
+        lines = [f"{'layer':<{width}}{'op':<10}{'input scale':>12}{'error':>10}  "]
         for layer in self.layers:
             state = "int8" if layer.is_quantized else f"float: {layer.reason}"
-            lines.append(
-                f"{layer.name:<24}{layer.kind:<10}{layer.scale:>12.3g}{layer.error:>10.2%}  {state}"
-            )
+            numbers = f"{layer.scale:>12.3g}{layer.error:>10.2%}"
+            lines.append(f"{layer.name:<{width}}{layer.kind:<10}{numbers}  {state}")
         lines.append(f"weights: {self.float_bytes} -> {self.quantized_bytes} bytes")
         return "\n".join(lines)

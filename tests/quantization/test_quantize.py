@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import rlx
+from rlx import quantize
 from rlx.errors import GraphError, InputError
 from rlx.ir.graph import Graph
-from rlx.quantization import quantize
 
 RANDOM = np.random.default_rng(0)
 SHAPES = {"taps": (6, 3, 3, 3), "first": (216, 32), "second": (32, 10)}
@@ -143,3 +143,86 @@ def test_calibration_shows_its_progress() -> None:
     assert stream.getvalue().endswith(f"[{'#' * 30}] 2/2\n")
     quantize(graph, iter(batches[:2]), params=params, progress=stream)
     assert stream.getvalue().endswith("calibrating 2 batches\n")
+
+
+def predict(params: Any, x: Any) -> Any:
+    """Two layers, and a dictionary for a result."""
+    hidden = rlx.nn.relu(x @ params["w0"] + params["b0"])
+    return {"logits": hidden @ params["w1"]}
+
+
+PARAMS = {
+    "w0": RANDOM.normal(size=(32, 24)).astype(np.float32) / 6,
+    "b0": RANDOM.normal(size=24).astype(np.float32),
+    "w1": RANDOM.normal(size=(24, 10)).astype(np.float32) / 5,
+}
+
+
+def rows(count: int) -> Any:
+    return RANDOM.normal(size=(count, 32)).astype(np.float32)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_function_is_quantized_in_one_call_and_called_as_before(jitted: bool) -> None:
+    function = rlx.jit(predict) if jitted else predict
+    done = rlx.quantize(function, [rows(16) for _ in range(4)], params=PARAMS)
+    assert [layer.name for layer in done.report.layers] == ["params_w0", "params_w1"]
+    assert [str(done.params[name].dtype) for name in ("params_w0", "params_w1")] == ["int8"] * 2
+    for count in (16, 3):  # other shapes are traced again
+        x = rows(count)
+        expected, made = predict(PARAMS, x)["logits"], done(x)["logits"]
+        assert np.linalg.norm(made - expected) < 0.03 * np.linalg.norm(expected)
+
+
+def test_weights_that_a_function_closes_over_are_quantized() -> None:
+    x = rows(8)
+    sets = iter([(x, np.float32(2.0)), (rows(8), np.float32(3.0))])  # can be read once
+    done = rlx.quantize(lambda x, scale: scale * (x @ PARAMS["w0"]), sets)
+    assert [layer.is_quantized for layer in done.report.layers] == [True]
+    expected = np.float32(2.0) * (x @ PARAMS["w0"])
+    made = done(x, np.float32(2.0))
+    assert np.linalg.norm(made - expected) < 0.03 * np.linalg.norm(expected)
+
+
+def test_a_graph_is_called_with_its_inputs() -> None:
+    graph, params, batches = network()
+    done = rlx.quantize(graph, [batch["x"] for batch in batches[:4]], params=params)
+    x = batches[0]["x"]
+    np.testing.assert_array_equal(done(x)[0], done(x=x)[0])
+    np.testing.assert_array_equal(done(x)[0], done({"x": x})[0])
+    with pytest.raises(InputError, match="was given 2 inputs and takes 1"):
+        done(x, x)
+
+
+def test_transposed_weights_are_laid_out_as_they_are_read() -> None:
+    graph = Graph("transposed")
+    x, w = graph.input("x", (4, 32), "f32"), graph.param("w", (8, 32), "f32")
+    graph.set_outputs([graph.matmul(x, graph.transpose(w, perm=(1, 0)))])
+    array = {"w": RANDOM.normal(size=(8, 32)).astype(np.float32)}
+    done = rlx.quantize(graph, [rows(4)], params=array)
+    assert done.params["w"].shape == (32, 8)
+    sample = rows(4)
+    exact = sample @ array["w"].T
+    assert np.linalg.norm(done(sample)[0] - exact) < 0.03 * np.linalg.norm(exact)
+
+
+def test_the_report_says_why_products_have_no_weights() -> None:
+    graph = Graph("attention")
+    x, w = graph.input("x", (8, 32), "f32"), graph.param("w", (32, 32), "f32")
+    tied = graph.param("tied", (32, 32), "f32")
+    q = graph.matmul(x, w)
+    scores = graph.matmul(q, graph.transpose(x, perm=(1, 0)))
+    graph.set_outputs([scores, graph.matmul(graph.matmul(x, tied), tied)])
+    weights = {"w": rows(32), "tied": rows(32)}
+    report = rlx.quantize(graph, [rows(8)], params=weights).report
+    reasons = {layer.reason for layer in report.layers if not layer.is_quantized}
+    assert reasons == {"both operands are activations", "its weights are read elsewhere too"}
+    assert "float: both operands are activations" in str(report)
+
+
+def test_wrong_calls_of_a_quantized_function_are_errors() -> None:
+    with pytest.raises(InputError, match="the calibration set has no batch"):
+        rlx.quantize(predict, [], params=PARAMS)
+    done = rlx.quantize(predict, [rows(2)], params=PARAMS)
+    with pytest.raises(InputError, match="was given x by name"):
+        done(x=rows(2))

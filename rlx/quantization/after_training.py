@@ -1,0 +1,237 @@
+"""Quantization after training: products with constant weights become integer products.
+
+The input of each is measured on a calibration set and quantized with one scale, its weights with
+one for each column or channel. Sums are exact in i32. What lies between stays in f32, and is
+computed in the same kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import InputError
+from rlx.ir.graph import Graph
+from rlx.quantization.calibration import Batch, calibrate
+from rlx.quantization.histogram import Method
+from rlx.quantization.network import Network
+from rlx.quantization.report import Report
+from rlx.quantization.rounding import Choice, Rounding
+from rlx.runtime.arrays import frozen
+from rlx.runtime.compile import compile
+from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
+from rlx.transforms.abstract import eval_shape
+from rlx.transforms.jit import JittedFunction, jit
+
+Array = NDArray[Any]
+Feed = Callable[[Any], Batch]
+"""From one element of a calibration set to inputs by name."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A graph in eight bits, its params, and what became of each layer.
+
+    Called with its inputs, in their order or by name, it returns its outputs.
+    """
+
+    graph: Graph
+    params: dict[str, Array]
+    report: Report
+    original: Graph
+    """The graph in floats, with its weights as params."""
+    original_params: dict[str, Array]
+
+    @cached_property
+    def executable(self) -> Any:
+        """The graph, compiled with its params."""
+        return compile(self.graph, params=self.params)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        return self.executable.run(_by_name(_input_names(self.graph), inputs) | named)
+
+
+@dataclass(frozen=True)
+class QuantizedFunction(Quantized):
+    """A function in eight bits: called with its inputs, it returns what the function returns.
+
+    `graph` is that of the calibration set's shapes; others are traced again when they come, with
+    the same scales.
+    """
+
+    _call: _Call
+    _roundings: list[Rounding]
+    _programs: dict[Any, tuple[Any, TreeDef]] = field(default_factory=dict)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        if named:
+            raise InputError(
+                f"a quantized function was given {', '.join(named)} by name",
+                remedy="pass its inputs in their order",
+            )
+        feed = self._call.feed(inputs)
+        key = tuple((name, x.shape, x.dtype) for name, x in feed.items())
+        if key not in self._programs:
+            graph, params = self._call.network(inputs).rewritten(self._roundings)
+            self._programs[key] = compile(graph, params=params), self._call.structure(inputs)
+        run, structure = self._programs[key]
+        return tree_unflatten(structure, [frozen(output) for output in run.run(feed)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A function of params and inputs, or of inputs alone."""
+
+    function: JittedFunction
+    leading: tuple[Any, ...]
+    """The params, if there are any."""
+
+    def feed(self, inputs: tuple[Any, ...]) -> dict[str, Array]:
+        """Return the inputs by the names that they have in the graph."""
+        return self._arrays(inputs, slice(len(self.leading), None))
+
+    def network(self, inputs: tuple[Any, ...]) -> Network:
+        """Return the graph of a call, with its products."""
+        graph = self.function.graph(*self.leading, *inputs)
+        return Network.of(graph, self._arrays(inputs, slice(len(self.leading))))
+
+    def structure(self, inputs: tuple[Any, ...]) -> TreeDef:
+        """Return the structure of the result."""
+        return tree_flatten(eval_shape(self.function, *self.leading, *inputs))[1]
+
+    def _arrays(self, inputs: tuple[Any, ...], chosen: slice) -> dict[str, Array]:
+        given = self.function.argument_arrays(*self.leading, *inputs)[chosen]
+        return {name: np.asarray(x) for arrays in given for name, x in arrays.items()}
+
+
+def quantize(
+    function_or_graph: Graph | Callable[..., Any],
+    calibration: Iterable[Any],
+    *,
+    params: Any = None,
+    method: Method = "max",
+    percentile: float = 99.99,
+    largest_error: float = 0.1,
+    keep: Sequence[str] = (),
+    progress: TextIO | bool | None = None,
+) -> Quantized:
+    """Return a function or graph with its products and convolutions by weights in eight bits.
+
+    A function is called as `function(params, *inputs)`, or `function(*inputs)` without `params`;
+    `calibration` has a tuple of inputs for each call, or the only one. For a graph, from
+    `rlx.onnx.load` say, `params` are its weights by name (by default those that it came with),
+    whether it has them as params or as inputs, and `calibration` gives the other inputs by name
+    or in their order. Weights that are constants count as params.
+
+    `method` says how the range of an activation follows from what was seen: its maximum, a
+    percentile, or the least divergence of distributions ("entropy"). Layers whose result is off by
+    more than `largest_error` (of its norm, on the first batch), and those whose weights `keep`
+    names, stay in floats; the report says which and why. `progress` is a stream for a bar, or True
+    for the terminal's. The result is called with inputs; its `graph` and `params` are for
+    `rlx.compile` and `rlx.aot`.
+    """
+    choice = Choice(method, percentile, largest_error, keep)
+    if isinstance(function_or_graph, Graph):
+        graph = function_or_graph
+        values = graph.param_values if params is None else params
+        return _of_graph(graph, values, calibration, choice, progress)
+    return _of_function(function_or_graph, params, calibration, choice, progress)
+
+
+def _of_graph(
+    graph: Graph,
+    params: Mapping[str, Any],
+    batches: Iterable[Any],
+    choice: Choice,
+    progress: TextIO | bool | None,
+) -> Quantized:
+    network = Network.of(graph, params)
+    names = _input_names(network.original)
+
+    def feed(batch: Any) -> Batch:
+        return _by_name(names, batch if isinstance(batch, tuple) else (batch,))
+
+    roundings = _measured(network, batches, feed, choice, progress)
+    return Quantized(**_parts(network, roundings))
+
+
+def _of_function(
+    function: Callable[..., Any],
+    params: Any,
+    batches: Iterable[Any],
+    choice: Choice,
+    progress: TextIO | bool | None,
+) -> QuantizedFunction:
+    jitted = function if isinstance(function, JittedFunction) else jit(function)
+    call = _Call(jitted, () if params is None else (params,))
+    first, batches = _first_of(batches)
+    network = call.network(_arguments(first))
+
+    def feed(batch: Any) -> Batch:
+        return call.feed(_arguments(batch))
+
+    roundings = _measured(network, batches, feed, choice, progress)
+    return QuantizedFunction(**_parts(network, roundings), _call=call, _roundings=roundings)
+
+
+def _parts(network: Network, roundings: Sequence[Rounding]) -> dict[str, Any]:
+    """Return what every result says of itself."""
+    graph, params = network.rewritten(roundings)
+    return {
+        "graph": graph,
+        "params": params,
+        "report": network.report(roundings),
+        "original": network.original,
+        "original_params": network.given,
+    }
+
+
+def _measured(
+    network: Network,
+    batches: Iterable[Any],
+    feed: Feed,
+    choice: Choice,
+    progress: TextIO | bool | None,
+) -> list[Rounding]:
+    """Return how the products are rounded, for what their inputs are on the calibration set."""
+    network.require_known(choice.keep)
+    taps = {site.activation: site.channels for site in network.sites}
+    seen = calibrate(
+        network.graph, list(taps), batches, params=network.values, axes=list(taps.values()),
+        progress=progress, feed=feed,
+    )  # fmt: skip
+    return network.roundings(seen, choice)
+
+
+def _first_of(batches: Iterable[Any]) -> tuple[Any, Iterable[Any]]:
+    """Return the first batch, and all of them."""
+    iterator = iter(batches)
+    for first in iterator:
+        return first, chain([first], iterator) if iterator is batches else batches
+    raise InputError("the calibration set has no batch", remedy="give some inputs that are typical")
+
+
+def _arguments(batch: Any) -> tuple[Any, ...]:
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _input_names(graph: Graph) -> list[str]:
+    return [str(value.node.name) for value in graph.inputs]
+
+
+def _by_name(names: Sequence[str], inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """Return inputs by name, given in their order, or as one mapping."""
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        return dict(inputs[0])
+    if len(inputs) > len(names):
+        raise InputError(
+            f"the graph was given {len(inputs)} inputs and takes {len(names)}",
+            remedy=f"it takes: {', '.join(names)}",
+        )
+    return dict(zip(names, inputs, strict=False))

@@ -1,0 +1,129 @@
+"""How the input and the weights of a layer are rounded: the way that loses least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.errors import InputError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.quantization.calibration import Activation
+from rlx.quantization.histogram import SMALLEST_SCALE, Method
+from rlx.quantization.report import Layer
+from rlx.quantization.sites import Scales, Site, along
+from rlx.runtime.compile import compile
+
+Array = NDArray[Any]
+LONGEST_SUM = (2**31 - 1) // (255 * 127)
+"""Products of an input by a weight that i32 can always add up."""
+_LOPSIDED = 0.5
+"""Share of the larger side of a range that the smaller one has where symmetric codes do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the caller wants."""
+
+    method: Method
+    percentile: float
+    largest_error: float
+    keep: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What becomes of a layer, and how its input is rounded."""
+
+    layer: Layer
+    input: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The scales of an input, one or one for each channel, and its zero point."""
+
+    scales: Scales
+    zero: int = 0
+
+
+def rounding_of(site: Site, activation: Activation, w: Array, choice: Choice) -> Rounding:
+    """Return how the input of a layer is rounded: the way that loses least."""
+    scale = activation.histogram.scale(choice.method, choice.percentile)
+    candidates = [Steps(np.array([scale], np.float32))]
+    if site.inputs_axis is not None:
+        candidates.append(_equalized(activation, w, site.inputs_axis))
+    errors = [_error(site, steps, activation.first, w) for steps in candidates]
+    best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+    reason = "kept" if site.weights in choice.keep else ""
+    if not reason and not errors[best] <= choice.largest_error:
+        reason = f"error above {choice.largest_error:.0%}"
+    if w.size // w.shape[site.outputs_axis] > LONGEST_SUM:
+        reason = "its sums are beyond i32"
+    kind, largest = site.node.op.name, float(candidates[best].scales.max())
+    layer = Layer(site.weights, kind, largest, errors[best], w.nbytes, not reason, reason)
+    return Rounding(layer, candidates[best])
+
+
+def _equalized(activation: Activation, w: Array, axis: int) -> Steps:
+    """Return a scale for each input channel, by the root of what inputs and weights have there.
+
+    Weights are multiplied by the same before they are rounded, so that channels of outliers do not
+    set the scale of all. Xiao et al., SmoothQuant (2023). What is mostly of one sign gets a zero
+    point, and so all 256 codes.
+    """
+    others = tuple(other for other in range(w.ndim) if other != axis)
+    weights = np.abs(w).max(axis=others, initial=0.0)
+    channels = np.maximum(activation.high, -activation.low)
+    known = (weights > 0) & (channels > 0)
+    ratio = np.sqrt(np.where(known, channels, 1.0) / np.where(known, weights, 1.0))
+    low = float(np.where(known, activation.low / ratio, 0.0).min(initial=0.0))
+    high = float(np.where(known, activation.high / ratio, 0.0).max(initial=0.0))
+    lopsided = min(high, -low) < _LOPSIDED * max(high, -low)
+    step = (high - low) / 255.0 if lopsided else max(high, -low) / 127.0
+    scales = np.maximum(ratio * step, SMALLEST_SCALE).astype(np.float32)
+    return Steps(scales, round(-128 - low / step) if lopsided else 0)
+
+
+def _error(site: Site, steps: Steps, x: Array, w: Array) -> float:
+    """Return how far the layer's result moves when input and weights are rounded."""
+    exact = _result(site, x, w)
+    scales, zero = steps.scales, steps.zero
+    codes, factors = quantized_weights(site.scaled(w, scales), site.outputs_axis)
+    step = along(scales, site.channels, x.ndim) if len(scales) > 1 else scales[0]
+    centered = np.clip(_round_away(x / step) + zero, -128, 127) - zero
+    rounded = _result(site, centered, codes)
+    factors = along(factors, 1, x.ndim) if site.node.op is ops.conv else factors
+    norm = float(np.linalg.norm(exact))
+    return float(np.linalg.norm(rounded * factors - exact)) / norm if norm else 0.0
+
+
+def _result(site: Site, x: Array, w: Array) -> Array:
+    graph = Graph("layer")
+    given = [np.asarray(array, np.float32) for array in (x, w)]
+    inputs = [graph.input(name, a.shape, "f32") for name, a in zip("xw", given, strict=True)]
+    graph.set_outputs(graph.append(site.node.op, inputs, site.node.attrs))
+    return np.asarray(compile(graph).run(dict(zip("xw", given, strict=True)))[0])
+
+
+def quantized_weights(w: Array, axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return codes and one scale for each index of `axis`: symmetric, without -128."""
+    others = tuple(other for other in range(w.ndim) if other != axis)
+    largest = np.abs(w).max(axis=others, initial=0.0)
+    if not np.isfinite(largest).all():
+        raise InputError("weights are not finite", remedy="quantize a network that was trained")
+    scales = np.where(largest > 0, largest / 127.0, 1.0).astype(np.float32)
+    shape = [1] * w.ndim
+    shape[axis] = -1
+    codes = np.clip(_round_away(w / scales.reshape(shape)), -127, 127)
+    return codes.astype(np.int8), scales
+
+
+def _round_away(x: Array) -> Array:
+    whole = np.trunc(x)
+    rounded: Array = whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)
+    return rounded

@@ -1,0 +1,166 @@
+"""Products with weights: those of an activation by a param that nothing else reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.rewrite import copy_node, finish
+from rlx.quantization.report import Layer
+
+Array = NDArray[Any]
+Scales = NDArray[np.float32]
+_PRODUCTS = (ops.matmul, ops.conv)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A product of an activation by a param."""
+
+    node: Node
+    weights: str
+
+    @property
+    def activation(self) -> Value:
+        return self.node.operands[0]
+
+    @property
+    def outputs_axis(self) -> int:
+        """Which axis of the weights has a scale for each index."""
+        return 1 if self.node.op is ops.matmul else 0
+
+    @property
+    def inputs_axis(self) -> int | None:
+        """The axis of the weights that meets channels; None where groups have their own."""
+        if self.node.op is ops.matmul:
+            return 0
+        return 1 if self.node.attribute("groups") == 1 else None
+
+    @property
+    def channels(self) -> int:
+        """The axis of the activation whose indices are channels."""
+        return self.activation.rank - 1 if self.node.op is ops.matmul else 1
+
+    def scaled(self, w: Array, scales: Scales) -> Array:
+        """Return the weights times the scales of the channels that they meet."""
+        if self.inputs_axis is None or len(scales) == 1:
+            return np.asarray(w * scales[0])
+        scaled: Array = w * along(scales, self.inputs_axis, w.ndim)
+        return scaled
+
+
+def along(vector: Scales, axis: int, rank: int) -> Scales:
+    """Return a vector in the shape that broadcasts along `axis`."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return vector.reshape(shape)
+
+
+def sites_of(graph: Graph) -> tuple[list[Site], list[Layer]]:
+    """Return the products that have weights, and what the report says of all others."""
+    readers = _readers(graph)
+    found, others = [], []
+    for node in graph.nodes:
+        if node.op not in _PRODUCTS:
+            continue
+        reason = _obstacle(node, readers)
+        if reason:
+            title = str(node.operands[1].node.name or node.result.label)
+            others.append(Layer(title, node.op.name, 0.0, 0.0, 0, False, reason))
+        else:
+            found.append(Site(node, str(node.operands[1].node.name)))
+    return found, others
+
+
+def _obstacle(node: Node, readers: Mapping[Value, int]) -> str:
+    """Return why a product has no weights to round, or nothing."""
+    x, w = node.operands
+    if x.dtype is not DType.F32:
+        return f"its dtype is {x.dtype}"
+    if w.op not in (ops.param, ops.constant):
+        return "both operands are activations"
+    if readers[w] > 1:
+        return "its weights are read elsewhere too"
+    if node.op is ops.matmul and w.rank != 2:
+        return "its weights are a stack of matrices"
+    return ""
+
+
+def _readers(graph: Graph) -> Counter[Value]:
+    read = [operand for node in graph.nodes for operand in node.operands]
+    return Counter([*read, *graph.outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The leaf that weights come from, and the transpose between."""
+
+    leaf: Value
+    transpose: Value | None = None
+
+    @property
+    def replaced(self) -> tuple[Value, ...]:
+        """What nothing reads once the weights are a param of their own."""
+        return (self.leaf,) if self.transpose is None else (self.leaf, self.transpose)
+
+    def array(self, values: Mapping[str, Array]) -> Array:
+        """Return the weights as the product reads them."""
+        known = self.leaf.op is ops.constant
+        node = self.leaf.node
+        array = node.attribute("value").array if known else values[str(node.name)]
+        turned = self.transpose
+        return np.asarray(
+            array if turned is None else np.transpose(array, turned.node.attribute("perm"))
+        )
+
+
+def declared_weights(graph: Graph, values: Mapping[str, Array]) -> tuple[Graph, dict[str, Array]]:
+    """Return `graph` with a param for the weights of each product, laid out as it reads them.
+
+    %1 = transpose (param "w": f32[N, K])    ->    param "w": f32[K, N]
+    %1 = constant                            ->    param "weights_0"
+    """
+    sources = _sources(graph)
+    arrays = dict(values)
+    if not sources:
+        return graph, arrays
+    gone = {value.node for source in sources.values() for value in source.replaced}
+    target, value_map = Graph(graph.name), dict[Value, Value]()
+    for node in graph.nodes:
+        source = sources.get(node)
+        if source is not None:
+            name = str(source.leaf.node.name or f"weights_{len(arrays)}")
+            arrays[name] = source.array(values)
+            value_map[node.operands[1]] = target.param(name, arrays[name].shape, DType.F32)
+        if node not in gone:
+            copy_node(target, node, value_map)
+    finish(target, graph, value_map)
+    return target, arrays
+
+
+def _sources(graph: Graph) -> dict[Node, _Source]:
+    """Return, for products whose weights are not a param as they read it, where these are."""
+    readers = _readers(graph)
+    found = {}
+    for node in graph.nodes:
+        if node.op in _PRODUCTS and (source := _source(node.operands[1], readers)) is not None:
+            found[node] = source
+    return found
+
+
+def _source(weights: Value, readers: Mapping[Value, int]) -> _Source | None:
+    turned = weights.op is ops.transpose
+    leaf = weights.node.operands[0] if turned else weights
+    alone = readers[weights] == readers[leaf] == 1
+    is_moved = leaf.op is ops.constant or (turned and leaf.op is ops.param)
+    if not (alone and is_moved and leaf.dtype is DType.F32):
+        return None
+    return _Source(leaf, weights if turned else None)
