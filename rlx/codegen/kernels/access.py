@@ -16,10 +16,13 @@ written once, with or without fusion:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic
 
 from rlx.codegen.kernels.affine import Grid, Groups
 from rlx.codegen.kernels.evaluation import Evaluation
+from rlx.codegen.kernels.folds import Element
 from rlx.codegen.kernels.grouped import Body, Grouped, Target, target
 from rlx.codegen.kernels.guards import (
     Located,
@@ -43,8 +46,36 @@ from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 
+class Source(ABC, Generic[Element]):
+    """What a kernel reads at points of one shape."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def type(self) -> TensorType: ...
+
+    @property
+    @abstractmethod
+    def memory(self) -> Buffer | None:
+        """The argument itself where nothing is computed on the way, else None."""
+
+    @abstractmethod
+    def grouped(self, groups: Groups) -> Reads[Element]:
+        """Gather the axes into groups; each is then read by one flat index."""
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    def runs(self, axes: tuple[int, ...]) -> Groups:
+        """Split `axes` into the fewest groups that every operand reads without division."""
+        here = address(identity(self.shape), self.shape, len(self.shape))
+        return self.grouped((axes,)).collapsed(axes, here)
+
+
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Source[Scalar]):
     """A value that feeds the kernel, to be read at points of its own shape."""
 
     body: Body
@@ -54,10 +85,6 @@ class Reader:
     @property
     def type(self) -> TensorType:
         return self.value.type
-
-    @property
-    def shape(self) -> Shape:
-        return self.value.shape
 
     @property
     def dtype(self) -> DType:
@@ -70,18 +97,34 @@ class Reader:
 
     @property
     def memory(self) -> Buffer | None:
-        """The argument itself where nothing is computed on the way, else None."""
         return self.body.inputs.get(self.value)
 
     def grouped(self, groups: Groups) -> GroupedReader:
-        """Gather the axes into groups; each is then read by one flat index."""
         grid = Grid.over(self.shape, groups, self.body.extents)
         return GroupedReader(self.body, grid, Located(self.value, identity(self.shape)))
 
-    def runs(self, axes: tuple[int, ...]) -> Groups:
-        """Split `axes` into the fewest groups that every operand reads without division."""
-        here = address(identity(self.shape), self.shape, len(self.shape))
-        return self.grouped((axes,)).collapsed(axes, here)
+
+@dataclass(frozen=True, slots=True)
+class JointReader(Source[tuple[Scalar, ...]]):
+    """Values of one shape that feed the kernel, to be read at the same points."""
+
+    body: Body
+    values: tuple[Value, ...]
+
+    @property
+    def type(self) -> TensorType:
+        """The type of the first value; the others differ in their dtypes at most."""
+        return self.values[0].type
+
+    @property
+    def memory(self) -> None:
+        return None
+
+    def grouped(self, groups: Groups) -> GroupedJointReader:
+        grid = Grid.over(self.shape, groups, self.body.extents)
+        here = identity(self.shape)
+        sources = tuple(Located(value, here) for value in self.values)
+        return GroupedJointReader(self.body, grid, sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +137,8 @@ class Writer:
     body: Body
     value: Value
     name: str
+    siblings: tuple[Value, ...] = ()
+    """Results of other anchors that are given together with `value`."""
 
     @property
     def type(self) -> TensorType:
@@ -122,7 +167,7 @@ class Writer:
             if self._stores(value):
                 self.body.stored.add(number)
                 targets.append(target(value, buffer, self.shape))
-        return GroupedWriter(self.body, grid, self.value, tuple(targets))
+        return GroupedWriter(self.body, grid, (self.value, *self.siblings), tuple(targets))
 
     def _stores(self, output: Value) -> bool:
         """True for the outputs that are stored with this result: all, or its own of several."""
@@ -130,8 +175,31 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedReader(Grouped):
-    """Reads one value; `read` takes one index per group that is not bound."""
+class Reads(Grouped, Generic[Element]):
+    """Access that reads: `read` takes one index per group that is not bound."""
+
+    @abstractmethod
+    def read(self, *indices: E) -> Element:
+        """Return what is at the given indices, computing what comes before it."""
+
+    @abstractmethod
+    def read_vector(self, *indices: E, lanes: int) -> Element:
+        """Return `lanes` elements, consecutive along the last group."""
+
+    @property
+    def dtypes(self) -> set[DType]:
+        """The dtypes of what is read."""
+        return {source.value.dtype for source in self.roots()}
+
+    @property
+    def is_stored(self) -> bool:
+        """True if nothing is computed between memory and what is read."""
+        return all(source.value in self.body.inputs for source in self.roots())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedReader(Reads[Scalar]):
+    """Reads one value."""
 
     source: Located
 
@@ -143,7 +211,6 @@ class GroupedReader(Grouped):
         return [self.source]
 
     def read(self, *indices: E) -> Scalar:
-        """Return the element at the given indices, computing what comes before it."""
         return Evaluation(self, indices).value(self.source)
 
     def read_real(self, *indices: E) -> E:
@@ -151,15 +218,35 @@ class GroupedReader(Grouped):
         return real(self.read(*indices))
 
     def read_vector(self, *indices: E, lanes: int) -> E:
-        """Return `lanes` elements, consecutive along the last group."""
         return real(Evaluation(self, indices, lanes=lanes).value(self.source))
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedWriter(Grouped):
-    """Writes one result of the anchor through everything the body computes from it."""
+class GroupedJointReader(Reads[tuple[Scalar, ...]]):
+    """Reads several values at once; what they share is computed once."""
 
-    value: Value | None
+    sources: tuple[Located, ...]
+
+    def roots(self) -> list[Located]:
+        return list(self.sources)
+
+    def read(self, *indices: E) -> tuple[Scalar, ...]:
+        return self._read(Evaluation(self, indices))
+
+    def read_vector(self, *indices: E, lanes: int) -> tuple[Scalar, ...]:
+        return self._read(Evaluation(self, indices, lanes=lanes))
+
+    def _read(self, evaluation: Evaluation) -> tuple[Scalar, ...]:
+        evaluation.count(self.sources)
+        return tuple(evaluation.value(source) for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedWriter(Grouped):
+    """Writes what the anchors give through everything the body computes from it."""
+
+    values: tuple[Value, ...]
+    """The results that are given at each point: none in a body without an anchor."""
     targets: tuple[Target, ...]
 
     def roots(self) -> list[Located]:
@@ -168,13 +255,16 @@ class GroupedWriter(Grouped):
     def stored(self) -> list[tuple[str, Index]]:
         return [(each.buffer.name, each.at) for each in self.targets]
 
-    def write(self, *indices: E, value: Scalar) -> None:
-        """Store the element at the given indices, in the anchor's compute type."""
-        self._store(Evaluation(self, indices), value)
+    def write(self, *indices: E, value: Scalar | tuple[Scalar, ...]) -> None:
+        """Store the element at the given indices, in the anchor's compute type.
+
+        `value` is one element of each anchor's result where there are several.
+        """
+        self._store(Evaluation(self, indices), value if isinstance(value, tuple) else (value,))
 
     def write_vector(self, *indices: E, value: E) -> None:
         """Store `value`, a vector, as consecutive elements along the last group."""
-        self._store(Evaluation(self, indices, lanes=value.type.lanes), value)
+        self._store(Evaluation(self, indices, lanes=value.type.lanes), (value,))
 
     def written(self, *indices: E) -> E:
         """Return what `write` stored in a result that is stored as it is (`Writer.memory`)."""
@@ -184,10 +274,10 @@ class GroupedWriter(Grouped):
 
     def write_region(self, *indices: E) -> None:
         """Compute and store every output of a body without an anchor."""
-        self._store(Evaluation(self, indices), None)
+        self._store(Evaluation(self, indices), ())
 
-    def _store(self, evaluation: Evaluation, value: Scalar | None) -> None:
+    def _store(self, evaluation: Evaluation, elements: tuple[Scalar, ...]) -> None:
         evaluation.count(self.roots())
-        if self.value is not None and value is not None:
-            evaluation.give(self.value, value)
+        for value, element in zip(self.values, elements, strict=True):
+            evaluation.give(value, element)
         evaluation.store_all(self.targets)

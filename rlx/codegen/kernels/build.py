@@ -58,7 +58,7 @@ def build_kernel(
     inputs, outputs = _declare_arguments(k, thunk, graph, arguments or {})
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
-    body = Body(graph, find_anchor(graph), k, extents, inputs, outputs, is_split(graph))
+    body = Body(graph, find_anchors(graph), k, extents, inputs, outputs, is_split(graph))
     scope = Scope(k, extents, body, scratch, target)
     if computes_nothing(thunk):
         return k.build(doc)
@@ -99,14 +99,14 @@ _PLAIN = frozenset(("add", "sub", "mul", "div", "neg", "cast", "where", "eq", "n
 
 
 def telling_ops(body: Graph) -> list[str]:
-    """Return the ops that a fused kernel is named after: its anchor and its functions."""
+    """Return the ops that a fused kernel is named after: its anchors and its functions."""
     nodes = [node for node in body.nodes if not node.op.has(Trait.LEAF)]
     computing = [node for node in nodes if not node.op.has(Trait.MOVEMENT)] or nodes
-    anchor = find_anchor(body)
-    names = list(dict.fromkeys(node.op.name for node in computing if node is not anchor))
+    anchors = find_anchors(body)
+    names = list(dict.fromkeys(node.op.name for node in computing if node not in anchors))
     functions = [name for name in names if name not in _PLAIN] or names[-1:]
-    if anchor is not None:
-        return [anchor.op.name, *functions[-1:]]
+    if anchors:
+        return [*dict.fromkeys(anchor.op.name for anchor in anchors), *functions[-1:]]
     return functions if len(functions) <= _NAMED_OPS else [*functions[:2], functions[-1]]
 
 
@@ -124,9 +124,11 @@ def has_lowered_kernel(definition: OpDef) -> bool:
 def scratch_bytes(node: Node) -> int:
     """Return the bytes of scratch that the kernel of `node` needs."""
     graph = node.attribute("body") if node.op is ops.fused else None
-    anchor = node if graph is None else find_anchor(graph)
-    if anchor is None:
-        return 0
+    anchors = (node,) if graph is None else find_anchors(graph)
+    return sum(map(_anchor_scratch, anchors))
+
+
+def _anchor_scratch(anchor: Node) -> int:
     kind = None if anchor.lowering is None else type(anchor.lowering)
     rule = SCRATCH.get((anchor.op.name, kind))
     if rule is None:
@@ -171,15 +173,21 @@ def single_node_body(
     return graph
 
 
-def find_anchor(graph: Graph) -> Node | None:
-    """Return the node that a kernel is built for: the anchor of its body, or the only node."""
+def find_anchors(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes that a kernel is built for: the anchors of its body, or the only node."""
     nodes = [node for node in graph.nodes if not node.op.has(Trait.LEAF)]
     if len(nodes) == 1 and has_builder(nodes[0].op.name, nodes[0].lowering):
-        return nodes[0]
-    anchors = [node for node in nodes if ops.is_anchor(node)]
-    if len(anchors) > 1:
+        return (nodes[0],)
+    anchors = ops.anchors_of(graph)
+    if len(anchors) > 1 and not ops.are_siblings(anchors):
         names = ", ".join(node.op.name for node in anchors)
-        raise InternalError(f"a fused body has more than one anchor: {names}")
+        raise InternalError(f"a fused body has anchors that share no pass: {names}")
+    return anchors
+
+
+def find_anchor(graph: Graph) -> Node | None:
+    """Return the first node that a kernel is built for, if there is one."""
+    anchors = find_anchors(graph)
     return anchors[0] if anchors else None
 
 
@@ -227,7 +235,10 @@ def _build_anchored(scope: Scope, anchor: Node) -> None:
         Reader(scope.body, operand, names[min(i, len(names) - 1)])
         for i, operand in enumerate(anchor.operands)
     ]
-    writers = [Writer(scope.body, result, f"y{result.index}") for result in anchor.results]
+    siblings = tuple(other.result for other in scope.body.anchors[1:])
+    writers = [
+        Writer(scope.body, result, f"y{result.index}", siblings) for result in anchor.results
+    ]
     attributes = anchor.attrs.as_dict()
     invoke_builder(anchor.op.name, scope, readers, writers, attributes, anchor.lowering)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
-from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, real
+from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, named, real
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.complex_scalar import from_real, multiply
 from rlx.codegen.loops.expr import E, binary, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Prim
@@ -15,9 +18,13 @@ from rlx.ir.dtype import DType
 State: TypeAlias = tuple[E, ...]
 
 
+Element = TypeVar("Element", bound=Scalar | tuple[Scalar, ...])
+"""What a fold takes at one position: an element, or one of each operand."""
+
+
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """One kind of reduction for one dtype.
+class FoldOf(ABC, Generic[Element]):
+    """What a reduction does with each element, for one dtype.
 
     `take` adds an element to the accumulators and `join` merges two sets of them. `free_order`
     names the operator of each accumulator if vectors may reorder it.
@@ -25,17 +32,81 @@ class Fold:
 
     names: tuple[str, ...]
     start: State
-    take: Callable[[State, Scalar], State]
+    take: Callable[[State, Element], State]
     join: Callable[[State, State], State]
-    finish: Callable[[State, E], Scalar]
+    finish: Callable[[State, E], Element]
     free_order: tuple[BinaryOp, ...] | None
 
     @property
+    @abstractmethod
     def is_rounded_sum(self) -> bool:
         """True if the error grows with the number of elements, so that long ones are chunked."""
+
+    @abstractmethod
+    def settle(self, k: KernelBuilder, element: Element) -> Element:
+        """Name an element that `take` uses more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(FoldOf[Scalar]):
+    """A fold of one operand."""
+
+    @property
+    def is_rounded_sum(self) -> bool:
         return self.free_order is not None and (
             self.free_order[0] is BinaryOp.ADD and self.start[0].type.prim.is_float
         )
+
+    def settle(self, k: KernelBuilder, element: Scalar) -> Scalar:
+        used_once = len(self.names) == 1 and self.free_order is not None
+        return element if used_once else named(k, "value", element)
+
+
+@dataclass(frozen=True, slots=True)
+class JointFold(FoldOf[tuple[Scalar, ...]]):
+    """Several folds over one pass: an element of each operand is taken by its own fold."""
+
+    folds: tuple[Fold, ...]
+
+    @property
+    def is_rounded_sum(self) -> bool:
+        return any(fold.is_rounded_sum for fold in self.folds)
+
+    def settle(self, k: KernelBuilder, element: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        pairs = zip(self.folds, element, strict=True)
+        return tuple(fold.settle(k, each) for fold, each in pairs)
+
+
+def joined(folds: Sequence[Fold]) -> JointFold:
+    """Return the fold of several operands at once, its accumulators one after the other."""
+
+    def parts(state: State) -> list[State]:
+        ends = list(itertools.accumulate((len(fold.names) for fold in folds), initial=0))
+        return [state[start:stop] for start, stop in itertools.pairwise(ends)]
+
+    def take(state: State, element: tuple[Scalar, ...]) -> State:
+        triples = zip(folds, parts(state), element, strict=True)
+        return tuple(x for fold, part, each in triples for x in fold.take(part, each))
+
+    def join(a: State, b: State) -> State:
+        triples = zip(folds, parts(a), parts(b), strict=True)
+        return tuple(x for fold, one, other in triples for x in fold.join(one, other))
+
+    def finish(state: State, count: E) -> tuple[Scalar, ...]:
+        pairs = zip(folds, parts(state), strict=True)
+        return tuple(fold.finish(part, count) for fold, part in pairs)
+
+    orders = [fold.free_order for fold in folds]
+    free = [operator for order in orders if order is not None for operator in order]
+    return JointFold(
+        names=tuple(name for fold in folds for name in fold.names),
+        start=tuple(x for fold in folds for x in fold.start),
+        take=take,
+        join=join,
+        finish=finish,
+        free_order=None if None in orders else tuple(free),
+        folds=tuple(folds),
+    )
 
 
 def sum_fold(dtype: DType) -> Fold:

@@ -55,8 +55,9 @@ class Body:
     """What one kernel computes, bound to the kernel's arguments."""
 
     graph: Graph
-    anchor: Node | None
-    """The node that is neither elementwise nor movement; None for an elementwise region."""
+    anchors: tuple[Node, ...]
+    """What is neither elementwise nor movement: none in an elementwise region, several only for
+    reductions that share a pass over what they read."""
     k: KernelBuilder
     extents: Extents
     inputs: Mapping[Value, Buffer]
@@ -65,6 +66,11 @@ class Body:
     """True if some element is one operand's or another's, by where it lies."""
     stored: set[int] = field(default_factory=set)
     """Positions of the outputs that some reader or writer has taken on."""
+
+    @property
+    def anchor(self) -> Node | None:
+        """The node that the kernel is built for, if there is one."""
+        return self.anchors[0] if self.anchors else None
 
     def evaluated_at(self, roots: Iterable[Located], box: Box) -> Iterator[Located]:
         """Yield every value that reading `roots` touches, once per position."""
@@ -79,8 +85,8 @@ class Body:
                 pending += reversed(operands_at(located, box))
 
     def is_given(self, value: Value) -> bool:
-        """True for what reads nothing: inputs, constants, and the anchor's results."""
-        return value.node is self.anchor or not value.node.operands
+        """True for what reads nothing: inputs, constants, and the anchors' results."""
+        return value.node in self.anchors or not value.node.operands
 
     def guards_at(self, roots: Iterable[Located], box: Box) -> Iterator[Guard]:
         """Yield the guards that reading `roots` over `box` leaves open."""

@@ -11,15 +11,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.accumulators import fill, local_state
 from rlx.codegen.kernels.folds import sum_fold
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import (
-    fill,
-    fold_columns,
-    fold_row,
-    local_state,
-    streams_for,
-)
+from rlx.codegen.kernels.reduction import fold_columns, fold_row, streams_for
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import Scalar, converted, real

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.accumulators import accumulators, assign, loaded, local_state, stored
 from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.folds import (
     Fold,
@@ -25,7 +26,6 @@ from rlx.codegen.kernels.folds import (
     sum_fold,
 )
 from rlx.codegen.kernels.parallel import LOOP_NAMES, rows
-from rlx.codegen.kernels.reduction import accumulators, assign, loaded, local_state, stored
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.loops.expr import E, maximum, minimum

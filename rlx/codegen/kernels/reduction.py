@@ -11,16 +11,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.access import JointReader, Reader, Reads, Source, Writer
+from rlx.codegen.kernels.accumulators import (
+    accumulators,
+    assign,
+    declared,
+    fill,
+    loaded,
+    local_state,
+    loop_kind,
+    settled,
+    stored,
+)
 from rlx.codegen.kernels.affine import Groups, sum_of
-from rlx.codegen.kernels.folds import FOLDS, Fold, State, across_columns
+from rlx.codegen.kernels.folds import FOLDS, Element, FoldOf, State, across_columns, joined
 from rlx.codegen.kernels.parallel import LOOP_NAMES, blocks, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, column_blocks
-from rlx.codegen.kernels.values import Scalar, compute_prim, named
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.kernels.values import compute_prim
+from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, minimum
-from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
+from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 
@@ -69,18 +80,34 @@ def split_axes(shape: Shape, reduced: Sequence[int]) -> Axes:
 def reduce(
     scope: Scope, x: Reader, y: Writer, *, axes: tuple[int, ...], keepdims: bool = False
 ) -> None:
-    """Fold `axes` away, by the fold that the anchor's name stands for."""
+    """Fold `axes` away, by the folds that the anchors' names stand for."""
     del keepdims  # the result's shape says it
-    anchor = scope.body.anchor
-    assert anchor is not None  # this builder runs for an anchor
+    anchors = scope.body.anchors
+    folds = [FOLDS[anchor.op.name](anchor.operands[0].dtype) for anchor in anchors]
     split = split_axes(x.shape, axes)
-    fold = FOLDS[anchor.op.name](x.dtype)
+    if not _in_rows(x.shape, split):
+        folds = [across_columns(fold) for fold in folds]
+    if len(anchors) > 1:
+        operands = JointReader(scope.body, tuple(anchor.operands[0] for anchor in anchors))
+        _reduce(scope, operands, y, joined(folds), split)
+    else:
+        _reduce(scope, x, y, folds[0], split)
+
+
+def _reduce(
+    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
+) -> None:
     if not split.reduced:
         _copy(scope, x, y)
-    elif product(x.shape[axis] for axis in split.inner) == 1:
+    elif _in_rows(x.shape, split):
         _reduce_rows(scope, x, y, fold, split)
     else:
-        _reduce_columns(scope, x, y, across_columns(fold), split)
+        _reduce_columns(scope, x, y, fold, split)
+
+
+def _in_rows(shape: Shape, split: Axes) -> bool:
+    """True if the fastest axis is folded away."""
+    return product(shape[axis] for axis in split.inner) == 1
 
 
 def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
@@ -96,7 +123,7 @@ def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
     return axes[: len(axes) - inner], axes[len(axes) - inner :]
 
 
-def _copy(scope: Scope, x: Reader, y: Writer) -> None:
+def _copy(scope: Scope, x: Source[Element], y: Writer) -> None:
     source = x.grouped((tuple(range(len(x.shape))),))
     target = y.grouped((tuple(range(len(y.shape))),))
     with (
@@ -109,7 +136,9 @@ def _copy(scope: Scope, x: Reader, y: Writer) -> None:
 # Rows: the fastest axis is folded away
 
 
-def _reduce_rows(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes) -> None:
+def _reduce_rows(
+    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
+) -> None:
     kept = (*split.outer, *split.inner)
     runs = x.runs(split.reduced)
     source = x.grouped((kept, *runs))
@@ -125,11 +154,11 @@ def _reduce_rows(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes) ->
 
 def fold_row(
     scope: Scope,
-    x: GroupedReader,
-    fold: Fold,
+    x: Reads[Element],
+    fold: FoldOf[Element],
     *,
     streams: int = 1,
-    prepare: Callable[[Scalar], Scalar] = lambda value: value,
+    prepare: Callable[[Element], Element] = lambda value: value,
 ) -> State:
     """Fold everything that `x` still iterates over; its last group is contiguous.
 
@@ -160,11 +189,11 @@ def fold_row(
 
 def _fold_run(
     scope: Scope,
-    x: GroupedReader,
-    fold: Fold,
+    x: Reads[Element],
+    fold: FoldOf[Element],
     bounds: tuple[E, E],
     streams: int,
-    prepare: Callable[[Scalar], Scalar],
+    prepare: Callable[[Element], Element],
 ) -> State:
     if scope.target.has_vectors and _suits_vectors(x, fold):
         return _fold_vectors(scope, x, fold, bounds, prepare)
@@ -172,67 +201,68 @@ def _fold_run(
     start, stop = bounds
     states = [accumulators(k, fold) for _ in range(streams)]
     width = (stop - start) / streams
-    with k.loop("i", width, kind=_kind(fold), accumulators=_declared(fold, states)) as i:
+    with k.loop("i", width, kind=loop_kind(fold), accumulators=declared(fold, states)) as i:
         for number, state in enumerate(states):
             at = sum_of(start, i, width * number)
-            assign(k, fold, state, fold.take(tuple(state), _element(k, fold, prepare(x.read(at)))))
+            assign(k, fold, state, fold.take(tuple(state), fold.settle(k, prepare(x.read(at)))))
     folded: list[State] = [tuple(state) for state in states]
     while len(folded) > 1:
         folded = [fold.join(a, b) for a, b in zip(folded[::2], folded[1::2], strict=True)]
     return folded[0]
 
 
-def _suits_vectors(x: GroupedReader, fold: Fold) -> bool:
+def _suits_vectors(x: Reads[Element], fold: FoldOf[Element]) -> bool:
     """True for long runs of floats that are loaded as they are, folded in any order."""
-    length, dtype = x.extent_of(0), x.value.dtype
-    plain = x.value in x.body.inputs and dtype in (DType.F32, DType.F64)
+    length, dtypes = x.extent_of(0), x.dtypes
+    plain = x.is_stored and dtypes in ({DType.F32}, {DType.F64})
     return plain and fold.free_order is not None and isinstance(length, int) and length >= STREAMED
 
 
 def _fold_vectors(
     scope: Scope,
-    x: GroupedReader,
-    fold: Fold,
+    x: Reads[Element],
+    fold: FoldOf[Element],
     bounds: tuple[E, E],
-    prepare: Callable[[Scalar], Scalar],
+    prepare: Callable[[Element], Element],
 ) -> State:
     """Fold a run by several vectors of accumulators, then these, then what is left over."""
     k = scope.k
     start, stop = bounds
-    lanes = scope.lanes(compute_prim(x.value.dtype))
+    (dtype,) = x.dtypes
+    lanes = scope.lanes(compute_prim(dtype))
     step = lanes * STREAMS
     states = [accumulators(k, fold, lanes) for _ in range(STREAMS)]
     whole = k.let("whole", start + (stop - start) / step * step)
     with k.loop("i", whole, start=start, step=step) as i:
         for number, state in enumerate(states):
             element = prepare(x.read_vector(i + number * lanes, lanes=lanes))
-            assign(k, fold, state, fold.take(tuple(state), _element(k, fold, element)))
-    joined: list[State] = [tuple(state) for state in states]
-    while len(joined) > 1:
-        joined = [fold.join(a, b) for a, b in zip(joined[::2], joined[1::2], strict=True)]
+            assign(k, fold, state, fold.take(tuple(state), fold.settle(k, element)))
+    partial: list[State] = [tuple(state) for state in states]
+    while len(partial) > 1:
+        partial = [fold.join(a, b) for a, b in zip(partial[::2], partial[1::2], strict=True)]
     length = x.extent_of(0)
     assert isinstance(length, int), "only static lengths come here"
     if length % step == 0:
-        return _fold_lanes(k, fold, joined[0])  # so are chunks
-    assign(k, fold, states[0], joined[0])
+        return _fold_lanes(k, fold, partial[0])  # so are chunks
+    assign(k, fold, states[0], partial[0])
     vectors = k.let("vectors", start + (stop - start) / lanes * lanes)
     with k.loop("i", vectors, start=whole, step=lanes) as i:
         element = prepare(x.read_vector(i, lanes=lanes))
-        assign(k, fold, states[0], fold.take(tuple(states[0]), _element(k, fold, element)))
+        assign(k, fold, states[0], fold.take(tuple(states[0]), fold.settle(k, element)))
     rest = accumulators(k, fold)
     assign(k, fold, rest, _fold_lanes(k, fold, tuple(states[0])))
     with k.loop("i", stop, start=vectors) as i:
         element = prepare(x.read(i))
-        assign(k, fold, rest, fold.take(tuple(rest), _element(k, fold, element)))
+        assign(k, fold, rest, fold.take(tuple(rest), fold.settle(k, element)))
     return tuple(rest)
 
 
-def _fold_lanes(k: KernelBuilder, fold: Fold, state: State) -> State:
+def _fold_lanes(k: KernelBuilder, fold: FoldOf[Element], state: State) -> State:
     named_parts = zip(fold.names, state, fold.free_order or (), strict=True)
     return tuple(k.let(name, vector.fold(op)) for name, vector, op in named_parts)
 
 
-def streams_for(x: Reader, length: Extent, fold: Fold) -> int:
+def streams_for(x: Source[Element], length: Extent, fold: FoldOf[Element]) -> int:
     """Several streams need a length that divides, and elements that cost nothing but a load."""
     if x.memory is None or fold.free_order is None or not isinstance(length, int):
         return 1
@@ -243,7 +273,9 @@ def streams_for(x: Reader, length: Extent, fold: Fold) -> int:
 # Columns: the fastest axis is kept
 
 
-def _reduce_columns(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes) -> None:
+def _reduce_columns(
+    scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
+) -> None:
     source = x.grouped((split.outer, *x.runs(split.reduced), split.inner))
     target = y.grouped(result_groups(y, x.shape, split))
     outer = product(x.shape[axis] for axis in split.outer)
@@ -261,12 +293,12 @@ def _reduce_columns(scope: Scope, x: Reader, y: Writer, fold: Fold, split: Axes)
 
 def fold_columns(
     scope: Scope,
-    x: GroupedReader,
-    fold: Fold,
+    x: Reads[Element],
+    fold: FoldOf[Element],
     state: Sequence[Buffer],
     columns: Columns,
     *,
-    prepare: Callable[[E, Scalar], Scalar] = lambda _, value: value,
+    prepare: Callable[[E, Element], Element] = lambda _, value: value,
 ) -> None:
     """Fold all groups of `x` but the last into `state`, one element per column.
 
@@ -290,8 +322,8 @@ def fold_columns(
                 with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                     taken = loaded(k, part, j)
                     for line in lines:
-                        taken = _settled(k, fold, taken)
-                        value = _element(k, fold, prepare(j, line.read(columns.start + j)))
+                        taken = settled(k, fold, taken)
+                        value = fold.settle(k, prepare(j, line.read(columns.start + j)))
                         taken = fold.take(taken, value)
                     stored(k, fold, part, j, taken)
         if chunked:
@@ -299,14 +331,14 @@ def fold_columns(
                 stored(k, fold, state, j, fold.join(loaded(k, state, j), loaded(k, part, j)))
 
 
-def _passes(k: KernelBuilder, x: GroupedReader, start: E, stop: E) -> Iterator[tuple[E, E, int]]:
+def _passes(k: KernelBuilder, x: Reads[Element], start: E, stop: E) -> Iterator[tuple[E, E, int]]:
     """Split a range of lines into passes over several at once, then over single ones.
 
     Only lines that are loaded as they are: what is computed on the way would be written out
     several times.
     """
     length = x.extent_of(0)
-    if x.value not in x.body.inputs or upper(length) < ROWS_AT_ONCE:
+    if not x.is_stored or upper(length) < ROWS_AT_ONCE:
         yield start, stop, 1
         return
     if isinstance(length, int) and length % ROWS_AT_ONCE == 0:
@@ -315,64 +347,6 @@ def _passes(k: KernelBuilder, x: GroupedReader, start: E, stop: E) -> Iterator[t
     whole = k.let("whole", start + (stop - start) / ROWS_AT_ONCE * ROWS_AT_ONCE)
     yield start, whole, ROWS_AT_ONCE
     yield whole, stop, 1
-
-
-def local_state(k: KernelBuilder, fold: Fold, width: int, prefix: str = "") -> tuple[Buffer, ...]:
-    """Reserve one local array per accumulator."""
-    pairs = zip(fold.names, fold.start, strict=True)
-    return tuple(k.local(prefix + name, start.type.prim, width) for name, start in pairs)
-
-
-def fill(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], width: E) -> None:
-    """Set the accumulators of every column to the fold's start."""
-    with k.loop("j", width, kind=LoopKind.SIMD) as j:
-        stored(k, fold, state, j, fold.start)
-
-
-def loaded(k: KernelBuilder, state: Sequence[Buffer], j: E) -> State:
-    return tuple(k.load(buffer, j) for buffer in state)
-
-
-def stored(k: KernelBuilder, fold: Fold, state: Sequence[Buffer], j: E, values: State) -> None:
-    for buffer, value in zip(state, _settled(k, fold, values), strict=True):
-        k.store(buffer, j, value)
-
-
-# Accumulators
-
-
-def accumulators(k: KernelBuilder, fold: Fold, lanes: int = 1) -> list[Mutable]:
-    """Declare one variable per accumulator of `fold`, at its start."""
-    pairs = zip(fold.names, fold.start, strict=True)
-    return [k.mutable(name, start.splat(lanes)) for name, start in pairs]
-
-
-def assign(k: KernelBuilder, fold: Fold, state: Sequence[Mutable], values: State) -> None:
-    for variable, value in zip(state, _settled(k, fold, values), strict=True):
-        variable.set(value)
-
-
-def _settled(k: KernelBuilder, fold: Fold, values: State) -> State:
-    """Name all values before the first is assigned, where they depend on each other's old ones."""
-    if len(values) == 1 or fold.free_order is not None:
-        return values
-    return tuple(k.let(f"next_{name}", x) for name, x in zip(fold.names, values, strict=True))
-
-
-def _element(k: KernelBuilder, fold: Fold, value: Scalar) -> Scalar:
-    """Name an element that the fold uses more than once."""
-    used_once = len(fold.names) == 1 and fold.free_order is not None
-    return value if used_once else named(k, "value", value)
-
-
-def _kind(fold: Fold) -> LoopKind:
-    return LoopKind.SERIAL if fold.free_order is None else LoopKind.SIMD
-
-
-def _declared(fold: Fold, states: Sequence[Sequence[Mutable]]) -> list[tuple[Mutable, BinaryOp]]:
-    if fold.free_order is None:
-        return []
-    return [pair for state in states for pair in zip(state, fold.free_order, strict=True)]
 
 
 @contextmanager

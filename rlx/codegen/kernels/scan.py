@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.accumulators import accumulators, assign, fill, loaded, local_state, stored
 from rlx.codegen.kernels.folds import (
     Fold,
     State,
@@ -15,7 +16,6 @@ from rlx.codegen.kernels.folds import (
     sum_fold,
 )
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import accumulators, assign, fill, loaded, local_state, stored
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.values import named

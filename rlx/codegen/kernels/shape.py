@@ -36,7 +36,7 @@ def transpose(scope: Scope, x: Reader, y: Writer, *, perm: tuple[int, ...]) -> N
     """Copy in tiles where the fastest axes of operand and result differ."""
     outer, across, along = _fastest_axes(y.value.node)
     if not across:
-        region(replace(scope, body=replace(scope.body, anchor=None)))
+        region(replace(scope, body=replace(scope.body, anchors=())))
         return
     target = y.grouped((outer, across, along))
     source = x.grouped(tuple(tuple(perm[axis] for axis in group) for group in target.grid.groups))

@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.accumulators import fill, local_state
 from rlx.codegen.kernels.folds import peak_fold, sum_fold
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import (
-    fill,
-    fold_columns,
-    fold_row,
-    local_state,
-    streams_for,
-)
+from rlx.codegen.kernels.reduction import fold_columns, fold_row, streams_for
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.weights import exp_weight

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlx.codegen.kernels.build import find_anchor, single_node_body
+from rlx.codegen.kernels.build import find_anchors, single_node_body
 from rlx.codegen.kernels.folds import FOLDS
 from rlx.codegen.kernels.registry import scratch
 from rlx.codegen.lower.registry import Placement, lowering
@@ -25,6 +25,8 @@ PARTS = 64
 LARGE = 1 << 17
 """Elements from which splitting pays: 512 KiB of f32."""
 
+
+_ALIGNMENT = 64
 
 LEAST_ROWS, MOST_ROWS = 16, 4096
 """Extents of a leading axis that are parts, where operands cannot be seen as `PARTS` rows."""
@@ -42,7 +44,12 @@ def splits(operand: TensorType, result: TensorType) -> bool:
 def parts_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     """Bytes for the result of every part."""
     parts = max(PARTS, _leading_rows(operands[0]))
-    return parts * results[0].dtype.size if splits(operands[0], results[0]) else 0
+    return _aligned(parts * results[0].dtype.size) if splits(operands[0], results[0]) else 0
+
+
+def _aligned(size: int) -> int:
+    """Round up so that the partial results of a sibling can follow."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _leading_rows(operand: TensorType) -> int:
@@ -55,18 +62,30 @@ def reduction_lowering(node: Node, place: Placement) -> list[Thunk]:
     """Return one thunk, or two for a reduction that is worth splitting."""
     whole = place.thunk(node)
     body = _body(node)
-    anchor = find_anchor(body)
-    if anchor is None or anchor.op.name not in FOLDS or whole.scratch is None:
+    anchors = find_anchors(body)
+    if not anchors or anchors[0].op.name not in FOLDS or whole.scratch is None:
         return [whole]
-    operand = anchor.operands[0].type
+    operand = anchors[0].operands[0].type
     elements = operand.elements
-    flat = isinstance(elements, int) and elements % PARTS == 0 and _is_flat(body, anchor)
+    flat = isinstance(elements, int) and elements % PARTS == 0 and _is_flat(body, anchors)
     parts = PARTS if flat else _leading_rows(operand)
-    if not parts:
+    split = all(splits(anchor.operands[0].type, anchor.result.type) for anchor in anchors)
+    if not parts or not split:
         return [replace(whole, scratch=None)]
-    partial = BufferRef(whole.scratch.offset, TensorType(anchor.result.dtype, (parts,)))
+    partials = _partial_results(whole.scratch, anchors, parts)
     first = _parts_thunk if flat else _rows_thunk
-    return [first(whole, body, anchor, partial), _total_thunk(whole, body, anchor, partial)]
+    return [first(whole, body, anchors, partials), _total_thunk(whole, body, anchors, partials)]
+
+
+def _partial_results(
+    scratch: BufferRef, anchors: Sequence[Node], parts: int
+) -> tuple[BufferRef, ...]:
+    """Return where each anchor's partial results lie, one after the other."""
+    refs, offset = [], scratch.offset
+    for anchor in anchors:
+        refs.append(BufferRef(offset, TensorType(anchor.result.dtype, (parts,))))
+        offset += _aligned(parts * anchor.result.dtype.size)
+    return tuple(refs)
 
 
 def _body(node: Node) -> Graph:
@@ -77,31 +96,33 @@ def _body(node: Node) -> Graph:
     return single_node_body(node.op, operands, node.attrs, node.lowering)
 
 
-def _is_flat(body: Graph, anchor: Node) -> bool:
-    """True if everything before the anchor has its operand's shape, or is one element."""
-    shape = anchor.operands[0].shape
+def _is_flat(body: Graph, anchors: Sequence[Node]) -> bool:
+    """True if everything before the anchors has their operands' shape, or is one element."""
+    shape = anchors[0].operands[0].shape
     return all(
         node.result.type.elements == 1
         or (
             (node.op.has(Trait.LEAF) or node.op.has(Trait.ELEMENTWISE))
             and node.result.shape == shape
         )
-        for node in _before(body, anchor)
+        for node in _before(body, anchors)
     )
 
 
-def _before(body: Graph, anchor: Node) -> list[Node]:
-    """Return the nodes that the anchor depends on, in topological order."""
-    return _needed(body, [anchor.operands[0]], beyond=anchor)
+def _before(body: Graph, anchors: Sequence[Node]) -> list[Node]:
+    """Return the nodes that the anchors depend on, in topological order."""
+    return _needed(body, [anchor.operands[0] for anchor in anchors], beyond=anchors)
 
 
-def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
+def _parts_thunk(
+    whole: Thunk, body: Graph, anchors: Sequence[Node], partials: tuple[BufferRef, ...]
+) -> Thunk:
     """Reduce each row of the operands seen as `PARTS` rows."""
     rows = Graph("parts")
     value_map: dict[Value, Value] = {}
     operands: list[BufferRef] = []
     refs = dict(zip(body.inputs, whole.operands, strict=True))
-    for node in _before(body, anchor):
+    for node in _before(body, anchors):
         if node.op.name == "input":
             value = node.result
             shape = _rows(value.type)
@@ -109,25 +130,31 @@ def _parts_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) ->
             operands.append(replace(refs[value], type=value.type.with_shape(shape)))
         else:
             rows.copy_node(node, value_map)
-    source = value_map[anchor.operands[0]]
-    rows.set_outputs([OPS[anchor.op.name](source, axes=(1,), keepdims=False)])
-    return _fused_thunk(whole, rows, tuple(operands), (partial,))
+    rows.set_outputs([_reduced(anchor, value_map[anchor.operands[0]]) for anchor in anchors])
+    return _fused_thunk(whole, rows, tuple(operands), partials)
 
 
-def _rows_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
+def _rows_thunk(
+    whole: Thunk, body: Graph, anchors: Sequence[Node], partials: tuple[BufferRef, ...]
+) -> Thunk:
     """Reduce each row along the leading axis; operands may be read through movement."""
     rows = Graph("rows")
     value_map: dict[Value, Value] = {}
     operands: list[BufferRef] = []
     refs = dict(zip(body.inputs, whole.operands, strict=True))
-    for node in _before(body, anchor):
+    for node in _before(body, anchors):
         if node.op.name == "input":
             operands.append(refs[node.result])
         rows.copy_node(node, value_map)
-    source = value_map[anchor.operands[0]]
+    rows.set_outputs([_reduced(anchor, value_map[anchor.operands[0]]) for anchor in anchors])
+    return _fused_thunk(whole, rows, tuple(operands), partials)
+
+
+def _reduced(anchor: Node, source: Value) -> Value:
+    """Reduce all axes of `source` but the first as `anchor` does."""
     axes = tuple(range(1, source.rank))
-    rows.set_outputs([OPS[anchor.op.name](source, axes=axes, keepdims=False)])
-    return _fused_thunk(whole, rows, tuple(operands), (partial,))
+    result: Value = OPS[anchor.op.name](source, axes=axes, keepdims=False)
+    return result
 
 
 def _rows(type: TensorType) -> tuple[int, ...]:
@@ -135,44 +162,50 @@ def _rows(type: TensorType) -> tuple[int, ...]:
     return (PARTS, elements // PARTS) if isinstance(elements, int) and elements > 1 else ()
 
 
-def _total_thunk(whole: Thunk, body: Graph, anchor: Node, partial: BufferRef) -> Thunk:
-    """Reduce the parts and compute what follows the anchor."""
+def _total_thunk(
+    whole: Thunk, body: Graph, anchors: Sequence[Node], partials: tuple[BufferRef, ...]
+) -> Thunk:
+    """Reduce the parts and compute what follows the anchors."""
     total = Graph("total")
-    # The result holds one element, so that all of its extents are 1.
-    shape = (*partial.type.shape, *anchor.result.shape)
-    parts = total.input("parts", shape, partial.type.dtype)
-    reduced = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
-    value_map: dict[Value, Value] = {anchor.result: reduced}
+    value_map: dict[Value, Value] = {}
+    operands: list[BufferRef] = []
+    for number, (anchor, partial) in enumerate(zip(anchors, partials, strict=True)):
+        # The result holds one element, so that all of its extents are 1.
+        shape = (*partial.type.shape, *anchor.result.shape)
+        name = "parts" if len(anchors) == 1 else f"parts_{number}"
+        parts = total.input(name, shape, partial.type.dtype)
+        operands.append(replace(partial, type=parts.type))
+        value_map[anchor.result] = OPS[anchor.op.name](parts, axes=(0,), keepdims=False)
     positions: list[int] = []
-    for node in _after(body, anchor):
+    for node in _after(body, anchors):
         if node.op.name == "input":
             positions.append(body.inputs.index(node.result))
         total.copy_node(node, value_map)
     total.set_outputs([value_map[output] for output in body.outputs])
-    operands = [replace(partial, type=parts.type), *(whole.operands[p] for p in positions)]
+    operands += [whole.operands[position] for position in positions]
     thunk = _fused_thunk(whole, total, tuple(operands), whole.results)
-    return replace(thunk, aliased=_renumbered(whole.aliased, positions))
+    return replace(thunk, aliased=_renumbered(whole.aliased, positions, len(anchors)))
 
 
 def _renumbered(
-    aliased: tuple[tuple[int, int], ...], positions: list[int]
+    aliased: tuple[tuple[int, int], ...], positions: list[int], first: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs in place whose operand is kept; `positions` stand behind the parts."""
-    return tuple((positions.index(p) + 1, r) for p, r in aliased if p in positions)
+    """Return the pairs in place whose operand is kept; `positions` count from `first`."""
+    return tuple((positions.index(p) + first, r) for p, r in aliased if p in positions)
 
 
-def _after(body: Graph, anchor: Node) -> list[Node]:
-    """Return the nodes that the outputs need besides the anchor, in topological order."""
-    return _needed(body, body.outputs, beyond=anchor)
+def _after(body: Graph, anchors: Sequence[Node]) -> list[Node]:
+    """Return the nodes that the outputs need besides the anchors, in topological order."""
+    return _needed(body, body.outputs, beyond=anchors)
 
 
-def _needed(body: Graph, values: Sequence[Value], *, beyond: Node) -> list[Node]:
+def _needed(body: Graph, values: Sequence[Value], *, beyond: Sequence[Node]) -> list[Node]:
     """Return the nodes that `values` depend on, as far as `beyond`, in topological order."""
-    needed = {value.node for value in values} - {beyond}
+    needed = {value.node for value in values}.difference(beyond)
     for node in reversed(body.nodes):
         if node in needed:
             needed.update(operand.node for operand in node.operands)
-            needed.discard(beyond)
+            needed.difference_update(beyond)
     return [node for node in body.nodes if node in needed]
 
 

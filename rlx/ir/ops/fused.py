@@ -13,7 +13,9 @@ work (`a`, `bias`, `scale`); every input is read. Its nodes are, in topological 
   `concat`, `reverse`, `slice`. They read inputs, or cheap pointwise values of any shape that are
   computed wherever they are read (`rlx.passes.fusion.recompute`), never another output;
 - at most one *anchor*: a node that is none of these (`reduce_*`, `softmax`, `log_softmax`,
-  `layer_norm`, `rms_norm`, `matmul`, `gather`, ...). It has one result.
+  `layer_norm`, `rms_norm`, `matmul`, `gather`, ...). It has one result. Several anchors are
+  *siblings*: `reduce_*` over the same axes of operands of one shape, none of which depends on
+  another, that fold all of them in one pass (a multi-output fusion).
 
 Let S be the anchor's result shape, or the shape of all outputs if there is no anchor.
 
@@ -39,10 +41,14 @@ store the result there, and store each element once, when it is final.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlx.errors import GraphError
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import is_aligned
 from rlx.ir.op import Trait, op
+from rlx.ir.ops.reduction import reduced_axes
+from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 
@@ -77,9 +83,27 @@ def is_anchor(node: Node) -> bool:
     return node.op.traits.isdisjoint(_AROUND)
 
 
+def anchors_of(body: Graph) -> tuple[Node, ...]:
+    """Return the anchors of `body`: none, one, or sibling reductions."""
+    return tuple(node for node in body.nodes if is_anchor(node))
+
+
 def anchor_of(body: Graph) -> Node | None:
-    """Return the one anchor of `body`, if it has one."""
+    """Return the first anchor of `body`, if it has one."""
     return next((node for node in body.nodes if is_anchor(node)), None)
+
+
+def sibling_key(node: Node) -> tuple[Shape, tuple[int, ...], Shape] | None:
+    """Return what reductions that can share a pass have in common; None for other ops."""
+    if not (node.op.has(Trait.REDUCTION) and node.op.has(Trait.PROLOGUE)):
+        return None
+    return node.operands[0].shape, reduced_axes(node), node.result.shape
+
+
+def are_siblings(nodes: Sequence[Node]) -> bool:
+    """True for reductions over the same axes of one shape, as far as their types tell."""
+    keys = {sibling_key(node) for node in nodes}
+    return len(keys) == 1 and None not in keys
 
 
 def is_pointwise(node: Node) -> bool:

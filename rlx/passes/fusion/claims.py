@@ -1,12 +1,13 @@
 """Claims: which nodes join which kernel.
 
-Three kinds, in this order, each in topological order:
+Four kinds, in this order, each in topological order:
 
 1. *Epilogues*. What reads a product, reduction, norm, softmax or gather elementwise joins it:
    bias, activation, residual, scale, cast.
 2. *Prologues*. What only feeds a reduction, norm or softmax joins that; before a norm or
    softmax a value may have other readers, for it can be a further result (residual + norm).
-3. *Regions*. The other elementwise nodes of one shape join to maximal convex sets.
+3. *Siblings*. Reductions over the same axes that read one value share the pass over it.
+4. *Regions*. The other elementwise nodes of one shape join to maximal convex sets.
 
 Movement, and cheap work that is read through it, belongs to no group: each body that reads it
 holds a copy (`recompute`).
@@ -19,11 +20,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from rlx.ir import ops
 from rlx.ir.graph import Node, Value
 from rlx.ir.shape import Shape, format_shape
 from rlx.passes.fusion.groups import Group, Groups
 from rlx.passes.fusion.policy import FusionPolicy, free_source, is_fusable
 from rlx.passes.fusion.reasons import Obstacle, Reason
+from rlx.passes.lowering.phases import setup_nodes
 
 
 class Claims:
@@ -32,6 +35,7 @@ class Claims:
     def __init__(self, groups: Groups, policy: FusionPolicy) -> None:
         self.groups = groups
         self.policy = policy
+        self._setup = setup_nodes(groups.graph)
 
     def run(self) -> None:
         """Merge the groups."""
@@ -42,6 +46,8 @@ class Claims:
         for node in nodes:
             if self.policy.takes_prologue(node):
                 self._claim_prologue(node)
+        for node in nodes:
+            self._join_reductions(node)
         for node in nodes:
             if self._is_unclaimed(node):
                 self._join_producers(node)
@@ -162,6 +168,44 @@ class Claims:
                 if self._try(group, producer, shape):
                     waiting.append(producer)
 
+    def _join_reductions(self, node: Node) -> None:
+        """Merge sibling reductions that read all of one value, and what then only they read."""
+        latest: dict[object, Group] = {}
+        for reader in self.groups.readers[node]:
+            group = self.groups.group_of.get(reader)
+            if group is None or group.anchor is None or not _is_folded(reader, group.anchor):
+                continue
+            key = ops.sibling_key(group.anchor)
+            other = latest.get(key)
+            if other is not None and other is not group and self._are_siblings(other, group):
+                group = self.groups.merge(other, group)
+                self._claim_shared(group)
+            latest[key] = group
+
+    def _are_siblings(self, a: Group, b: Group) -> bool:
+        """True if one pass can fold what both fold: neither waits for the other's result."""
+        members = {*a.members, *b.members}
+        anchors = [node for node in members if ops.sibling_key(node) is not None]
+        if len(anchors) > self.policy.most_siblings:
+            return False
+        if len({anchor in self._setup for anchor in anchors}) > 1:
+            return False  # what `setup` computes once would be computed by every run
+        if any(self.groups.needs(anchor, anchors, members) for anchor in anchors):
+            return False
+        (node, *_) = (anchor for anchor in anchors if anchor in b.members)
+        return self._fits(a, node, node.result.shape)
+
+    def _claim_shared(self, group: Group) -> None:
+        """Take in what only reductions of `group` read: before they met, it had two readers."""
+        anchor = group.anchor
+        assert anchor is not None, "groups of reductions have an anchor"
+
+        def obstacle(producer: Node) -> Obstacle | None:
+            return self.before_anchor(producer, group, anchor)
+
+        for node in list(group.members):
+            self._claim_backwards(group, node, anchor.operands[0].shape, obstacle)
+
     def _join_producers(self, node: Node) -> None:
         group = self.groups.group_of[node]
         for producer in map(source_of, node.operands):
@@ -212,6 +256,12 @@ class Claims:
         results = [n for n in members if n in self.groups.escaping]
         shared = [n for n in members if any(r not in members for r in self.groups.readers[n])]
         return len(outside) + len({*results, *shared})
+
+
+def _is_folded(reader: Node, anchor: Node) -> bool:
+    """True if `anchor` is a reduction, and `reader` is it or works on all that it folds."""
+    whole = reader is anchor or reader.results[0].shape == anchor.operands[0].shape
+    return ops.sibling_key(anchor) is not None and whole
 
 
 def source_of(value: Value) -> Node:

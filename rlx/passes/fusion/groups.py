@@ -8,7 +8,7 @@ in turn, until one end sees nothing more (after Pearce and Kelly's dynamic topol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from rlx.ir.graph import Graph, Node, Value
@@ -90,6 +90,18 @@ class Groups:
             return False
         return all(self.group_of[reader] is group for reader in self.readers[node])
 
+    def needs(self, node: Node, others: Sequence[Node], within: Set[Node]) -> bool:
+        """True if `node` depends on one of `others` by a path inside of `within`."""
+        waiting, seen = [node], {node}
+        while waiting:
+            for source in self._sources[waiting.pop()]:
+                if source in others:
+                    return True
+                if source in within and source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+        return False
+
     def _between(self, a: Group, b: Group) -> _Between | None:
         """Return what has to move if `a` and `b` merge, or None if they had better not."""
         first, second = (a, b) if a.rank < b.rank else (b, a)
@@ -129,13 +141,14 @@ class Groups:
 
 
 class Group:
-    """A convex set of nodes, in topological order, with at most one anchor."""
+    """A convex set of nodes, in topological order, with one anchor at most, or siblings."""
 
     __slots__ = ("anchor", "members", "moved", "rank")
 
     def __init__(self, node: Node) -> None:
         self.members: list[Node] = [node]
         self.anchor: Node | None = None
+        """What its kernel is built around; of sibling reductions one."""
         self.moved: set[Node] = set()
         """What the members read through movement."""
         self.rank: tuple[int, ...] = (node.index,)

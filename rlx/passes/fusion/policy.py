@@ -25,6 +25,9 @@ class FusionPolicy:
     most_values: int = 24
     """Operands and results of a fusion: beyond, address registers and cache ways run out."""
 
+    most_siblings: int = 4
+    """Reductions that share a pass: each wants accumulators of its own in registers."""
+
     shortest_row: int = 8
     """Elements of a row that a reduction folds by vectors. Shorter rows are folded one by one, so
     what follows would not run in vectors either; alone it does."""

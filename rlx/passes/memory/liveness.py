@@ -244,11 +244,11 @@ def _pointwise_inputs(node: Node, result: Value) -> list[int]:
     store each element once, when it is final.
     """
     body: Graph = node.attribute("body")
-    anchor = ops.anchor_of(body)
-    if anchor is not None and not anchor.op.has(Trait.STORES_ONCE):
+    anchors = ops.anchors_of(body)
+    if not all(anchor.op.has(Trait.STORES_ONCE) for anchor in anchors):
         return []
     moving = [node for node in body.nodes if node.op in maps and not is_aligned(node)]
-    elsewhere = _needed_by([*moving, *([] if anchor is None else [anchor])])
+    elsewhere = _needed_by([*moving, *anchors])
     return [
         position
         for position, value in enumerate(body.inputs)

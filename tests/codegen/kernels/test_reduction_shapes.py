@@ -8,23 +8,33 @@ import pytest
 import rlx.runtime.compile as runtime
 from rlx.ir import ops
 from rlx.ir.graph import Graph
+from rlx.runtime.executable import Executable
 
 BACKENDS = ("c", "llvm")
 
 
 def check(backend: str, shape: tuple[int, ...], axis: int, dtype: str = "f32") -> None:
-    """Compare sum and maximum over one axis with NumPy; a NaN stays in its own maximum."""
+    """Compare sum and maximum over one axis with NumPy, each alone and both in one pass.
+
+    A NaN stays in its own maximum.
+    """
     g = Graph("reduction")
-    x = g.input("x", shape, dtype)
-    g.set_outputs([ops.reduce_sum(x, axes=(axis,)), ops.reduce_max(x, axes=(axis,))])
+    x, y, both = (g.input(name, shape, dtype) for name in ("x", "y", "both"))
+    sums = [ops.reduce_sum(x, axes=(axis,)), ops.reduce_sum(both, axes=(axis,))]
+    g.set_outputs([*sums, ops.reduce_max(y, axes=(axis,)), ops.reduce_max(both, axes=(axis,))])
     data = np.random.default_rng(5).standard_normal(shape).astype(x.dtype.numpy)
     compiled = runtime.compile(g, backend=backend, threads=1)
-    total, largest = compiled.run({"x": data})
-    np.testing.assert_allclose(total, data.sum(axis), atol=1e-4)
-    np.testing.assert_array_equal(largest, data.max(axis))
+    assert isinstance(compiled, Executable)
+    assert len(compiled.schedule.thunks) == 3
+    *totals, alone, together = compiled.run({"x": data, "y": data, "both": data})
+    for total in totals:
+        np.testing.assert_allclose(total, data.sum(axis), atol=1e-4)
+    for largest in (alone, together):
+        np.testing.assert_array_equal(largest, data.max(axis))
     data[(1,) * len(shape)] = np.nan
-    _, largest = compiled.run({"x": data})
-    np.testing.assert_array_equal(largest, data.max(axis))
+    *_, alone, together = compiled.run({"x": data, "y": data, "both": data})
+    for largest in (alone, together):
+        np.testing.assert_array_equal(largest, data.max(axis))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

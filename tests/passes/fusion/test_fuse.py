@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.fused import anchor_of, is_pointwise
+from rlx.ir.ops.fused import anchor_of, anchors_of, are_siblings, is_pointwise
 from rlx.ir.reference import evaluate
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.policy import FusionPolicy
@@ -207,7 +207,7 @@ def _check_contract(node: Node) -> None:
     assert not body.donations
     assert len({v.node.name for v in body.inputs}) == len(body.inputs)
     others = [n for n in computing if not is_pointwise(n) and not n.op.has(Trait.MOVEMENT)]
-    assert len(others) <= 1
+    assert len(others) <= 1 or are_siblings(others)
     read = {operand for n in body.nodes for operand in n.operands}
     assert set(body.inputs) <= read
     for n in body.nodes:
@@ -217,20 +217,24 @@ def _check_contract(node: Node) -> None:
     for output in body.outputs:
         assert output.shape == shape
         assert not output.op.has(Trait.LEAF)
-    _check_work(body, anchor, shape)
+    for other in anchors_of(body):
+        assert not _ancestors(other) & {result for a in anchors_of(body) for result in a.results}
+    _check_work(body, shape)
 
 
-def _check_work(body: Graph, anchor: Node | None, shape: tuple[object, ...]) -> None:
+def _check_work(body: Graph, shape: tuple[object, ...]) -> None:
     before: set[Value] = set()
-    if anchor is not None:
+    anchors = anchors_of(body)
+    anchor = anchors[0] if anchors else None
+    for anchor in anchors:
         assert all(o.op is ops.input for o in anchor.operands[1:])
-        before = _ancestors(anchor)
+        before |= _ancestors(anchor)
         if not anchor.op.has(Trait.PROLOGUE):
             assert anchor.operands[0].op is ops.input
     moving = (n for n in body.nodes if n.op.has(Trait.MOVEMENT) and not is_pointwise(n))
     recomputed = {value for n in moving for value in _ancestors(n)}
     for n in body.nodes:
-        if n is anchor or not n.op.has(Trait.ELEMENTWISE) or n.result in recomputed:
+        if n in anchors or not n.op.has(Trait.ELEMENTWISE) or n.result in recomputed:
             continue
         in_prologue = n.result in before and anchor is not None
         wanted = anchor.operands[0].shape if in_prologue and anchor is not None else shape
