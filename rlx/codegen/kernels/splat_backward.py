@@ -19,10 +19,9 @@ from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.parallel import blocks
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.splat_frame import Camera
-from rlx.codegen.kernels.splat_pixels import LANES, Place, Row, Settings, Splat, Tile
+from rlx.codegen.kernels.splat_pixels import LANES, Place, Row, Settings, Splat, Tile, fifth_root
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, call, const, fma, maximum, minimum, select
-from rlx.codegen.loops.math import build_function
+from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.ops.splat_layout import MOMENTS, Screen
@@ -228,9 +227,8 @@ class _Replay:
             given = self._read(d_image, r, v)
             behind = -given[3]
             for c, light in enumerate(tile.behind(meta, at)):
-                lit = light > 0.0
-                slope = 2.2 * _power(select(lit, light, 1.0), 1.2)
-                gain = k.let("gain", given[c] * select(lit, slope, 0.0))
+                lit = k.let("lit", maximum(light, 0.0))
+                gain = k.let("gain", given[c] * (2.2 * lit * fifth_root(lit)))
                 behind = fma(gain, k.load(meta, 12 + c), behind)
                 k.store(tile.light[c], at, gain)
             k.store(self.behind, at, behind)
@@ -333,10 +331,6 @@ def _add_row(sums: list[Mutable], parts: list[Mutable], y: E) -> None:
 
 def _zero(k: KernelBuilder, name: str) -> Mutable:
     return k.mutable(name, const(0.0, Prim.F32, LANES))
-
-
-def _power(x: E, exponent: float) -> E:
-    return call(build_function("pow", Prim.F32), x, const(exponent, Prim.F32, LANES))
 
 
 @kernel("splat_sum_moments")

@@ -167,7 +167,7 @@ class Tile:
         """Let a splat take its part of the light of pixels; return what was there before it."""
         k = self.k
         before = k.let("before", k.load(self.transmittance, at, LANES))
-        k.store(self.transmittance, at, before - before * alpha)
+        k.store(self.transmittance, at, fma(-alpha, before, before))
         if self.steps is not None:
             met = (alpha > 0.0).cast(Prim.F32)
             k.store(self.steps, at, k.load(self.steps, at, LANES) + met)
@@ -181,6 +181,12 @@ class Tile:
             k.let("shown", fma(through, k.load(meta, 12 + c).splat(LANES), light))
             for c, light in enumerate(k.load(channel, at, LANES) for channel in self.light)
         ]
+
+
+def fifth_root(x: E) -> E:
+    """Return `x^0.2` of x >= 0, by which x^2.2 and x^1.2 take half the time of `pow`."""
+    logarithm = call(build_function("log", Prim.F32), x)
+    return call(build_function("exp", Prim.F32), 0.2 * logarithm)
 
 
 def _f32(value: float) -> E:
@@ -332,13 +338,12 @@ def _blend(tile: Tile, splat: Splat) -> None:
 def _write(tile: Tile, meta: Buffer, image: Buffer) -> None:
     """Turn light into numbers of the image; the background fills what it shines through."""
     k = tile.k
-    power = build_function("pow", Prim.F32)
     with k.loop("r", tile.height) as r:
         with k.loop("v", tile.vectors) as v:
             at = k.let("at", r * tile.stride + v * LANES)
             for channel, light in zip(tile.light, tile.behind(meta, at), strict=True):
-                seen = maximum(0.0, light)  # this order keeps NaN
-                k.store(channel, at, call(power, seen, _f32(2.2)))
+                seen = k.let("seen", maximum(0.0, light))  # this order keeps NaN
+                k.store(channel, at, seen * seen * fifth_root(seen))
         with k.loop("x", tile.width) as x:
             pixel = (tile.top + r) * tile.screen.width + tile.left + x
             base = k.let("base", pixel * 4)

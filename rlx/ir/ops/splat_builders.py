@@ -7,23 +7,35 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlx.errors import ShapeError
+from rlx.errors import GraphError, ShapeError
 from rlx.ir.graph import Graph, Value
-from rlx.ir.ops.splat import gaussian_splat_prepare, gaussian_splat_rasterize, sections
+from rlx.ir.ops.leaf import constant
+from rlx.ir.ops.splat import (
+    gaussian_splat_prepare,
+    gaussian_splat_rasterize,
+    gaussian_splat_render,
+    sections,
+)
 from rlx.ir.ops.splat_layout import (
+    META_LENGTH,
     Screen,
     count,
     gaussian_splat_packed_grad_len,
     list_entries,
     require_count,
+    require_meta,
 )
 
 __all__ = [
     "SplatGradients",
     "gaussian_splat_render_decomposed",
     "gaussian_splat_render_meta",
+    "gaussian_splat_render_reference",
     "unpack_gaussian_splat_packed_grads",
 ]
+
+_FIRST_SETTING = 17
+"""Place of the tile size in `meta`, behind the camera and the size of the image."""
 
 
 def gaussian_splat_render_meta(
@@ -47,7 +59,8 @@ def gaussian_splat_render_meta(
 ) -> Value:
     """Return a camera as the constant `meta` `[23]` of the splatting ops.
 
-    The ops take size and settings from their own attributes; `meta` carries them for readers.
+    The ops take size and settings from their own attributes; `meta` carries them for readers and
+    for `gaussian_splat_render_reference`.
     """
     vectors = {"position": position, "target": target, "up": up, "background": background}
     given = {name: np.asarray(vector, np.float32) for name, vector in vectors.items()}
@@ -99,6 +112,46 @@ def gaussian_splat_render_decomposed(
         transmittance_threshold=transmittance_threshold, max_list_entries=room,
     )  # fmt: skip
     return image
+
+
+def gaussian_splat_render_reference(
+    positions: Value,
+    scales: Value,
+    rotations: Value,
+    opacities: Value,
+    colors: Value,
+    sh_coeffs: Value,
+    meta: Value,
+    *,
+    width: int,
+    height: int,
+) -> Value:
+    """Draw a scene with the settings that its camera carries, `meta[17..22]`.
+
+    `meta` is a constant, as `gaussian_splat_render_meta` makes it: a kernel has its settings built
+    in. Room for list entries of 0 is that of `gaussian_splat_render`.
+    """
+    tile_size, radius, cutoff, steps, threshold, room = _constant_settings(meta)
+    image: Value = gaussian_splat_render(
+        positions, scales, rotations, opacities, colors, sh_coeffs, meta,
+        width=width, height=height, tile_size=int(tile_size), radius_scale=radius,
+        alpha_cutoff=cutoff, max_splat_steps=int(steps), transmittance_threshold=threshold,
+        max_list_entries=int(room) or None,
+    )  # fmt: skip
+    return image
+
+
+def _constant_settings(meta: Value) -> list[float]:
+    require_meta(meta.type)
+    if meta.op is not constant:
+        raise GraphError(
+            f"meta is the result of {meta.op.name}; its settings must be known to draw with them",
+            source=meta.node.source,
+            remedy="make it with ops.gaussian_splat_render_meta, or give the settings as "
+            "attributes of gaussian_splat_render",
+        )
+    numbers = meta.node.attrs.as_dict()["value"].array.reshape(-1)
+    return [float(number) for number in numbers[_FIRST_SETTING:META_LENGTH]]
 
 
 class SplatGradients(NamedTuple):

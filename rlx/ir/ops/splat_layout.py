@@ -9,7 +9,7 @@ from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.types import TensorType
 
 META_LENGTH = 23
-"""Camera, background and settings as numbers; only the first 15 are read."""
+"""Camera, background and settings as numbers; ops read the first 15 only."""
 LARGEST_COUNT = 1 << 24
 """The largest integer up to which f32 holds all of them."""
 PARAMS_LENGTH = 11

@@ -365,6 +365,44 @@ def test_a_camera_is_a_constant_of_23_numbers() -> None:
         ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
 
 
+def reference_render(scene: Scene, meta: Any, **size: int) -> Graph:
+    graph = Graph("reference")
+    constant = graph.constant(meta, "f32")
+    given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
+    image = ops.gaussian_splat_render_reference(*given, constant, **size)
+    graph.set_outputs([image])
+    return graph
+
+
+def test_the_reference_door_draws_with_the_settings_of_the_camera() -> None:
+    """`rlx_splat.render_reference` of the specification; its derivative is the true one here."""
+    scene = random_scene(3, 9)
+    feeds = {name: scene.feeds[name] for name in NAMES[:6]}
+    settings = np.array([64, 64, 4, 1.0, 0.01, 2, 0.05, 0], np.float32)  # of the size, attributes decide
+    meta = np.concatenate([camera()[:15], settings])
+    graph = reference_render(scene, meta, width=8, height=8)
+    (found,) = evaluate(graph, feeds)
+    few = {**FEW, "alpha_cutoff": float(settings[4]), "transmittance_threshold": float(settings[6])}
+    expected = drawn(scene, **{**few, "max_splat_steps": 2})
+    assert found.tobytes() == expected.tobytes()
+    assert np.abs(expected - drawn(scene, **few)).max() > 1e-3  # two steps are fewer than eight
+    meta[22] = 1.0  # room for one list entry
+    (crowded,) = evaluate(reference_render(scene, meta, width=8, height=8), feeds)
+    assert crowded.reshape(-1, 4)[:, 3].astype(bool).sum() < (expected[..., 3] > 0).sum()
+    graph.set_outputs([graph.reduce_sum(graph.outputs[0], axes=(0,))])
+    gradients = rlx.passes.grad(graph, wrt=[graph.inputs[0]])
+    assert "gaussian_splat_render_backward" in kinds(gradients)
+
+
+def test_the_reference_door_wants_settings_that_are_known() -> None:
+    graph = Graph("unknown")
+    given = inputs(graph, random_scene(3, 2))
+    with pytest.raises(GraphError, match=r"(?s)meta is the result of input.*render_meta"):
+        ops.gaussian_splat_render_reference(*given, width=8, height=8)
+    with pytest.raises(GraphError, match="tile_size is 0"):
+        reference_render(random_scene(3, 2), camera(), width=8, height=8)  # carries no settings
+
+
 def test_packed_gradients_are_split_by_name() -> None:
     graph = Graph("unpack")
     packed = graph.input("packed", (26,), "f32")
