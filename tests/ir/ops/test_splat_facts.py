@@ -367,9 +367,9 @@ def test_a_camera_is_a_constant_of_23_numbers() -> None:
 
 def reference_render(scene: Scene, meta: Any, **size: int) -> Graph:
     graph = Graph("reference")
-    constant = graph.constant(meta, "f32")
     given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
-    image = ops.gaussian_splat_render_reference(*given, constant, **size)
+    given.append(graph.constant(meta, "f32"))
+    image = ops.gaussian_splat_render_reference(*given, **size)
     graph.set_outputs([image])
     return graph
 
@@ -378,7 +378,8 @@ def test_the_reference_door_draws_with_the_settings_of_the_camera() -> None:
     """`rlx_splat.render_reference` of the specification; its derivative is the true one here."""
     scene = random_scene(3, 9)
     feeds = {name: scene.feeds[name] for name in NAMES[:6]}
-    settings = np.array([64, 64, 4, 1.0, 0.01, 2, 0.05, 0], np.float32)  # of the size, attributes decide
+    size = [64, 64]  # attributes decide
+    settings = np.array([*size, 4, 1.0, 0.01, 2, 0.05, 0], np.float32)
     meta = np.concatenate([camera()[:15], settings])
     graph = reference_render(scene, meta, width=8, height=8)
     (found,) = evaluate(graph, feeds)
