@@ -20,6 +20,7 @@ TESTED_WITH_THEIR_PASS = frozenset(
         *("pack_channels", "pack_panels", "matmul_transposed", "matmul_bytes", "conv_bytes"),
         *("pack_bytes", "matmul_codes", "conv_codes"),
         "conv_channels_last",
+        *("int8_dequant_matmul", "quantize_rows", "dequant_matmul_words"),
         *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
         "stated_results",
         *("all_gather", "all_reduce", "all_reduce_start", "all_reduce_done", "all_to_all"),

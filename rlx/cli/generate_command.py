@@ -51,6 +51,7 @@ def _model(arguments: Namespace) -> LanguageModel:
         seed=arguments.seed,
         backend=arguments.backend,
         threads=arguments.threads,
+        accuracy=arguments.accuracy,
     )
 
 

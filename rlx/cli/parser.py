@@ -345,6 +345,12 @@ def _add_generate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repetition-penalty", type=float, default=1.0, metavar="R", help="default: 1, none"
     )
+    parser.add_argument(
+        "--accuracy",
+        choices=("exact", "int8"),
+        default="exact",
+        help="what packed weights meet: f32 (the default), or faster blocks of eight bits",
+    )
     parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
     _add_machine(parser)
 

@@ -86,7 +86,8 @@ def _nvfp4_scales(block: Block) -> Scales:
         fixed = ((byte & 7) + 8 * normal) << (exponent - normal)
         return block.number(fixed * known) * 2.0**-10
 
-    return [(scale(run // 2), None) for run in range(8)]
+    scales = [scale(part) for part in range(4)]
+    return [(scales[run // 2], None) for run in range(8)]
 
 
 @declare_block("nvfp4", 40, elements=64, size=36, runs=8, scales=_nvfp4_scales, halves=())

@@ -39,6 +39,10 @@ class _Blocks:
     def integer(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
         return place.astype(np.int32)
 
+    def bit(self, integer: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int32]:
+        bit: NDArray[np.int32] = (integer >> self.integer(place)) & 1
+        return bit
+
     def half_of(self, bits: NDArray[np.int32]) -> NDArray[np.float32]:
         return bits.astype(np.uint16).view(np.float16).astype(np.float32)
 

@@ -44,6 +44,9 @@ class Block(Protocol):
     def integer(self, place: Number) -> Number:
         """Return a place as an integer of 32 bits."""
 
+    def bit(self, integer: Number, place: Number) -> Number:
+        """Return the bit of an integer at a place of a run, 0 or 1."""
+
     def half_of(self, bits: Number) -> Number:
         """Return the f16 that an integer of 16 bits is the bits of, as f32."""
 
@@ -87,6 +90,11 @@ class BlockType:
     def lookups_of(self, block: Block) -> Lookups:
         """Return what is looked up for a block."""
         return () if self.lookups is None else self.lookups(block)
+
+    @property
+    def header(self) -> int:
+        """Bytes of the f16 fields that a block begins with."""
+        return 2 * len(self.halves) if 0 in self.halves else 0
 
     @property
     def length(self) -> int:

@@ -42,8 +42,7 @@ def _fifth_bits(block: Block, at: int, place: Number) -> tuple[Number, Number]:
     """Return the fifth bits, as 0 or 16, of the elements at a place of both runs."""
     low = block.byte(at) | (block.byte(at + 1) << 8)
     high = block.byte(at + 2) | (block.byte(at + 3) << 8)
-    bit = block.integer(place)
-    return ((low >> bit) & 1) << 4, ((high >> bit) & 1) << 4
+    return block.bit(low, place) << 4, block.bit(high, place) << 4
 
 
 @declare_block("q5_0", 6, elements=32, size=22, runs=2, scales=_one_scale(2))

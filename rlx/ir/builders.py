@@ -1180,6 +1180,25 @@ class Builders:
             OPS["dequant_matmul"], (x, blocks, codebook), scheme=scheme, transposed=transposed
         )
 
+    def dequant_matmul_words(
+        self,
+        words: Operand,
+        scales: Operand,
+        sums: Operand,
+        blocks: Operand,
+        codebook: Operand | None = None,
+        *,
+        scheme: str,
+        transposed: bool = False,
+    ) -> Value:
+        """`int8_dequant_matmul` of what `quantize_rows` gave."""
+        return self._one(
+            OPS["dequant_matmul_words"],
+            (words, scales, sums, blocks, codebook),
+            scheme=scheme,
+            transposed=transposed,
+        )
+
     def dequantize_blocks(
         self, blocks: Operand, codebook: Operand | None = None, *, scheme: str
     ) -> Value:
@@ -1210,6 +1229,15 @@ class Builders:
     def grouped_matmul(self, x: Operand, weights: Operand, experts: Operand) -> Value:
         """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`."""
         return self._one(OPS["grouped_matmul"], (x, weights, experts))
+
+    def int8_dequant_matmul(self, x: Operand, blocks: Operand, *, scheme: str) -> Value:
+        """`dequant_matmul` of `x` rounded to eight bits in blocks of 32 elements."""
+        return self._one(OPS["int8_dequant_matmul"], (x, blocks), scheme=scheme)
+
+    def quantize_rows(self, x: Operand) -> tuple[Value, Value, Value]:
+        """Round rows of `x` to eight bits in blocks of 32: words of four codes, scales, sums."""
+        results: tuple[Value, Value, Value] = self.apply(OPS["quantize_rows"], (x,))
+        return results
 
     def scaled_dequant_matmul(
         self,

@@ -25,7 +25,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.rope import rope_tables
 from rlx.language.sampling import Sampling, sampled
-from rlx.language.weights import Weights
+from rlx.language.weights import Accuracy, Weights
 
 _LAST = np.iinfo(np.int32).max
 """Beyond any row: starts are clamped to the last."""
@@ -186,6 +186,7 @@ def decoder_graph(
     context: int,
     sampling: Sampling,
     adapters: Adapters | None = None,
+    accuracy: Accuracy = "exact",
 ) -> tuple[Graph, Weights]:
     """Return a graph and its weights. Outputs: the next token, its logits, and the state."""
     config = DecoderConfig.of(file)
@@ -195,7 +196,7 @@ def decoder_graph(
     history = graph.input("history", (past,), DType.I32)
     seed = graph.input("seed", (2,), DType.U32)
     start = graph.input("start", (2,), DType.I32)
-    weights = Weights(graph, file, config, adapters)
+    weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
         _positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )

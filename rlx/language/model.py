@@ -14,7 +14,7 @@ import functools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from rlx.language.decoder import decoder_graph
 from rlx.language.lora import Adapters
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
+from rlx.language.weights import Accuracy
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import compile_beside
 from rlx.runtime.executable import Executable
@@ -49,6 +50,7 @@ class LanguageModel:
     backend: str = "auto"
     threads: int | None = None
     adapters: Adapters | None = None
+    accuracy: Accuracy = "exact"
     history: list[int] = field(default_factory=list)
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -120,6 +122,7 @@ class LanguageModel:
                 context=self.context,
                 sampling=self.sampling,
                 adapters=self.adapters,
+                accuracy=self.accuracy,
             )
             for each in rows
         ]
@@ -181,8 +184,18 @@ def load(
     backend: str = "auto",
     threads: int | None = None,
     adapters: Adapters | None = None,
+    accuracy: Accuracy = "exact",
 ) -> LanguageModel:
-    """Return the model of a GGUF file; its programs are compiled when they are first needed."""
+    """Return the model of a GGUF file; its programs are compiled when they are first needed.
+
+    Decoded weights meet activations in f32 (`exact`), or in blocks of eight bits (`int8`): faster,
+    where the machine multiplies bytes, and as exact as the weights of a file usually are.
+    """
+    if accuracy not in get_args(Accuracy):
+        raise InputError(
+            f"there is no accuracy {accuracy!r}",
+            remedy=f"use one of: {', '.join(get_args(Accuracy))}",
+        )
     file = read(path)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else context
@@ -190,4 +203,6 @@ def load(
         raise InputError(
             f"a context of {size} tokens; the model has {own}", remedy=f"choose 2 to {own}"
         )
-    return LanguageModel(file, size, sampling or Sampling(), seed, backend, threads, adapters)
+    return LanguageModel(
+        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 
 Array = NDArray[Any]
+Accuracy: TypeAlias = Literal["exact", "int8"]
+"""What packed matrices meet: activations in f32, or rounded to eight bits in blocks of 32."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Weights:
     file: GgufFile
     config: DecoderConfig
     adapters: Adapters | None = None
+    accuracy: Accuracy = "exact"
     values: dict[str, Array] = field(default_factory=dict)
     _params: dict[str, Value] = field(default_factory=dict)
 
@@ -109,11 +112,12 @@ class Weights:
         kind = self.file.element_type(name).blocks
         rows = self.file.dequant_f32(name) if kind is None else self.file.tensor_bytes(name)
         param = self._param(name, self._in_rope_order(rows, heads))
-        product: Value = (
-            ops.matmul(x, swapped(param))
-            if kind is None
-            else ops.dequant_matmul(x, param, scheme=kind.name)
-        )
+        if kind is None:
+            plain: Value = ops.matmul(x, swapped(param))
+            return plain
+        rounds = self.accuracy == "int8"
+        multiply = ops.int8_dequant_matmul if rounds else ops.dequant_matmul
+        product: Value = multiply(x, param, scheme=kind.name)
         return product
 
     def _matrix(self, name: str, rows: int, columns: int, heads: int | None) -> Value:

@@ -31,10 +31,10 @@ from rlx.ir.shape import product, upper
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
 
-_DEPTH = 256
+DEPTH = 256
 """Elements of K that are decoded at a time: 32 KiB for 32 columns."""
 
-_BLOCK_ROWS = 96
+BLOCK_ROWS = 96
 """Rows that meet decoded weights before these are decoded again."""
 
 _STRIP_PADDING = 16
@@ -187,7 +187,7 @@ def dequant_matmul_in_tiles(
     columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
     panels = -(-columns // lowering.columns)
     height = right.extent(0)
-    block_rows = _BLOCK_ROWS // lowering.rows * lowering.rows
+    block_rows = BLOCK_ROWS // lowering.rows * lowering.rows
     row_blocks = (height + (block_rows - 1)) / block_rows
     parallel = product_loop(product((*out.shape, x.shape[-1])))
     with k.loop("item", row_blocks * panels, kind=parallel) as item:
@@ -216,7 +216,7 @@ class _TiledProduct:
 
     @property
     def _blocks_at_once(self) -> int:
-        return min(self.blocks, max(1, _DEPTH // self.kind.elements))
+        return min(self.blocks, max(1, DEPTH // self.kind.elements))
 
     def compute(self, start: E, stop: E) -> None:
         """Add up tiles over all of K, some blocks at a time, then store them."""
@@ -224,8 +224,8 @@ class _TiledProduct:
         depth = self._blocks_at_once * self.kind.elements
         weights = k.local("weights", Prim.F32, depth * shape.columns)
         strip = k.local("strip", Prim.F32, shape.rows * (depth + _STRIP_PADDING))
-        waiting = k.local("waiting", Prim.F32, _BLOCK_ROWS * shape.columns)
-        with k.loop("i", _BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
+        waiting = k.local("waiting", Prim.F32, BLOCK_ROWS * shape.columns)
+        with k.loop("i", BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
             k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
         with k.loop("block", self.blocks, step=self._blocks_at_once) as block:
             count = k.let("count", minimum(self.blocks - block, self._blocks_at_once))

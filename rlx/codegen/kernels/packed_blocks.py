@@ -57,6 +57,9 @@ class PackedBlock:
     def integer(self, place: E) -> E:
         return place.cast(Prim.I32)
 
+    def bit(self, integer: E, place: E) -> E:
+        return (integer >> self.integer(place)) & 1
+
     def half_of(self, bits: E) -> E:
         return self.k.let("half", from_storage(bits.cast(Prim.U16), DType.F16))
 

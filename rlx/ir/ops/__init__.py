@@ -28,6 +28,7 @@ from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *
 from rlx.ir.ops.norm import *
 from rlx.ir.ops.packed import *
+from rlx.ir.ops.packed_int8 import *
 from rlx.ir.ops.pool import *
 from rlx.ir.ops.quant import *
 from rlx.ir.ops.random import *

@@ -99,7 +99,8 @@ def _columns(blocks: TensorType, scheme: str) -> int:
     return size // kind.size * kind.elements
 
 
-def _require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None:
+def require_panels(lanes: int, blocks: TensorType, *, transposed: bool) -> None:
+    """Raise a ShapeError for blocks that do not lie in panels of as many rows as lanes."""
     fits = transposed and blocks.rank == 2 and blocks.layout == Panels(lanes)
     if not fits or not isinstance(blocks.shape[-1], int):
         raise ShapeError(
@@ -120,7 +121,7 @@ def _streamed(
 ) -> None:
     """Blocks stream by once; every weight meets all rows of `x` as it is decoded."""
     del x, codebook, scheme
-    _require_panels(streamed.lanes, blocks, transposed=transposed)
+    require_panels(streamed.lanes, blocks, transposed=transposed)
     if streamed.columns != streamed.lanes or streamed.depth != 1:
         raise ShapeError(
             "packed rows stream one vector of columns at a time",
@@ -141,7 +142,7 @@ def _in_tiles(
     """Some blocks of `tile.columns` rows are decoded, and meet many rows of `x` in tiles."""
     del x, codebook, scheme
     tile.require_positive()
-    _require_panels(tile.lanes, blocks, transposed=transposed)
+    require_panels(tile.lanes, blocks, transposed=transposed)
     if tile.columns % tile.lanes:
         raise ShapeError(
             f"{tile.columns} columns are no vectors of {tile.lanes}",

@@ -22,7 +22,12 @@ def attach_codebooks(graph: Graph) -> Rewritten:
     return apply_rewrites(graph, [_with_codebook])
 
 
-@rewrite(ops.dequant_matmul, ops.dequantize_blocks, ops.grouped_dequant_matmul)
+@rewrite(
+    ops.dequant_matmul,
+    ops.dequant_matmul_words,
+    ops.dequantize_blocks,
+    ops.grouped_dequant_matmul,
+)
 def _with_codebook(node: Node) -> Value | None:
     book = block_type(str(node.attribute("scheme"))).codebook
     if book is None or len(node.operands) == len(node.op.operands):

@@ -15,6 +15,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering, Streamed
 from rlx.ir.op import make_attrs
+from rlx.ir.ops.packed_int8 import block_words
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.layout.pack_operands import choose_tile, in_panels, is_prepared
@@ -42,10 +43,14 @@ def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
     def by_expert(node: Node) -> Value | None:
         return None if node.lowering is not None else _experts(node, target)
 
+    def words(node: Node) -> Value | None:
+        return None if node.lowering is not None else _of_words(node, target)
+
     def run(graph: Graph) -> Rewritten:
         products = LocalRewrite((ops.dequant_matmul,), rule)
         grouped = LocalRewrite((ops.grouped_dequant_matmul,), by_expert)
-        return apply_rewrites(graph, [products, grouped])
+        of_words = LocalRewrite((ops.dequant_matmul_words,), words)
+        return apply_rewrites(graph, [products, grouped, of_words])
 
     return GraphPass("pack-blocks", run, __doc__ or "")
 
@@ -70,6 +75,25 @@ def _packed(node: Node, lowering: Lowering, target: Target) -> Value:
     attrs = make_attrs(ops.dequant_matmul, {"scheme": node.attribute("scheme"), "transposed": True})
     operands = (x, panels, *node.operands[2:])
     return x.graph.append(ops.dequant_matmul, operands, attrs, lowering=lowering)[0]
+
+
+def _of_words(node: Node, target: Target) -> Value:
+    """Lay words of four bytes side by side; where that cannot be, decode both operands."""
+    *given, blocks = node.operands[:4]
+    lanes, scheme = target.lanes(_FLOAT), str(node.attribute("scheme"))
+    if not target.dots_unsigned_bytes or blocks.rank > 2 or not is_prepared(blocks):
+        formula = node.op.decompose
+        assert formula is not None
+        decoded: Value = formula(*node.operands, scheme=scheme)
+        return decoded
+    rows = product(given[0].shape[:-1])
+    tile = choose_tile(upper(rows), _VECTORS * lanes, lanes, target.vector_registers)
+    few = isinstance(rows, int) and 0 < rows <= _FEW_ROWS
+    panels = in_panels(block_words(blocks, scheme), lanes, lanes, transposed=True)
+    attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True})
+    operands = (*given, panels, *node.operands[4:])
+    lowering = Streamed(lanes, 1, lanes) if few else tile
+    return blocks.graph.append(node.op, operands, attrs, lowering=lowering)[0]
 
 
 def _experts(node: Node, target: Target) -> Value:

@@ -1,0 +1,357 @@
+"""Products of packed weights with rows of eight bits, and the rounding of these.
+
+A weight is `scale * (byte + bias) + offset`, an element of `x` is `unit * code`; over elements that
+share both scales, the sum of their products is
+
+    scale * unit * (bias * (sum of code) + sum of byte * code) + offset * unit * (sum of code)
+
+so that bytes are multiplied as integers, four products to an instruction, and summed without
+rounding. The sums of codes are made once, with the codes.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.packed import BLOCK_ROWS, DEPTH, memory_of, store_row
+from rlx.codegen.kernels.packed_words import Segment, WordBlock, bias_of, has_whole_words
+from rlx.codegen.kernels.parallel import product_loop, rows
+from rlx.codegen.kernels.product_tiles import row_groups
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum, select
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
+from rlx.ir.block_types import BlockType, block_type
+from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
+from rlx.ir.shape import product, upper
+
+_LANES = 8
+"""Elements that are rounded at a time."""
+
+_MAGNITUDE = 0x7FFFFFFF
+"""Bits of a float but for its sign; as integers they are ordered, with NaN last."""
+
+
+@kernel("quantize_rows")
+def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer) -> None:
+    k, rank = scope.k, len(x.shape) - 1
+    groups = (tuple(range(rank)), (rank,))
+    source = x.grouped(groups)
+    to_words, to_scales, to_sums = (out.grouped(groups) for out in (words, scales, sums))
+    with (
+        rows(k, "row", source.extent(0), product(x.shape)) as row,
+        k.loop("block", to_scales.extent(1)) as block,
+    ):
+        parts = [
+            k.let("x", source.read_vector(row, block * ROUNDED + at, lanes=_LANES))
+            for at in range(0, ROUNDED, _LANES)
+        ]
+        bits = [part.bitcast(Prim.I32) & _MAGNITUDE for part in parts]
+        most = functools.reduce(maximum, bits).fold(BinaryOp.MAX).bitcast(Prim.F32)
+        largest = k.let("largest", most)
+        known = largest > LEAST
+        inverse = k.let("inverse", select(known, LARGEST / select(known, largest, 1.0), 0.0))
+        unit = k.let("unit", largest * (1.0 / LARGEST))
+        to_scales.write(row, block, value=unit)
+        codes = [_rounded(k, part * inverse) for part in parts]
+        for half in range(ROUNDED // SUMMED):
+            mine = codes[half * SUMMED // _LANES : (half + 1) * SUMMED // _LANES]
+            total = functools.reduce(operator.add, mine).fold(BinaryOp.ADD)
+            to_sums.write(row, block * (ROUNDED // SUMMED) + half, value=total)
+        kept = k.local("codes", Prim.I32, ROUNDED)
+        for number, part in enumerate(codes):
+            k.store(kept, number * _LANES, part)
+        with k.loop("w", ROUNDED // BYTES) as w:
+            bytes = [(k.load(kept, w * BYTES + i) & 255) << 8 * i for i in range(BYTES)]
+            word = functools.reduce(operator.or_, bytes)
+            to_words.write(row, block * (ROUNDED // BYTES) + w, value=word)
+
+
+def _rounded(k: KernelBuilder, value: E) -> E:
+    """Return the nearest integers; what is no number becomes 0."""
+    finite = abs(value) <= 2 * LARGEST
+    whole = select(finite, value, 0.0).unary(UnaryOp.ROUND_EVEN)
+    return k.let("code", whole.cast(Prim.I32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of eight bits: words of four codes, scales, and sums."""
+
+    words: GroupedReader
+    scales: GroupedReader
+    sums: GroupedReader
+
+    @classmethod
+    def of(cls, words: Reader, scales: Reader, sums: Reader) -> _Rows:
+        readers = (
+            each.grouped(row_groups(each.shape)).at(index(0)) for each in (words, scales, sums)
+        )
+        return cls(*readers)
+
+    def unit(self, row: E, place: E) -> E:
+        """Return the scale of the element at a place."""
+        return self.scales.read_real(row, place / ROUNDED)
+
+    def sum(self, row: E, place: E, length: int) -> E:
+        """Return the sum of the codes of some elements."""
+        first = place / SUMMED
+        parts = [self.sums.read_real(row, first + i) for i in range(length // SUMMED)]
+        return functools.reduce(operator.add, parts)
+
+
+def _rest(rest: tuple[Reader | Writer, ...]) -> tuple[GroupedWriter, Writer, Buffer | None]:
+    """Return where the result goes, row by row, and the codebook if there is one."""
+    *books, out = rest
+    assert isinstance(out, Writer)
+    book = memory_of(books[0]) if books and isinstance(books[0], Reader) else None
+    return out.grouped(row_groups(out.shape)).at(index(0)), out, book
+
+
+def _blocks_of(words: Reader, kind: BlockType) -> int:
+    return upper(words.shape[-1]) * BYTES // kind.elements
+
+
+@kernel("dequant_matmul_words", lowering=Streamed)
+def dequant_matmul_words_streamed(
+    scope: Scope,
+    words: Reader,
+    scales: Reader,
+    sums: Reader,
+    blocks: Reader,
+    *rest: Reader | Writer,
+    lowering: Streamed,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """All rows, few of them, meet the words of a panel as they stream by."""
+    del transposed
+    k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
+    target, out, book = _rest(rest)
+    given = _Rows.of(words, scales, sums)
+    columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
+    count, size = _blocks_of(words, kind), words_of_block(scheme) * lanes
+    parallel = product_loop(product((*out.shape, count * kind.elements)))
+    with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
+        first = k.let("first", panel * (count * size))
+        totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]
+        with k.loop("block", count) as number:
+            base = k.let("base", first + number * size)
+            block = WordBlock(k, memory_of(blocks), kind, base, lanes, book)
+            _add_block(k, block, given, number, totals)
+        for row, total in enumerate(totals):
+            store_row(k, target, index(row), panel * lanes, total, columns)
+
+
+def _add_block(
+    k: KernelBuilder, block: WordBlock, given: _Rows, number: E, totals: list[Mutable]
+) -> None:
+    """Add the products with a block of a panel to the totals of all rows."""
+    kind, zero = block.kind, const(0, Prim.I32, block.lanes)
+    start = k.let("start", number * kind.elements)
+    segments, looked_up, bias = block.segments(), block.words(), bias_of(kind)
+    sums = [
+        [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in segments]
+        if bias or segments[0].offset is not None
+        else []
+        for row in range(len(totals))
+    ]
+    dots = [
+        [
+            k.mutable("dots", (s[i] * bias).splat(block.lanes) if bias else zero)
+            for i in range(len(segments))
+        ]
+        for s in sums
+    ]
+    per_run = kind.length // BYTES
+    loop = LoopKind.UNROLL if has_whole_words(kind) else LoopKind.SERIAL
+    with k.loop("w", per_run, kind=loop) as w:
+        for run, codes in enumerate(block.packed_codes(w, looked_up)):
+            at = _segment_of(segments, run * kind.length)
+            bytes = k.let("bytes", codes)
+            for row, of_row in enumerate(dots):
+                place = start / BYTES + (run * per_run + w)
+                word = given.words.read_real(index(row), place)
+                of_row[at].set(dot_bytes(bytes, word, of_row[at]))
+    for row, total in enumerate(totals):
+        for number_of, (segment, dot) in enumerate(zip(segments, dots[row], strict=True)):
+            unit = k.let("unit", given.unit(index(row), start + segment.first))
+            total.set(fma(segment.scale * unit, dot.cast(Prim.F32), total))
+            if segment.offset is not None:
+                plain = sums[row][number_of].cast(Prim.F32) * unit
+                total.set(fma(segment.offset, plain, total))
+
+
+def _segment_of(segments: list[Segment], element: int) -> int:
+    return next(i for i, s in enumerate(segments) if s.first <= element < s.first + s.length)
+
+
+@kernel("dequant_matmul_words", lowering=Tile)
+def dequant_matmul_words_in_tiles(
+    scope: Scope,
+    words: Reader,
+    scales: Reader,
+    sums: Reader,
+    blocks: Reader,
+    *rest: Reader | Writer,
+    lowering: Tile,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """Codes of some blocks of a few panels are unpacked, and meet many rows in tiles."""
+    del transposed
+    k, kind = scope.k, block_type(scheme)
+    target, out, book = _rest(rest)
+    given, columns, count = (
+        _Rows.of(words, scales, sums),
+        upper(out.shape[-1]),
+        _blocks_of(words, kind),
+    )
+    panels, height = -(-columns // lowering.columns), target.extent(0)
+    block_rows = BLOCK_ROWS // lowering.rows * lowering.rows
+    row_blocks = (height + (block_rows - 1)) / block_rows
+    parallel = product_loop(product((*out.shape, count * kind.elements)))
+    with k.loop("item", row_blocks * panels, kind=parallel) as item:
+        start = k.let("first_row", item / panels * block_rows)
+        stop = k.let("end_row", minimum(start + block_rows, height))
+        work = _TiledProduct(
+            k, given, target, lowering, kind, memory_of(blocks), book, columns, count, item % panels
+        )
+        work.compute(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _TiledProduct:
+    """A block of rows by the rows of weights in a few panels."""
+
+    k: KernelBuilder
+    given: _Rows
+    out: GroupedWriter
+    shape: Tile
+    kind: BlockType
+    memory: Buffer
+    book: Buffer | None
+    columns: int
+    blocks: int
+    panel: E
+
+    @property
+    def _blocks_at_once(self) -> int:
+        return min(self.blocks, max(1, DEPTH // self.kind.elements))
+
+    @property
+    def _vectors(self) -> int:
+        return self.shape.columns // self.shape.lanes
+
+    def compute(self, start: E, stop: E) -> None:
+        """Add up tiles over all of K, some blocks at a time, then store them."""
+        k, shape, many = self.k, self.shape, self._blocks_at_once
+        codes = k.local("codes", Prim.U32, many * self.kind.elements // BYTES * shape.columns)
+        most = many * self.kind.elements // SUMMED * shape.columns
+        scales, offsets = (k.local(name, Prim.F32, most) for name in ("scales", "offsets"))
+        waiting = k.local("waiting", Prim.F32, BLOCK_ROWS * shape.columns)
+        with k.loop("i", BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
+            k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
+        with k.loop("block", self.blocks, step=many) as block:
+            count = k.let("count", minimum(self.blocks - block, many))
+            lengths, has_offsets = self._unpack(codes, scales, offsets, block, count)
+            with k.loop("row", stop, start=start, step=shape.rows) as row, k.loop("b", count) as b:
+                tiles = _BlockOfTiles(
+                    self, codes, scales, offsets, waiting, lengths, has_offsets, row, stop
+                )
+                tiles.add((row - start) * shape.columns, block + b, b)
+        with k.loop("row", stop, start=start) as row:
+            for j in range(0, shape.columns, shape.lanes):
+                sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
+                store_row(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
+
+    def _unpack(
+        self, codes: Buffer, scales: Buffer, offsets: Buffer, first: E, count: E
+    ) -> tuple[list[int], bool]:
+        """Unpack blocks; return the lengths of their segments, and whether these have offsets."""
+        k, shape, kind = self.k, self.shape, self.kind
+        size = words_of_block(kind.name) * shape.lanes
+        last = -(-self.columns // shape.lanes) - 1
+        lengths: list[int] = []
+        has_offsets = False
+        with k.loop("number", count) as number:
+            for vector in range(self._vectors):
+                panel = minimum(self.panel * self._vectors + vector, last)
+                base = k.let("base", panel * (self.blocks * size) + (first + number) * size)
+                block = WordBlock(k, self.memory, kind, base, shape.lanes, self.book)
+                segments, looked_up = block.segments(), block.words()
+                lengths = [segment.length for segment in segments]
+                per_run = kind.length // BYTES
+                with k.loop("w", per_run) as w:
+                    for run, found in enumerate(block.packed_codes(w, looked_up)):
+                        place = number * (kind.elements // BYTES) + (run * per_run + w)
+                        k.store(codes, place * shape.columns + vector * shape.lanes, found)
+                for at, segment in enumerate(segments):
+                    place = (number * len(segments) + at) * shape.columns + vector * shape.lanes
+                    k.store(scales, place, segment.scale)
+                    has_offsets = segment.offset is not None
+                    if segment.offset is not None:
+                        k.store(offsets, place, segment.offset)
+        return lengths, has_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockOfTiles:
+    """What the codes of a block add to a tile of results."""
+
+    work: _TiledProduct
+    codes: Buffer
+    scales: Buffer
+    offsets: Buffer
+    waiting: Buffer
+    lengths: list[int]
+    has_offsets: bool
+    row: E
+    stop: E
+
+    def add(self, at: E, block: E, number: E) -> None:
+        """Add the products with block `block`, which is number `number` of those unpacked."""
+        first = 0
+        for segment, length in enumerate(self.lengths):
+            self._add(at, block, number, segment, first, length)
+            first += length
+
+    def _add(self, at: E, block: E, number: E, segment: int, first: int, length: int) -> None:
+        work, k, shape = self.work, self.work.k, self.work.shape
+        elements, lanes, columns = work.kind.elements, shape.lanes, shape.columns
+        place = k.let("place", block * elements + first)
+        word = k.let("word", number * (elements // BYTES) + first // BYTES)
+        scale = k.let("at", (number * len(self.lengths) + segment) * columns)
+        tile = RegisterTile.of(
+            k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
+        )
+        bias = bias_of(work.kind)
+        tile.load(lambda i, _: (self._sum(i, place, length) * bias).splat(lanes))
+        with k.loop("p", length // BYTES, kind=LoopKind.UNROLL) as p:
+            tile.accumulate(
+                lambda i: work.given.words.read_real(self._source(i), place / BYTES + p),
+                lambda j: k.load(self.codes, (word + p) * columns + j, lanes),
+            )
+
+        def add(i: E, j: E, dots: E) -> None:
+            unit = work.given.unit(self._source(i), place)
+            total = k.load(self.waiting, at + i * columns + j, lanes)
+            total = fma(k.load(self.scales, scale + j, lanes) * unit, dots.cast(Prim.F32), total)
+            if self.has_offsets:
+                plain = self._sum(i, place, length).cast(Prim.F32) * unit
+                total = fma(k.load(self.offsets, scale + j, lanes), plain, total)
+            k.store(self.waiting, at + i * columns + j, total)
+
+        tile.store(add)
+
+    def _sum(self, i: E, place: E, length: int) -> E:
+        return self.work.given.sum(self._source(i), place, length)
+
+    def _source(self, i: E) -> E:
+        """Return a row of the tile; the last one stands for those that are missing."""
+        return minimum(self.row + i, self.stop - 1)
