@@ -27,6 +27,7 @@ from examples.packaged import load_digits
 
 Array = NDArray[Any]
 Params = dict[str, Any]
+Rounding = Callable[..., Any]
 
 CLASSES, SIDE = 10, 8
 BATCH = 64
@@ -64,6 +65,12 @@ class Trained:
     losses: list[float]
 
 
+def as_it_is(x: Any, axis: int | None = None) -> Any:
+    """Return `x`; `rlx.nn.fake_quantize` in its place rounds to eight bits in training."""
+    del axis
+    return x
+
+
 def load_data(test_size: int = 360) -> Digits:
     """Return the digits, shuffled by a fixed seed."""
     images, labels = load_digits()
@@ -73,8 +80,8 @@ def load_data(test_size: int = 360) -> Digits:
     return Digits(x[test_size:], y[test_size:], x[:test_size], y[:test_size])
 
 
-def mlp(hidden: int = 128) -> Model:
-    """64 -> 128 -> 64 -> 10 with GELU."""
+def mlp(hidden: int = 128, rounded: Rounding = as_it_is) -> Model:
+    """64 -> 128 -> 64 -> 10 with GELU; `rounded` is what becomes of operands of products."""
     random = np.random.default_rng(SEED)
     widths = (SIDE * SIDE, hidden, hidden // 2, CLASSES)
     params: Params = {}
@@ -84,9 +91,9 @@ def mlp(hidden: int = 128) -> Model:
 
     def apply(p: Params, x: Any) -> Any:
         for layer in range(len(widths) - 2):
-            x = rlx.nn.gelu(x @ p[f"w{layer}"] + p[f"b{layer}"])
+            x = rlx.nn.gelu(rounded(x) @ rounded(p[f"w{layer}"], axis=1) + p[f"b{layer}"])
         last = len(widths) - 2
-        return x @ p[f"w{last}"] + p[f"b{last}"]
+        return rounded(x) @ rounded(p[f"w{last}"], axis=1) + p[f"b{last}"]
 
     return Model("mlp", params, apply, epochs=40, rate=2e-3)
 

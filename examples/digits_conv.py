@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import rlx
 import rlx.numpy as rnp
-from examples.digits import BATCH, CLASSES, SEED, SIDE, Digits, load_data
+from examples.digits import BATCH, CLASSES, SEED, SIDE, Digits, Rounding, as_it_is, load_data
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]
@@ -75,14 +75,19 @@ def network() -> Network:
     return Network(params, statistics)
 
 
-def apply(params: Arrays, statistics: Arrays, images: Any, key: Any = None) -> Any:
-    """Return the logits of images `[n, 64]`, and the next statistics where `key` says to train."""
+def apply(
+    params: Arrays, statistics: Arrays, images: Any, key: Any = None, rounded: Rounding = as_it_is
+) -> Any:
+    """Return the logits of images `[n, 64]`, and the next statistics where `key` says to train.
+
+    `rounded` is what becomes of the operands of products and convolutions.
+    """
     x = rnp.reshape(images, (images.shape[0], 1, SIDE, SIDE))
     following: Arrays = {}
     for layer, is_pooled in enumerate(POOLED):
         names = f"mean{layer}", f"variance{layer}"
         known = params[f"gamma{layer}"], params[f"beta{layer}"], *(statistics[n] for n in names)
-        x = rlx.nn.conv(x, params[f"w{layer}"])
+        x = rlx.nn.conv(rounded(x), rounded(params[f"w{layer}"], axis=0))
         if key is None:
             x = rlx.nn.batch_norm(x, *known)
         else:
@@ -92,15 +97,17 @@ def apply(params: Arrays, statistics: Arrays, images: Any, key: Any = None) -> A
         x = rlx.nn.max_pool(x, 2) if is_pooled else x
     x = rnp.reshape(x, (x.shape[0], -1))
     x = x if key is None else rlx.nn.dropout(x, key, DROPPED)
-    return x @ params["dense"] + params["bias"], following
+    return rounded(x) @ rounded(params["dense"], axis=1) + params["bias"], following
 
 
-def make_step(backend: str, steps: int) -> tuple[Any, Any]:
+def make_step(
+    backend: str, steps: int, rate: float = RATE, rounded: Rounding = as_it_is
+) -> tuple[Any, Any]:
     """Return the compiled training step and the optimizer's initial state."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(RATE, steps))
+    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(rate, steps))
 
     def loss(params: Arrays, statistics: Arrays, x: Any, y: Any, key: Any) -> Any:
-        logits, following = apply(params, statistics, x, key)
+        logits, following = apply(params, statistics, x, key, rounded)
         return rnp.mean(rlx.nn.softmax_cross_entropy(logits, y)), following
 
     def step(params: Arrays, statistics: Arrays, state: Any, key: Any, x: Any, y: Any) -> Any:
@@ -123,12 +130,19 @@ def make_predict(backend: str) -> Any:
 
 
 def train(
-    data: Digits, backend: str, on_epoch: Callable[[int, float], None], epochs: int = EPOCHS
+    data: Digits,
+    backend: str,
+    on_epoch: Callable[[int, float], None],
+    epochs: int = EPOCHS,
+    *,
+    start: Network | None = None,
+    rate: float = RATE,
+    rounded: Rounding = as_it_is,
 ) -> Trained:
-    """Train on images that are moved by a pixel at random, and test."""
+    """Train on images that are moved by a pixel at random, and test; `start` is where to go on."""
     batches = len(data.train_x) // BATCH
-    step, state = make_step(backend, epochs * batches)
-    predict, start = make_predict(backend), network()
+    step, state = make_step(backend, epochs * batches, rate, rounded)
+    predict, start = make_predict(backend), start or network()
     params, statistics, key = start.params, start.statistics, rlx.random.key(SEED)
     random, losses = np.random.default_rng(SEED), []
     started = time.perf_counter()

@@ -45,3 +45,6 @@ from rlx.nn.pooling import global_avg_pool as global_avg_pool
 from rlx.nn.pooling import global_max_pool as global_max_pool
 from rlx.nn.pooling import max_pool as max_pool
 from rlx.nn.pooling import min_pool as min_pool
+from rlx.nn.rounding import fake_quantize as fake_quantize
+from rlx.nn.rounding import fake_quantize_ema as fake_quantize_ema
+from rlx.nn.rounding import fake_quantize_lsq as fake_quantize_lsq

@@ -26,6 +26,7 @@ from rlx.quantization.rounding import Choice, Rounding
 from rlx.runtime.arrays import frozen
 from rlx.runtime.compile import compile
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
+from rlx.tracing.trace import concrete
 from rlx.transforms.abstract import eval_shape
 from rlx.transforms.jit import JittedFunction, jit
 
@@ -75,13 +76,14 @@ class QuantizedFunction(Quantized):
                 f"a quantized function was given {', '.join(named)} by name",
                 remedy="pass its inputs in their order",
             )
-        feed = self._call.feed(inputs)
-        key = tuple((name, x.shape, x.dtype) for name, x in feed.items())
+        leaves, tree = tree_flatten(inputs)
+        arrays = [concrete(leaf) for leaf in leaves]
+        key = tree, tuple((x.shape, x.dtype) for x in arrays)
         if key not in self._programs:
             graph, params = self._call.network(inputs).rewritten(self._roundings)
             self._programs[key] = compile(graph, params=params), self._call.structure(inputs)
         run, structure = self._programs[key]
-        return tree_unflatten(structure, [frozen(output) for output in run.run(feed)])
+        return tree_unflatten(structure, [frozen(output) for output in run(*arrays)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,10 @@ import numpy as np
 
 import rlx
 import rlx.numpy as rnp
-from rlx.ir import ops
-from rlx.tracing.apply import emit
 
 
 def rounded(x: Any) -> Any:
-    return emit(ops.fake_quantize, x, bits=4, straight_through="clipped_identity")
+    return rlx.nn.fake_quantize(x, bits=4, straight_through="clipped_identity")
 
 
 def test_a_network_learns_through_its_rounding() -> None:
