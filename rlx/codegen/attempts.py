@@ -73,7 +73,7 @@ def take_part(thunk: Thunk, kernel: Kernel) -> tuple[Attempt, Thunk, Thunk] | No
     """Return the parts of a thunk's kernel and their thunks; None if it stays whole."""
     if any(_overlap(result, operand) for result in thunk.results for operand in thunk.operands):
         return None
-    parts = attempt_of(kernel, len(thunk.operands) + len(thunk.results))
+    parts = attempt_of(kernel, len(kernel.buffers) - (thunk.scratch is not None))
     if parts is None:
         return None
     results = (*thunk.results, FLAG)

@@ -215,12 +215,8 @@ class ThunkCalls:
     def call(self, thunk: Thunk, bounds: tuple[E, E] | None = None) -> None:
         """Invoke the thunk's kernel; `bounds` limits its parallel loop."""
         kernel = self.kernel(thunk)
-        refs = [*thunk.operands, *thunk.results]
-        if thunk.scratch is not None:
-            refs.append(thunk.scratch)
-        addresses = [
-            self._address(ref, buffer) for ref, buffer in zip(refs, kernel.buffers, strict=True)
-        ]
+        pairs = zip(thunk.passed(kernel), kernel.buffers, strict=True)
+        addresses = [self._address(ref, buffer) for ref, buffer in pairs]
         origin = number_of(thunk) if can_fail(kernel) else -1
         self.k.comment(describe(thunk.node, thunk.number) + _in_place(thunk))
         self.k.invoke(kernel, addresses, self.scalars(thunk), bounds=bounds, origin=origin)

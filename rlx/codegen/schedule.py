@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rlx.codegen.loops.nodes import Const, Kernel
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs
@@ -64,7 +65,8 @@ class Thunk:
 
     `attrs` are the op's attributes; for a `fused` thunk they hold the body graph. `aliased`
     lists (operand, result) positions that share memory: the kernel works in place there.
-    `lowering` is the node's record of how it is computed.
+    `lowering` is the node's record of how it is computed. `known` lists operands, by position,
+    all of whose elements are one float: the kernel may hold that instead of taking them.
     """
 
     kind: str
@@ -76,6 +78,7 @@ class Thunk:
     scratch: BufferRef | None = None
     aliased: tuple[tuple[int, int], ...] = ()
     lowering: Lowering | None = None
+    known: tuple[tuple[int, Const], ...] = ()
     number: int | None = field(default=None, compare=False)
     """The node's among all of the program (`ir.numbering`); its index where nobody gave one."""
 
@@ -102,7 +105,17 @@ class Thunk:
             tuple(ref.type for ref in self.results),
             None if self.scratch is None else self.scratch.type,
             self.aliased,
+            self.known,
         )
+
+    def passed(self, kernel: Kernel) -> tuple[BufferRef, ...]:
+        """Return what its kernel takes: everything, or all but the operands that are known."""
+        scratch = () if self.scratch is None else (self.scratch,)
+        refs = (*self.operands, *self.results, *scratch)
+        if len(kernel.buffers) == len(refs):
+            return refs
+        known = {position for position, _ in self.known}
+        return tuple(ref for position, ref in enumerate(refs) if position not in known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from rlx.codegen.kernels.build import WIDEST
 from rlx.codegen.loops.nodes import Module
 from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower import Program
-from rlx.codegen.lower.graph import all_thunks
+from rlx.codegen.lower.graph import all_thunks, unread_constants
 from rlx.codegen.schedule import number_of
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
@@ -129,7 +129,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
             for p in declared.params}  # fmt: skip
     layout = make_layout(
         program.plan, declared, keep, options.values, options.output_names,
-        alignment=options.alignment,
+        alignment=options.alignment, unread=unread_constants(program),
     )  # fmt: skip
     setup = setup_steps(program, layout)
     run = run_steps(program, layout, is_threaded=options.threads is not None)

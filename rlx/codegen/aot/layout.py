@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import bisect
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlx.codegen.aot.names import distinct_identifiers
 from rlx.codegen.aot.ranks import communicators_of
 from rlx.errors import GraphError, InternalError
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.literal import Literal
 from rlx.ir.ranks import RankAxis
@@ -127,14 +128,15 @@ def make_layout(
     output_names: Sequence[str] = (),
     *,
     alignment: int = ALIGNMENT,
+    unread: Collection[Value] = (),
 ) -> Layout:
     """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
 
     `values` holds the content of the embedded params; `output_names` names the outputs that
     replace nothing, in order. `alignment` is that of the plan; below that of a cache line,
-    constants lie as close as a C struct's members.
+    constants lie as close as a C struct's members. Constants in `unread` are nowhere.
     """
-    return _LayoutMaker(plan, declared, keep, values, output_names, alignment).make()
+    return _LayoutMaker(plan, declared, keep, values, output_names, alignment, unread).make()
 
 
 class _LayoutMaker:
@@ -146,7 +148,9 @@ class _LayoutMaker:
         values: Mapping[str, Literal],
         output_names: Sequence[str],
         alignment: int,
+        unread: Collection[Value],
     ) -> None:
+        self._unread = unread
         self._alignment = alignment
         self._output_names = output_names
         self._plan = plan
@@ -162,6 +166,8 @@ class _LayoutMaker:
         self._weights_end = WEIGHTS_HEADER_BYTES
         self._constants_end = 0
         self._constants: list[Tensor] = []
+        self._pool: dict[tuple[DType, bytes], int] = {}
+        """Where constants of equal content lie."""
         self._moved: list[tuple[int, int, Space, int]] = []
 
     def make(self) -> Layout:
@@ -203,9 +209,15 @@ class _LayoutMaker:
     def _embed_constant(self, value: Value, data: Literal, offset: int) -> None:
         if value.type.bytes == 0:
             return
+        if value in self._unread:  # no address falls into it: the arena closes up, that is all
+            self._moved.append((offset, offset + value.type.bytes, Space.ARENA, offset))
+            return
         label = value.label.removeprefix("%").replace(".", "_")
         name = f"constant_{label}" if self._is_outer(value) else f"constant_{label}_{offset}"
-        target = self._embed(name, value.type, data)
+        content = (value.dtype, data.array.tobytes())
+        if content not in self._pool:
+            self._pool[content] = self._embed(name, value.type, data)
+        target = self._pool[content]
         self._moved.append((offset, offset + value.type.bytes, Space.CONSTANTS, target))
 
     def _is_outer(self, value: Value) -> bool:

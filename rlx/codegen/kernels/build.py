@@ -22,7 +22,9 @@ from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
 from rlx.codegen.loops.passes.dead_code import dead_code
+from rlx.codegen.loops.passes.known_loads import known_loads
 from rlx.codegen.loops.passes.pipeline import run_passes
+from rlx.codegen.loops.passes.simplify import simplify
 from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
@@ -67,7 +69,9 @@ def build_kernel(
     else:
         _build_anchored(scope, body.anchor)
     _check_stored(body)
-    return run_passes(k.build(doc), (*scope.passes, dead_code, *target_passes(target)))
+    known = known_loads({k.buffer_at(at).name: number for at, number in thunk.known})
+    passes = (known, *scope.passes, simplify, dead_code, *target_passes(target))
+    return run_passes(k.build(doc), passes)
 
 
 def computes_nothing(thunk: Thunk) -> bool:

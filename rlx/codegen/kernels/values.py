@@ -14,8 +14,9 @@ import numpy as np
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Number, const, select
 from rlx.codegen.loops.math.storage import from_storage, to_storage
-from rlx.codegen.loops.nodes import Buffer, Const, Prim, Var, storage
+from rlx.codegen.loops.nodes import Buffer, Const, Prim, ValueType, Var, storage
 from rlx.errors import InternalError
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.index_maps import index_map
@@ -30,6 +31,9 @@ class Complex:
 
 
 Scalar: TypeAlias = E | Complex
+
+
+_FLOATS = (Prim.F32, Prim.F64)
 
 
 def compute_prim(dtype: DType) -> Prim:
@@ -62,6 +66,18 @@ def filled(value: Value) -> Scalar | None:
     if found is None or found.fill is None:
         return None
     return literal(np.asarray(found.fill).astype(value.dtype.numpy).item(), value.dtype)
+
+
+def known_number(value: Value) -> Const | None:
+    """Return the float that every element of a constant is, bit for bit."""
+    if value.op is not ops.constant or storage(value.dtype) not in _FLOATS:
+        return None
+    data = value.node.attribute("value").array.tobytes()
+    first = data[: value.dtype.size]
+    if not data or value.dtype.is_complex or data != first * (len(data) // len(first)):
+        return None
+    number = float(np.frombuffer(first, value.dtype.numpy)[0])
+    return Const(number, ValueType(storage(value.dtype)))
 
 
 def chosen_where(condition: E, a: Scalar, b: Scalar) -> Scalar:

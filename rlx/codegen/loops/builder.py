@@ -83,6 +83,10 @@ class KernelBuilder:
         self._buffers.append(buffer)
         return buffer
 
+    def buffer_at(self, position: int) -> Buffer:
+        """Return the pointer argument that was declared at `position`."""
+        return self._buffers[position]
+
     def scalar(self, name: str, prim: Prim = Prim.I64) -> E:
         """Declare a scalar argument, such as a symbolic extent."""
         var = Var(self.fresh(name), ValueType(prim))

@@ -267,14 +267,16 @@ def _fold_integers(op: BinaryOp, a: E, b: E) -> E | None:
 
 
 def _fold_constants(op: BinaryOp, a: int, b: int, prim: Prim) -> E | None:
-    if prim is not Prim.I64 or a < 0 or b < 0:
-        return None  # wrapping and truncation are left to the target
+    if prim is not Prim.I64 or max(abs(a), abs(b)) >= 2**31:
+        return None  # wrapping is left to the target
     if op is BinaryOp.ADD:
         return const(a + b, prim)
     if op is BinaryOp.SUB:
         return const(a - b, prim)
     if op is BinaryOp.MUL:
         return const(a * b, prim)
+    if a < 0 or b < 0:
+        return None  # and so is truncation
     if op is BinaryOp.DIV and b:
         return const(a // b, prim)
     if op is BinaryOp.MOD and b:

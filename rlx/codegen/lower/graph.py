@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from rlx.codegen import schedule_printer as schedule_printer  # gives schedules 
 from rlx.codegen.c.names import c_identifier
 from rlx.codegen.entry import build_entries
 from rlx.codegen.kernels.build import WIDEST, build_kernel, kernel_name, scratch_bytes
+from rlx.codegen.kernels.values import known_number
 from rlx.codegen.loops.nodes import Kernel, Module
 from rlx.codegen.loops.passes.pipeline import KernelPass, run_passes
 from rlx.codegen.loops.visit import functions_of
@@ -19,7 +21,8 @@ from rlx.codegen.lower.registry import Placement
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
 from rlx.errors import GraphError, blamed
-from rlx.ir.graph import Graph
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Value
 from rlx.ir.numbering import number_nodes
 from rlx.passes.lowering.phases import execution_order, setup_nodes
 from rlx.passes.memory.plan import MemoryPlan
@@ -104,6 +107,24 @@ def make_kernels(schedule: Schedule, target: Target | None = None) -> dict[tuple
                 thunks[0], name, kernel_doc(thunks), argument_names(thunks), target=target or WIDEST
             )
     return kernels
+
+
+def unread_constants(program: Program) -> set[Value]:
+    """Return the constants outside of loops that no kernel reads: they are literals in all."""
+    constants = {v for node in program.graph.nodes if node.op is ops.constant for v in node.results}
+    starts = sorted(
+        ref.offset
+        for thunk in all_thunks(program.schedule.thunks)
+        for ref in thunk.passed(program.kernels[thunk.kernel_key])
+    )
+
+    def is_read(value: Value) -> bool:
+        start = program.plan.slots[value].offset
+        at = bisect.bisect_left(starts, start)
+        return at < len(starts) and starts[at] < start + value.type.bytes
+
+    known = {v for v in constants if v in program.plan.slots and known_number(v) is not None}
+    return {value for value in known if not is_read(value)}
 
 
 def all_thunks(thunks: tuple[AnyThunk, ...]) -> Iterator[Thunk]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlx.codegen.kernels.values import known_number
+from rlx.codegen.loops.nodes import Const
 from rlx.codegen.lower.comments import tensor_name
 from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
 from rlx.ir.dtype import DType
@@ -81,8 +83,15 @@ class Placement:
             scratch=None if scratch is None else scratch_ref(scratch.offset, scratch.size),
             aliased=self.plan.in_place.get(node, ()),
             lowering=node.lowering,
+            known=known_operands(node),
             number=self.numbers.get(node),
         )
+
+
+def known_operands(node: Node) -> tuple[tuple[int, Const], ...]:
+    """Return the operands all of whose elements are one float, by position."""
+    found = ((position, known_number(operand)) for position, operand in enumerate(node.operands))
+    return tuple((position, number) for position, number in found if number is not None)
 
 
 def scratch_ref(offset: int, size: int) -> BufferRef:

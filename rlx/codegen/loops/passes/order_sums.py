@@ -12,6 +12,7 @@ from dataclasses import replace
 from rlx.codegen.loops.nodes import Block, For, Kernel, LoopKind, Stmt
 from rlx.codegen.loops.passes.names import Names, kept_apart
 from rlx.codegen.loops.passes.pipeline import KernelPass
+from rlx.codegen.loops.passes.simplify import simplify
 from rlx.codegen.loops.passes.vectorize import widen_loop
 from rlx.codegen.loops.visit import map_blocks, walk
 
@@ -22,7 +23,8 @@ def order_sums(vector_bytes: int) -> KernelPass:
     def run(kernel: Kernel) -> Kernel:
         if not any(map(_leaves_the_order, walk(kernel.body))):
             return kernel
-        return replace(kernel, body=_ordered(kernel.body, vector_bytes, Names(kernel)))
+        body = _ordered(kernel.body, vector_bytes, Names(kernel))
+        return simplify(replace(kernel, body=body))  # a short sum fills one vector
 
     return run
 

@@ -40,8 +40,7 @@ def test_with_vectors_a_sum_is_one_of_vectors_as_wide_as_the_register() -> None:
         for i in 0 .. 4 step 2:
           total.x2 = total.x2 + x[i; 2]
         total = fold_add(total.x2) + total
-        for i_2 in 4 .. 5:
-          total = total + x[i_2]
+        total = total + x[4]
         y[0] = total
         """,
     )

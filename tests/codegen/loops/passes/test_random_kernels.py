@@ -17,6 +17,7 @@ from rlx.codegen.loops.passes.fuse_loops import fuse_loops
 from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
 from rlx.codegen.loops.passes.pipeline import UNROLLED_FUSION, KernelPass
 from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
+from rlx.codegen.loops.passes.simplify import simplify
 from rlx.codegen.loops.passes.single_uses import inline_stored_values
 from rlx.codegen.loops.passes.unroll import unroll_short_loops
 from rlx.codegen.loops.verify import verify_kernel
@@ -31,6 +32,7 @@ PASSES: tuple[KernelPass, ...] = (
     forward_stores,
     promote_buffers,
     inline_stored_values,
+    simplify,
 )
 
 

@@ -1,0 +1,186 @@
+"""Simplification by what integers can be: no loop of one trip or none, no idle remainder.
+
+for row in 0 .. 8:
+  for i in 0 .. 4 step 4:                      for row in 0 .. 8:
+    y[row % 8 + i] = x[row / 8]       ->         y[row] = x[0]
+
+A variable that is assigned right after it was declared is declared with that value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from rlx.codegen.loops.nodes import (
+    Assign,
+    Binary,
+    BinaryOp,
+    Block,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    LoopKind,
+    Prim,
+    Stmt,
+    ValueType,
+    Var,
+)
+from rlx.codegen.loops.passes.names import fold, substituted
+from rlx.codegen.loops.passes.ranges import Range, Ranges
+from rlx.codegen.loops.visit import (
+    blocks,
+    evaluated,
+    map_blocks,
+    rewrite_expression,
+    rewrite_own,
+    walk,
+)
+
+_INDEX = ValueType(Prim.I64)
+_ZERO = Const(0, _INDEX)
+
+
+def simplify(kernel: Kernel) -> Kernel:
+    """Return `kernel` without loops of one trip or none and without arithmetic that is idle."""
+    if not _has_work(kernel.body):
+        return kernel
+    body = _Simplifier().block(kernel.body)
+    return replace(kernel, body=_settled(body, _assigned(body)))
+
+
+def _has_work(body: Block) -> bool:
+    """True if there is something that might be simplified: most kernels have nothing."""
+    if any(_is_first_value(a, b) for a, b in pairwise(body)):
+        return True
+    for statement in body:
+        if isinstance(statement, If) and isinstance(statement.condition, Const):
+            return True
+        if isinstance(statement, For) and _trips(statement) in (0, 1):
+            return True
+        if any(map(_is_division, evaluated(statement))) or any(map(_has_work, blocks(statement))):
+            return True
+    return False
+
+
+@dataclass(slots=True)
+class _Simplifier:
+    ranges: Ranges = field(default_factory=Ranges)
+    known: dict[str, Expr] = field(default_factory=dict)
+    """Variables whose values have become literals or other variables."""
+
+    def block(self, body: Block) -> Block:
+        result: list[Stmt] = []
+        for statement in body:
+            for plain in self._statement(statement):
+                if result and _is_first_value(result[-1], plain):
+                    result[-1] = _with_first_value(result[-1], plain)
+                else:
+                    result.append(plain)
+        return tuple(result)
+
+    def _statement(self, statement: Stmt) -> Iterator[Stmt]:
+        plain = rewrite_own(statement, self._expression)
+        match plain:
+            case For():
+                yield from self._loop(plain)
+            case If(Const(value), then, orelse):
+                yield from self.block(then if value else orelse)
+            case Let(var, Const() | Var() as value) if value != _value(statement):
+                self.known[var.name] = value
+            case Let(var, value) if var.type == _INDEX:
+                self.ranges.note(var, self.ranges.of(value))
+                yield plain
+            case _:
+                yield map_blocks(plain, self.block)
+
+    def _loop(self, loop: For) -> Iterator[Stmt]:
+        trips = _trips(loop)
+        if trips == 0:
+            return
+        if trips == 1 and loop.kind is not LoopKind.PARALLEL:
+            yield from self.block(substituted(loop.body, {loop.var.name: loop.start}))
+            return
+        first, last = self.ranges.of(loop.start)[0], self.ranges.of(loop.stop)[1] - 1
+        self.ranges.note(loop.var, (first, last))
+        yield replace(loop, body=self.block(loop.body))
+
+    def _expression(self, expr: Expr) -> Expr:
+        match expr:
+            case Var(name, _):
+                return self.known.get(name, expr)
+            case Binary(op, a, b) if _is_division(expr):
+                if _is_below(self.ranges.of(a), b):
+                    return a if op is BinaryOp.MOD else _ZERO
+                return a if op is BinaryOp.MOD and _is_remainder(a, b) else fold(expr)
+            case Binary():
+                return fold(expr)
+            case _:
+                return expr
+
+
+def _value(statement: Stmt) -> Expr | None:
+    return statement.value if isinstance(statement, Let) else None
+
+
+def _trips(loop: For) -> int | None:
+    """Return how often a loop runs, where that is known."""
+    if not isinstance(loop.start, Const) or not isinstance(loop.stop, Const):
+        return None
+    return len(range(int(loop.start.value), int(loop.stop.value), loop.step))
+
+
+def _is_division(expr: Expr) -> bool:
+    is_division = isinstance(expr, Binary) and expr.op in (BinaryOp.MOD, BinaryOp.DIV)
+    return is_division and expr.type == _INDEX
+
+
+def _is_first_value(last: Stmt, statement: Stmt) -> bool:
+    """True if a variable is declared as a literal and assigned right after that."""
+    match last, statement:
+        case Declare(var, Const()), Assign(assigned, _):
+            return assigned == var
+        case _:
+            return False
+
+
+def _with_first_value(last: Stmt, statement: Stmt) -> Declare:
+    """Return the declaration that stands for one, and for the assignment behind it."""
+    assert isinstance(last, Declare)
+    assert isinstance(statement, Assign)
+
+    def start(expr: Expr) -> Expr:
+        return last.value if expr == last.var else expr
+
+    return Declare(last.var, rewrite_expression(statement.value, start))
+
+
+def _is_below(range: Range, limit: Expr) -> bool:
+    """True if all of a range lies in [0, limit)."""
+    return isinstance(limit, Const) and range[0] >= 0 and range[1] < limit.value
+
+
+def _is_remainder(expr: Expr, divisor: Expr) -> bool:
+    """True if `expr` is a remainder of this divisor already."""
+    return isinstance(expr, Binary) and expr.op is BinaryOp.MOD and expr.b == divisor
+
+
+def _assigned(body: Block) -> set[str]:
+    """Return the variables that are given a value after their declaration."""
+    return {s.var.name for s in walk(body) if isinstance(s, Assign)}
+
+
+def _settled(body: Block, assigned: set[str]) -> Block:
+    """Return `body` with constants in place of variables that nothing assigns."""
+
+    def settled(statement: Stmt) -> Stmt:
+        if isinstance(statement, Declare) and statement.var.name not in assigned:
+            return Let(statement.var, statement.value)
+        return map_blocks(statement, lambda inner: _settled(inner, assigned))
+
+    return tuple(map(settled, body))

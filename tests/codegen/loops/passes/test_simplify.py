@@ -1,0 +1,111 @@
+"""Simplification by what integers can be: loops, remainders and first values."""
+
+from __future__ import annotations
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import Buffer, For, If, LoopKind, Prim, ValueType, Var
+from rlx.codegen.loops.passes.ranges import ANY, Ranges
+from rlx.codegen.loops.passes.simplify import simplify
+from tests.codegen.loops.passes.cases import check, unchanged
+
+N = E(Var("n", ValueType(Prim.I64)))
+
+
+def test_loops_of_one_trip_are_their_bodies_and_loops_of_none_are_gone() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        i = Var("i", ValueType(Prim.I64))
+        inner = KernelBuilder("inner")
+        inner.store(y, E(i) * 2, inner.load(x, E(i) + 1))
+        body = inner.build().body
+        zero, four = (const(value, Prim.I64).node for value in (0, 4))
+        k.emit(For(i, zero, four, 4, LoopKind.SERIAL, body))
+        with k.loop("j", 4, start=4) as j:
+            k.store(y, j, k.load(x, j))
+
+    check(simplify, write, "y[0] = x[1]")
+
+
+def test_remainders_and_quotients_of_what_is_small_are_known() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("row", 8) as row, k.loop("i", 4) as i:
+            batch = k.let("batch", row / 8)
+            k.store(y, row % 4 % 8 + (i + 4) / 8, k.load(x, batch * 3 + row % 8))
+
+    check(
+        simplify,
+        write,
+        """
+        for row in 0 .. 8:
+          for i in 0 .. 4:
+            y[row % 4] = x[row]
+        """,
+    )
+
+
+def test_remainders_that_matter_stay() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("row", 9) as row:
+            k.store(y, row % 8, k.load(x, row / 8))
+            k.store(y, (8 - row) % 4, k.load(x, (row + 3) % 11))
+
+    unchanged(simplify, write)
+
+
+def test_a_remainder_of_one_divisor_is_taken_once() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        extent = k.let("extent", k.load(x, 0).cast(Prim.I64) % 2 + 5)
+        with k.loop("row", 8) as row:
+            k.store(y, row % extent % extent, 1.0)
+
+    check(
+        simplify,
+        write,
+        """
+        let extent: i64 = i64(x[0]) % 2 + 5
+        for row in 0 .. 8:
+          y[row % extent] = 1.0
+        """,
+    )
+
+
+def test_a_variable_is_declared_with_what_is_assigned_to_it_first() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        once = k.mutable("once", const(0.0, Prim.F64))
+        once.set(once + k.load(x, 1))
+        total = k.mutable("total", const(1.0, Prim.F64))
+        with k.loop("i", 4) as i:
+            total.set(total * k.load(x, i))
+        k.store(y, 0, total + once)
+
+    check(
+        simplify,
+        write,
+        """
+        let once: f64 = 0.0 + x[1]
+        var total: f64 = 1.0
+        for i in 0 .. 4:
+          total = total * x[i]
+        y[0] = total + once
+        """,
+    )
+
+
+def test_a_branch_that_is_known_is_taken() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        condition = const(False, Prim.BOOL)
+        k.emit(If(condition.node, ()))
+        k.store(y, 0, k.load(x, 0))
+
+    check(simplify, write, "y[0] = x[0]")
+
+
+def test_ranges_give_up_where_arithmetic_might_wrap() -> None:
+    ranges = Ranges()
+    n = Var("n", ValueType(Prim.I64))
+    assert ranges.of(n) == ANY
+    ranges.note(n, (0, 2**62))
+    assert ranges.of((N + 5).node) == (5, 2**62 + 5)
+    assert ranges.of((N * 4).node) == ANY
+    assert ranges.of((N % 6 - N / 2**60).node) == (-4, 5)
+    assert ranges.of(E(n).node) == (0, 2**62)
