@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.scale.exchange import SIZES, join_jax, summed, summed_by_jax
+from bench.scale.overlap import overlap_row
 from bench.scale.report import ExchangeRow, Found, StepRow, report
 from bench.scale.steps import SHARE, STEPS
 from bench.scale.turns import Turn, best_seconds
@@ -25,9 +26,12 @@ def main() -> None:
     everybody, alone = Mesh({"data": world.size}), Mesh({"data": 1}, single)
     absent = join_jax(ranks)
     steps = [step_row(name, ranks, everybody, alone, options) for name in STEPS]
+    overlaps = [overlap_row(name, ranks, everybody, options) for name in STEPS]
     exchanges = [exchange_row(size, ranks, everybody, not absent, options) for size in SIZES]
     if world.rank == 0:
-        text = report(Found(world.size, steps, exchanges, absent, MPI.Get_library_version()))
+        text = report(
+            Found(world.size, steps, overlaps, exchanges, absent, MPI.Get_library_version())
+        )
         print(text)
         if options.write:
             options.write.write_text(text)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 import rlx
+from bench.scale.native import native_call
 from bench.scale.turns import Call
 from rlx.distributed import Mesh, P, shard_map
-from rlx.ir.graph import Graph
-from rlx.runtime.native import function_at, pointer_to
 
 SIZES = tuple(8 << shift for shift in range(0, 22, 3))
 """Bytes: 8 B to 16 MiB."""
@@ -23,20 +22,14 @@ def summed(mesh: Mesh, ranks: Any, size: int) -> dict[str, Call]:
     received = np.empty_like(x)
     (axis,) = mesh.axes
     step = shard_map(lambda x: rlx.psum(x, axis), mesh, P(), P(), threads=1)
+    graph = step.graph(x)
+    names = [str(value.node.name) for value in graph.inputs]
+    feeds = dict(zip(names, (mesh.communicators[axis], x), strict=True))
     return {
-        "rlx, in a step": _native(step.graph(x), mesh.communicators[axis], x),
+        "rlx, in a step": native_call(graph, feeds),
         "rlx, from Python": lambda: step(x),
         "mpi4py": lambda: ranks.Allreduce(x, received),
     }
-
-
-def _native(graph: Graph, communicator: Any, x: Any) -> Call:
-    """Return the run of the compiled code alone, on what its arena holds."""
-    executable = rlx.compile(graph, threads=1)
-    executable(communicator, x)
-    arena = pointer_to(executable.arena.address)
-    run = function_at(executable.address, "int (*)(uint8_t *)")
-    return lambda: (executable, run(arena))
 
 
 def join_jax(ranks: Any) -> str:

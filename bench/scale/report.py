@@ -33,6 +33,14 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlapRow:
+    """Seconds of the compiled code of a step, by when its sums over ranks begin and end."""
+
+    name: str
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangeRow:
     """Seconds of a sum over all ranks, by who computes it."""
 
@@ -46,6 +54,7 @@ class Found:
 
     ranks: int
     steps: Sequence[StepRow]
+    overlaps: Sequence[OverlapRow]
     exchanges: Sequence[ExchangeRow]
     absent: str
     """Why JAX is not there, or ""."""
@@ -62,6 +71,9 @@ def report(found: Found) -> str:
         "## Training steps",
         _steps_text(found),
         _steps_table(found.steps),
+        "## With and without overlap",
+        _overlap_text(found),
+        overlap_table(found.overlaps),
         "## A sum over all ranks",
         "Microseconds of one sum of f32, on the slowest rank."
         + (f" {found.absent}." if found.absent else ""),
@@ -117,6 +129,26 @@ def _step_cells(row: StepRow) -> list[str]:
     times = [f"{1e6 * t:.0f}" for t in (row.one, row.apart, row.weak, row.strong)]
     shares = [f"{100 * row.one / row.weak:.0f} %", f"{100 * row.apart / row.weak:.0f} %"]
     return [row.name, _size(row.gradient_bytes), *times, *shares, f"{row.one / row.strong:.2f}"]
+
+
+def _overlap_text(found: Found) -> str:
+    return (
+        f"Microseconds of the compiled code of a step alone, {SHARE} rows on each of {found.ranks} "
+        "ranks. *At once*: every sum is a call that returns when it is done, behind all work. "
+        "*Begun*: large sums begin there and are awaited where somebody reads them. *Hoisted*: "
+        "they begin where their operand has been computed, which is what users get."
+    )
+
+
+def overlap_table(rows: Sequence[OverlapRow]) -> str:
+    """Return a row for each step."""
+    names = list(rows[0].seconds)
+    cells = []
+    for row in rows:
+        times = list(row.seconds.values())
+        ratio = f"{times[0] / times[-1]:.2f}"
+        cells.append([row.name, *(f"{1e6 * t:.0f}" for t in times), ratio])
+    return table(["step", *names, f"{names[0]} / {names[-1]}"], cells)
 
 
 def _exchange_table(rows: Sequence[ExchangeRow]) -> str:

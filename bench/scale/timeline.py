@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import rlx
+from bench.scale.native import local_feeds
 from bench.scale.steps import SHARE, STEPS, Step
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule import Phase
@@ -115,9 +115,7 @@ def measured(step: Step, mesh: Mesh, ranks: Any) -> list[Lane]:
     graph = step.mapped.graph(*step.state, *step.batch)
     target, backend = detect_target(), choose_backend("auto")
     program = lower_for(graph, target)
-    local = [mesh.communicators, *step.state, *_shares(step.batch, mesh)]
-    names = [str(value.node.name) for value in graph.inputs]
-    feeds = dict(zip(names, map(np.asarray, rlx.tree_leaves(local)), strict=True))
+    feeds = local_feeds(graph, step, mesh)
     readings = clock_readings(
         graph, program, feeds, backend=backend, target=target, repeats=_RUNS, before=ranks.Barrier
     )
@@ -125,10 +123,6 @@ def measured(step: Step, mesh: Mesh, ranks: Any) -> list[Lane]:
     begin = everybody[:, :, 0].min(axis=0)
     run = int(np.argmin(everybody[:, :, -1].max(axis=0) - begin))
     return [lane(r, program, times[run] - begin[run]) for r, times in enumerate(everybody)]
-
-
-def _shares(batch: tuple[Any, ...], mesh: Mesh) -> list[Any]:
-    return [np.split(x, mesh.world.size)[mesh.world.rank] for x in batch]
 
 
 def main() -> None:

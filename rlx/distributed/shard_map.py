@@ -9,13 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from rlx.distributed.mesh import Mesh
 from rlx.distributed.sharding import P, Sharded, local_part, require_axes
 from rlx.errors import CommunicationError, InputError
 from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Value, calling_source
+from rlx.runtime.arrays import ARRAY_CLASSES
 from rlx.tracing.arguments import positions
 from rlx.tracing.axes import NamedAxis, bound_axis
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
@@ -98,9 +97,15 @@ class _Arguments:
     split: Split
     join: Join
     specs: list[P]
+    whole: list[bool]
+    """Which leaves are the same on all ranks, so that there is nothing to split."""
     names: list[str]
     programs: dict[Hashable, _Checked]
     """By the types of the local leaves."""
+
+
+def _is_container(leaf: Any) -> bool:
+    return leaf.__class__ not in ARRAY_CLASSES and kind_of(leaf) is not None
 
 
 class ShardMapped:
@@ -178,21 +183,26 @@ class ShardMapped:
         """Return what is known of such arguments, the types of their local parts, and these."""
         known, leaves = self._arguments(args)
         local = [
-            x if x.__class__ is np.ndarray and not any(spec) else self._local_leaf(name, x, spec)
-            for name, x, spec in zip(known.names, leaves, known.specs, strict=True)
+            x if whole and x.__class__ in ARRAY_CLASSES else self._local_leaf(name, x, spec)
+            for name, x, spec, whole in zip(
+                known.names, leaves, known.specs, known.whole, strict=True
+            )
         ]
-        kinds = tuple([(x.__class__, getattr(x, "dtype", None), np.shape(x)) for x in local])
+        kinds = tuple(
+            [(x.__class__, getattr(x, "dtype", None), getattr(x, "shape", ())) for x in local]
+        )
         return known, kinds, known.join(local)
 
     def _arguments(self, args: tuple[Any, ...]) -> tuple[_Arguments, list[Any]]:
         """Return the leaves of `args`, and what is known of arguments of their structure."""
         for known in self._known:
             leaves = known.split(args)
-            if leaves is not None and not any(kind_of(leaf) for leaf in leaves):
+            if leaves is not None and not any(map(_is_container, leaves)):
                 return known, leaves
         leaves, tree = tree_flatten(args)
         specs, names = self._specs_of(tree, len(args)), leaf_names(tree, self._name)
-        known = _Arguments(splitter(tree), joiner(tree), specs, names, {})
+        whole = [not any(spec) for spec in specs]
+        known = _Arguments(splitter(tree), joiner(tree), specs, whole, names, {})
         self._known = [known, *self._known[: _KNOWN - 1]]
         return known, leaves
 

@@ -90,6 +90,10 @@ class Pipeline:
 
     passes: tuple[GraphPass, ...]
 
+    def without(self, *left_out: GraphPass) -> Pipeline:
+        """Return a pipeline that leaves some passes out: to find what one of them is worth."""
+        return Pipeline(tuple(each for each in self.passes if each not in left_out))
+
     def run(self, graph: Graph) -> Graph:
         """Return the graph after all passes."""
         return self.run_with_report(graph)[0].graph

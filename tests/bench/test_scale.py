@@ -72,5 +72,7 @@ def test_the_command_reports_steps_sums_and_a_model() -> None:
 
     done = python(2, "-m", "bench.scale", "--rounds", "1", "--seconds", "0")
     assert done.returncode == 0, done.stderr
-    for title in ("## Training steps", "## A sum over all ranks", "## On paper"):
+    for title in (
+        "## Training steps", "## With and without overlap", "## A sum over all ranks", "## On paper"
+    ):  # fmt: skip
         assert title in done.stdout

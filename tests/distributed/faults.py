@@ -42,7 +42,9 @@ def returns_early(step: Step, odd: bool) -> None:
 
 
 def is_killed(step: Step, odd: bool) -> None:
-    if odd:
+    """Rank 1 of two, or rank 3 of four, dies; the others are, or come to be, in a collective."""
+    if odd and initialize().rank == initialize().size - 1:
+        print(f"killed at {time.time()}", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     step(X)
 

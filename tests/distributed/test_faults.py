@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -48,6 +51,32 @@ def test_what_one_rank_does_alone_stops_all(fault: str, ranks: int) -> None:
     assert done.returncode != 0
     for text in STOPPED[fault]:
         assert re.search(text.format(ranks), done.stdout + done.stderr)
+
+
+def test_a_killed_rank_ends_all_at_once() -> None:
+    done = python(4, "-m", "tests.distributed.faults", "is_killed", seconds=SECONDS)
+    assert time.time() - when_killed(done.stdout) < 10  # `python` waits six times as long
+
+
+def when_killed(stdout: str) -> float:
+    (found,) = re.findall(r"killed at (\S+)", stdout)
+    return float(found)
+
+
+def test_a_killed_rank_is_named_by_the_process_that_waits_for_it() -> None:
+    words = ("-m", "rlx.distributed", "-m", "tests.distributed.faults", "is_killed")
+    done = python(4, *words, seconds=SECONDS)
+    assert done.returncode != 0
+    assert time.time() - when_killed(done.stdout) < 10
+    (named,) = re.findall(r"^(.*) was ended by (.*)$", done.stderr, re.MULTILINE)
+    assert re.fullmatch(r"rank 3, process \d+ on \S+,", named[0])
+    assert named[1] == "SIGKILL"
+
+
+@pytest.mark.parametrize(("program", "status"), [("print('ran')", 0), ("raise SystemExit(3)", 3)])
+def test_a_rank_that_is_waited_for_ends_with_its_own_status(program: str, status: int) -> None:
+    words = [sys.executable, "-m", "rlx.distributed", "-c", program]
+    assert subprocess.run(words, timeout=SECONDS, check=False).returncode == status
 
 
 @pytest.mark.parametrize("fault", WENT_ON)

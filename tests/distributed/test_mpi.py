@@ -118,6 +118,27 @@ except CommunicationError as error:
 """
 
 
+IN_PLACE = """
+import numpy as np, rlx, rlx.distributed
+from rlx.distributed import Mesh, P, shard_map
+from rlx.runtime.result_memory import address_of
+world = rlx.distributed.initialize()
+mesh = Mesh({"ranks": world.size})
+step = shard_map(lambda w, x: w + rlx.psum(x, "ranks"), mesh, (P(), P()), P(), donate_argnums=0)
+w, places = np.zeros(9, np.float32), []
+for _ in range(4):
+    w = step(w, np.ones(9, np.float32))
+    places.append(address_of(w))
+assert len(set(places[1:])) == 1, places
+assert (w == 4 * world.size).all(), w
+"""
+
+
+def test_what_a_step_returned_is_replaced_in_place_by_the_next() -> None:
+    done = python(2, "-c", IN_PLACE)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_communicator_of_other_ranks_than_the_program_is_refused() -> None:
     done = python(3, "-c", OTHER_RANKS)
     assert done.returncode == 0, done.stderr
