@@ -11,6 +11,7 @@ import rlx.ir.ops  # noqa: F401  (the ops register themselves)
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import vjp_in_graph
+from tests.splat_scenes import random_scene
 
 BATCH, FEATURES, HIDDEN, CLASSES = 32, 64, 32, 10
 
@@ -41,6 +42,21 @@ def training_step(name: str = "step", rate: float = 0.1) -> Graph:
     pairs = zip(leaves, gradients, strict=True)
     updated = [leaf - rate * ct for leaf, ct in pairs if ct is not None]
     g.set_outputs([loss, *updated], donated=dict(zip(leaves, updated, strict=True)))
+    return g
+
+
+def splat_step(name: str = "splats") -> Graph:
+    """The image of a scene, and the scene after a step that makes the image darker."""
+    g = Graph(name)
+    *arrays, meta = [g.constant(array) for array in random_scene(3, 6, 4, size=0.3).arrays]
+    arrays[0] = arrays[0] + 0.1 * g.reshape(g.input("x", (18,)), shape=(6, 3))
+    size: dict[str, Any] = {"width": 11, "height": 9, "tile_size": 4}
+    view = [*arrays, meta]
+    image = g.gaussian_splat_render(*view, **size)
+    view.append(image)
+    gradient = g.gaussian_splat_render_backward(*view, **size)
+    scene = g.concat(*(g.reshape(a, shape=(a.type.elements,)) for a in arrays), axis=0)
+    g.set_outputs([g.concat(image, scene - 0.01 * gradient, axis=0)])
     return g
 
 

@@ -18,7 +18,7 @@ from rlx.runtime import cross
 from rlx.runtime.aot import aot
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
 from tests.aot.building import needs_compiler, run
-from tests.aot.programs import encoder_layer, mlp, params_of, training_step
+from tests.aot.programs import encoder_layer, mlp, params_of, splat_step, training_step
 
 needs_zig = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="the wheel ziglang is not installed"
@@ -28,7 +28,7 @@ needs_zig = pytest.mark.skipif(
 @needs_zig
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
-@pytest.mark.parametrize("make", [encoder_layer, training_step])
+@pytest.mark.parametrize("make", [encoder_layer, training_step, splat_step])
 def test_emulated_artifact_agrees_with_the_reference(
     tmp_path: Path, architecture: str, make: type[Graph]
 ) -> None:

@@ -16,7 +16,14 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime.aot import Artifact, aot
 from tests.aot.building import STRICT, needs_compiler, require, run
-from tests.aot.programs import encoder_layer, mlp, params_of, scaled_rows, training_step
+from tests.aot.programs import (
+    encoder_layer,
+    mlp,
+    params_of,
+    scaled_rows,
+    splat_step,
+    training_step,
+)
 
 pytestmark = needs_compiler
 EXTENSIONS = ("__attribute__", "__builtin", "_Alignas", "vector_size", "fma")
@@ -103,13 +110,15 @@ def test_vectors_need_no_shuffles_of_new_compilers(tmp_path: Path) -> None:
     assert new == picked
 
 
-def test_plain_results_agree_with_the_reference(tmp_path: Path) -> None:
-    graph = encoder_layer()
-    artifact = export(encoder_layer, tmp_path, "none")
-    (printed,) = outputs(artifact, ("cc", "-O1"))
+@pytest.mark.parametrize("make", [encoder_layer, pytest.param(splat_step, marks=pytest.mark.slow)])
+def test_plain_results_agree_with_the_reference(tmp_path: Path, make: Callable[[], Graph]) -> None:
+    graph = make()
+    artifact = export(make, tmp_path, "none")
+    (printed,) = outputs(artifact, ("cc", "-std=c99", *STRICT, "-O1"))
     found = np.frombuffer(bytes.fromhex(printed.splitlines()[-1]), np.float32)
-    x = (np.arange(2 * 8 * 32) % 7).astype(np.float32) / np.float32(7)
-    expected = evaluate(graph, {**params_of(graph), "x": x.reshape(2, 8, 32)})[0]
+    shape = graph.inputs[0].type.static_shape
+    x = (np.arange(np.prod(shape)) % 7).astype(np.float32) / np.float32(7)
+    expected = evaluate(graph, {**params_of(graph), "x": x.reshape(shape)})[0]
     np.testing.assert_allclose(found, expected.reshape(-1), rtol=2e-4, atol=2e-5)
 
 

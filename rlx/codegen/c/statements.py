@@ -112,10 +112,9 @@ class StatementEmitter:
                 assert_never(statement)
 
     def _prefetch(self, buffer: Buffer, index: Expr) -> None:
-        """Ask for a line of memory, which plain C cannot."""
-        if not self.prelude.is_plain:
-            place = self.expressions.pointer(buffer, index)
-            self.line(f"{self.prelude.prefetch()}({place.text});")
+        """Ask for a line of memory; plain C cannot, and has no prefetches (`drop_prefetches`)."""
+        place = self.expressions.pointer(buffer, index)
+        self.line(f"{self.prelude.prefetch()}({place.text});")
 
     # Variables and memory
 

@@ -365,7 +365,7 @@ def test_a_camera_is_a_constant_of_23_numbers() -> None:
         ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
 
 
-def reference_render(scene: Scene, meta: Any, **size: int) -> Graph:
+def reference_render(scene: Scene, meta: Any, **size: Any) -> Graph:
     graph = Graph("reference")
     given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
     given.append(graph.constant(meta, "f32"))
