@@ -32,7 +32,7 @@ _LAST = np.iinfo(np.int32).max
 
 
 @dataclass(slots=True)
-class _Decoder:
+class Decoder:
     """A graph under construction."""
 
     graph: Graph
@@ -80,16 +80,25 @@ class _Decoder:
     def attention(self, x: Value, name: str) -> Value:
         config = self.config
         q, k, v = self._projections(x, name)
-        keys = self._remembered(f"{name}.keys", self._rotated(q_or_k=k))
-        values = self._remembered(f"{name}.values", v)
+        attended = self.attended(self._rotated(q_or_k=q), self._rotated(q_or_k=k), v, name)
+        return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
+
+    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
+        """Return what queries find among the keys and values up to them."""
+        keys = self._remembered(f"{name}.keys", k)
+        return self.found(q, keys, self._remembered(f"{name}.values", v))
+
+    def found(self, q: Value, keys: Value, values: Value) -> Value:
+        """Return what queries, the last of the rows, find in keys and values."""
+        config = self.config
         kind = "causal" if config.window is None else "sliding_window"
         # A window of w tokens is the token itself and w - 1 before it.
         window = None if config.window is None else config.window - 1
-        attended: Value = ops.attention(
-            self._rotated(q_or_k=q), keys, values, num_heads=config.heads,
-            head_dim=config.head_dim, mask_kind=kind, window=window, layout="bshd",
+        result: Value = ops.attention(
+            q, keys, values, num_heads=config.heads, head_dim=config.head_dim, mask_kind=kind,
+            window=window, layout="bshd",
         )  # fmt: skip
-        return self.weights.linear(attended, f"{name}.attn_output", config.hidden)
+        return result
 
     def _projections(self, x: Value, name: str) -> tuple[Value, Value, Value]:
         config, weights = self.config, self.weights
@@ -123,12 +132,18 @@ class _Decoder:
         """Write the new rows into the state, and return all rows up to them."""
         if self.start is None:
             return rows
-        kept = self.graph.param(name, (self.context, self.config.kv_width))
-        replaced = ops.dynamic_update_slice(kept, rows, self.start)
-        self.state[kept] = replaced
+        replaced = self.written(name, rows)
         length = self.past + self.rows
         result: Value = ops.narrow(replaced, axis=0, start=0, length=length)
         return result
+
+    def written(self, name: str, rows: Value) -> Value:
+        """Write the new rows into the state, and return it all."""
+        assert self.start is not None
+        kept = self.graph.param(name, (self.context, self.config.kv_width))
+        self.state[kept] = replaced = ops.dynamic_update_slice(kept, rows, self.start)
+        whole: Value = replaced
+        return whole
 
     # Feed-forward networks
 
@@ -198,9 +213,9 @@ def decoder_graph(
     start = graph.input("start", (2,), DType.I32)
     weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
-        _positions(graph, table, start, rows) for table in rope_tables(config, context, file)
+        positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )
-    decoder = _Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
+    decoder = Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
     at = graph.constant(np.array([_LAST, 0], np.int32))
     last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
     logits = decoder.logits(last)
@@ -216,11 +231,11 @@ def sequence_logits(
     config, rows = DecoderConfig.of(file), upper(tokens.shape[0])
     weights = Weights(graph, file, config, adapters)
     cosines, sines = (graph.constant(table) for table in rope_tables(config, rows, file))
-    decoder = _Decoder(graph, config, weights, rows, 0, rows, None, cosines, sines, state={})
+    decoder = Decoder(graph, config, weights, rows, 0, rows, None, cosines, sines, state={})
     return decoder.logits(decoder.hidden(tokens)), weights
 
 
-def _positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:
+def positions(graph: Graph, table: np.ndarray, start: Value, rows: Extent) -> Value:
     """Return the rows of a table at the positions of the tokens."""
     whole = graph.constant(table)
     result: Value = ops.dynamic_slice(whole, start, sizes=(rows, table.shape[1]))

@@ -19,17 +19,17 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError, UnsupportedError
+from rlx.errors import InputError
 from rlx.gguf import GgufFile, read
 from rlx.ir.shape import Dim
+from rlx.language.batch import Batch
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import decoder_graph
 from rlx.language.lora import Adapters
+from rlx.language.programs import step_and_prompt
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
 from rlx.language.weights import Accuracy
-from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import compile_beside
 from rlx.runtime.executable import Executable
 
 _PROMPT_ROWS = 256
@@ -55,6 +55,8 @@ class LanguageModel:
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Of the last token that was fed."""
+    _batches: dict[int, Batch] = field(default_factory=dict)
+    """Programs for so many sequences."""
     _known: dict[Executable, int] = field(default_factory=dict)
     """How many tokens each program has the keys and values of."""
 
@@ -109,6 +111,30 @@ class LanguageModel:
             yield token
             fed = [token]
 
+    def generate_batch(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_tokens: int,
+        stop: Sequence[int] | None = None,
+    ) -> list[list[int]]:
+        """Return the tokens that follow each of some prompts, of any lengths, together.
+
+        Weights are read once for a token of every sequence. The sequence at place i draws from
+        seed + i; nothing of it is kept afterwards.
+        """
+        if self.adapters is not None:
+            raise InputError(
+                "a batch has no adapters", remedy="merge them into the model: Adapters.merged"
+            )
+        ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
+        if len(prompts) not in self._batches:
+            self._batches[len(prompts)] = Batch(
+                self.file, len(prompts), self.context, self.sampling, self.seed, self.backend,
+                self.threads, self.accuracy,
+            )  # fmt: skip
+        return self._batches[len(prompts)].generate(prompts, max_tokens=max_tokens, stop=ends)
+
     # Programs
 
     @functools.cached_property
@@ -129,16 +155,13 @@ class LanguageModel:
         (step, weights), (prompt, _) = made
         zero = np.float32(0)
         empty = {n: np.broadcast_to(zero, step.leaf(n).type.static_shape) for n in step.donations}
-        options: dict[str, Any] = {
-            "backend": self.backend,
-            "threads": self.threads,
-            "params": {**weights.values, **empty},
-        }
-        try:
-            first, second = compile_beside([step, prompt], **options)
-        except UnsupportedError:  # matrices of floats are laid out for so many rows
-            first, second = (compile_graph(graph, **options) for graph in (step, prompt))
-        return first, second
+        return step_and_prompt(
+            step,
+            prompt,
+            backend=self.backend,
+            threads=self.threads,
+            params={**weights.values, **empty},
+        )
 
     @property
     def _most_rows(self) -> int:

@@ -1,0 +1,149 @@
+"""The graphs of a batch of sequences, each of its own length.
+
+Keys and values of all sequences lie in one param for each layer, `[size * context, width]`: those
+of a sequence, in its slot, below each other. A step takes a token of every sequence; weights are
+read once for all of them, and each attends to its own tokens, as many as there are. A prompt is
+that of one sequence: its slot is given by the call. Numbers come as inputs and not as constants,
+so that both programs leave the same in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.gguf import GgufFile
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import Dim, upper
+from rlx.language.config import DecoderConfig
+from rlx.language.decoder import Decoder, positions
+from rlx.language.rope import rope_tables
+from rlx.language.sampling import Sampling, sampled
+from rlx.language.weights import Accuracy, Weights
+
+
+@dataclass(slots=True)
+class _Step(Decoder):
+    """One token of every sequence."""
+
+    lengths: tuple[Dim, ...] = ()
+    """How many tokens of each sequence came before."""
+    places: tuple[Value, ...] = ()
+    """Where in the state each sequence's new row goes."""
+
+    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
+        keys, values = (
+            self._all_written(f"{name}.{part}", rows) for part, rows in (("keys", k), ("values", v))
+        )
+        found = []
+        for slot, past in enumerate(self.lengths):
+            mine = [
+                ops.narrow(state, axis=0, start=slot * self.context, length=past + 1)
+                for state in (keys, values)
+            ]
+            found.append(self.found(ops.narrow(q, axis=0, start=slot, length=1), *mine))
+        together: Value = ops.concat(*found, axis=0)
+        return together
+
+    def _all_written(self, name: str, rows: Value) -> Value:
+        size = len(self.lengths) * self.context
+        kept = state = self.graph.param(name, (size, self.config.kv_width))
+        for slot, place in enumerate(self.places):
+            row = ops.narrow(rows, axis=0, start=slot, length=1)
+            state = ops.dynamic_update_slice(state, row, place)
+        self.state[kept] = state
+        return state
+
+
+@dataclass(slots=True)
+class _Prompt(Decoder):
+    """Some tokens of one sequence."""
+
+    first: Value | None = None
+    """Where the state of its slot begins."""
+    place: Value | None = None
+    """Where the new rows go."""
+    size: int = 1
+
+    def attended(self, q: Value, k: Value, v: Value, name: str) -> Value:
+        keys, values = (
+            self._mine(f"{name}.{part}", rows) for part, rows in (("keys", k), ("values", v))
+        )
+        return self.found(q, keys, values)
+
+    def _mine(self, name: str, rows: Value) -> Value:
+        kept = self.graph.param(name, (self.size * self.context, self.config.kv_width))
+        self.state[kept] = state = ops.dynamic_update_slice(kept, rows, self.place)
+        sizes = (self.past + self.rows, self.config.kv_width)
+        mine: Value = ops.dynamic_slice(state, self.first, sizes=sizes)
+        return mine
+
+
+def batch_step(
+    file: GgufFile, *, size: int, context: int, sampling: Sampling, accuracy: Accuracy
+) -> tuple[Graph, Weights]:
+    """Return the graph of a step. Outputs: the next token of each sequence, logits, the state."""
+    config, graph = DecoderConfig.of(file), Graph("batch_step")
+    lengths = tuple(Dim(f"past_{slot}", max=context - 1) for slot in range(size))
+    tokens = graph.input("tokens", (size,), DType.I32)
+    histories = [graph.input(f"history_{i}", (past,), DType.I32) for i, past in enumerate(lengths)]
+    seeds = graph.input("seeds", (size, 2), DType.U32)
+    at = graph.input("positions", (size,), DType.I32)
+    pairs = [graph.input(name, (size, 2), DType.I32) for name in ("starts", "places")]
+    starts, places = ([_pair(each, slot) for slot in range(size)] for each in pairs)
+    weights = Weights(graph, file, config, None, accuracy)
+    cosines, sines = (
+        ops.gather(graph.constant(table), at, axis=0)
+        for table in rope_tables(config, context, file)
+    )
+    decoder = _Step(
+        graph, config, weights, size, 0, context, None, cosines, sines, {}, lengths, tuple(places)
+    )
+    logits = decoder.logits(decoder.hidden(tokens))
+    chosen = [
+        sampled(
+            ops.narrow(logits, axis=0, start=i, length=1),
+            histories[i],
+            ops.narrow(tokens, axis=0, start=i, length=1),
+            _pair(seeds, i),
+            starts[i],
+            sampling,
+        )
+        for i in range(size)
+    ]
+    outputs = [ops.concat(*chosen, axis=0), logits, *decoder.state.values()]
+    graph.set_outputs(outputs, donated=decoder.state)
+    return graph, weights
+
+
+def batch_prompt(
+    file: GgufFile, *, rows: Dim, size: int, context: int, sampling: Sampling, accuracy: Accuracy
+) -> tuple[Graph, Weights]:
+    """Return the graph for the prompt of one sequence. Outputs: its next token, and the state."""
+    config, graph = DecoderConfig.of(file), Graph("batch_prompt")
+    past = Dim("past", max=context - upper(rows))
+    tokens = graph.input("tokens", (rows,), DType.I32)
+    history = graph.input("history", (past,), DType.I32)
+    seed = graph.input("seed", (2,), DType.U32)
+    start = graph.input("start", (2,), DType.I32)
+    first, last = (graph.input(name, (2,), DType.I32) for name in ("first", "last"))
+    weights = Weights(graph, file, config, None, accuracy)
+    cosines, sines = (
+        positions(graph, table, start, rows) for table in rope_tables(config, context, file)
+    )
+    decoder = _Prompt(
+        graph, config, weights, rows, past, context, start, cosines, sines, {}, first,
+        first + start, size,
+    )  # fmt: skip
+    row = ops.dynamic_slice(decoder.hidden(tokens), last, sizes=(1, config.hidden))
+    logits = decoder.logits(row)
+    token = sampled(logits, history, tokens, seed, start, sampling)
+    graph.set_outputs([token, *decoder.state.values()], donated=decoder.state)
+    return graph, weights
+
+
+def _pair(pairs: Value, slot: int) -> Value:
+    """Return the numbers of one slot."""
+    result: Value = ops.reshape(ops.narrow(pairs, axis=0, start=slot, length=1), shape=(2,))
+    return result

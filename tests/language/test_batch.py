@@ -1,0 +1,59 @@
+"""Sequences of unequal length in one batch say what each says alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.errors import InputError
+from rlx.language.model import load
+from rlx.language.sampling import Sampling
+from tests.language.tiny import VOCABULARY, random_weights, write_model
+
+RNG = np.random.default_rng(3)
+PROMPTS = [[int(t) for t in RNG.integers(0, VOCABULARY, size)] for size in (2, 17, 7)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tiny")
+    return write_model(directory / "m.gguf", "llama", random_weights(), packed=True)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.5, top_k=9)], ids=str)
+def test_each_sequence_says_what_it_says_alone(path: Path, sampling: Sampling) -> None:
+    """Also up to the end of the context, and with tokens that end some of them early."""
+    options = {"context": 32, "backend": "llvm", "threads": 1, "sampling": sampling}
+    alone = []
+    for number, prompt in enumerate(PROMPTS):
+        model = load(path, seed=5 + number, **options)  # type: ignore[arg-type]
+        alone.append(list(model.generate(prompt, max_tokens=20, stop=())))
+    assert [len(tokens) for tokens in alone] == [20, 16, 20]
+    batched = load(path, seed=5, **options)  # type: ignore[arg-type]
+    assert batched.generate_batch(PROMPTS, max_tokens=20, stop=()) == alone
+    end = alone[1][4]
+    cut = [tokens[: tokens.index(end)] if end in tokens else tokens for tokens in alone]
+    assert batched.generate_batch(PROMPTS, max_tokens=20, stop=[end]) == cut
+    one, many = batched._batches[3]._programs
+    assert one.arena is many.arena
+
+
+def test_models_of_floats_have_batches_too(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "m.gguf", "qwen2", random_weights(), packed=False)
+    model = load(path, context=32, backend="llvm", threads=1)
+    alone = []
+    for prompt in PROMPTS[:2]:
+        model.reset()
+        alone.append(list(model.generate(prompt, max_tokens=4, stop=())))
+    assert model.generate_batch(PROMPTS[:2], max_tokens=4, stop=()) == alone
+
+
+def test_prompts_are_checked(path: Path) -> None:
+    model = load(path, context=32)
+    with pytest.raises(InputError, match="token 80 is outside the vocabulary of 80"):
+        model.generate_batch([[1], [80]], max_tokens=1, stop=())
+    with pytest.raises(InputError, match="a prompt of 0 tokens; the context has 32"):
+        model.generate_batch([[1], []], max_tokens=1, stop=())
+    assert model.generate_batch([[1], [2]], max_tokens=0, stop=()) == [[], []]
