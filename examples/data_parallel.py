@@ -38,7 +38,8 @@ def make_step(model: Model, mesh: Mesh) -> tuple[ShardMapped, Any]:
     def step(params: Any, state: Any, x: Any, y: Any) -> Any:
         value, gradients = rlx.value_and_grad(loss)(params, x, y)
         value, gradients = rlx.pmean((value, gradients), "data")
-        params, state = optimizer.update(gradients, state, params)
+        updates, state = optimizer.update(gradients, state, params)
+        params = rlx.optim.apply_updates(params, updates)
         return params, state, value
 
     shared, split = P(), P("data")

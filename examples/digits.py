@@ -139,7 +139,8 @@ def make_step(model: Model, backend: str) -> tuple[Any, Any]:
 
     def step(params: Params, state: Any, x: Any, y: Any) -> Any:
         value, gradients = rlx.value_and_grad(loss)(params, x, y)
-        params, state = optimizer.update(gradients, state, params)
+        updates, state = optimizer.update(gradients, state, params)
+        params = rlx.optim.apply_updates(params, updates)
         return params, state, value
 
     compiled = rlx.jit(step, donate_argnums=(0, 1), backend=backend)

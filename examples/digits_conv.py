@@ -104,7 +104,7 @@ def make_step(
     backend: str, steps: int, rate: float = RATE, rounded: Rounding = as_it_is
 ) -> tuple[Any, Any]:
     """Return the compiled training step and the optimizer's initial state."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(rate, steps))
+    optimizer = rlx.optim.adam(rlx.optim.cosine_decay_schedule(rate, steps))
 
     def loss(params: Arrays, statistics: Arrays, x: Any, y: Any, key: Any) -> Any:
         logits, following = apply(params, statistics, x, key, rounded)
@@ -114,7 +114,8 @@ def make_step(
         key, drop = rlx.random.split(key)
         differentiated = rlx.value_and_grad(loss, has_aux=True)
         (value, statistics), gradients = differentiated(params, statistics, x, y, drop)
-        params, state = optimizer.update(gradients, state, params)
+        updates, state = optimizer.update(gradients, state, params)
+        params = rlx.optim.apply_updates(params, updates)
         return params, statistics, state, key, value
 
     compiled = rlx.jit(step, donate_argnums=(0, 1, 2, 3), backend=backend)

@@ -35,7 +35,7 @@ ROWS, RATE = 64, 1e-3
 
 def make_training(file: GgufFile, steps: int, *, rank: int = 8) -> FineTuning:
     """Return a training whose rate falls over so many steps."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(RATE, steps, 0.1))
+    optimizer = rlx.optim.adam(rlx.optim.cosine_decay_schedule(RATE, steps, 0.1))
     return FineTuning(file, Adapters.first(file, Lora(rank)), ROWS, optimizer)
 
 

@@ -150,12 +150,13 @@ def sail(steps: int = 300, seed: int = 1) -> tuple[Array, Fixes]:
 
 def fit(fixes: Fixes, iterations: int = 200) -> tuple[Params, list[float]]:
     """Climb the likelihood by its gradient (Adam); return the free params, and its course."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(0.2, iterations, 0.01))
+    optimizer = rlx.optim.adam(rlx.optim.cosine_decay_schedule(0.2, iterations, 0.01))
 
     @rlx.jit(donate_argnums=(0, 1))
     def update(numbers: Params, state: Any, fixes: Fixes) -> Any:
         value, gradients = rlx.value_and_grad(surprise)(numbers, fixes)
-        return *optimizer.update(gradients, state, numbers), value
+        updates, state = optimizer.update(gradients, state, numbers)
+        return rlx.optim.apply_updates(numbers, updates), state, value
 
     numbers, course = free(GUESS), []
     state = optimizer.init(numbers)

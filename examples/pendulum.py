@@ -119,12 +119,13 @@ def first_shots(angles: Array, window: int, samples: int = 25) -> Shots:
 
 def descend(shots: Shots, angles: Array, rate: float, iterations: int) -> tuple[Shots, Array]:
     """Minimize the misfit by gradient descent (Adam); return what is found, and all losses."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(rate, iterations, 0.02), b2=0.99)
+    optimizer = rlx.optim.adam(rlx.optim.cosine_decay_schedule(rate, iterations, 0.02), b2=0.99)
 
     @rlx.jit(donate_argnums=(0, 1))
     def update(shots: Shots, state: Any, angles: Any) -> Any:
         value, gradients = rlx.value_and_grad(misfit)(shots, angles)
-        return *optimizer.update(gradients, state, shots), value
+        updates, state = optimizer.update(gradients, state, shots)
+        return rlx.optim.apply_updates(shots, updates), state, value
 
     state, losses = optimizer.init(shots), []
     for _ in range(iterations):

@@ -96,12 +96,13 @@ def loss(params: Params, digits: Digits) -> Any:
 
 def make_step(steps: int, backend: str = "auto") -> tuple[Any, Any]:
     """Return the compiled training step, and the function that makes the optimizer's state."""
-    optimizer = rlx.optim.adam(rlx.optim.cosine_decay(RATE, steps, 0.02))
+    rate = rlx.optim.cosine_decay_schedule(RATE, steps, 0.02)
+    optimizer = rlx.optim.chain(rlx.optim.clip_by_global_norm(1.0), rlx.optim.adam(rate))
 
     def train_step(params: Params, state: Any, digits: Digits) -> Any:
         value, gradients = rlx.value_and_grad(loss)(params, digits)
-        gradients = rlx.optim.clip_by_global_norm(gradients, 1.0)
-        params, state = optimizer.update(gradients, state, params)
+        updates, state = optimizer.update(gradients, state, params)
+        params = rlx.optim.apply_updates(params, updates)
         return params, state, value
 
     return rlx.jit(train_step, donate_argnums=(0, 1), backend=backend), optimizer.init

@@ -127,7 +127,7 @@ def make_step(steps: int) -> tuple[Any, Any]:
         value, gradients = rlx.value_and_grad(loss)(params, view, target)
         moved = {n: rules[n].update(gradients[n], state[n], params[n]) for n in rules}
         need = need + rnp.sqrt(rnp.sum(gradients["positions"] ** 2, axis=1))
-        following = {name: pair[0] for name, pair in moved.items()}
+        following = rlx.optim.apply_updates(params, {name: pair[0] for name, pair in moved.items()})
         return following, {name: pair[1] for name, pair in moved.items()}, need, value
 
     def first_state(params: Params) -> Any:
@@ -146,8 +146,8 @@ def densify(params: Params, state: Any, need: Array, random: np.random.Generator
     parents, children = order[:count], free[:count]
     for name, value in params.items():
         value[children] = value[parents]
-        for moment in ("mean", "square"):
-            state[name][moment][children] = 0.0
+        moments = state[name][0]
+        moments.mu[children] = moments.nu[children] = 0.0
     spread = np.exp(params["scales"][parents])
     offset = random.standard_normal((count, 3)) * spread
     params["positions"][children] += offset.astype(np.float32)

@@ -81,7 +81,8 @@ def convolutions(mesh: Mesh, rows: int) -> Step:
         drop = rlx.random.fold_in(drop, rlx.axis_index("data"))
         found = rlx.value_and_grad(loss, has_aux=True)(params, statistics, x, y, drop)
         (value, statistics), gradients = rlx.pmean(found, "data")
-        params, state = optimizer.update(gradients, state, params)
+        updates, state = optimizer.update(gradients, state, params)
+        params = rlx.optim.apply_updates(params, updates)
         return params, statistics, state, key, value
 
     specs = (P(),) * 4 + (P("data"),) * 2

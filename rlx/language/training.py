@@ -25,7 +25,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.language.decoder import sequence_logits
 from rlx.language.lora import Adapters
-from rlx.optim import Optimizer
+from rlx.optim import Optimizer, apply_updates
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.executable import Executable
@@ -120,11 +120,11 @@ def _update(
     def update(arrays: list[Any]) -> Any:
         parts = (arrays[:count], arrays[2 * count :], arrays[count : 2 * count])
         by_name, old, before = parts
-        return optimizer.update(
-            dict(zip(names, by_name, strict=True)),
-            tree_unflatten(tree, old),
-            dict(zip(names, before, strict=True)),
+        params = dict(zip(names, before, strict=True))
+        updates, new = optimizer.update(
+            dict(zip(names, by_name, strict=True)), tree_unflatten(tree, old), params
         )
+        return apply_updates(params, updates), new
 
     given = [*values.values(), *values.values(), *state.values()]
     specified = [specification(f"x{number}", array) for number, array in enumerate(given)]

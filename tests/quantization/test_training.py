@@ -26,7 +26,8 @@ def test_a_network_learns_through_its_rounding() -> None:
 
     def step(p: Any, state: Any) -> Any:
         value, gradients = rlx.value_and_grad(loss)(p)
-        p, state = optimizer.update(gradients, state, p)
+        updates, state = optimizer.update(gradients, state, p)
+        p = rlx.optim.apply_updates(p, updates)
         return p, state, value
 
     run, state, values = rlx.jit(step), optimizer.init(params), []
