@@ -44,13 +44,26 @@ _ARCHITECTURES = {
     "wasm32": "wasm32",
 }
 _LEVELS = {
-    "native": "native",
-    "x86-64": "x86-64",
-    "x86-64-v3": "x86-64-v3",
-    "x86-64-v4": "x86-64-v4",
+    "native": ("-march=native",),
+    "x86-64": ("-march=x86-64",),
+    "x86-64-v3": ("-march=x86-64-v3",),
+    "x86-64-v4": ("-march=x86-64-v4",),
+    "x86-64-v4-vnni": ("-march=x86-64-v4", "-mavx512vnni"),
+    "aarch64-dotprod": ("-march=armv8.2-a+dotprod",),
 }
-_HOME = {"x86-64": "x86_64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64"}
-_BARE = {"aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu"}
+"""Flags of GCC and clang for a level of a processor."""
+_ZIG_LEVELS = {"aarch64-dotprod": ("-mcpu=generic+dotprod",)}
+"""Zig's, which names processors otherwise."""
+_HOMES = {
+    "x86-64": "x86_64",
+    "x86-64-v3": "x86_64",
+    "x86-64-v4": "x86_64",
+    "x86-64-v4-vnni": "x86_64",
+    "aarch64": "aarch64",
+    "aarch64-dotprod": "aarch64",
+    "riscv64": "riscv64",
+}
+"""What `platform.machine` says of processors at these levels."""
 _GCC_OF_ARM = "arm-none-eabi"
 
 
@@ -187,7 +200,7 @@ def find_compiler(target: str, cc: str | None = None) -> Compiler:
     if shutil.which(f"{triple}-gcc"):
         links = not _is_bare(triple)
         return Compiler((f"{triple}-gcc",), (f"{triple}-ar",), _level_flags(level), links)
-    return zig_compiler(triple)
+    return zig_compiler(triple, _ZIG_LEVELS.get(level, ()))
 
 
 def _for_core(core: _Core) -> Compiler:
@@ -246,11 +259,9 @@ def triple_of(target: str) -> str | None:
     """Return the triple that needs a cross compiler, or None for this machine."""
     if target in ("portable", "native"):
         return None
-    home = _HOME.get(target)
+    home = _HOMES.get(target)
     if home is not None:
         return None if home == platform.machine() else f"{home}-linux-gnu"
-    if target in _BARE:
-        return None if target == platform.machine() else _BARE[target]
     return None if target == f"{platform.machine()}-linux-gnu" else target
 
 
@@ -306,4 +317,4 @@ def _level_flags(level: str) -> tuple[str, ...]:
     if level not in _LEVELS:
         return ()
     wide = named_target(level).has("avx512f")
-    return (f"-march={_LEVELS[level]}", *(("-mprefer-vector-width=512",) if wide else ()))
+    return (*_LEVELS[level], *(("-mprefer-vector-width=512",) if wide else ()))

@@ -68,22 +68,35 @@ def integer_network() -> Graph:
 
 @needs_zig
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
-def test_emulated_integers_are_the_reference_s(tmp_path: Path, architecture: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "dots"),
+    [("aarch64-linux-musl", False), ("aarch64-dotprod", True), ("riscv64-linux-musl", False)],
+)
+def test_emulated_integers_are_the_reference_s(tmp_path: Path, target: str, dots: bool) -> None:
+    architecture = target.partition("-")[0]
     emulator = f"qemu-{architecture}"
     if shutil.which(emulator) is None:
         pytest.skip(f"{emulator} is not installed (Debian: qemu-user)")
     graph = integer_network()
-    artifact = aot(graph, tmp_path, target=f"{architecture}-linux-musl")
+    artifact = aot(graph, tmp_path, target=target)
     program, sample = tmp_path / "sample", tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
     compiler = zig_compiler(f"{architecture}-linux-musl")
     run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
         "-o", program)  # fmt: skip
-    run(emulator, program, cwd=tmp_path)
+    assert _has_byte_dots(program) == dots
+    cpu = ("-cpu", "max") if dots else ()
+    run(emulator, *cpu, program, cwd=tmp_path)
     expected = evaluate(graph, _sample_inputs(graph))[0]
     assert len(set(expected.reshape(-1))) > 3
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y.bin", np.float32), expected.reshape(-1))
+
+
+def _has_byte_dots(program: Path) -> bool:
+    """True if there is an `sdot` of whole registers, by its encoding, in a program for aarch64."""
+    content = program.read_bytes()
+    words = np.frombuffer(content[: len(content) // 4 * 4], np.uint32)
+    return bool(np.any((words & 0xFFE0FC00) == 0x4E809400))
 
 
 def _dumping(sample: str, name: str) -> str:
@@ -143,6 +156,9 @@ def test_targets_are_described_by_their_architecture() -> None:
     assert machine_of("aarch64-linux-gnu").vector_registers == 32
     assert machine_of("x86_64-linux-musl").vector_bytes == 16
     assert machine_of("x86-64-v3").vector_bytes == 32
+    assert machine_of("aarch64-dotprod").dots_bytes
+    assert machine_of("x86-64-v4-vnni").dots_unsigned_bytes
+    assert not machine_of("aarch64-linux-gnu").dots_bytes
     assert machine_of("x86-64-v4").vector_bytes == 64
     assert machine_of("portable").vector_bytes == 16
 
