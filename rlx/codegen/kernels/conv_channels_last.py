@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.parallel import product_loop
-from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.register_tile import RegisterTile, TileSpan, tile_span
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
@@ -26,7 +27,7 @@ from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
-from rlx.ir.shape import product
+from rlx.ir.shape import floor_divide, product
 
 _WEIGHTS_KEPT = 512 * 1024
 """Bytes of weights that stay in the second-level cache: images then meet all of their panels."""
@@ -62,20 +63,20 @@ def conv_channels_last(
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), *each, (rank - 1,)))
     large = static(product((*w.shape, x.prim.size))) > _WEIGHTS_KEPT
-    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, static(w.shape[-1]))
+    work = _Tiles(
+        k, x.memory, w.memory, target, lowering, planes, scope.extents, static(w.shape[-1])
+    )
     work.compute(product_loop(product((*out.shape, *w.shape[:-1]))), panels_first=large)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A tile's first position, and how many of its positions a neighbour has stored already."""
+    """Where a tile lies, and which of its positions are stored."""
 
     image: E
     layer: E
-    row: E
-    column: E
-    above: E
-    before: E
+    row: TileSpan
+    column: TileSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class _Tiles:
     target: GroupedWriter
     shape: Direct
     planes: Planes
+    extents: Extents
     outputs: int
 
     @property
@@ -96,27 +98,23 @@ class _Tiles:
 
     def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
         """Go over panels, images and bands of rows, and over the tiles of each band."""
-        k, shape, (layers, rows, columns) = self.k, self.shape, self.planes.positions
-        bands, images = -(-rows // shape.high), self.target.extent(0)
+        k, shape, (_, rows, columns) = self.k, self.shape, self.planes.positions
+        images, layers = self.target.extent(0), self.extents.number(self.planes.positions[0])
+        bands = self.extents.number(floor_divide(rows + (shape.high - 1), shape.high))
         counts: list[int | E] = [bands, layers, images, self.panels]
         if not panels_first:
             counts = [self.panels, bands, layers, images]
         with k.loop("item", images * (self.panels * layers * bands), kind=kind) as item:
             parts = _parts(k, item, counts)
             band, layer, image, panel = parts if panels_first else (*parts[1:], parts[0])
-            row, above = self._clipped(band * shape.high, shape.high, rows, "row")
+            row = self._span("row", band * shape.high, shape.high, 1)
             panel = k.let("panel", panel)
-            with k.loop("first", columns, step=shape.wide) as first:
-                column, before = self._clipped(first, shape.wide, columns, "column")
-                place = _Place(image, layer, row, column, above, before)
+            with k.loop("first", self.extents(columns), step=shape.wide) as first:
+                place = _Place(image, layer, row, self._span("column", first, shape.wide, 2))
                 self._finish(panel, self._sums(panel, place), place)
 
-    def _clipped(self, first: E, size: int, extent: int, name: str) -> tuple[E, E]:
-        """Return where a tile starts, and how many positions its neighbour has stored already."""
-        if extent % size == 0:
-            return self.k.let(name, first), index(0)
-        start = self.k.let(name, minimum(first, extent - size))
-        return start, self.k.let("done_before", first - start)
+    def _span(self, name: str, first: E, size: int, axis: int) -> TileSpan:
+        return tile_span(self.k, name, first, size, self.planes.positions[axis], self.extents)
 
     def _sums(self, panel: E, place: _Place) -> Buffer:
         """Compute a tile; return its sums, positions first."""
@@ -126,8 +124,8 @@ class _Tiles:
         tile = RegisterTile.of(k, "tile", positions, shape.columns, shape.lanes, self.w.prim)
         tile.zero()
         with k.loop("z", taps[0]) as z, k.loop("a", taps[1]) as a, k.loop("b", taps[2]) as b:
-            far = z * planes.dilations[0] * planes.extents[1] + a * planes.dilations[1]
-            far = far * planes.extents[2] + b * planes.dilations[2]
+            far = z * planes.dilations[0] * self._extent(1) + a * planes.dilations[1]
+            far = far * self._extent(2) + b * planes.dilations[2]
             source = k.let("source", at + far * inner)
             number = ((z * taps[1] + a) * taps[2] + b) * self.panels + panel
             weights = k.let("weights", number * (inner * shape.columns))
@@ -150,9 +148,13 @@ class _Tiles:
     def _start(self, place: _Place) -> E:
         """Return where the first tap of a tile's first position lies."""
         planes = self.planes
-        at = place.image * planes.extents[0] + place.layer * planes.strides[0]
-        at = at * planes.extents[1] + place.row * planes.strides[1]
-        return (at * planes.extents[2] + place.column * planes.strides[2]) * planes.channels
+        at = place.image * self._extent(0) + place.layer * planes.strides[0]
+        at = at * self._extent(1) + place.row.start * planes.strides[1]
+        return (at * self._extent(2) + place.column.start * planes.strides[2]) * planes.channels
+
+    def _extent(self, axis: int) -> int | E:
+        """Return an extent of the input."""
+        return self.extents.number(self.planes.extents[axis])
 
     def _position(self, i: E) -> E:
         """Return how far position `i` of a tile lies behind its first one."""
@@ -160,9 +162,8 @@ class _Tiles:
         across = planes.strides[2] * planes.channels
         if self.shape.high == 1:
             return i * across
-        return i / wide * (planes.strides[1] * planes.extents[2] * planes.channels) + (
-            i % wide * across
-        )
+        down = self.extents.number(planes.extents[2] * (planes.strides[1] * planes.channels))
+        return i / wide * down + i % wide * across
 
     def _finish(self, panel: E, sums: Buffer, place: _Place) -> None:
         """Compute what follows the convolution on vectors of channels, and store."""
@@ -171,8 +172,8 @@ class _Tiles:
         if self.outputs % shape.columns:
             count = k.let("channels", minimum(self.outputs - first, shape.columns))
         with (
-            k.loop("i", shape.high, start=place.above) as i,
-            k.loop("m", shape.wide, start=place.before) as m,
+            k.loop("i", place.row.stop, start=place.row.first) as i,
+            k.loop("m", place.column.stop, start=place.column.first) as m,
         ):
             line = self._target(place, i, m)
             at = k.let("sum", (i * shape.wide + m) * shape.columns)
@@ -185,7 +186,7 @@ class _Tiles:
 
     def _target(self, place: _Place, i: E, m: E) -> GroupedWriter:
         """Return the writer of one position's channels."""
-        row, column = place.row + i, place.column + m
+        row, column = place.row.start + i, place.column.start + m
         axes = len(self.target.grid.groups) - 2
         outer = ((column,), (row, column), (place.layer, row, column))[axes - 1]
         return self.target.at(place.image, *outer)

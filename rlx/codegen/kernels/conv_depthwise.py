@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
@@ -36,7 +37,7 @@ from rlx.ir.ops.conv_geometry import (
     static,
     three,
 )
-from rlx.ir.shape import product
+from rlx.ir.shape import Shape, product, upper
 
 _MOST_IN_REGISTERS = 25
 """Taps that are kept in registers and written out; more of them are loops."""
@@ -72,10 +73,10 @@ def conv_depthwise(
     with k.loop("plane", target.extent(0) * outputs, kind=kind) as plane:
         image, channel = k.let("image", plane / outputs), k.let("channel", plane % outputs)
         source = image * groups + channel / (outputs // groups)
-        image_of = _Image(k, x.memory, tuple(map(static, x.shape[2:])), sliding)
-        memory, start = image_of.padded(source)
+        memory, start = _Image(k, x.memory, x.shape[2:], sliding, scope.extents).padded(source)
+        lines = target.at(image, channel)
         _Plane(
-            k, memory, taps.at(channel), target.at(image, channel), start, planes, lowering.lanes
+            k, memory, taps.at(channel), lines, start, planes, scope.extents, lowering.lanes
         ).compute()
 
 
@@ -85,16 +86,17 @@ class _Image:
 
     k: KernelBuilder
     memory: Buffer
-    spatial: tuple[int, ...]
+    spatial: Shape
     sliding: Geometry
+    extents: Extents
 
     def padded(self, number: E) -> tuple[Buffer, E]:
         """Return where the padded image lies and starts: a copy, if it is not padded already."""
         k, low = self.k, three(tuple(axis.low for axis in self.sliding), 0)
-        layers, rows, columns = three(self.spatial)
-        start = k.let("start", number * (layers * rows * columns))
+        start = k.let("start", number * self.extents.number(product(self.spatial)))
         if all((axis.low, axis.high) == (0, 0) for axis in self.sliding):
             return self.memory, start
+        layers, rows, columns = three(tuple(map(static, self.spatial)))
         _, high, wide = three(self._extents())
         volume = math.prod(self._extents())
         copy = k.local("padded", self.memory.prim, volume)
@@ -122,30 +124,32 @@ class _Plane:
     target: GroupedWriter
     start: E
     planes: Planes
+    extents: Extents
     lanes: int
 
     def compute(self) -> None:
         k, planes = self.k, self.planes
         kept = self._kept()
-        with k.loop("layer", planes.positions[0]) as layer:
-            start = layer * planes.strides[0] * planes.extents[1] * planes.extents[2]
-            start = k.let("first", self.start + start)
+        plane = self.extents.number(product(planes.extents[1:]) * planes.strides[0])
+        with k.loop("layer", self.extents.number(planes.positions[0])) as layer:
+            start = k.let("first", self.start + layer * plane)
             if self._is_narrow():
                 self._through(layer, start, kept)
             else:
                 self._by_row(layer, start, kept)
 
     def _is_narrow(self) -> bool:
-        """True if rows leave many lanes idle, and windows move by one element."""
+        """True if rows of known extents leave many lanes idle, and windows move by one element."""
         _, rows, columns = self.planes.positions
-        small = rows * self.planes.extents[2] <= _MOST_SUMS
-        return small and columns < 2 * self.lanes and set(self.planes.strides[1:]) == {1}
+        area = rows * self.planes.extents[2]
+        small = isinstance(area, int) and area <= _MOST_SUMS and upper(columns) < 2 * self.lanes
+        return small and set(self.planes.strides[1:]) == {1}
 
     def _through(self, layer: E, start: E, kept: list[E] | None) -> None:
         """Compute straight through all rows, also between them, and store what is in the result."""
         k, planes = self.k, self.planes
-        _, rows, columns = planes.positions
-        wide = planes.extents[2]
+        _, rows, columns = map(static, planes.positions)
+        wide = static(planes.extents[2])
         count = (rows - 1) * wide + columns
         sums = k.local("sums", self.x.prim, count)
         for first, last, lanes in _pieces(count, self.lanes):
@@ -158,9 +162,10 @@ class _Plane:
 
     def _by_row(self, layer: E, start: E, kept: list[E] | None) -> None:
         k, planes = self.k, self.planes
-        _, rows, columns = planes.positions
+        _, rows, columns = map(self.extents.number, planes.positions)
+        down = self.extents.number(planes.extents[2] * planes.strides[1])
         with k.loop("row", rows) as row:
-            line = k.let("line", start + row * (planes.strides[1] * planes.extents[2]))
+            line = k.let("line", start + row * down)
             target = self.target.at(*self._outer(layer, row))
             for first, last, lanes in _pieces(columns, self.lanes):
                 with k.loop("j", last, start=first, step=lanes) as j:
@@ -208,9 +213,10 @@ class _Plane:
 
     def _far(self, z: E, a: E, b: E) -> E:
         """Return how far a tap lies behind the first one."""
-        planes = self.planes
-        rows = z * planes.dilations[0] * planes.extents[1] + a * planes.dilations[1]
-        return rows * planes.extents[2] + b * planes.dilations[2]
+        planes, (_, high, wide) = self.planes, map(self.extents.number, self.planes.extents)
+        return (z * planes.dilations[0] * high + a * planes.dilations[1]) * wide + (
+            b * planes.dilations[2]
+        )
 
     def _elements(self, at: E, lanes: int) -> E:
         """Return the elements that `lanes` neighboring positions meet under one tap."""
@@ -223,11 +229,16 @@ class _Plane:
         return shuffle(low, high, even)
 
 
-def _pieces(columns: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+def _pieces(columns: int | E, lanes: int) -> Iterator[tuple[int | E, int | E, int]]:
     """Yield (first, last, lanes) of the parts of a row, each in vectors half as wide."""
-    first = 0
-    while first < columns:
-        last = first + (columns - first) // lanes * lanes
-        if last > first:
+    first: int | E = 0
+    while lanes:
+        last = first + _whole(columns - first, lanes)
+        if not isinstance(last, int) or not isinstance(first, int) or last > first:
             yield first, last, lanes
         first, lanes = last, lanes // 2
+
+
+def _whole(count: int | E, lanes: int) -> int | E:
+    """Return the elements of the vectors that are full."""
+    return count // lanes * lanes if isinstance(count, int) else count / lanes * lanes

@@ -18,12 +18,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import (
     Accumulate,
     RegisterTile,
+    TileSpan,
     multiply_add,
     multiply_add_bytes,
+    tile_span,
 )
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.transposes import turned
@@ -33,7 +36,7 @@ from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry, static
-from rlx.ir.shape import product
+from rlx.ir.shape import floor_divide, product
 
 _SQUARE = 8
 """Rows and lanes that change places in registers at a time: 24 shuffles for 64 elements."""
@@ -98,7 +101,9 @@ def _convolve(
     target = out.grouped(((0,), (1,), *each))
     panels = -(-(outputs // groups) // lowering.columns)
     size = product((*w.shape, x.prim.size))
-    work = _Tiles(k, x.memory, w.memory, target, lowering, planes, outputs, groups, panels, add)
+    work = _Tiles(
+        k, x.memory, w.memory, target, lowering, planes, scope.extents, outputs, groups, panels, add
+    )
     kind = product_loop(product((*out.shape, *w.shape[1:])))
     work.compute(kind, panels_first=static(size) > _WEIGHTS_KEPT)
 
@@ -113,6 +118,7 @@ class _Tiles:
     target: GroupedWriter
     shape: Direct
     planes: Planes
+    extents: Extents
     outputs: int
     groups: int
     panels: int
@@ -122,9 +128,10 @@ class _Tiles:
     def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
         """Go over panels, images and bands of rows, and over the tiles of each band."""
         k, planes, shape = self.k, self.planes, self.shape
-        layers, rows, columns = planes.positions
-        bands, panels = -(-rows // shape.high), self.groups * self.panels
-        images = self.target.extent(0)
+        rows, columns = planes.positions[1:]
+        layers = self.extents.number(planes.positions[0])
+        bands = self.extents.number(floor_divide(rows + (shape.high - 1), shape.high))
+        images, panels = self.target.extent(0), self.groups * self.panels
         with k.loop("item", images * (panels * layers * bands), kind=kind) as item:
             band, rest = _split(item, bands)
             layer, rest = _split(rest, layers)
@@ -134,14 +141,12 @@ class _Tiles:
                 panel, image = _split(rest, panels)
                 panel = k.let("panel", panel)
             image = k.let("image", image)
-            row, above = self._clipped(band * shape.high, shape.high, rows, "row")
+            row = self._span("row", band * shape.high, shape.high, 1)
             group, number = self._group(panel)
-            with k.loop("first", columns, step=shape.wide) as first:
-                column, before = self._clipped(first, shape.wide, columns, "column")
-                at = k.let("at", self._start(image, group, layer, row, column))
-                sums = self._sums(panel, at)
-                place = _Place(image, group, number, layer, row, column, above, before)
-                self._finish(sums, place)
+            with k.loop("first", self.extents(columns), step=shape.wide) as first:
+                column = self._span("column", first, shape.wide, 2)
+                place = _Place(image, group, number, layer, row, column)
+                self._finish(self._sums(panel, k.let("at", self._start(place))), place)
 
     # Where
 
@@ -152,27 +157,27 @@ class _Tiles:
         number, group = _split(panel, self.panels)
         return self.k.let("group", group), self.k.let("number", number)
 
-    def _clipped(self, first: E, size: int, extent: int, name: str) -> tuple[E, E]:
-        """Return where a tile starts, and how many positions its neighbour has stored already."""
-        if extent % size == 0:
-            return self.k.let(name, first), index(0)
-        start = self.k.let(name, minimum(first, extent - size))
-        return start, self.k.let("done_before", first - start)
+    def _span(self, name: str, first: E, size: int, axis: int) -> TileSpan:
+        return tile_span(self.k, name, first, size, self.planes.positions[axis], self.extents)
 
-    def _start(self, image: E, group: E, layer: E, row: E, column: E) -> E:
+    def _start(self, place: _Place) -> E:
         """Return where the first tap of a tile's first position lies."""
         planes = self.planes
-        plane = (image * self.groups + group) * planes.channels
-        at = plane * planes.extents[0] + layer * planes.strides[0]
-        at = at * planes.extents[1] + row * planes.strides[1]
-        return at * planes.extents[2] + column * planes.strides[2]
+        plane = (place.image * self.groups + place.group) * planes.channels
+        at = plane * self._extent(0) + place.layer * planes.strides[0]
+        at = at * self._extent(1) + place.row.start * planes.strides[1]
+        return at * self._extent(2) + place.column.start * planes.strides[2]
+
+    def _extent(self, axis: int) -> int | E:
+        """Return an extent of the input."""
+        return self.extents.number(self.planes.extents[axis])
 
     # One tile
 
     def _sums(self, panel: E, at: E) -> Buffer:
         """Compute a tile; return its sums, positions first."""
         k, shape, planes = self.k, self.shape, self.planes
-        taps, (_, rows, columns) = planes.taps, planes.extents
+        taps, rows, columns = planes.taps, self._extent(1), self._extent(2)
         steps = planes.channels * taps[0] * taps[1] * taps[2]
         start = k.let("panel_start", panel * (steps * shape.columns))
         positions = shape.high * shape.wide
@@ -187,7 +192,7 @@ class _Tiles:
                 for name, count in zip(("z", "a", "b"), taps, strict=True)
             ]
             step = ((c * taps[0] + tap[0]) * taps[1] + tap[1]) * taps[2] + tap[2]
-            source = (c * planes.extents[0] + tap[0] * planes.dilations[0]) * rows
+            source = (c * self._extent(0) + tap[0] * planes.dilations[0]) * rows
             source = (source + tap[1] * planes.dilations[1]) * columns
             source = k.let("source", at + (source + tap[2] * planes.dilations[2]))
             weights = k.let("weights", start + step * shape.columns)
@@ -204,8 +209,8 @@ class _Tiles:
         planes, wide = self.planes, self.shape.wide
         if self.shape.high == 1:
             return i * planes.strides[2]
-        down = i / wide * (planes.strides[1] * planes.extents[2])
-        return down + i % wide * planes.strides[2]
+        down = self.extents.number(planes.extents[2] * planes.strides[1])
+        return i / wide * down + i % wide * planes.strides[2]
 
     def _finish(self, sums: Buffer, place: _Place) -> None:
         """Turn a tile, compute what follows the convolution, and store."""
@@ -215,11 +220,12 @@ class _Tiles:
         count = k.let("channels", minimum(each - first, shape.columns))
         with k.loop("channel", count) as channel:
             target = self.target.at(place.image, place.group * each + (first + channel))
-            with k.loop("i", shape.high, start=place.above) as i:
-                row = target.at(*self._outer(place.layer, place.row + i))
-                with k.loop("j", shape.wide, start=place.before, kind=LoopKind.SIMD) as j:
+            with k.loop("i", place.row.stop, start=place.row.first) as i:
+                row = target.at(*self._outer(place.layer, place.row.start + i))
+                span = place.column
+                with k.loop("j", span.stop, start=span.first, kind=LoopKind.SIMD) as j:
                     value = k.load(turned_sums, channel * stride + (i * shape.wide + j))
-                    row.write(place.column + j, value=value)
+                    row.write(span.start + j, value=value)
 
     def _outer(self, layer: E, row: E) -> tuple[E, ...]:
         """Return the indices of the result's spatial axes but the last."""
@@ -247,19 +253,18 @@ class _Tiles:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tile is stored, and what of it a neighbour has stored already."""
+    """Where a tile lies, and which of its positions are stored."""
 
     image: E
     group: E
     number: E
     """The panel's number in its group."""
     layer: E
-    row: E
-    column: E
-    above: E
-    before: E
+    row: TileSpan
+    column: TileSpan
 
 
-def _split(number: E, count: int) -> tuple[E, E]:
+def _split(number: E, count: int | E) -> tuple[E, E]:
     """Return remainder and quotient; a single part is not divided for."""
-    return (index(0), number) if count == 1 else (number % count, number / count)
+    single = isinstance(count, int) and count == 1
+    return (index(0), number) if single else (number % count, number / count)

@@ -26,6 +26,10 @@ class Extents:
             total = total + term
         return total
 
+    def number(self, extent: Extent) -> int | E:
+        """Return an extent as the number that it is, or as an expression."""
+        return extent if isinstance(extent, int) else self(extent)
+
     def _factor(self, factor: Factor) -> E:
         """Return a factor; division rounds towards zero, so a dividend is made nonnegative."""
         if not isinstance(factor, Quotient):

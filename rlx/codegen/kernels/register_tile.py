@@ -24,9 +24,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, dot_bytes, fma
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
+from rlx.ir.shape import Extent
 
 RowElement: TypeAlias = Callable[[E], E]
 """Row -> the scalar that meets all columns in this step."""
@@ -125,3 +127,32 @@ def multiply_add(x: E, y: E, total: E) -> E:
     prim = total.type.prim
     wide_x, wide_y = x.cast(prim), y.cast(prim)
     return fma(wide_x, wide_y, total) if prim.is_float else wide_x * wide_y + total
+
+
+@dataclass(frozen=True, slots=True)
+class TileSpan:
+    """Where a tile lies along one axis, and which of its positions it stores."""
+
+    start: E
+    first: E
+    """The first position that no neighbour has stored already."""
+    stop: int | E
+
+
+def tile_span(
+    k: KernelBuilder, name: str, first: E, size: int, extent: Extent, extents: Extents
+) -> TileSpan:
+    """Return the span of the tile at `first`; the last one moves back to end with the axis.
+
+    A symbolic extent may be shorter than a tile, which then reads elements behind the axis: memory
+    is planned for the largest extent, which no tile exceeds.
+    """
+    if isinstance(extent, int) and extent % size == 0:
+        return TileSpan(k.let(name, first), index(0), size)
+    last = extents(extent - size)
+    if isinstance(extent, int):
+        start = k.let(name, minimum(first, last))
+        return TileSpan(start, k.let("done_before", first - start), size)
+    start = k.let(name, minimum(first, maximum(last, 0)))
+    stop = k.let("stop", minimum(extents(extent) - start, size))
+    return TileSpan(start, k.let("done_before", first - start), stop)

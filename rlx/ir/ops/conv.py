@@ -26,6 +26,7 @@ from rlx.ir.ops.conv_geometry import (
     result_extents,
 )
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
 __all__ = ["conv"]
@@ -87,7 +88,8 @@ def require_direct(
 ) -> None:
     """Raise a ShapeError unless tiles fit the positions, and `w` lies in panels for them."""
     planes = _bare_planes(x, w, sliding)
-    fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
+    _, rows, columns = map(upper, planes.positions)
+    fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
     if not (fits and whole and w.layout == ChannelPanels(direct.columns, groups)):
         raise ShapeError(

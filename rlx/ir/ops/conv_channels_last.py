@@ -15,7 +15,7 @@ from rlx.ir.ops.conv import conv
 from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
-from rlx.ir.shape import Shape
+from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
 
 __all__ = ["conv_channels_last"]
@@ -100,7 +100,8 @@ def _direct(
     """Register tiles over an input that is padded already, and weights in panels of channels."""
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
     planes = _bare_planes(x, w, sliding)
-    fits = 1 <= direct.high <= planes.positions[1] and 1 <= direct.wide <= planes.positions[2]
+    _, rows, columns = map(upper, planes.positions)
+    fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
     if not (fits and whole and groups == 1 and w.layout == Panels(direct.columns)):
         raise ShapeError(

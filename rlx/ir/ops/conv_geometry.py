@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, floor_divide, product
@@ -160,16 +159,16 @@ def pads_itself(shape: Shape, sliding: Geometry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """A convolution without padding as one over layers, rows and columns of static extents.
+    """A convolution without padding as one over layers, rows and columns.
 
     Missing axes have extent 1. One over single taps, a step apart, has all positions in one row.
     """
 
     channels: int
     """Input channels of one group."""
-    extents: tuple[int, int, int]
+    extents: tuple[Extent, Extent, Extent]
     taps: tuple[int, int, int]
-    positions: tuple[int, int, int]
+    positions: tuple[Extent, Extent, Extent]
     strides: tuple[int, int, int]
     dilations: tuple[int, int, int]
     flat: bool
@@ -177,13 +176,13 @@ class Planes:
 
     @classmethod
     def of(cls, x: Shape, w: Shape, sliding: Geometry) -> Planes:
-        """Return the planes that operands of these shapes are; ShapeError if some are symbolic."""
-        spatial, taps = tuple(map(static, x[2:])), tuple(map(static, w[2:]))
-        found = tuple(map(static, result_extents(spatial, taps, sliding)))
+        """Return the planes that operands of these shapes are; windows have known extents."""
+        spatial, taps = x[2:], tuple(map(static, w[2:]))
+        found = result_extents(spatial, taps, sliding)
         strides = tuple(axis.stride for axis in sliding)
         flat = {*taps, *strides} == {1}
         if flat:
-            row = (1, 1, math.prod(spatial))
+            row = (1, 1, product(spatial))
             return cls(static(w[1]), row, _ONES, row, _ONES, _ONES, flat)
         dilations = tuple(axis.dilation for axis in sliding)
         return cls(
@@ -198,9 +197,10 @@ class Planes:
 
 
 _ONES = (1, 1, 1)
+_Number = TypeVar("_Number", int, Extent)
 
 
-def three(numbers: tuple[int, ...], missing: int = 1) -> tuple[int, int, int]:
+def three(numbers: tuple[_Number, ...], missing: int = 1) -> tuple[_Number, _Number, _Number]:
     """Return numbers of up to three axes as those of layers, rows and columns."""
     first, second, third = (missing,) * (3 - len(numbers)) + numbers
     return first, second, third

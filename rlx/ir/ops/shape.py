@@ -11,7 +11,7 @@ from rlx.ir.ops.requirements import (
     require_extents,
     require_same_dtype,
 )
-from rlx.ir.shape import Extent, Shape, divide, format_shape, normalize_axis, product
+from rlx.ir.shape import Extent, Shape, divide, floor_divide, format_shape, normalize_axis, product
 from rlx.ir.types import TensorType
 
 _FAMILY = "shape"
@@ -147,7 +147,7 @@ def slice(
     """Take elements `start[d], start[d] + step[d], ...` below `stop[d]` of each axis `d`.
 
     0 <= start <= stop <= extent and step >= 1: negative indices are resolved and negative
-    steps are a `reverse` by then. A symbolic `stop` needs step 1.
+    steps are a `reverse` by then.
     """
     if not len(start) == len(stop) == len(step) == x.rank:
         raise ShapeError(
@@ -178,5 +178,4 @@ def _sliced_extent(extent: Extent, start: int, stop: Extent, step: int) -> Exten
             "0 <= start <= stop <= extent and step >= 1 must hold",
             remedy="give bounds inside the axis",
         )
-    length = stop - start
-    return -(-length // step) if isinstance(length, int) else divide(length, step)
+    return floor_divide(stop - start + (step - 1), step)

@@ -87,9 +87,9 @@ def _is_able(node: Node, fixed: set[Node], target: Target) -> bool:
 
 
 def _has_tiles(node: Node, target: Target) -> bool:
-    """True for one group of known extents, with channels that fill a vector and enough work."""
+    """True for one group of known channels and taps that fill a vector, with enough work."""
     x, w = node.operands
-    known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
+    known = all(isinstance(extent, int) for extent in w.shape)
     if x.dtype not in (DType.F32, DType.F64) or not known or node.attribute("groups") != 1:
         return False
     if any(axis.input_dilation > 1 or min(axis.low, axis.high) < 0 for axis in sliding_of(node)):

@@ -19,7 +19,6 @@ class Why(enum.Enum):
     NO_VECTORS = "plain loops: code for {found} has no vectors, which tiles are made of"
     COLUMNS = "plain loops: b has {found} columns, a number that must be known and not 0"
     BATCHES = "plain loops: a has batch axes {found} and b has {limit}"
-    TURNED_BATCH = "plain loops: a is a batch of transposes, and b is one matrix"
     SMALL = "plain loops: {found} multiply-adds; packing pays from {limit} on"
     SMALL_WEIGHTS = "plain loops: b has {found} elements; packing weights pays from {limit} on"
     STREAMED = "rows of b stream by: it changes at every call and meets {found} rows, up to {limit}"
@@ -33,7 +32,7 @@ class Why(enum.Enum):
     BLOCKS_DECODED = (
         "blocks, packed in setup, are decoded some at a time: {found} rows meet them, over {limit}"
     )
-    SYMBOLIC_IMAGE = "plain loops: extents of {found} but the number of images must be known"
+    SYMBOLIC_WINDOW = "plain loops: channels and taps of {found} must be known"
     SINGLE_TAPS = "a matrix product: a window is one element of each channel"
     WHOLE_WINDOW = "a matrix product: the window is the whole image"
     FEW_CHANNELS = "plain loops: {found} output channels; vectors hold {limit} at least"

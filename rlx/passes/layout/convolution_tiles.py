@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from rlx.ir.graph import Node
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_geometry import Geometry, Planes, geometry
+from rlx.ir.shape import upper
 
 LEAST_WORK = 8 * 1024
 """Multiply-adds below which packing and padding cost more than they save."""
@@ -55,7 +56,7 @@ def cheapest_tile(planes: Planes, each: int, lanes: int, registers: int) -> Dire
         lanes //= 2
     if lanes < FEWEST_LANES:
         return None
-    _, rows, columns = planes.positions
+    _, rows, columns = map(upper, planes.positions)
     found = _tiles(rows, columns, each, lanes, registers)
     cost = functools.partial(_cycles, rows=rows, columns=columns, each=each)
     return min(found, key=lambda tile: (cost(tile), -_size(tile), -tile.wide))

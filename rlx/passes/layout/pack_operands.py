@@ -85,7 +85,7 @@ def choose_product(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(a.dtype)
     if not target.has_vectors:
         return Why.NO_VECTORS.because(target.cpu)
-    (a, a_transposed), (b, b_transposed) = without_transpose(a), without_transpose(b)
+    (a, a_transposed), (b, b_transposed) = _operands(node)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
     columns = b.shape[-2 if b_transposed else -1]
     if not isinstance(columns, int) or columns == 0:
@@ -93,8 +93,6 @@ def choose_product(node: Node, target: Target) -> Choice:
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
     if b.rank == 2:
-        if a_transposed and a.rank > 2:
-            return Why.TURNED_BATCH.because()
         height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
         in_place = _choose_in_place(a, height, columns, target)
@@ -133,7 +131,7 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         return in_single_precision(node)
     if choice.lowering is None:
         return None
-    (a, a_transposed), (b, b_transposed) = map(without_transpose, node.operands)
+    (a, a_transposed), (b, b_transposed) = _operands(node)
     if isinstance(choice.lowering, Tile) and choice.why is not Why.IN_PLACE:
         b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
     return lowered_product(a, b, choice.lowering, transposed=a_transposed)
@@ -144,6 +142,16 @@ def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool)
     definition = ops.matmul_transposed if transposed else ops.matmul
     attrs = make_attrs(definition, {"left": True, "right": False} if transposed else {})
     return a.graph.append(definition, (a, b), attrs, lowering=lowering)[0]
+
+
+def _operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]]:
+    """Return both operands of a product, each without its transpose where that is absorbed.
+
+    A batch of transposes that meets one matrix is copied: then the rows of all batches are one.
+    """
+    a, b = map(without_transpose, node.operands)
+    copied = a[0].rank > 2 and b[0].rank == 2
+    return ((node.operands[0], False) if copied else a), b
 
 
 def in_panels(b: Value, width: int, lanes: int, *, transposed: bool) -> Value:

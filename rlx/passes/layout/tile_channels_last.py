@@ -43,8 +43,8 @@ def choose_channels_last(node: Node, target: Target) -> Choice:
     x, w = node.operands
     if x.dtype not in (DType.F32, DType.F64) or node.attribute("groups") != 1:
         return Why.DTYPE.because(x.dtype)
-    if not all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape)):
-        return Why.SYMBOLIC_IMAGE.because(x.type)
+    if not all(isinstance(extent, int) for extent in w.shape):
+        return Why.SYMBOLIC_WINDOW.because(w.type)
     lanes = target.lanes(x.dtype.size)
     tile = cheapest_tile(_planes(node), upper(w.shape[-1]), lanes, target.vector_registers)
     if tile is None:

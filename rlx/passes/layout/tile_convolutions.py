@@ -73,11 +73,11 @@ def choose_convolution(node: Node, target: Target) -> Choice:
         return Why.WIDENED.because(x.dtype)
     if x.dtype not in (DType.F32, DType.F64):
         return Why.DTYPE.because(x.dtype)
-    if not all(isinstance(e, int) for e in (*x.shape[1:], *w.shape)):
-        return Why.SYMBOLIC_IMAGE.because(x.type)
+    if not all(isinstance(e, int) for e in (x.shape[1], *w.shape)):
+        return Why.SYMBOLIC_WINDOW.because(w.type)
     if is_product(node):
         return Why.WHOLE_WINDOW.because()
-    if is_pointwise(node):
+    if is_pointwise(node) and isinstance(product(node.result.shape[2:]), int):
         return Why.SINGLE_TAPS.because()
     work = upper(product((*node.result.shape, *w.shape[1:])))
     if work < LEAST_WORK:

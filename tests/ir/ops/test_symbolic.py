@@ -78,3 +78,14 @@ def test_losses_and_norms_take_symbolic_batches() -> None:
     loss_value, normalized = evaluate(graph, feeds)
     np.testing.assert_allclose(loss_value, np.log(5) * np.ones(3))
     np.testing.assert_allclose(normalized, np.ones((3, 5)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 7, 64])
+def test_slices_in_steps_have_quotients_as_extents(n: int) -> None:
+    graph = Graph("steps")
+    x = graph.input("x", (N + 1, 3))
+    y = graph.slice(x, start=(1, 0), stop=(N + 1, 3), step=(2, 2))
+    assert y.shape == ((N + 1) // 2, 2)
+    graph.set_outputs([y])
+    array = np.arange(3.0 * (n + 1), dtype=np.float32).reshape(n + 1, 3)
+    np.testing.assert_array_equal(evaluate(graph, {"x": array})[0], array[1::2, ::2])

@@ -45,6 +45,16 @@ def test_weights_are_packed_once() -> None:
     assert isinstance(choice.lowering, Tile)
 
 
+def test_a_batch_of_transposes_is_copied_where_it_meets_one_matrix() -> None:
+    g = Graph("g")
+    x, w = g.input("x", (2, 24, 40)), g.param("w", (24, 64))
+    g.set_outputs([g.matmul(g.transpose(x, perm=(0, 2, 1)), w)])
+    seen = Seen()
+    packed = pack_operands(TARGET, seen)(g)
+    assert seen.only().why is Why.PACKED_ONCE
+    assert [node.op.name for node in packed.nodes[2:]] == ["transpose", "pack_panels", "matmul"]
+
+
 def test_activations_are_packed_where_rows_pay_for_it() -> None:
     choice = chosen((64, 64), (64, 64))
     assert choice.why is Why.PACKED

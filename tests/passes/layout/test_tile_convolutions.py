@@ -71,7 +71,13 @@ def test_what_has_no_tiles_is_plain_loops() -> None:
     assert choice((1, 2, 4, 4), (4, 2, 3, 3)).why is Why.SMALL
     assert choice((1, 64, 14, 14), (64, 64, 3, 3), "i32").why is Why.DTYPE
     assert choice((1, 64, 14, 14), (64, 64, 3, 3), "bf16").why is Why.WIDENED
-    assert choice((1, 64, Dim("n", max=9), 14), (64, 64, 3, 3)).why is Why.SYMBOLIC_IMAGE
+
+
+def test_the_tile_of_a_symbolic_image_fits_its_largest_extent() -> None:
+    n = Dim("n", max=15)
+    symbolic = choice((1, 64, n, n), (64, 64, 3, 3), stride=(2, 2))
+    assert symbolic == choice((1, 64, 15, 15), (64, 64, 3, 3), stride=(2, 2))
+    assert symbolic.why is Why.CONVOLVED
 
 
 def test_the_input_is_padded_and_the_weights_are_packed() -> None:
