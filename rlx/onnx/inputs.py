@@ -88,6 +88,9 @@ def type_text(type: Any) -> str:
         return f"tensor({type_name(type.tensor_type.elem_type)})"
     if kind == "sequence_type":
         return f"seq({type_text(type.sequence_type.elem_type)})"
+    if kind == "map_type":
+        key = type_name(type.map_type.key_type)
+        return f"map({key},{type_text(type.map_type.value_type)})"
     if kind == "optional_type":
         return f"optional({type_text(type.optional_type.elem_type)})"
     return str(kind)

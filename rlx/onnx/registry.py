@@ -48,14 +48,21 @@ OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", on_host: bool = False
+    *names: str,
+    since: int = 1,
+    domain: str = "",
+    on_host: bool = False,
+    rest: Callable[..., Any] | None = None,
 ) -> Callable[[Translator], Translator]:
-    """Register a translator for operators, from a version of their opset on."""
+    """Register a translator for operators, from a version of their opset on.
+
+    `rest` is the function to which it hands on attributes that operators have in common.
+    """
 
     def register(translate: Translator) -> Translator:
         for name in names:
             found = OPERATORS.setdefault((domain, name), [])
-            found.append(_described(name, domain, since, translate, on_host))
+            found.append(_described(name, domain, since, translate, on_host, rest))
             found.sort(key=lambda each: -each.since)
         return translate
 
@@ -69,9 +76,15 @@ def find_operator(domain: str, name: str, version: int) -> Operator | None:
 
 
 def _described(
-    name: str, domain: str, since: int, translate: Translator, on_host: bool
+    name: str,
+    domain: str,
+    since: int,
+    translate: Translator,
+    on_host: bool,
+    rest: Callable[..., Any] | None,
 ) -> Operator:
-    parameters = list(inspect.signature(translate).parameters.values())
+    functions = [translate] if rest is None else [translate, rest]
+    parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
     takes_node = keywords.pop("node", None) is not None
     variadic = [p for p in parameters if p.kind is p.VAR_POSITIONAL]

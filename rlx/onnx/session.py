@@ -16,6 +16,7 @@ from rlx.onnx.inputs import declared_inputs, shape_list, type_text
 from rlx.onnx.model import names_of, read_model
 from rlx.onnx.stages import Stage, key_of, make_stage
 from rlx.onnx.types import numpy_dtype
+from rlx.onnx.values import Map
 from rlx.runtime.compile import compile
 from rlx.runtime.locks import unforkable
 from rlx.tracing.pytree import tree_flatten
@@ -232,7 +233,10 @@ def _executed(compiled: _Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_array(value: Any, given: Any, title: str) -> Any:
-    if value.type.WhichOneof("value") != "tensor_type":
+    kind = value.type.WhichOneof("value")
+    if kind == "map_type":
+        return _as_map(value, given, title)
+    if kind != "tensor_type":
         return given
     dtype = numpy_dtype(value.type.tensor_type.elem_type)
     array = np.asarray(given)
@@ -254,6 +258,16 @@ def _as_array(value: Any, given: Any, title: str) -> Any:
             remedy="reshape the array to what the model declares",
         )
     return array
+
+
+def _as_map(value: Any, given: Any, title: str) -> Map:
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"{title}: input {value.name!r} is a {type(given).__name__}; it must be a dict",
+            remedy="give a dict from keys to numbers or strings",
+        )
+    element = value.type.map_type.value_type.tensor_type.elem_type
+    return Map(given, numpy_dtype(element))
 
 
 def _argument(value: Any) -> NodeArg:

@@ -20,7 +20,7 @@ from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.importer import Importer, Scope
 from rlx.onnx.load import declare
 from rlx.onnx.model import Array, Model, names_of
-from rlx.onnx.values import Weight, is_supported, traced_in
+from rlx.onnx.values import Map, Weight, is_known, is_supported, traced_in
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, opened
 
@@ -117,6 +117,8 @@ def _run(
         try:
             with importer.at(proto, number, scope):
                 importer.apply(proto, scope)
+            if number + 1 < len(nodes) and _is_computed(proto, scope, given):
+                return number + 1, ()  # what follows is compiled for all such numbers
         except ValueNeededError as error:
             needs = tuple(n for n in error.names if _is_traced(scope, n)) or _read_by(proto, scope)
             if not needs:
@@ -126,6 +128,13 @@ def _run(
                 raise
             return number, needs
     return None, ()
+
+
+def _is_computed(proto: Any, scope: Scope, given: set[str]) -> bool:
+    """True if NumPy made arrays that rlx has a dtype for of given values without one."""
+    foreign = any(n in given and not is_supported(scope.values[n]) for n in proto.input)
+    made = [scope.values.get(n) for n in proto.output]
+    return foreign and all(is_known(x) and is_supported(x) for x in made)
 
 
 def _is_traced(scope: Scope, name: str) -> bool:
@@ -168,6 +177,8 @@ def _type(leaf: Any) -> Any:
 
 
 def _numbers(leaf: Any) -> Any:
+    if isinstance(leaf, Map):
+        return leaf.dtype, tuple(leaf.items())
     if not isinstance(leaf, np.ndarray):
         return leaf
     if leaf.dtype == object:

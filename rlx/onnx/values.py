@@ -6,11 +6,13 @@ Weight         an initializer: a param of the graph as soon as an operator reads
 list           a sequence
 None           an input that is left out, or an empty optional
 Extents        a known vector of which some numbers are symbolic extents (an object array)
+Deferred       what NumPy makes of a traced array after the run: strings by their numbers, maps
+Map            a dictionary with the dtype of its values
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 from rlx.errors import DTypeError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.shape import Dim
+from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
@@ -35,11 +38,41 @@ class Weight:
     array: Array
 
 
+class Map(dict[Any, Any]):
+    """A map of the standard: keys are integers or strings, values are numbers or strings."""
+
+    def __init__(self, entries: Any, dtype: np.dtype[Any]) -> None:
+        super().__init__(entries)
+        self.dtype = dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deferred:
+    """What `finish` makes of an array that a run gives, where rlx has no dtype for it."""
+
+    array: Any
+    finish: Callable[[Array], Any]
+
+
+def _finished(finish: Any, children: list[Any]) -> Any:
+    (array,) = children
+    known = isinstance(array, np.ndarray)
+    return finish(array) if known else Deferred(array, finish)
+
+
+register_pytree_node(Deferred, lambda value: ((value.array,), value.finish), _finished)
+
+
+def deferred(array: Any, finish: Callable[[Array], Any]) -> Any:
+    """Return `finish(array)`, after the run where the array is traced."""
+    return Deferred(array, finish) if isinstance(array, TracedArray) else finish(np.asarray(array))
+
+
 def is_known(value: Any) -> bool:
     """True if no run is needed to tell `value`."""
     if isinstance(value, list):
         return all(map(is_known, value))
-    return value is None or isinstance(value, np.ndarray)
+    return value is None or isinstance(value, (np.ndarray, Map))
 
 
 def is_symbolic(value: Any) -> bool:
@@ -53,7 +86,7 @@ def is_supported(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(is_supported, value))
     if not isinstance(value, np.ndarray):
-        return True
+        return not isinstance(value, (Deferred, Map))
     try:
         as_dtype(value.dtype)
     except DTypeError:
@@ -76,6 +109,8 @@ def traced_in(values: Iterable[Any]) -> list[TracedArray]:
     for value in values:
         if isinstance(value, list):
             found += traced_in(value)
+        elif isinstance(value, Deferred):
+            found.append(value.array)
         elif isinstance(value, TracedArray):
             found.append(value)
     return found

@@ -9,9 +9,10 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from rlx.errors import UnsupportedError  # noqa: E402
+import rlx  # noqa: E402
+from rlx.errors import FormatError, InputError, UnsupportedError  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
-from tests.onnx.models import FLOAT, model, node  # noqa: E402
+from tests.onnx.models import FLOAT, INT64, model, node  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(3)
@@ -130,7 +131,137 @@ def test_trees_decide_between_two_classes(post_transform: str, is_share: bool) -
     agree(forest(votes, classlabels_int64s=[0, 1], post_transform=post_transform))
 
 
-def test_labels_that_are_strings_are_refused() -> None:
-    made = forest({leaf: [(0, 1.0), (1, 2.0)] for leaf in LEAVES}, classlabels_strings=["a", "b"])
-    with pytest.raises(UnsupportedError, match="TreeEnsembleClassifier: labels that are strings"):
-        InferenceSession(made).run(None, {"x": X})
+COLORS = ["blue", "green", "red"]
+NAMED: dict[str, Any] = {
+    "trees": forest(
+        {leaf: list(zip(range(3), numbers(3), strict=True)) for leaf in LEAVES},
+        classlabels_strings=COLORS,
+    ),
+    "two-classes": forest({leaf: [(0, 0.3)] for leaf in LEAVES[:4]},
+                          classlabels_strings=COLORS[:2]),
+    "linear": ml("LinearClassifier", ["label", "scores"], coefficients=numbers(3, 4),
+                 intercepts=numbers(3), classlabels_strings=COLORS, post_transform="SOFTMAX"),
+    "machine": ml("SVMClassifier", ["label", "scores"], kernel_type="LINEAR", rho=[0.1],
+                  kernel_params=[0.0] * 3, classlabels_strings=COLORS,
+                  coefficients=numbers(3, 4)),
+}  # fmt: skip
+
+
+def types_of(made: Any, **types: Any) -> Any:
+    """Say which types the outputs of a model have: ONNX Runtime asks for those of maps."""
+    for output in made.graph.output:
+        if output.name in types:
+            output.type.CopyFrom(types[output.name])
+    return made
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_labels_may_be_strings(name: str) -> None:
+    peer = pytest.importorskip("onnxruntime")
+    made = NAMED[name]
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    labels, scores = theirs.run(None, {"x": X})
+    session = InferenceSession(made, backend="reference")
+    found, ours = session.run(None, {"x": X})
+    assert found.dtype == object
+    assert found.tolist() == labels.tolist()
+    np.testing.assert_allclose(ours, scores, rtol=1e-4, atol=1e-5)
+    session.run(None, {"x": -X})
+    assert len(session._stages) == 1
+
+
+def zipped(labels: dict[str, Any]) -> Any:
+    """Return a classifier as skl2onnx writes it: with maps from labels to probabilities."""
+    classes = {key.replace("int64s", "ints"): value for key, value in labels.items()}
+    made = ml("LinearClassifier", ["label", "scores"], coefficients=numbers(3, 4),
+              intercepts=numbers(3), post_transform="SOFTMAX", **classes)  # fmt: skip
+    made.graph.node.append(
+        node("ZipMap", ["scores"], ["probabilities"], domain="ai.onnx.ml", **labels)
+    )
+    key = onnx.TensorProto.STRING if "classlabels_strings" in labels else onnx.TensorProto.INT64
+    value = onnx.helper.make_tensor_type_proto(FLOAT, [])
+    maps = onnx.helper.make_sequence_type_proto(onnx.helper.make_map_type_proto(key, value))
+    made.graph.output[1].name = "probabilities"
+    return types_of(made, probabilities=maps)
+
+
+@pytest.mark.parametrize(
+    "labels", [{"classlabels_strings": COLORS}, {"classlabels_int64s": [3, 5, 8]}], ids=str
+)
+def test_probabilities_are_maps_by_label(labels: dict[str, Any]) -> None:
+    peer = pytest.importorskip("onnxruntime")
+    made = zipped(labels)
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = InferenceSession(made, backend="reference")
+    assert session.get_outputs()[1].type == theirs.get_outputs()[1].type
+    for x in (X, -X):
+        expected_labels, expected = theirs.run(None, {"x": x})
+        found_labels, found = session.run(None, {"x": x})
+        assert found_labels.tolist() == expected_labels.tolist()
+        assert [list(row) for row in found] == [list(row) for row in expected]
+        for ours, row in zip(found, expected, strict=True):
+            assert isinstance(ours, dict)
+            np.testing.assert_allclose(list(ours.values()), list(row.values()), rtol=1e-4)
+    assert len(session._stages) == 1
+
+
+def test_numbers_are_encoded_as_strings() -> None:
+    peer = pytest.importorskip("onnxruntime")
+    made = ml("LabelEncoder", ["y"], keys_floats=[1.0, 2.0], values_strings=["one", "two"],
+              default_string="many")  # fmt: skip
+    x = np.asarray([[1, 2, 3, 1]], np.float32)
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = InferenceSession(made, backend="reference").run(None, {"x": x})
+    assert (
+        found.tolist() == theirs.run(None, {"x": x})[0].tolist() == [["one", "two", "many", "one"]]
+    )
+
+
+def taking_maps(key: int, value: int, *nodes: Any) -> Any:
+    """Return a model of a map `x` whose last output is `y`."""
+    map_type = onnx.helper.make_map_type_proto(key, onnx.helper.make_tensor_type_proto(value, []))
+    made = model(nodes, {"x": (FLOAT, [])}, ["y"])
+    made.graph.input[0].type.CopyFrom(map_type)
+    made.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    return made
+
+
+def test_maps_become_rows_and_what_follows_is_compiled_once() -> None:
+    peer = pytest.importorskip("onnxruntime")
+    made = taking_maps(
+        onnx.TensorProto.STRING, FLOAT,
+        node("DictVectorizer", ["x"], ["row"], domain="ai.onnx.ml", string_vocabulary=COLORS),
+        node("Exp", ["row"], ["y"]),
+    )  # fmt: skip
+    session = InferenceSession(made, backend="reference")
+    assert session.get_inputs()[0].type == "map(string,tensor(float))"
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for given in ({"red": 2.0}, {"blue": 1.0, "green": -1.0, "white": 5.0}):
+        (found,) = session.run(None, {"x": given})
+        np.testing.assert_allclose(found, theirs.run(None, {"x": given})[0], rtol=1e-6)
+    compiled = [stage for stage in session._stages.values() if stage.run is not None]
+    assert len(compiled) == 1
+    with pytest.raises(InputError, match="must be a dict"):
+        session.run(None, {"x": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [({}, [[1.5, 2.5]]), ({"map_form": "SPARSE", "max_map": 4}, [[0.0, 1.5, 0.0, 2.5]]),
+     ({"cast_to": "TO_INT64"}, [[1, 2]])],
+)  # fmt: skip
+def test_maps_are_cast_to_rows(how: dict[str, Any], expected: list[list[float]]) -> None:
+    cast = node("CastMap", ["x"], ["y"], domain="ai.onnx.ml", **how)
+    session = InferenceSession(taking_maps(INT64, FLOAT, cast), backend="reference")
+    (found,) = session.run(None, {"x": {3: 2.5, 1: 1.5}})
+    assert found.tolist() == expected
+    if how.get("map_form") == "SPARSE":
+        with pytest.raises(FormatError, match="key 9 is outside of 4 entries"):
+            session.run(None, {"x": {9: 1.0}})
+
+
+@pytest.mark.parametrize("made", [NAMED["trees"], zipped({"classlabels_int64s": [1, 2, 3]})])
+def test_a_graph_has_no_strings_and_no_maps(made: Any) -> None:
+    with pytest.raises(UnsupportedError, match="is no tensor that rlx has a dtype for") as caught:
+        rlx.onnx.load(made, dims={"rows": 2})
+    assert "InferenceSession" in str(caught.value)

@@ -9,7 +9,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.onnx.errors import ForeignDTypeError
-from rlx.onnx.operators.scores import numbers_as_labels, transformed
+from rlx.onnx.operators.scores import Labels, transformed
 from rlx.onnx.registry import operator
 
 _DOMAIN = "ai.onnx.ml"
@@ -78,7 +78,7 @@ def linear_classifier(
     classlabels_strings: Any = None, multi_class: int = 0, post_transform: str = "NONE",
 ) -> Any:  # fmt: skip
     del multi_class
-    labels = numbers_as_labels(classlabels_ints, classlabels_strings, 2)
+    labels = Labels.of(classlabels_ints, classlabels_strings, 2)
     scores = linear_regressor(x, coefficients=coefficients, intercepts=intercepts,
                               targets=len(coefficients) // x.shape[-1])  # fmt: skip
     if scores.shape[-1] == 1 and labels.size == 2:
@@ -86,7 +86,7 @@ def linear_classifier(
         scores = rnp.concatenate([-scores, scores], -1)
     else:
         best = rnp.argmax(scores, -1)
-    return rnp.take(labels, best), transformed(scores, post_transform)
+    return labels.at(best), transformed(scores, post_transform)
 
 
 @operator("OneHotEncoder", domain=_DOMAIN)
@@ -123,15 +123,21 @@ def label_encoder(
     default_string: str = "_Unused",
     default_tensor: Any = None,
 ) -> Any:
-    """The value of the key that is equal, else the default."""
-    del default_string
-    if keys_strings is not None or values_strings is not None:
+    """The value of the key that is equal, else the default; strings are put in after the run."""
+    if keys_strings is not None:
         raise _strings()
     keys = _first(keys_int64s, keys_floats, keys_tensor)
+    if values_strings is not None:
+        numbers = _looked_up(x, keys, np.arange(len(keys)), len(keys))
+        return Labels(np.asarray((*values_strings, default_string), object)).at(numbers)
     values = _first(values_int64s, values_floats, values_tensor)
     default = default_int64 if values.dtype.kind in "iu" else default_float
     if default_tensor is not None:
         default = default_tensor.item()
+    return _looked_up(x, keys, values, default)
+
+
+def _looked_up(x: Any, keys: Any, values: Any, default: Any) -> Any:
     found: Any = rnp.full(x.shape, np.asarray(default, values.dtype))
     for key, value in zip(keys, values, strict=True):
         same = rnp.isnan(x) if key != key else rnp.equal(x, np.asarray(key, x.dtype))
@@ -150,6 +156,6 @@ def _first(*given: Any) -> Any:
 
 def _strings() -> ForeignDTypeError:
     return ForeignDTypeError(
-        "labels that are strings: rlx compiles numbers",
-        remedy="use numbers as labels, or run the model in rlx.onnx.InferenceSession",
+        "keys that are strings: rlx compiles numbers",
+        remedy="use numbers as keys, or run the model in rlx.onnx.InferenceSession",
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import FormatError, UnsupportedError
+from rlx.errors import FormatError
+from rlx.onnx.values import deferred
 
 _BY_NUMBER = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ZERO = 1e-7
@@ -54,10 +56,25 @@ def two_classes(score: Any, post_transform: str | int, *, is_share: bool) -> Any
     return rnp.concatenate([1 - score if is_share else -score, score], -1)
 
 
-def numbers_as_labels(ints: Any, strings: Any, count: int) -> Any:
-    """Return the labels of classes; strings are refused."""
-    if strings:
-        raise UnsupportedError(
-            "labels that are strings: rlx compiles numbers", remedy="use integers as labels"
-        )
-    return np.asarray(ints if ints else range(count), np.int64)
+@dataclass(frozen=True)
+class Labels:
+    """The labels of classes, integers or strings."""
+
+    values: np.ndarray[Any, Any]
+
+    @classmethod
+    def of(cls, ints: Any, strings: Any, count: int) -> Labels:
+        """Return the labels that a node has; else the numbers of `count` classes."""
+        if strings:
+            return cls(np.asarray(strings, object))
+        return cls(np.asarray(ints if ints else range(count), np.int64))
+
+    @property
+    def size(self) -> int:
+        return self.values.size
+
+    def at(self, numbers: Any) -> Any:
+        """Return the labels of classes by their numbers; strings are put in after the run."""
+        if self.values.dtype == object:
+            return deferred(numbers, self.values.take)
+        return rnp.take(self.values, numbers)

@@ -9,7 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import FormatError
-from rlx.onnx.operators.scores import numbers_as_labels, transformed, two_classes
+from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
 from rlx.transforms.control import while_loop
 
@@ -86,7 +86,7 @@ def svm_classifier(
 ) -> Any:
     """Every pair of classes votes; without support vectors, every class has a score."""
     classes = max(len(classlabels_ints or classlabels_strings or ()), 1)
-    labels = numbers_as_labels(classlabels_ints, classlabels_strings, classes)
+    labels = Labels.of(classlabels_ints, classlabels_strings, classes)
     x, shift = rnp.astype(x, "f32"), _floats(rho, -1)
     if not vectors_per_class:
         scores = votes = rnp.matmul(x, _floats(coefficients, classes, -1).T) + shift[0]
@@ -101,7 +101,7 @@ def svm_classifier(
     if labels.size == 1:  # one class: its score says whether it is
         positive = rnp.greater(votes[:, 0], 0)
         return rnp.astype(positive, "i64"), transformed(scores, post_transform)
-    chosen = rnp.take(labels, rnp.argmax(votes, -1))
+    chosen = labels.at(rnp.argmax(votes, -1))
     if scores.shape[-1] == 1:
         is_share = post_transform != "NONE"  # as ONNX Runtime has it
         return chosen, two_classes(scores, post_transform, is_share=is_share)

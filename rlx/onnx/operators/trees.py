@@ -9,7 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import FormatError
-from rlx.onnx.operators.scores import numbers_as_labels, transformed, two_classes
+from rlx.onnx.operators.scores import Labels, transformed, two_classes
 from rlx.onnx.registry import operator
 from rlx.tracing.loops import scan_rows
 
@@ -155,25 +155,36 @@ def _sets(modes: Array, values: Any, nodes: int) -> Array | None:
 
 
 def _classic(
-    nodes: dict[str, Any],
+    *,
+    nodes_treeids: Any = (),
+    nodes_nodeids: Any = (),
+    nodes_featureids: Any = (),
+    nodes_values: Any = (),
+    nodes_values_as_tensor: Any = None,
+    nodes_modes: Any = (),
+    nodes_truenodeids: Any = (),
+    nodes_falsenodeids: Any = (),
+    nodes_missing_value_tracks_true: Any = None,
+    nodes_hitrates: Any = None,
+    nodes_hitrates_as_tensor: Any = None,
 ) -> tuple[Trees, dict[tuple[int, int], int]]:
     """Return trees that are numbered per tree, and the place of each (tree, node)."""
-    keys = list(zip(nodes["nodes_treeids"], nodes["nodes_nodeids"], strict=True))
+    del nodes_hitrates, nodes_hitrates_as_tensor
+    keys = list(zip(nodes_treeids, nodes_nodeids, strict=True))
     place = {key: number for number, key in enumerate(keys)}
-    modes = nodes["nodes_modes"]
     own = np.arange(len(keys))
     true, false = own.copy(), own.copy()
     for number, (tree, _) in enumerate(keys):
-        if modes[number] != "LEAF":
-            true[number] = place[tree, nodes["nodes_truenodeids"][number]]
-            false[number] = place[tree, nodes["nodes_falsenodeids"][number]]
+        if nodes_modes[number] != "LEAF":
+            true[number] = place[tree, nodes_truenodeids[number]]
+            false[number] = place[tree, nodes_falsenodeids[number]]
     below = set(true[true != own]) | set(false[false != own])
     roots = np.asarray([n for n in own if n not in below], np.int64)
-    missing = nodes.get("nodes_missing_value_tracks_true") or (0,) * len(keys)
     trees = Trees(
-        np.asarray(nodes["nodes_featureids"], np.int64), np.asarray(nodes["nodes_values"]),
-        np.asarray([_MODES.get(mode, 0) for mode in modes], np.int64), true, false, roots,
-        np.asarray(missing, bool),
+        np.asarray(nodes_featureids, np.int64),
+        np.asarray(_or_tensor(nodes_values, nodes_values_as_tensor)),
+        np.asarray([_MODES.get(mode, 0) for mode in nodes_modes], np.int64), true, false, roots,
+        np.asarray(nodes_missing_value_tracks_true or (0,) * len(keys), bool),
     )  # fmt: skip
     return trees, place
 
@@ -192,7 +203,7 @@ def _or_tensor(listed: Any, tensor: Any) -> Any:
     return listed if tensor is None else tensor
 
 
-@operator("TreeEnsembleRegressor", domain=_DOMAIN)
+@operator("TreeEnsembleRegressor", domain=_DOMAIN, rest=_classic)
 def tree_ensemble_regressor(
     x: Any,
     *,
@@ -206,27 +217,9 @@ def tree_ensemble_regressor(
     target_treeids: Any = (),
     target_weights: Any = (),
     target_weights_as_tensor: Any = None,
-    nodes_treeids: Any = (),
-    nodes_nodeids: Any = (),
-    nodes_featureids: Any = (),
-    nodes_values: Any = (),
-    nodes_values_as_tensor: Any = None,
-    nodes_modes: Any = (),
-    nodes_truenodeids: Any = (),
-    nodes_falsenodeids: Any = (),
-    nodes_missing_value_tracks_true: Any = None,
-    nodes_hitrates: Any = None,
-    nodes_hitrates_as_tensor: Any = None,
+    **nodes: Any,
 ) -> Any:
-    del nodes_hitrates, nodes_hitrates_as_tensor
-    trees, place = _classic({
-        "nodes_treeids": nodes_treeids, "nodes_nodeids": nodes_nodeids,
-        "nodes_featureids": nodes_featureids,
-        "nodes_values": _or_tensor(nodes_values, nodes_values_as_tensor),
-        "nodes_modes": nodes_modes, "nodes_truenodeids": nodes_truenodeids,
-        "nodes_falsenodeids": nodes_falsenodeids,
-        "nodes_missing_value_tracks_true": nodes_missing_value_tracks_true,
-    })  # fmt: skip
+    trees, place = _classic(**nodes)
     given = _or_tensor(target_weights, target_weights_as_tensor)
     weights = _weights(place, n_targets, target_treeids, target_nodeids, target_ids, given)
     votes = rnp.take(weights, trees.leaves(rnp.astype(x, "f32")), axis=0)
@@ -237,7 +230,7 @@ def tree_ensemble_regressor(
     return transformed(total, post_transform)
 
 
-@operator("TreeEnsembleClassifier", domain=_DOMAIN)
+@operator("TreeEnsembleClassifier", domain=_DOMAIN, rest=_classic)
 def tree_ensemble_classifier(
     x: Any,
     *,
@@ -251,30 +244,12 @@ def tree_ensemble_classifier(
     class_weights_as_tensor: Any = None,
     classlabels_int64s: Any = None,
     classlabels_strings: Any = None,
-    nodes_treeids: Any = (),
-    nodes_nodeids: Any = (),
-    nodes_featureids: Any = (),
-    nodes_values: Any = (),
-    nodes_values_as_tensor: Any = None,
-    nodes_modes: Any = (),
-    nodes_truenodeids: Any = (),
-    nodes_falsenodeids: Any = (),
-    nodes_missing_value_tracks_true: Any = None,
-    nodes_hitrates: Any = None,
-    nodes_hitrates_as_tensor: Any = None,
+    **nodes: Any,
 ) -> Any:
     """The class with the largest sum; trees that vote for one of two classes only decide by it."""
-    del nodes_hitrates, nodes_hitrates_as_tensor
-    trees, place = _classic({
-        "nodes_treeids": nodes_treeids, "nodes_nodeids": nodes_nodeids,
-        "nodes_featureids": nodes_featureids,
-        "nodes_values": _or_tensor(nodes_values, nodes_values_as_tensor),
-        "nodes_modes": nodes_modes, "nodes_truenodeids": nodes_truenodeids,
-        "nodes_falsenodeids": nodes_falsenodeids,
-        "nodes_missing_value_tracks_true": nodes_missing_value_tracks_true,
-    })  # fmt: skip
+    trees, place = _classic(**nodes)
     count = len(classlabels_int64s or classlabels_strings or ())
-    labels = numbers_as_labels(classlabels_int64s, classlabels_strings, count)
+    labels = Labels.of(classlabels_int64s, classlabels_strings, count)
     given = _or_tensor(class_weights, class_weights_as_tensor)
     is_binary = count == 2 and len(set(class_ids)) == 1
     ids = [0] * len(class_ids) if is_binary else class_ids
@@ -284,8 +259,8 @@ def tree_ensemble_classifier(
     if base is not None and len(base):
         scores = scores + np.asarray(base, np.float32)[-scores.shape[-1] :]
     if not is_binary:
-        return rnp.take(labels, rnp.argmax(scores, -1)), transformed(scores, post_transform)
+        return labels.at(rnp.argmax(scores, -1)), transformed(scores, post_transform)
     is_share = bool(np.min(given) >= 0)
     above = rnp.greater(scores[:, 0], 0.5 if is_share else 0.0)
-    chosen = rnp.take(labels, rnp.astype(above, "i64"))
+    chosen = labels.at(rnp.astype(above, "i64"))
     return chosen, two_classes(scores, post_transform, is_share=is_share)
