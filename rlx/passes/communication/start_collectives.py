@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
+from rlx.ir.types import TensorType
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 
 WORTH_BYTES = 1 << 12
@@ -63,10 +64,12 @@ def _wait(target: Graph, node: Node, started: tuple[Value, ...]) -> Value:
 def _is_large_sum(node: Node) -> bool:
     if node.op is not ops.all_reduce or len(node.operands) != 2:
         return False
-    type = node.operands[0].type
+    return _is_large(node.operands[0].type) and node.attribute("reduction") == "sum"
+
+
+def _is_large(type: TensorType) -> bool:
     elements = type.elements
-    is_large = isinstance(elements, int) and elements * type.dtype.size >= WORTH_BYTES
-    return is_large and node.attribute("reduction") == "sum"
+    return isinstance(elements, int) and elements * type.dtype.size >= WORTH_BYTES
 
 
 def _ordered(graph: Graph) -> list[Node]:
@@ -86,8 +89,23 @@ def _ordered(graph: Graph) -> list[Node]:
 
 
 def _has_work(graph: Graph, node: Node, place: dict[Node, int]) -> bool:
-    """True if something is computed between a sum and its first reader."""
+    """True if something of size is computed between a sum and its first reader.
+
+    What only nodes behind that reader need, element by element, is computed with them.
+    """
     readers = [place[n] for n in graph.nodes if node.result in n.operands]
     end = min(readers, default=len(place))
-    between = (n for n, number in place.items() if place[node] < number < end)
-    return any(not n.op.has(Trait.LEAF) and not n.op.has(Trait.VIEW) for n in between)
+    between = [n for n, number in place.items() if place[node] < number < end]
+    kept = {*graph.outputs, *(operand for n in between for operand in n.operands)}
+    return any(
+        _is_work(n) and not (n.op.has(Trait.ELEMENTWISE) and kept.isdisjoint(n.results))
+        for n in between
+    )
+
+
+def _is_work(node: Node) -> bool:
+    """True for what takes longer than to begin a sum and to await it, as far as is known."""
+    if node.op.has(Trait.LEAF) or node.op.has(Trait.VIEW):
+        return False
+    types = [value.type for value in (*node.operands, *node.results)]
+    return node.op.holds_bodies or any(_is_large(t) or not t.is_static for t in types)

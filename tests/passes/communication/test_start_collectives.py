@@ -43,3 +43,29 @@ def test_a_result_that_nobody_reads_inside_is_awaited_at_the_end() -> None:
         return rlx.psum(x, "ranks"), rnp.tanh(x.T) @ x
 
     assert names(start_collectives(graph_of(step, X)))[-1] == "all_reduce_done"
+
+
+def test_a_few_numbers_are_no_work_to_begin_a_sum_before() -> None:
+    def step(x: Any, count: Any) -> Any:
+        return rlx.psum(x, "ranks") * 0.5, 1.0 / (1.0 - 0.9 ** (count + 1))
+
+    graph = graph_of(step, X, np.float32(3))
+    assert start_collectives(graph) is graph
+
+
+def test_what_is_computed_with_a_reader_of_the_sum_is_no_work_before_it() -> None:
+    def update(gradient: Any, mean: Any) -> Any:
+        return 0.9 * mean + 0.1 * rlx.psum(gradient, "ranks")
+
+    graph = graph_of(update, X, X)
+    assert start_collectives(graph) is graph
+
+
+def test_an_update_is_work_while_the_next_sum_is_under_way() -> None:
+    def update(x: Any, y: Any) -> Any:
+        return x - 0.1 * rlx.psum(x, "ranks"), y - 0.1 * rlx.psum(y, "ranks")
+
+    assert names(start_collectives(graph_of(update, X, X))) == [
+        "all_reduce_start", "all_reduce_start",
+        "all_reduce_done", "mul", "all_reduce_done", "mul",
+    ]  # fmt: skip
