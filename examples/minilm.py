@@ -115,7 +115,7 @@ def embed_tokens(g: Graph, ids: Value, length: Extent) -> Value:
 def pool(x: Value, mask: Value) -> Value:
     """Average the real tokens and scale to unit length."""
     weight = ops.reshape(mask, shape=(*mask.shape, 1))
-    total: Value = ops.reduce_sum(x * weight, axes=(1,))
+    total = ops.reduce_sum(x * weight, axes=(1,))
     count = ops.maximum(ops.reduce_sum(weight, axes=(1,)), 1e-9)
     mean = total / count
     norm = ops.sqrt(ops.reduce_sum(mean * mean, axes=(1,), keepdims=True))

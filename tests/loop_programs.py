@@ -71,8 +71,8 @@ def recurrent(
             c, w, xs, body=cell(size), length=length, num_carries=1, num_consts=1,
             checkpoints=checkpoints, reverse=reverse,
         )  # fmt: skip
-        total: Value = ops.reduce_sum(last * last, axes=(0,))
-        squares: Value = ops.reduce_sum(rows * rows, axes=(0, 1))
+        total = ops.reduce_sum(last * last, axes=(0,))
+        squares = ops.reduce_sum(rows * rows, axes=(0, 1))
         return total + squares
 
     types = {"c": ((size,), "f64"), "w": ((size, size), "f64"), "xs": ((length, size), "f64")}

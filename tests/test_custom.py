@@ -193,8 +193,7 @@ def test_an_op_without_a_derivative_says_so(power_sum: OpDef) -> None:
     types = {"x": ((4,), "f32"), "y": ((4,), "f64")}
 
     def loss(x: Value, y: Value) -> Value:
-        total: Value = ops.reduce_sum(power_sum(x, y, scale=1.0), axes=(0,))
-        return total
+        return ops.reduce_sum(power_sum(x, y, scale=1.0), axes=(0,))
 
     graph: Graph = graph_of("loss", types, loss)
     with pytest.raises(NoDerivativeError, match="custom_power_sum"):

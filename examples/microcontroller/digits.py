@@ -58,7 +58,9 @@ def network(hidden: int = 32, epochs: int = 15) -> Model:
 
 def quantized(model: Model, params: dict[str, Any], data: Digits) -> Quantized:
     """Return the network for one image, measured on training images."""
-    return rlx.quantize(model.apply, [row[None] for row in data.train_x[:256]], params=params)
+    images = [row[None] for row in data.train_x[:256]]
+    done: Quantized = rlx.quantize(model.apply, images, params=params)
+    return done
 
 
 def run(core: str, done: Quantized, images: Array, directory: Path) -> Measured:

@@ -19,16 +19,14 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.ir.captures import Captures
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Attrs, OpDef, Trait, declare_op, make_attrs
+from rlx.ir.op import Attrs, Declaration, OpDef, Trait, declare_op, make_attrs
 from rlx.ir.types import TensorType
 
 
-def composite(
-    family: str, *traits: Trait, captures: Captures | None = None
-) -> Callable[[Callable[..., Any]], OpDef]:
+def composite(family: str, *traits: Trait, captures: Captures | None = None) -> Declaration[Value]:
     """Declare an op by its formula: a function of `Value`s and keyword attributes."""
 
-    def declare(formula: Callable[..., Any]) -> OpDef:
+    def declare(formula: Callable[..., Any]) -> Any:
         @functools.lru_cache(maxsize=4096)
         def infer_cached(operands: tuple[TensorType, ...], attrs: Attrs) -> Any:
             scratch = Graph("scratch")

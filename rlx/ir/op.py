@@ -10,7 +10,7 @@ docstring is the documentation:
         normalize_axis(axis, x.rank)
         return x
 
-`cumsum` is then an `OpDef`. Its meaning (`ir.reference`), derivatives, batching, lowering
+`cumsum` is then an `OpDef`, whose calls have types: a value, or a tuple of values. Its meaning (`ir.reference`), derivatives, batching, lowering
 and kernel are registered in the rooms that need them, by `Registry`s keyed by the op.
 Rules take the attributes as keyword arguments of the same names.
 """
@@ -24,7 +24,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from rlx.ir.captures import Captures
 from rlx.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from rlx.ir.graph import Operand
+    from rlx.ir.graph import Operand, Value
 
 
 _EMBEDDED = (int, float, complex, np.ndarray, np.generic)
@@ -172,6 +172,39 @@ class OpDef:
         return f"ops.{self.name}"
 
 
+class SingleResultOp(OpDef):
+    """An op with one result, which a call returns."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *operands: Operand | None, **attributes: Any) -> Value: ...
+
+
+class MultiResultOp(OpDef):
+    """An op with several results, which a call returns as a tuple."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *operands: Operand | None, **attributes: Any) -> tuple[Value, ...]: ...
+
+
+Given = TypeVar("Given", contravariant=True)
+"""What a declaring function returns for each result: its type, or its value."""
+
+
+class Declaration(Protocol[Given]):
+    """A decorator that makes an op of a function, which says how many results it has."""
+
+    @overload
+    def __call__(self, function: Callable[..., Given], /) -> SingleResultOp: ...
+    @overload
+    def __call__(self, function: Callable[..., tuple[Given, ...]], /) -> MultiResultOp: ...
+
+
 OPS: dict[str, OpDef] = {}
 """Every op by name, in declaration order. Filled at import, read-only afterwards."""
 
@@ -181,10 +214,10 @@ def op(
     *traits: Trait,
     decompose: Callable[..., Any] | None = None,
     captures: Captures | None = None,
-) -> Callable[[Callable[..., Any]], OpDef]:
+) -> Declaration[TensorType]:
     """Declare an op from its type-inference function (see the module docstring)."""
 
-    def declare(infer: Callable[..., Any]) -> OpDef:
+    def declare(infer: Callable[..., Any]) -> Any:
         return declare_op(
             infer.__name__,
             family,
@@ -198,6 +231,28 @@ def op(
     return declare
 
 
+@overload
+def declare_op(
+    name: str,
+    family: str,
+    infer: Callable[..., TensorType],
+    *,
+    traits: tuple[Trait, ...] = (),
+    doc: str,
+    decompose: Callable[..., Any] | None = None,
+) -> SingleResultOp: ...
+@overload
+def declare_op(
+    name: str,
+    family: str,
+    infer: Callable[..., Any],
+    *,
+    traits: tuple[Trait, ...] = (),
+    doc: str,
+    decompose: Callable[..., Any] | None = None,
+    signature_of: Callable[..., Any] | None = None,
+    captures: Captures | None = None,
+) -> OpDef: ...
 def declare_op(
     name: str,
     family: str,
@@ -220,7 +275,8 @@ def declare_op(
     hints = typing.get_type_hints(declared)
     positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
     keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    definition = OpDef(
+    count = _result_count(hints)
+    definition = (SingleResultOp if count == 1 else MultiResultOp)(
         name=name,
         family=family,
         infer=infer,
@@ -228,7 +284,7 @@ def declare_op(
         optional_operands=sum(p.default is None for p in positional),
         variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
         attrs=_attrs_class(name, hints, keywords),
-        results=_result_count(hints),
+        results=count,
         traits=frozenset(traits),
         doc=doc,
         decompose=decompose,

@@ -58,8 +58,7 @@ def sampled(
     if sampling.repetition_penalty != 1.0:
         logits = _penalized(logits, (history, tokens), sampling.repetition_penalty)
     if sampling.temperature == 0.0:
-        likeliest: Value = ops.cast(ops.argmax(logits, axis=-1), to=DType.I32)
-        return likeliest
+        return ops.cast(ops.argmax(logits, axis=-1), to=DType.I32)
     vocabulary = upper(logits.shape[-1])
     count = min(sampling.top_k, vocabulary) or vocabulary
     values, ids = ops.topk(logits / sampling.temperature, k=count)
@@ -67,11 +66,10 @@ def sampled(
     drawn = uniform(seed, start) * ops.reduce_sum(weights, axes=(-1,), keepdims=True)
     beyond = ops.cast(ops.cumsum(weights, axis=-1) > drawn, to=DType.I32)
     place = ops.argmax(beyond, axis=-1)
-    along: Value = ops.dynamic_slice(
+    along = ops.dynamic_slice(
         ops.reshape(ids, shape=(count,)), ops.cast(place, to=DType.I32), sizes=(1,)
     )
-    result: Value = ops.cast(along, to=DType.I32)
-    return result
+    return ops.cast(along, to=DType.I32)
 
 
 def _penalized(logits: Value, seen: tuple[Value, ...], penalty: float) -> Value:
@@ -83,8 +81,7 @@ def _penalized(logits: Value, seen: tuple[Value, ...], penalty: float) -> Value:
     ]
     was_seen = ops.reshape(counts[0] + counts[1], shape=logits.shape) > 0.0
     smaller = ops.where(logits > 0.0, logits / penalty, logits * penalty)
-    result: Value = ops.where(was_seen, smaller, logits)
-    return result
+    return ops.where(was_seen, smaller, logits)
 
 
 def _kept(probabilities: Value, sampling: Sampling) -> Value:
@@ -105,5 +102,4 @@ def uniform(seed: Value, start: Value) -> Value:
     words = [ops.narrow(seed, axis=0, start=i, length=1) for i in range(2)]
     word = ops.threefry2x32(*words, position * 0, position, word="first")
     fraction = ops.cast(ops.shift_right(word, 32 - _BITS), to=DType.F32) * 2.0**-_BITS
-    result: Value = ops.reshape(fraction, shape=(1, 1))
-    return result
+    return ops.reshape(fraction, shape=(1, 1))

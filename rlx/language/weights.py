@@ -61,22 +61,19 @@ class Weights:
         if kind is None:
             stack = self._param(name, self.file.dequant_f32(name))
             turned = ops.transpose(stack, perm=(0, 2, 1))
-            plain: Value = ops.grouped_matmul(x, turned, chosen)
-            return plain
+            return ops.grouped_matmul(x, turned, chosen)
         blocks = self._param(name, self.file.tensor_bytes(name))
-        product: Value = ops.grouped_dequant_matmul(x, blocks, chosen, scheme=kind.name)
-        return product
+        return ops.grouped_dequant_matmul(x, blocks, chosen, scheme=kind.name)
 
     def embedded(self, tokens: Value) -> Value:
         """Return the rows of the embedding table for `tokens`: decoded after they are gathered."""
         name = "token_embd.weight"
         table = self._matrix(name, self.config.vocabulary, self.config.hidden, None)
-        rows: Value = ops.gather(table, tokens, axis=0)
+        rows = ops.gather(table, tokens, axis=0)
         kind = self.file.element_type(name).blocks
         if kind is None:
             return rows
-        decoded: Value = ops.dequantize_blocks(rows, scheme=kind.name)
-        return decoded
+        return ops.dequantize_blocks(rows, scheme=kind.name)
 
     def _product(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
         columns = x.shape[-1]
@@ -98,15 +95,14 @@ class Weights:
                     remedy="use adapters that were trained for this model",
                 )
             factors.append(self._param(f"{name}.{part}", value))
-        narrow: Value = ops.matmul(x, factors[0]) * self.adapters.lora.scale
-        product: Value = ops.matmul(narrow, factors[1])
+        narrow = ops.matmul(x, factors[0]) * self.adapters.lora.scale
+        product = ops.matmul(narrow, factors[1])
         if heads is None or not self.config.interleaved_rope:
             return product
         count, width = x.shape[0], rows // heads // 2
         by_pairs = ops.reshape(product, shape=(count, heads, width, 2))
         halves = ops.transpose(by_pairs, perm=(0, 1, 3, 2))
-        ordered: Value = ops.reshape(halves, shape=(count, rows))
-        return ordered
+        return ops.reshape(halves, shape=(count, rows))
 
     def _rows_product(self, x: Value, name: str, heads: int | None) -> Value:
         kind = self.file.element_type(name).blocks

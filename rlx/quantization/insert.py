@@ -83,8 +83,7 @@ def _require_tap(graph: Graph, tap: Value) -> None:
 def _pair(x: Value, entry: CalibrationEntry) -> Value:
     points = entry.zero_points or (0,) * len(entry.scales)
     codes = ops.quantize(x, scales=entry.scales, zero_points=points, axis=entry.axis)
-    result: Value = ops.dequantize(codes, scales=entry.scales, zero_points=points, axis=entry.axis)
-    return result
+    return ops.dequantize(codes, scales=entry.scales, zero_points=points, axis=entry.axis)
 
 
 def _is_rounded(users: list[Node], entry: CalibrationEntry) -> bool:

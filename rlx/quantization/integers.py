@@ -76,8 +76,7 @@ def _requantized(node: Node) -> Value | None:
     codes = _product(found, folded, tuple(multiplier.tolist()), zero)
     if not clipped:
         return codes
-    result: Value = ops.maximum(codes, codes.graph.constant(zero, DType.I8))
-    return result
+    return ops.maximum(codes, codes.graph.constant(zero, DType.I8))
 
 
 def _product(found: _Sum, bias: Value, multiplier: tuple[float, ...], zero: int) -> Value:

@@ -108,5 +108,4 @@ def _product(site: Site, x: Value, w: Value, steps: Steps, factors: Scales) -> V
     wide, weights = (ops.cast(operand, to=DType.I32) for operand in (codes, w))
     (total,) = graph.append(node.op, (wide - zero if zero else wide, weights), node.attrs)
     column = along(factors, 1, x.rank) if node.op is ops.conv else factors
-    result: Value = ops.cast(total, to=DType.F32) * graph.constant(column)
-    return result
+    return ops.cast(total, to=DType.F32) * graph.constant(column)

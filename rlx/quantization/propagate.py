@@ -80,8 +80,7 @@ def _moved(node: Node) -> Value | None:
         return None
     (codes,) = made.node.operands
     (moved,) = codes.graph.append(node.op, (codes,), node.attrs, scope=node.scope)
-    result: Value = ops.dequantize(moved, **made.node.attrs.as_dict())
-    return result
+    return ops.dequantize(moved, **made.node.attrs.as_dict())
 
 
 @rewrite(ops.relu)
@@ -94,8 +93,7 @@ def _relu(node: Node) -> Value | None:
     if not -128 <= zero <= 127:
         return None
     floor = codes.graph.constant(zero, codes.dtype)
-    result: Value = ops.dequantize(ops.maximum(codes, floor), **made.node.attrs.as_dict())
-    return result
+    return ops.dequantize(ops.maximum(codes, floor), **made.node.attrs.as_dict())
 
 
 def freeze_fake_quant(graph: Graph) -> Graph:

@@ -156,8 +156,8 @@ def test_scans_nest_in_scans() -> None:
 
 def _norm(graph: Graph, operands: tuple[Value, ...]) -> Value:
     last, rows, _ = operands[0].graph.inline(graph, operands)
-    total: Value = ops.reduce_sum(last, axes=(0,))
-    squares: Value = ops.reduce_sum(rows * rows, axes=(0, 1, 2))
+    total = ops.reduce_sum(last, axes=(0,))
+    squares = ops.reduce_sum(rows * rows, axes=(0, 1, 2))
     return total + squares
 
 
@@ -345,8 +345,7 @@ def test_instances_side_by_side_run_in_lanes() -> None:
 
     def loss(s: Value, p: Value) -> Value:
         (last,) = ops.scan(s, p, body=body, length=20, num_carries=1, num_consts=1)
-        total: Value = ops.reduce_sum(last * last, axes=(0, 1))
-        return total
+        return ops.reduce_sum(last * last, axes=(0, 1))
 
     step = grad_with_loss(graph_of("trajectories", types, loss), ["s", "p"])
     thunks = lowered(step).schedule.thunks
@@ -373,7 +372,6 @@ def chain(length: int) -> Graph:
 
     def product(c: Value, w: Value) -> Value:
         (last,) = ops.scan(c, w, body=body, length=length, num_carries=1, num_consts=1)
-        total: Value = ops.reduce_sum(last, axes=(0, 1))
-        return total
+        return ops.reduce_sum(last, axes=(0, 1))
 
     return graph_of("chain", types, product)

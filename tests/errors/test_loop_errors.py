@@ -71,13 +71,11 @@ def while_with(condition: Formula, body: Formula) -> Callable[[], object]:
 
 
 def below(c: Value) -> Value:
-    result: Value = ops.lt(c, 1.0)
-    return result
+    return ops.lt(c, 1.0)
 
 
 def single(c: Value) -> Value:
-    result: Value = ops.cast(c, to="f32")
-    return result
+    return ops.cast(c, to="f32")
 
 
 WRONG: dict[str, tuple[Callable[[], object], type[RlxError], str]] = {

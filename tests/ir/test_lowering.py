@@ -149,8 +149,7 @@ def test_a_loop_in_one_kernel_is_a_loop() -> None:
 def test_no_pass_touches_the_body_of_a_loop_in_one_kernel() -> None:
     @rewrite(ops.add)
     def doubled(node: Node) -> Value:
-        result: Value = ops.mul(*node.operands)
-        return result
+        return ops.mul(*node.operands)
 
     graph = loop()
     assert apply_rewrites(graph, [doubled]).graph == graph

@@ -21,13 +21,11 @@ def encoder(*, layers: int, length: int = 16, width: int = 32, heads: int = 4) -
 
     def norm(x: Value, name: str) -> Value:
         gamma, beta = (graph.param(f"{name}.{p}", (width,)) for p in ("gamma", "beta"))
-        result: Value = ops.layer_norm(x, gamma, beta, axis=-1, eps=1e-12)
-        return result
+        return ops.layer_norm(x, gamma, beta, axis=-1, eps=1e-12)
 
     def by_head(x: Value) -> Value:
         split = ops.reshape(x, shape=(1, length, heads, width // heads))
-        result: Value = ops.transpose(split, perm=(0, 2, 1, 3))
-        return result
+        return ops.transpose(split, perm=(0, 2, 1, 3))
 
     for layer in range(layers):
         q, k, v = (by_head(linear(x, f"{layer}.{part}", width, width)) for part in "qkv")

@@ -58,8 +58,7 @@ def second_order(graph: Graph) -> Graph:
 
 
 def total(x: Value) -> Value:
-    value: Value = ops.reduce_sum(x, axes=tuple(range(x.rank)))
-    return value
+    return ops.reduce_sum(x, axes=tuple(range(x.rank)))
 
 
 def feeds_of(graph: Graph) -> dict[str, np.ndarray]:

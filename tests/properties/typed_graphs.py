@@ -311,8 +311,7 @@ def _narrowed(draw: st.DrawFn, v: Value, axis: int) -> Value:
     most = extent if isinstance(extent, int) else 1
     start = draw(st.integers(0, max(most - 1, 0)))
     length = draw(st.integers(min(1, most), most - start))
-    narrowed: Value = ops.narrow(v, axis=axis, start=start, length=length)
-    return narrowed
+    return ops.narrow(v, axis=axis, start=start, length=length)
 
 
 # Folds, rows and products

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
-from rlx.ir.op import OpDef, Trait
+from rlx.ir.op import SingleResultOp, Trait
 from rlx.ir.ops.elementwise import (
     abs,
     exp,
@@ -24,7 +24,7 @@ from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype
 
 
-def activation(formula: Callable[..., Value]) -> OpDef:
+def activation(formula: Callable[..., Value]) -> SingleResultOp:
     """Declare an elementwise composite that computes f16 and bf16 in f32."""
     declare = composite("elementwise", Trait.ELEMENTWISE, Trait.IN_PLACE)
     return declare(in_single_precision(formula))

@@ -135,7 +135,7 @@ def _hidden_by_position(q: Value, axes: AttentionLayout, window: int | None) -> 
     i = _positions(q, (axes.queries, 1), axis=0)
     j = _positions(q, (1, axes.keys), axis=1)
     i_back, j_back = reverse(i, axes=(0,)), reverse(j, axes=(1,))
-    hidden: Value = logical_and(j > i, j_back < i_back)
+    hidden = logical_and(j > i, j_back < i_back)
     if window is None:
         return hidden
     behind = logical_or(j < i - window, j_back > i_back + window)

@@ -46,8 +46,7 @@ def axial_rope2d(
     kept = pairs * x.graph.constant(np.cos(angles), x.dtype)
     crossed = np.sin(angles) * np.array([-1.0, 1.0])
     turned = kept + reverse(pairs, axes=(4,)) * x.graph.constant(crossed, x.dtype)
-    result: Value = reshape(turned, shape=x.shape)
-    return result
+    return reshape(turned, shape=x.shape)
 
 
 def _angles(

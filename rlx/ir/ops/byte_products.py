@@ -52,8 +52,7 @@ def _packed(x: Value, *, axis: int, signed: bool, groups: int = 1) -> Value:
         signs = sum(SIGN << 8 * place for place in range(BYTES))
         words = bitwise_xor(words, words.graph.constant(signs, DType.U32))
     flat = reshape(words, shape=(*before, groups * quarter, *after))
-    result: Value = bitcast(flat, to=DType.I32) if signed else flat
-    return result
+    return bitcast(flat, to=DType.I32) if signed else flat
 
 
 def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
@@ -61,8 +60,7 @@ def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
     part = narrow(x, axis=axis, start=place * quarter, length=quarter)
     bits = bitcast(part, to=DType.U8) if x.dtype is DType.I8 else part
     wide = cast(bits, to=DType.U32)
-    result: Value = shift_left(wide, 8 * place) if place else wide
-    return result
+    return shift_left(wide, 8 * place) if place else wide
 
 
 @op(_FAMILY, Trait.LAYOUT, decompose=_packed)

@@ -128,16 +128,15 @@ def instance_norm(x: Value, gamma: Value, beta: Value, *, axis: int = 1, eps: fl
 def layer_norm2d(x: Value, gamma: Value, beta: Value, *, eps: float) -> Value:
     """`layer_norm` over the channels of `[N, C, H, W]` or `[N, C, L]`, at each position."""
     require_rank(x.type, 3, "x")
-    result: Value = layer_norm(x, gamma, beta, axis=1, eps=eps)
-    return result
+    return layer_norm(x, gamma, beta, axis=1, eps=eps)
 
 
 def standardized(x: Value, axes: Sequence[int], eps: float) -> tuple[Value, Value, Value, Value]:
     """Return `x` at mean 0 and variance 1 over `axes`, the factor, the mean and the variance."""
-    mean: Value = reduce_mean(x, axes=tuple(axes), keepdims=True)
+    mean = reduce_mean(x, axes=tuple(axes), keepdims=True)
     centered = x - mean
-    variance: Value = reduce_mean(centered * centered, axes=tuple(axes), keepdims=True)
-    scale: Value = rsqrt(variance + eps)
+    variance = reduce_mean(centered * centered, axes=tuple(axes), keepdims=True)
+    scale = rsqrt(variance + eps)
     return centered * scale, scale, mean, variance
 
 

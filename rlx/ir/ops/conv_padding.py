@@ -14,7 +14,7 @@ def padded(x: Value, sliding: Geometry, first: int = 2) -> Value:
     front, behind = (0,) * first, (0,) * (x.rank - first - len(sliding))
     low = (*front, *(max(axis.low, 0) for axis in sliding), *behind)
     high = (*front, *(max(axis.high, 0) for axis in sliding), *behind)
-    wide: Value = pad(x, low=low, high=high) if any((*low, *high)) else x
+    wide = pad(x, low=low, high=high) if any((*low, *high)) else x
     for number, axis in enumerate(sliding, start=first):
         before, after = max(-axis.low, 0), max(-axis.high, 0)
         if before or after:
@@ -31,5 +31,4 @@ def spread_axis(x: Value, axis: int, step: int) -> Value:
     after = tuple(step - 1 if number == axis + 1 else 0 for number in range(apart.rank))
     wide = pad(apart, low=(0,) * apart.rank, high=after)
     long = reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
-    result: Value = narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))
-    return result
+    return narrow(long, axis=axis, start=0, length=spread(x.shape[axis], step))

@@ -110,8 +110,7 @@ def by_input(dy: Value, w: Value, spatial: Shape, sliding: Geometry, groups: int
     require_length("spatial", spatial, len(sliding))
     if 0 in spatial:  # windows of padding alone
         shape = (dy.shape[0], groups * w.shape[1], *spatial)
-        nothing: Value = expand(dy.graph.constant(0, dy.dtype), shape=shape)
-        return nothing
+        return expand(dy.graph.constant(0, dy.dtype), shape=shape)
     turned = []
     extents = zip(sliding, spatial, w.shape[2:], dy.shape[2:], strict=True)
     for axis, extent, taps, positions in extents:
@@ -147,15 +146,13 @@ def turned_kernel(w: Value, groups: int) -> Value:
         return swapped(flipped)
     apart = reshape(flipped, shape=(groups, divide(outputs, groups), inputs, *taps))
     crossed = swapped(apart, at=1)
-    result: Value = reshape(crossed, shape=(inputs * groups, divide(outputs, groups), *taps))
-    return result
+    return reshape(crossed, shape=(inputs * groups, divide(outputs, groups), *taps))
 
 
 def swapped(x: Value, at: int = 0) -> Value:
     """Transpose axis `at` and the next."""
     order = (*range(at), at + 1, at, *range(at + 2, x.rank))
-    result: Value = transpose(x, perm=order)
-    return result
+    return transpose(x, perm=order)
 
 
 def _spreading(axis: Sliding, *, low: int, high: int) -> Sliding:
@@ -172,10 +169,8 @@ def _batch_as_channels(x: Value, groups: int) -> Value:
     apart = reshape(x, shape=(images, groups, inner, *spatial))
     order = (2, 1, 0, *range(3, apart.rank))
     crossed = transpose(apart, perm=order)
-    result: Value = reshape(crossed, shape=(inner, images * groups, *spatial))
-    return result
+    return reshape(crossed, shape=(inner, images * groups, *spatial))
 
 
 def _convolve(x: Value, w: Value, sliding: Geometry, groups: int) -> Value:
-    result: Value = conv(x, w, **attributes_of(sliding), groups=groups)
-    return result
+    return conv(x, w, **attributes_of(sliding), groups=groups)

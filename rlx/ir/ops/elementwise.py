@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlx.errors import DTypeError
 from rlx.ir.dtype import DType
-from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.shape import broadcast_shapes
 from rlx.ir.types import TensorType
@@ -20,7 +20,9 @@ _REAL = "float int"
 _EXACT, _CHEAP, _MODERATE, _DEAR = Trait.EXACT, Trait.CHEAP, Trait.MODERATE, Trait.DEAR
 
 
-def unary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None) -> OpDef:
+def unary(
+    name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None
+) -> SingleResultOp:
     """Declare an elementwise op of one operand; `gives` is its dtype if not the operand's."""
 
     def infer(x: TensorType) -> TensorType:
@@ -32,7 +34,9 @@ def unary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None =
     )
 
 
-def binary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None) -> OpDef:
+def binary(
+    name: str, doc: str, takes: str, *traits: Trait, gives: DType | None = None
+) -> SingleResultOp:
     """Declare an elementwise op of two broadcasting operands of one dtype."""
 
     def infer(a: TensorType, b: TensorType) -> TensorType:
@@ -44,7 +48,7 @@ def binary(name: str, doc: str, takes: str, *traits: Trait, gives: DType | None 
     return declare_op(name, _FAMILY, infer, traits=(*always, *traits), doc=doc)
 
 
-def compare(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
+def compare(name: str, doc: str, takes: str, *traits: Trait) -> SingleResultOp:
     """Declare a comparison: a bool result; every ordering with a NaN is false."""
     return binary(name, doc, takes, *traits, gives=DType.BOOL)
 

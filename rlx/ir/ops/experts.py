@@ -30,8 +30,7 @@ def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     require_shape(experts.type, x.shape[:1], "experts")
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
     products = matmul(rows, gather(weights, experts, axis=0))
-    result: Value = reshape(products, shape=(x.shape[0], weights.shape[2]))
-    return result
+    return reshape(products, shape=(x.shape[0], weights.shape[2]))
 
 
 def _gathered_product(
@@ -46,8 +45,7 @@ def _gathered_product(
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
     chosen = gather(blocks, experts, axis=0)
     products = dequant_matmul(rows, chosen, codebook, scheme=scheme)
-    result: Value = reshape(products, shape=(x.shape[0], blocks.shape[1]))
-    return result
+    return reshape(products, shape=(x.shape[0], blocks.shape[1]))
 
 
 @op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=_gathered_product)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
-from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.requirements import (
     at_most,
     require_dtype,
@@ -56,7 +56,7 @@ def gather_backward(dy: TensorType, indices: TensorType, *, axis: int, size: Ext
     return dy.with_shape((*dy.shape[:position], size, *dy.shape[end:]))
 
 
-def scatter(name: str, doc: str, takes: str) -> OpDef:
+def scatter(name: str, doc: str, takes: str) -> SingleResultOp:
     """Declare a fold of `updates[i]` into row `indices[i]` of `size` rows, for `i` ascending."""
 
     def infer(updates: TensorType, indices: TensorType, *, size: Extent) -> TensorType:

@@ -114,8 +114,7 @@ def _matmul_transposed_streamed(
 def swapped(x: Value) -> Value:
     """Transpose the last two axes."""
     order = tuple(range(x.rank))
-    result: Value = transpose(x, perm=(*order[:-2], order[-1], order[-2]))
-    return result
+    return transpose(x, perm=(*order[:-2], order[-1], order[-2]))
 
 
 def swapped_type(x: TensorType) -> TensorType:
@@ -147,8 +146,7 @@ def dot_general_formula(
         transpose(b, perm=(*rhs_batch, *rhs_contracting, *b_free)),
         shape=(product(batch), inner, product(columns)),
     )
-    result: Value = reshape(matmul(left, right), shape=(*batch, *rows, *columns))
-    return result
+    return reshape(matmul(left, right), shape=(*batch, *rows, *columns))
 
 
 @op(_FAMILY, Trait.BILINEAR, Trait.PROMOTES, Trait.CONTRACTION, decompose=dot_general_formula)

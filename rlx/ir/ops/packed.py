@@ -42,8 +42,7 @@ def _decoded_product(
 ) -> Value:  # fmt: skip
     """Decode, then multiply."""
     rows = swapped(blocks) if transposed else blocks
-    result: Value = matmul(x, swapped(dequantize_blocks(rows, scheme=scheme)))
-    return result
+    return matmul(x, swapped(dequantize_blocks(rows, scheme=scheme)))
 
 
 @op(_FAMILY, Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_decoded_product)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
-from rlx.ir.op import OpDef, Trait, declare_op, op
+from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.pool_geometry import Padding, Sizes, WindowAxis, window_axes, windowed_shape
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_shape
@@ -31,7 +31,7 @@ Divisor: TypeAlias = Literal["window", "padded", "inside"]
 padding, without what `ceil_mode` adds; or its positions in the operand alone."""
 
 
-def _pool(name: str, doc: str, *traits: Trait, decompose: Any = None) -> OpDef:
+def _pool(name: str, doc: str, *traits: Trait, decompose: Any = None) -> SingleResultOp:
     def infer(
         x: TensorType,
         *,
@@ -176,8 +176,7 @@ def _strided(x: Value, position: int, axis: WindowAxis, tap: int) -> Value:
     start, stop, step = [0] * x.rank, list(x.shape), [1] * x.rank
     start[position], step[position] = tap * axis.dilation, axis.stride
     stop[position] = (axis.count - 1) * axis.stride + (tap * axis.dilation + 1)
-    taken: Value = slice(x, start=tuple(start), stop=tuple(stop), step=tuple(step))
-    return taken
+    return slice(x, start=tuple(start), stop=tuple(stop), step=tuple(step))
 
 
 def _never_counts_less(axes: tuple[WindowAxis, ...], divisor: Divisor) -> bool:

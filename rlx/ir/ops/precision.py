@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.ops.elementwise import cast
 
+Formula = TypeVar("Formula", bound=Callable[..., Any])
 
-def in_single_precision(formula: Callable[..., Any]) -> Callable[..., Any]:
+
+def in_single_precision(formula: Formula) -> Formula:
     """Make `formula` cast its f16 and bf16 operands to f32, and its results back.
 
     Without this every step would round, and constants such as -1e9 would overflow f16.
@@ -27,7 +30,7 @@ def in_single_precision(formula: Callable[..., Any]) -> Callable[..., Any]:
             return cast(result, to=narrow)
         return tuple(cast(each, to=narrow) for each in result)
 
-    return widened
+    return typing.cast(Formula, widened)
 
 
 def _widen(x: Value) -> Value:

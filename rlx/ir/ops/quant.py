@@ -66,8 +66,7 @@ def quantize(
     rounded = cast(x * x.graph.constant(reciprocal), to=DType.I32, rounding="away")
     low, high = (x.graph.constant(limit - offsets) for limit in (-128, 127))
     inside = minimum(maximum(rounded, low), high)
-    result: Value = cast(inside + x.graph.constant(offsets), to=DType.I8)
-    return result
+    return cast(inside + x.graph.constant(offsets), to=DType.I8)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -78,8 +77,7 @@ def dequantize(
     _require_integers("q", q, DType.I8)
     factors, offsets = _per_channel(q, axis, scales, zero_points)
     centered = cast(q, to=DType.I32) - q.graph.constant(offsets)
-    result: Value = cast(centered, to=DType.F32) * q.graph.constant(factors)
-    return result
+    return cast(centered, to=DType.F32) * q.graph.constant(factors)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -116,7 +114,7 @@ def fake_quantize_ema(
     """
     own = _scale_of(x, None, bits, axis)
     _require_channels("state", state, own.shape[0])
-    moved: Value = where(le(state, 0.0), own, state * decay + own * (1.0 - decay))
+    moved = where(le(state, 0.0), own, state * decay + own * (1.0 - decay))
     return _rounded(x, spread(moved, x, axis), bits), moved
 
 
@@ -147,8 +145,7 @@ def fake_quantize_backward(
         return dy * maximum(1.0 - abs(x / bound), 0.0)
     if scale is None:  # `q * (largest / q)` may round below the largest, which counts as inside
         bound = maximum(bound, spread(_largest(x, axis), x, axis))
-    result: Value = where(le(abs(x), bound), dy, 0.0)
-    return result
+    return where(le(abs(x), bound), dy, 0.0)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -163,8 +160,7 @@ def fake_quantize_lsq_backward_x(
 ) -> Value:
     """`dy` where `|x / s|` is at most the largest quantized magnitude, else 0."""
     z = x / spread(_scale_of(x, scale, bits, axis), x, axis)
-    result: Value = where(le(abs(z), float(LARGEST[bits])), dy, 0.0)
-    return result
+    return where(le(abs(z), float(LARGEST[bits])), dy, 0.0)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -174,8 +170,7 @@ def fake_quantize_lsq_backward_scale(
     """The sum over each channel of `dy` times the slope in the scale."""
     weighted = dy * lsq_slope(x, scale, bits=bits, axis=axis)
     total = reduce_sum(weighted, axes=_folded_axes(x, axis))
-    result: Value = reshape(total, shape=scale.shape)
-    return result
+    return reshape(total, shape=scale.shape)
 
 
 def lsq_slope(x: Value, scale: Value, *, bits: int, axis: int | None) -> Value:
@@ -183,8 +178,7 @@ def lsq_slope(x: Value, scale: Value, *, bits: int, axis: int | None) -> Value:
     z = x / spread(_scale_of(x, scale, bits, axis), x, axis)
     largest = float(LARGEST[bits])
     outside = where(lt(0.0, z), largest, -largest)
-    result: Value = where(le(abs(z), largest), round_away(z) - z, outside)
-    return result
+    return where(le(abs(z), largest), round_away(z) - z, outside)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -243,8 +237,7 @@ def round_away(x: Value) -> Value:
     """Return the nearest integer, halves away from zero; the sign of zero and NaN stay."""
     whole = trunc(x)
     further = where(lt(x, 0.0), whole - 1.0, whole + 1.0)
-    result: Value = where(ge(abs(x - whole), 0.5), further, whole)
-    return result
+    return where(ge(abs(x - whole), 0.5), further, whole)
 
 
 def quantized_bits(value: Value) -> int | None:
@@ -256,8 +249,7 @@ def quantized_bits(value: Value) -> int | None:
 def _rounded(x: Value, step: Value, bits: int) -> Value:
     largest = float(LARGEST[bits])
     z = round_away(div(x, step))
-    result: Value = where(ne(z, z), z, minimum(maximum(z, -largest), largest)) * step
-    return result
+    return where(ne(z, z), z, minimum(maximum(z, -largest), largest)) * step
 
 
 def _scale_of(x: Value, scale: Value | None, bits: int, axis: int | None) -> Value:
@@ -270,16 +262,14 @@ def _scale_of(x: Value, scale: Value | None, bits: int, axis: int | None) -> Val
     else:
         _require_channels("scale", scale, _channels(x, axis))
         found = scale
-    result: Value = maximum(where(eq(found, found), found, 0.0), SMALLEST_SCALE)
-    return result
+    return maximum(where(eq(found, found), found, 0.0), SMALLEST_SCALE)
 
 
 def _largest(x: Value, axis: int | None) -> Value:
     """Return `max |x|` of each channel as `[channels]`; NaN counts as nothing."""
     magnitudes = where(eq(x, x), abs(x), 0.0)
     found = reduce_max(magnitudes, axes=_folded_axes(x, axis))
-    result: Value = reshape(maximum(found, 0.0), shape=(_channels(x, axis),))
-    return result
+    return reshape(maximum(found, 0.0), shape=(_channels(x, axis),))
 
 
 def spread(channels: Value, x: Value, axis: int | None) -> Value:
@@ -287,8 +277,7 @@ def spread(channels: Value, x: Value, axis: int | None) -> Value:
     shape: list[Extent] = [1] * x.rank
     if axis is not None:
         shape[normalize_axis(axis, x.rank)] = channels.shape[0]
-    result: Value = reshape(channels, shape=tuple(shape))
-    return result
+    return reshape(channels, shape=tuple(shape))
 
 
 def _folded_axes(x: Value, axis: int | None) -> tuple[int, ...]:
@@ -302,7 +291,7 @@ def _channels(x: Value, axis: int | None) -> Extent:
 
 
 def _centered(q: Value, zero_point: int) -> Value:
-    wide: Value = cast(q, to=DType.I32)
+    wide = cast(q, to=DType.I32)
     return wide - zero_point if zero_point else wide
 
 
@@ -313,8 +302,7 @@ def _requantized(total: Value, multiplier: Scales, zero_point: int, *, axis: int
     scaled = cast(total, to=DType.F32) * total.graph.constant(factors)
     rounded = cast(scaled, to=DType.I32, rounding="away")
     inside = minimum(maximum(rounded, -128 - zero_point), 127 - zero_point)
-    result: Value = cast(inside + zero_point, to=DType.I8)
-    return result
+    return cast(inside + zero_point, to=DType.I8)
 
 
 def _per_channel(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rlx.ir.composite import composite
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.op import ROW_WISE, OpDef, Trait, declare_op, op
+from rlx.ir.op import ROW_WISE, SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.elementwise import (
     exp,
     is_finite,
@@ -35,7 +35,7 @@ _FAMILY = "reduction"
 _FOLDS = (Trait.REDUCTION, Trait.EPILOGUE, Trait.PROLOGUE, Trait.STORES_ONCE)
 
 
-def reduction(name: str, doc: str, takes: str, *traits: Trait) -> OpDef:
+def reduction(name: str, doc: str, takes: str, *traits: Trait) -> SingleResultOp:
     """Declare a fold over a set of axes."""
 
     def infer(x: TensorType, *, axes: tuple[int, ...], keepdims: bool = False) -> TensorType:
@@ -62,7 +62,7 @@ reduce_prod = reduction(
 )
 
 
-def index_reduction(name: str, doc: str) -> OpDef:
+def index_reduction(name: str, doc: str) -> SingleResultOp:
     """Declare a search along one axis that gives an i64 index."""
 
     def infer(x: TensorType, *, axis: int, keepdims: bool = False) -> TensorType:
@@ -111,7 +111,9 @@ def _by_doubling(join: Callable[[Value, Value], Value]) -> Callable[..., Value]:
     return formula
 
 
-def running(name: str, doc: str, takes: str, join: Callable[[Value, Value], Value]) -> OpDef:
+def running(
+    name: str, doc: str, takes: str, join: Callable[[Value, Value], Value]
+) -> SingleResultOp:
     """Declare a fold that runs along one axis; its derivatives are those of doubling."""
 
     def infer(x: TensorType, *, axis: int, reverse: bool = False) -> TensorType:
@@ -138,7 +140,7 @@ cummin = running(
 def softmax_formula(x: Value, *, axis: int) -> Value:
     """The maximum cancels, so that no derivative need pass through it."""
     shifted = x - stop_gradient(reduce_max(x, axes=(axis,), keepdims=True))
-    weights: Value = exp(shifted)
+    weights = exp(shifted)
     return weights / reduce_sum(weights, axes=(axis,), keepdims=True)
 
 
@@ -170,16 +172,13 @@ def log_softmax(x: TensorType, *, axis: int) -> TensorType:
 @in_single_precision
 def logsumexp(x: Value, *, axes: tuple[int, ...], keepdims: bool = False) -> Value:
     """`log(sum(exp(x)))` over `axes` without overflow; -inf for nothing or all -inf."""
-    largest: Value = stop_gradient(reduce_max(x, axes=axes, keepdims=True))
-    shift: Value = where(is_finite(largest), largest, 0.0)
+    largest = stop_gradient(reduce_max(x, axes=axes, keepdims=True))
+    shift = where(is_finite(largest), largest, 0.0)
     total: Value = reduce_sum(exp(x - shift), axes=axes, keepdims=True)
-    result: Value = log(total) + shift
+    result = log(total) + shift
     if keepdims:
         return result
-    kept: Value = reshape(
-        result, shape=_reduced(x.shape, normalize_axes(axes, x.rank), keepdims=False)
-    )
-    return kept
+    return reshape(result, shape=_reduced(x.shape, normalize_axes(axes, x.rank), keepdims=False))
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -108,8 +108,7 @@ def depth_to_space(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
     pairs = [axis for n in range(rank) for axis in (2 + rank + n, place + n)]
     moved = transpose(apart, perm=(0, kept, *pairs))
     wide: Shape = tuple(extent * block for extent in spatial)
-    result: Value = reshape(moved, shape=(x.shape[0], depth, *wide))
-    return result
+    return reshape(moved, shape=(x.shape[0], depth, *wide))
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -123,8 +122,7 @@ def space_to_depth(x: Value, *, block: int, order: BlockOrder = "dcr") -> Value:
     places = [3 + 2 * n for n in range(rank)]
     front = (*places, 1) if order == "dcr" else (1, *places)
     moved = transpose(apart, perm=(0, *front, *(2 + 2 * n for n in range(rank))))
-    result: Value = reshape(moved, shape=(x.shape[0], channels * block**rank, *blocks))
-    return result
+    return reshape(moved, shape=(x.shape[0], channels * block**rank, *blocks))
 
 
 def _resampled(x: Value, axis: int, taps: Taps, extrapolation: float) -> Value:
@@ -145,8 +143,7 @@ def _resampled(x: Value, axis: int, taps: Taps, extrapolation: float) -> Value:
     if taps.outside is None:
         return total
     outside = x.graph.constant(taps.outside.reshape(column), "bool")
-    filled: Value = where(outside, extrapolation, total)
-    return filled
+    return where(outside, extrapolation, total)
 
 
 def _copied(x: Value, axis: int, indices: Array) -> Value:
@@ -157,15 +154,13 @@ def _copied(x: Value, axis: int, indices: Array) -> Value:
     step = int(indices[1] - indices[0]) if count > 1 else 1
     if step > 0 and np.array_equal(indices, indices[0] + step * np.arange(count)):
         return _strided(x, axis, int(indices[0]), int(indices[-1]) + 1, step)
-    taken: Value = gather(x, x.graph.constant(indices.astype(np.int32)), axis=axis)
-    return taken
+    return gather(x, x.graph.constant(indices.astype(np.int32)), axis=axis)
 
 
 def _strided(x: Value, axis: int, start: int, stop: int, step: int) -> Value:
     starts, stops, steps = [0] * x.rank, list(x.shape), [1] * x.rank
     starts[axis], stops[axis], steps[axis] = start, stop, step
-    taken: Value = slice(x, start=tuple(starts), stop=tuple(stops), step=tuple(steps))
-    return taken
+    return slice(x, start=tuple(starts), stop=tuple(stops), step=tuple(steps))
 
 
 def _phases(taps: Taps, extent: int) -> list[list[tuple[int, Array]]] | None:
@@ -194,7 +189,7 @@ def _interleaved(x: Value, axis: int, phases: list[list[tuple[int, Array]]]) -> 
     shifts = [shift for phase in phases for shift, _ in phase]
     before, after = max(0, -min(shifts)), max(0, max(shifts))
     ends = [_end(x, axis, 0, before), x, _end(x, axis, extent - 1, after)]
-    padded: Value = concat(*(part for part in ends if part is not None), axis=axis)
+    padded = concat(*(part for part in ends if part is not None), axis=axis)
     column = (-1, *(1,) * (x.rank - 1 - axis))
     parts = []
     for phase in phases:
@@ -206,8 +201,7 @@ def _interleaved(x: Value, axis: int, phases: list[list[tuple[int, Array]]]) -> 
         total: Value = functools.reduce(operator.add, terms)
         parts.append(reshape(total, shape=(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])))
     wide = (*x.shape[:axis], extent * len(phases), *x.shape[axis + 1 :])
-    result: Value = reshape(concat(*parts, axis=axis + 1), shape=wide)
-    return result
+    return reshape(concat(*parts, axis=axis + 1), shape=wide)
 
 
 def _end(x: Value, axis: int, at: int, times: int) -> Value | None:
@@ -215,8 +209,7 @@ def _end(x: Value, axis: int, at: int, times: int) -> Value | None:
     if times == 0:
         return None
     shape = (*x.shape[:axis], times, *x.shape[axis + 1 :])
-    repeated: Value = expand(narrow(x, axis=axis, start=at, length=1), shape=shape)
-    return repeated
+    return expand(narrow(x, axis=axis, start=at, length=1), shape=shape)
 
 
 def _repeats(taps: Taps, extent: int) -> int | None:
@@ -238,8 +231,7 @@ def _repeated(x: Value, times: dict[int, int]) -> Value:
         return x
     spread = expand(reshape(x, shape=tuple(apart)), shape=tuple(wide))
     joined = tuple(extent * times.get(axis, 1) for axis, extent in enumerate(x.shape))
-    result: Value = reshape(spread, shape=joined)
-    return result
+    return reshape(spread, shape=joined)
 
 
 def _first_axis(x: Value, size: tuple[int, ...], inner: int) -> int:

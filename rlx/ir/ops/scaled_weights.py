@@ -82,8 +82,7 @@ def scaled_dequant_matmul(
     if not isinstance(rows, int):
         raise ShapeError(f"x has shape {x.type.describe_shape()}; its last extent must be known")
     weights = decode_weights(codes, scale, zero_point, scheme=scheme, rows=rows)
-    result: Value = matmul(x, weights)
-    return result
+    return matmul(x, weights)
 
 
 def parse_scheme(scheme: str) -> tuple[str, int]:
@@ -106,18 +105,14 @@ def spread(scale: Value, size: int, rows: int) -> Value:
     blocks, columns = scale.shape
     apart = expand(reshape(scale, shape=(blocks, 1, columns)), shape=(blocks, size, columns))
     joined = reshape(apart, shape=(product((blocks, size)), columns))
-    result: Value = narrow(joined, axis=0, start=0, length=rows)
-    return result
+    return narrow(joined, axis=0, start=0, length=rows)
 
 
 def nibbles(codes: Value, rows: int, columns: int) -> Value:
     """Unpack two codes of each byte, `[rows, columns]`, the low ones first."""
     flat = reshape(codes, shape=(product(codes.shape), 1))
     pairs = reshape(concat(bitwise_and(flat, 15), shift_right(flat, 4), axis=1), shape=(-1,))
-    result: Value = reshape(
-        narrow(pairs, axis=0, start=0, length=rows * columns), shape=(rows, columns)
-    )
-    return result
+    return reshape(narrow(pairs, axis=0, start=0, length=rows * columns), shape=(rows, columns))
 
 
 def _from_float8(codes: Value, *, wide: bool) -> Value:
@@ -131,14 +126,12 @@ def _from_float8(codes: Value, *, wide: bool) -> Value:
     plain = shift_left(magnitude, 7)
     quiet_nan = codes.graph.constant(0x7E00, DType.U16)
     halves = bitwise_or(where(eq(magnitude, 127), quiet_nan, plain), sign)
-    result: Value = cast(bitcast(halves, to=DType.F16), to=DType.F32) * 256.0
-    return result
+    return cast(bitcast(halves, to=DType.F16), to=DType.F32) * 256.0
 
 
 def _from_float4(codes: Value) -> Value:
     table = np.array([*_FP4, *(-value for value in _FP4)], np.float32)
-    result: Value = gather(codes.graph.constant(table), cast(codes, to=DType.I32), axis=0)
-    return result
+    return gather(codes.graph.constant(table), cast(codes, to=DType.I32), axis=0)
 
 
 def _zero_of(codes: Value) -> Value:

@@ -82,13 +82,12 @@ class Segments:
 
     def last_row(self, x: Value, start: Value) -> Value:
         """Return the row of the step that only longer segments have."""
-        row: Value = reshape(block(x, start + self.short, 1), shape=x.shape[1:])
-        return row
+        return reshape(block(x, start + self.short, 1), shape=x.shape[1:])
 
     def joined(self, firsts: Value, lasts: Value) -> Value:
         """Return rows by step, from those of the first steps of segments and of the last ones."""
         row = lasts.shape[1:]
-        flat: Value = reshape(firsts, shape=(self.count * self.short, *row))
+        flat = reshape(firsts, shape=(self.count * self.short, *row))
         if self.are_equal:
             return flat
         order: list[int] = []
@@ -96,8 +95,7 @@ class Segments:
             order += range(segment * self.short, (segment + 1) * self.short)
             order += [self.count * self.short + segment] * (steps - self.short)
         places = flat.graph.constant(np.asarray(order, np.int64))
-        taken: Value = gather(concat(flat, lasts, axis=0), places, axis=0)
-        return taken
+        return gather(concat(flat, lasts, axis=0), places, axis=0)
 
 
 def run_steps(
@@ -115,11 +113,10 @@ def run_steps(
     fixed = declare(body, [const.type for const in consts], "k")
     given = declare(body, [x.type.with_shape(x.shape[1:]) for x in rows])
     body.set_outputs(step(carry, (*given, *fixed)))
-    results: tuple[Value, ...] = scan(
+    return scan(
         init, *consts, *rows, body=body, length=length, num_carries=1, num_consts=len(consts),
         reverse=reverse,
     )  # fmt: skip
-    return results
 
 
 def declare(graph: Graph, types: Sequence[TensorType], name: str = "x") -> list[Value]:
@@ -130,8 +127,7 @@ def block(x: Value, start: Value, length: int) -> Value:
     """Return `length` rows of `x` from a row that is known at run time."""
     zeros = x.graph.constant(np.zeros(x.rank - 1, np.int64))
     starts = concat(reshape(start, shape=(1,)), zeros, axis=0)
-    block: Value = dynamic_slice(x, starts, sizes=(length, *x.shape[1:]))
-    return block
+    return dynamic_slice(x, starts, sizes=(length, *x.shape[1:]))
 
 
 def row_of(x: Value, length: int) -> TensorType:

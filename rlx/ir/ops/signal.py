@@ -47,8 +47,7 @@ def fft(x: Value, *, inverse: bool = False, scale: float = 1.0) -> Value:
         return reshape(turned, shape=x.shape)
     shape = (*x.shape[:-1], n)
     parts = (reshape(_plane(turned, index), shape=shape) for index in (0, 1))
-    result: Value = complex(*parts)
-    return result
+    return complex(*parts)
 
 
 def transform_length(type: TensorType) -> int:
@@ -81,8 +80,7 @@ def _planes(x: Value, n: int) -> Value:
     if not x.dtype.is_complex:
         return reshape(x, shape=(-1, 2, n))
     parts = [reshape(part, shape=(-1, 1, n)) for part in (real(x), imag(x))]
-    joined: Value = concat(*parts, axis=1)
-    return joined
+    return concat(*parts, axis=1)
 
 
 def _plane(x: Value, index: int) -> Value:
@@ -102,7 +100,7 @@ def _transform(x: Value, n: int, sign: int) -> Value:
     if radix is None:
         return _by_convolution(x, n, sign)
     if radix == n:
-        product: Value = matmul(reshape(x, shape=(-1, 2 * n)), _constant(x, _matrix(n, sign).T))
+        product = matmul(reshape(x, shape=(-1, 2 * n)), _constant(x, _matrix(n, sign).T))
         return reshape(product, shape=(-1, 2, n))
     rest = n // radix
     columns = matmul(_constant(x, _matrix(radix, sign)), reshape(x, shape=(-1, 2 * radix, rest)))
@@ -119,8 +117,7 @@ def _multiplied(x: Value, factors: Array) -> Value:
     c, s = _constant(x, factors.real), _constant(x, factors.imag)
     shape = (-1, factors.shape[0], 1, factors.shape[1])
     parts = [reshape(part, shape=shape) for part in (re * c - im * s, re * s + im * c)]
-    joined: Value = concat(*parts, axis=2)
-    return joined
+    return concat(*parts, axis=2)
 
 
 def _by_convolution(x: Value, n: int, sign: int) -> Value:

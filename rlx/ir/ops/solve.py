@@ -143,8 +143,7 @@ def inv(a: Value, *, on_singular: Literal["error", "nan"] = "error") -> Value:
 def det(a: Value) -> Value:
     """Determinant: the product of the pivots, negated by each exchange of rows."""
     diagonal, parity = _pivots(a)
-    product: Value = reduce_prod(diagonal, axes=(-1,)) * parity
-    return product
+    return reduce_prod(diagonal, axes=(-1,)) * parity
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -159,15 +158,13 @@ def identity(a: Value) -> Value:
     """Return the identity matrix of the extent and dtype of `a`."""
     square = TensorType(DType.I64, a.shape[-2:])
     rows, columns = (a.graph.iota(type=square, axis=axis) for axis in (0, 1))
-    ones: Value = cast(equal(rows, columns), to=a.dtype)
-    return ones
+    return cast(equal(rows, columns), to=a.dtype)
 
 
 def swap_last(a: Value) -> Value:
     """Transpose the last two axes."""
     *batch, row, column = range(a.rank)
-    swapped: Value = transpose(a, perm=(*batch, column, row))
-    return swapped
+    return transpose(a, perm=(*batch, column, row))
 
 
 def diagonal_of(a: Value) -> Value:
@@ -175,20 +172,15 @@ def diagonal_of(a: Value) -> Value:
     batch, n = a.shape[:-2], a.shape[-1]
     flat = reshape(a, shape=(*batch, n * n))
     rank = len(batch)
-    picked: Value = slice(
-        flat, start=(0,) * (rank + 1), stop=(*batch, n * n), step=(1,) * rank + (n + 1,)
-    )
-    return picked
+    return slice(flat, start=(0,) * (rank + 1), stop=(*batch, n * n), step=(1,) * rank + (n + 1,))
 
 
 def times(a: Value, x: Value, *, vector: bool) -> Value:
     """Return the product of matrices with the columns `x`, or with one vector each."""
     if not vector:
-        product: Value = matmul(a, x)
-        return product
+        return matmul(a, x)
     column = matmul(a, reshape(x, shape=(*x.shape, 1)))
-    flat: Value = reshape(column, shape=x.shape)
-    return flat
+    return reshape(column, shape=x.shape)
 
 
 def _pivots(a: Value) -> tuple[Value, Value]:

@@ -112,8 +112,7 @@ def radix_starts(counts: Value) -> Value:
     by_digit = transpose(counts, perm=(1, 0))
     elements = counts.type.elements
     before = cumsum(reshape(by_digit, shape=(elements,)), axis=0, exclusive=True)
-    starts: Value = transpose(reshape(before, shape=by_digit.shape), perm=(1, 0))
-    return starts
+    return transpose(reshape(before, shape=by_digit.shape), perm=(1, 0))
 
 
 def sort_by_digits(x: Value) -> Value:
@@ -127,8 +126,7 @@ def argsort_by_digits(x: Value) -> Value:
     """Return the indices that sort `[n]`."""
     low, width = key_bits(x.dtype)
     keys = _sorted_keys(sort_keys(x, indexed=True), low + INDEX_BITS, width)
-    indices: Value = bitwise_and(keys, (1 << INDEX_BITS) - 1)
-    return indices
+    return bitwise_and(keys, (1 << INDEX_BITS) - 1)
 
 
 def _sorted_keys(keys: Value, low: int, width: int) -> Value:

@@ -86,12 +86,11 @@ def gaussian_splat_render(
     view = _View.of(
         scene, Screen(width, height, tile_size), radius_scale, alpha_cutoff, max_list_entries
     )
-    image: Value = splat_composite(
+    return splat_composite(
         view.coefficients, view.entries, view.ranges, scene.meta,
         width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
         max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
     )  # fmt: skip
-    return image
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -128,8 +127,7 @@ def gaussian_splat_prepare(
         view.listed(), view.tile_ranges(), pixel_rays(scene.meta, width, height),
         _params(scene.meta, screen, settings, max_splat_steps, view.dropped()),
     ]  # fmt: skip
-    packed: Value = concat(*(_flat(part) for part in parts), axis=0)
-    return packed
+    return concat(*(_flat(part) for part in parts), axis=0)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -161,13 +159,12 @@ def gaussian_splat_rasterize(
         reshape(inv_scale, shape=(rows, 3)), reshape(rotations, shape=(rows, 4)), camera,
         width=width, height=height, alpha_cutoff=alpha_cutoff,
     )  # fmt: skip
-    image: Value = splat_composite(
+    return splat_composite(
         coefficients, _within(listed, rows - 1),
         _within(reshape(ranges, shape=(screen.tiles, 2)), entries, below=_EMPTY_TILE), camera,
         width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
         max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
     )  # fmt: skip
-    return image
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -216,8 +213,7 @@ def gaussian_splat_render_backward(
     )  # fmt: skip
     if scene.shape.splats == 0:
         return _empty(scene.meta)
-    packed: Value = concat(*(_flat(gradient) for gradient in gradients), axis=0)
-    return packed
+    return concat(*(_flat(gradient) for gradient in gradients), axis=0)
 
 
 class _Scene:
@@ -245,9 +241,8 @@ class _Scene:
         if self.shape.coefficients == 0 or self.shape.coefficients >= _ALL_HARMONICS:
             return graph.constant(np.array([self.shape.coefficients == 0]))
         first = narrow(self.arrays[5], axis=1, start=0, length=1)
-        largest: Value = reduce_max(absolute(first), axes=(0, 1, 2))
-        uses: Value = reshape(le(largest, 1e-8), shape=(1,))
-        return uses
+        largest = reduce_max(absolute(first), axes=(0, 1, 2))
+        return reshape(le(largest, 1e-8), shape=(1,))
 
 
 class _View:
@@ -279,20 +274,17 @@ class _View:
         return cls(projected, lists, coefficients)
 
     def listed(self) -> Value:
-        listed: Value = cast(self.entries, to=DType.F32)
-        return listed
+        return cast(self.entries, to=DType.F32)
 
     def tile_ranges(self) -> Value:
         """Where each tile's list begins and ends; one that is empty begins at 2^32."""
         starts, ends = (narrow(self.ranges, axis=1, start=i, length=1) for i in (0, 1))
         empty = expand(ge(starts, ends), shape=self.ranges.shape)
         nothing = self.ranges.graph.constant(np.array([[_EMPTY_TILE, 0.0]], np.float32))
-        given: Value = where(empty, nothing, cast(self.ranges, to=DType.F32))
-        return given
+        return where(empty, nothing, cast(self.ranges, to=DType.F32))
 
     def dropped(self) -> Value:
-        dropped: Value = cast(narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
-        return dropped
+        return cast(narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
 
 
 def _params(
@@ -302,8 +294,7 @@ def _params(
     before = meta.graph.constant(np.array([*sizes, *settings], np.float32))
     background = pow(maximum(narrow(meta, axis=0, start=12, length=3), 0.0), 2.2)
     after = meta.graph.constant(np.array([steps], np.float32))
-    params: Value = concat(before, background, after, dropped, axis=0)
-    return params
+    return concat(before, background, after, dropped, axis=0)
 
 
 def _prepared_splats(prep: TensorType, screen: Screen, entries: int) -> int:
@@ -332,23 +323,19 @@ def _within(values: Value, largest: int, below: float | None = None) -> Value:
     """Return numbers as integers in `0 .. largest`; those from `below` on, and NaN, are 0."""
     bound = float(largest) + 1.0 if below is None else below
     sound = where(lt(values, bound), values, 0.0)
-    inside: Value = cast(minimum(maximum(sound, 0.0), float(largest)), to=DType.I32)
-    return inside
+    return cast(minimum(maximum(sound, 0.0), float(largest)), to=DType.I32)
 
 
 def _shaped(value: Value, shape: tuple[int, ...]) -> Value:
     """Return `value` in `shape`; what has no elements is zeros."""
     if value.type.elements == 0:
         return value.graph.constant(np.zeros(shape, np.float32))
-    shaped: Value = reshape(value, shape=shape)
-    return shaped
+    return reshape(value, shape=shape)
 
 
 def _flat(value: Value) -> Value:
-    flat: Value = reshape(value, shape=(value.type.elements,))
-    return flat
+    return reshape(value, shape=(value.type.elements,))
 
 
 def _empty(like: Value) -> Value:
-    nothing: Value = narrow(like, axis=0, start=0, length=0)
-    return nothing
+    return narrow(like, axis=0, start=0, length=0)

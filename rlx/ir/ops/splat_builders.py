@@ -106,12 +106,11 @@ def gaussian_splat_render_decomposed(
         alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
         transmittance_threshold=transmittance_threshold, max_list_entries=room,
     )  # fmt: skip
-    image: Value = gaussian_splat_rasterize(
+    return gaussian_splat_rasterize(
         prepared, meta, width=width, height=height, tile_size=tile_size,
         alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
         transmittance_threshold=transmittance_threshold, max_list_entries=room,
     )  # fmt: skip
-    return image
 
 
 def gaussian_splat_render_reference(
@@ -132,13 +131,12 @@ def gaussian_splat_render_reference(
     in. Room for list entries of 0 is that of `gaussian_splat_render`.
     """
     tile_size, radius, cutoff, steps, threshold, room = _constant_settings(meta)
-    image: Value = gaussian_splat_render(
+    return gaussian_splat_render(
         positions, scales, rotations, opacities, colors, sh_coeffs, meta,
         width=width, height=height, tile_size=int(tile_size), radius_scale=radius,
         alpha_cutoff=cutoff, max_splat_steps=int(steps), transmittance_threshold=threshold,
         max_list_entries=int(room) or None,
     )  # fmt: skip
-    return image
 
 
 def _constant_settings(meta: Value) -> list[float]:

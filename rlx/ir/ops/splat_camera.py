@@ -40,14 +40,12 @@ def _unit(v: Value) -> Value:
     wide = expand(length, shape=v.shape)
     ahead = v.graph.iota(type=TensorType(v.dtype, v.shape), axis=0) * 0.5
     ahead = where(gt(ahead, 0.75), 1.0, 0.0)
-    unit: Value = where(gt(wide, 1e-8), v / where(gt(wide, 1e-8), wide, 1.0), ahead)
-    return unit
+    return where(gt(wide, 1e-8), v / where(gt(wide, 1e-8), wide, 1.0), ahead)
 
 
 def _cross(a: Value, b: Value) -> Value:
     (ax, ay, az), (bx, by, bz) = _components(a), _components(b)
-    crossed: Value = concat(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx, axis=0)
-    return crossed
+    return concat(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx, axis=0)
 
 
 def _components(v: Value) -> list[Value]:
@@ -56,5 +54,5 @@ def _components(v: Value) -> list[Value]:
 
 def _summed(v: Value) -> Value:
     """Return the sum over the last axis, which stays."""
-    summed: Value = reduce_sum(v, axes=(v.rank - 1,), keepdims=True)
+    summed = reduce_sum(v, axes=(v.rank - 1,), keepdims=True)
     return reshape(summed, shape=(*v.shape[:-1], 1))

@@ -65,5 +65,4 @@ def _ranges(starts: Value, totals: Value, tiles: int) -> Value:
     stored = cast(narrow(totals, axis=0, start=0, length=1), to=DType.I32)
     ends = concat(narrow(begins, axis=0, start=1, length=tiles - 1), stored, axis=0)
     columns = [reshape(side, shape=(tiles, 1)) for side in (begins, ends)]
-    ranges: Value = concat(*columns, axis=1)
-    return ranges
+    return concat(*columns, axis=1)

@@ -112,14 +112,12 @@ def _input(graph: Graph, name: str, type: TensorType) -> Value:
 
 def _with_axis(x: Value, axis: int) -> Value:
     """Insert an axis of extent 1."""
-    shaped: Value = reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
-    return shaped
+    return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 def _time_first(x: Value) -> Value:
     """Swap the first two axes: batch and time."""
-    swapped: Value = transpose(x, perm=(1, 0, *range(2, x.rank)))
-    return swapped
+    return transpose(x, perm=(1, 0, *range(2, x.rank)))
 
 
 def _wide(x: Value) -> Value:
@@ -131,8 +129,7 @@ def _narrowed(x: Value, like: Value) -> Value:
 
 
 def _zeros(graph: Graph, dtype: DType, shape: tuple[int, ...]) -> Value:
-    zeros: Value = expand(graph.constant(0, dtype), shape=shape)
-    return zeros
+    return expand(graph.constant(0, dtype), shape=shape)
 
 
 def _static(x: Value, rank: int, name: str) -> tuple[int, ...]:

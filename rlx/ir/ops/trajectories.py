@@ -120,10 +120,9 @@ def scan_backward_xs(
 def _steps(
     body: Graph, carry: Value, consts: Sequence[Value], xs: Sequence[Value], length: int
 ) -> tuple[Value, ...]:
-    results: tuple[Value, ...] = scan(
+    return scan(
         carry, *consts, *xs, body=body, length=length, num_carries=1, num_consts=len(consts)
     )
-    return results
 
 
 def _every_carry(

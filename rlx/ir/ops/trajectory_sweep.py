@@ -64,8 +64,8 @@ class Sweep:
     def entering(self) -> Value:
         """The carry that enters each segment."""
         count, shape = self.segments.count, (1, *self.init.shape)
-        before: Value = narrow(self.trajectory, axis=0, start=0, length=max(count - 1, 0))
-        start: Value = reshape(self.init, shape=shape)
+        before = narrow(self.trajectory, axis=0, start=0, length=max(count - 1, 0))
+        start = reshape(self.init, shape=shape)
         return concat(start, before, axis=0) if count else before
 
     def run(self) -> tuple[Value, tuple[Value, ...]]:
@@ -161,13 +161,12 @@ def _entering(init: Value, xs: Sequence[Value], body: Graph, count: int) -> Valu
         return carry.graph.inline(body, (carry, *given))[0], carry
 
     last, earlier = run_steps(step, init, xs, (), count - 1)
-    entering: Value = concat(earlier, reshape(last, shape=(1, *last.shape)), axis=0)
-    return entering
+    return concat(earlier, reshape(last, shape=(1, *last.shape)), axis=0)
 
 
 def _last(x: Value) -> Value:
     """Return the last row."""
-    row: Value = narrow(x, axis=0, start=x.shape[0] - 1, length=1)
+    row = narrow(x, axis=0, start=x.shape[0] - 1, length=1)
     return reshape(row, shape=x.shape[1:])
 
 
@@ -176,8 +175,7 @@ def _zeros(like: Value) -> Value:
 
 
 def _zeros_of(graph: Graph, type: TensorType) -> Value:
-    zeros: Value = expand(graph.constant(0, type.dtype), shape=type.shape)
-    return zeros
+    return expand(graph.constant(0, type.dtype), shape=type.shape)
 
 
 def is_seed(value: Value) -> bool:

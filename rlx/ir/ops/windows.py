@@ -77,8 +77,7 @@ def gathered_windows(x: Value, taps: Numbers, sliding: Geometry) -> Value:
     windows = concat(*parts, axis=2)
     order = (0, *range(3, windows.rank), 1, 2)
     rows, columns = images * product(positions), channels * math.prod(taps)
-    result: Value = reshape(transpose(windows, perm=order), shape=(rows, columns))
-    return result
+    return reshape(transpose(windows, perm=order), shape=(rows, columns))
 
 
 def scattered_windows(columns: Value, shape: Numbers, taps: Numbers, sliding: Geometry) -> Value:
@@ -144,5 +143,4 @@ def _placed(x: Value, axis: int, first: int, extent: Extent) -> Value:
         empty = narrow(x, axis=axis, start=start - first, length=stop - start)
     low = tuple(start if number == axis else 0 for number in range(x.rank))
     high = tuple(whole - stop if number == axis else 0 for number in range(x.rank))
-    result: Value = pad(empty, low=low, high=high)
-    return result
+    return pad(empty, low=low, high=high)

@@ -80,5 +80,4 @@ def _rolled(a: Value, by: int, axis: int) -> Value:
     assert isinstance(extent, int), "determinants have static extents"
     ends = [(by, extent - by), (0, by)]
     parts = [ops.narrow(a, axis=axis, start=start, length=length) for start, length in ends]
-    rolled: Value = ops.concat(*[p for p in parts if p.shape[axis] != 0], axis=axis)
-    return rolled
+    return ops.concat(*[p for p in parts if p.shape[axis] != 0], axis=axis)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.shape import product
+from rlx.ir.shape import Extent, product
 from rlx.passes.ordering import sorted_by_need
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 
@@ -95,7 +95,7 @@ def _append(target: Graph, bundle: Sequence[Node], value_map: dict[Value, Value]
         joined = ops.concat(*flat, axis=0)
         ranks = [value_map[operand] for operand in first.operands[1:]]
         (total,) = target.append(ops.all_reduce, (joined, *ranks), first.attrs)
-        start = 0
+        start: Extent = 0
         for node, part in zip(bundle, flat, strict=True):
             own = ops.narrow(total, axis=0, start=start, length=part.shape[0])
             value_map[node.result] = ops.reshape(own, shape=node.result.shape)

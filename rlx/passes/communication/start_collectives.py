@@ -57,8 +57,7 @@ def _start(target: Graph, node: Node, value_map: dict[Value, Value]) -> tuple[Va
 
 def _wait(target: Graph, node: Node, started: tuple[Value, ...]) -> Value:
     with target.attributed(node.source, node.scope):
-        total: Value = ops.all_reduce_done(*started)
-    return total
+        return ops.all_reduce_done(*started)
 
 
 def _is_large_sum(node: Node) -> bool:

@@ -51,8 +51,7 @@ def _at_shape(node: Node, shape: Shape) -> Value | None:
     (computed,) = graph.append(node.op, operands, node.attrs, scope=node.scope)
     if computed.shape != shape:
         return None
-    result: Value = ops.reshape(computed, shape=node.result.shape)
-    return result
+    return ops.reshape(computed, shape=node.result.shape)
 
 
 def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | None:

@@ -80,9 +80,8 @@ def _rows_of_blocks(weights: list[Value], scheme: str, rows: int) -> Value:
         codes = nibbles(codes, rows, columns)
     parts = _heads(family, scale, zero_point)
     parts.append(_blocks_of_codes(codes, family, rows, columns, _block_rows(scheme)))
-    joined: Value = ops.concat(*parts, axis=2) if len(parts) > 1 else parts[0]
-    result: Value = ops.reshape(joined, shape=(columns, -1))
-    return result
+    joined = ops.concat(*parts, axis=2) if len(parts) > 1 else parts[0]
+    return ops.reshape(joined, shape=(columns, -1))
 
 
 def _count(of: Value) -> int:
@@ -111,8 +110,7 @@ def _bytes_of(number: Value) -> Value:
         for at in range(4)
     ]
     shape = (*number.shape, 1)
-    result: Value = ops.concat(*(ops.reshape(part, shape=shape) for part in parts), axis=-1)
-    return result
+    return ops.concat(*(ops.reshape(part, shape=shape) for part in parts), axis=-1)
 
 
 def _blocks_of_codes(codes: Value, family: str, rows: int, columns: int, size: int) -> Value:
@@ -121,11 +119,10 @@ def _blocks_of_codes(codes: Value, family: str, rows: int, columns: int, size: i
     missing = -rows % size
     if missing:
         codes = ops.pad(codes, low=(0, 0), high=(missing, 0))
-    blocks: Value = ops.reshape(swapped(codes), shape=(columns, (rows + missing) // size, size))
+    blocks = ops.reshape(swapped(codes), shape=(columns, (rows + missing) // size, size))
     if family not in _OF_PAIRS:
         return blocks
     low, high = (
         ops.narrow(blocks, axis=2, start=start, length=size // 2) for start in (0, size // 2)
     )
-    result: Value = ops.bitwise_or(low, ops.shift_left(high, 4))
-    return result
+    return ops.bitwise_or(low, ops.shift_left(high, 4))

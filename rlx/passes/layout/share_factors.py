@@ -64,7 +64,7 @@ def _solution(factors: Sequence[Value], b: Value, node: Node) -> Value:
     """Return the solution for `b`, from `a[permutation] = l @ u`."""
     triangles, _, permutation = factors
     singular = node.attribute("on_singular")
-    x: Value = ops.reshape(b, shape=(*b.shape, 1)) if node.attribute("vector") else b
+    x = ops.reshape(b, shape=(*b.shape, 1)) if node.attribute("vector") else b
     if node.attribute("transposed"):
         x = ops.triangular_solve(triangles, x, lower=False, transposed=True, on_singular=singular)
         x = ops.triangular_solve(triangles, x, unit_diagonal=True, transposed=True)
@@ -72,8 +72,7 @@ def _solution(factors: Sequence[Value], b: Value, node: Node) -> Value:
     else:
         x = ops.triangular_solve(triangles, _permuted(x, permutation), unit_diagonal=True)
         x = ops.triangular_solve(triangles, x, lower=False, on_singular=singular)
-    result: Value = ops.reshape(x, shape=b.shape) if node.attribute("vector") else x
-    return result
+    return ops.reshape(x, shape=b.shape) if node.attribute("vector") else x
 
 
 def _permuted(x: Value, permutation: Value, *, back: bool = False) -> Value:
@@ -90,5 +89,4 @@ def _permuted(x: Value, permutation: Value, *, back: bool = False) -> Value:
     inserted = (*batch, rows, 1, columns) if back else (*batch, 1, rows, columns)
     full = ops.expand(ops.reshape(x, shape=inserted), shape=square)
     zero = ops.expand(x.graph.constant(0, x.dtype), shape=square)
-    result: Value = ops.reduce_sum(ops.where(chosen, full, zero), axes=(-3 if back else -2,))
-    return result
+    return ops.reduce_sum(ops.where(chosen, full, zero), axes=(-3 if back else -2,))

@@ -50,10 +50,8 @@ def _is_long(node: Node) -> bool:
 
 
 def _flat(node: Node) -> Value:
-    flat: Value = ops.reshape(node.operands[0], shape=node.operands[0].shape[-1:])
-    return flat
+    return ops.reshape(node.operands[0], shape=node.operands[0].shape[-1:])
 
 
 def _of_row(node: Node, found: Value) -> Value:
-    row: Value = ops.reshape(found, shape=node.operands[0].shape)
-    return row
+    return ops.reshape(found, shape=node.operands[0].shape)

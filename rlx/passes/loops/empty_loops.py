@@ -26,8 +26,7 @@ def _empty_scan(node: Node) -> tuple[Value, ...] | None:
 
 def _no_rows(stacked: Value) -> Value:
     nothing = stacked.graph.constant(0, stacked.dtype)
-    rows: Value = ops.expand(nothing, shape=stacked.shape)
-    return rows
+    return ops.expand(nothing, shape=stacked.shape)
 
 
 @rewrite(ops.while_loop)

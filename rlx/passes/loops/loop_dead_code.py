@@ -197,5 +197,5 @@ def _row(whole: Value) -> Value:
     source = whole.node.operands[0]
     if source.rank == whole.rank:
         source = ops.reshape(source, shape=source.shape[1:])
-    row: Value = ops.expand(source, shape=whole.shape[1:])
+    row = ops.expand(source, shape=whole.shape[1:])
     return row if source.shape != whole.shape[1:] else source

@@ -74,7 +74,7 @@ class Step:
         """Append the scan to the operands' graph; return last carries and stacked rows."""
         self.graph.set_outputs([*carries, *rows])
         operands = (*self._carries, *self._consts, *self._xs)
-        results: tuple[Value, ...] = ops.scan(
+        results = ops.scan(
             *operands,
             body=self.graph,
             num_carries=len(self._carries),

@@ -94,7 +94,7 @@ def _run(
 
 def _plain(given: Parts, body: Graph, *, reverse: bool) -> tuple[Value, ...]:
     """Return the results of a scan without steps."""
-    results: tuple[Value, ...] = ops.scan(
+    return ops.scan(
         *given.all,
         body=body,
         length=0,
@@ -102,7 +102,6 @@ def _plain(given: Parts, body: Graph, *, reverse: bool) -> tuple[Value, ...]:
         num_consts=len(given.consts),
         reverse=reverse,
     )
-    return results
 
 
 def _cut(x: Value, first: int, segments: int, steps: int) -> Value:
@@ -110,13 +109,11 @@ def _cut(x: Value, first: int, segments: int, steps: int) -> Value:
     rows = x
     if x.shape[0] != segments * steps:
         rows = ops.narrow(x, axis=0, start=first, length=segments * steps)
-    cut: Value = ops.reshape(rows, shape=(segments, steps, *x.shape[1:]))
-    return cut
+    return ops.reshape(rows, shape=(segments, steps, *x.shape[1:]))
 
 
 def _joined(rows: Value) -> Value:
-    joined: Value = ops.reshape(rows, shape=(rows.shape[0] * rows.shape[1], *rows.shape[2:]))
-    return joined
+    return ops.reshape(rows, shape=(rows.shape[0] * rows.shape[1], *rows.shape[2:]))
 
 
 def _concatenated(pieces: Sequence[Value]) -> Value:

@@ -55,8 +55,7 @@ class Codes:
         """Return the sums over axes of the bytes as they are stored."""
         wide = ops.cast(self.bytes, to=DType.I32)
         moved = wide + SIGN * (self.are_signed - signed)
-        result: Value = ops.reduce_sum(moved, axes=axes)
-        return result
+        return ops.reduce_sum(moved, axes=axes)
 
 
 def codes_of(value: Value) -> Codes | None:
@@ -140,7 +139,7 @@ def product_of_codes(node: Node) -> Value | None:
     depth = node.operands[0].shape[-1]
     if not (a and b and isinstance(depth, int)) or b.zero or b.bytes.rank > 2:
         return None
-    total: Value = ops.matmul_codes(a.bytes, b.bytes)
+    total = ops.matmul_codes(a.bytes, b.bytes)
     sums = ops.reduce_sum(ops.cast(b.bytes, to=DType.I32), axes=(0,))
     return total - sums * a.zero if a.zero else total
 
@@ -152,8 +151,7 @@ def convolution_of_codes(node: Node) -> Value | None:
         return None
     codes = codes_of(x)
     image = codes.bytes if codes is not None and not codes.zero else x
-    result: Value = ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
-    return result
+    return ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
 
 
 def _padded(x: Codes, sliding: Geometry) -> Value:
@@ -162,8 +160,7 @@ def _padded(x: Codes, sliding: Geometry) -> Value:
     high = (0, 0, *(axis.high for axis in sliding))
     if not any((*low, *high)):
         return x.bytes
-    result: Value = ops.pad(x.bytes, low=low, high=high, value=x.zero)
-    return result
+    return ops.pad(x.bytes, low=low, high=high, value=x.zero)
 
 
 def _only_pads(sliding: Geometry) -> bool:

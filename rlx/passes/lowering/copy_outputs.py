@@ -67,5 +67,4 @@ def _make_donations_fit(graph: Graph) -> None:
 
 def _copy(value: Value) -> Value:
     with value.graph.attributed(value.node.source):
-        copied: Value = ops.expand(value, shape=value.shape)
-    return copied
+        return ops.expand(value, shape=value.shape)

@@ -134,16 +134,14 @@ def _longest_sum(a: Value, b: Value) -> int:
 
 def _in_floats(compute: Callable[..., Any], a: Value, b: Value, **attributes: Any) -> Value:
     found = compute(ops.cast(a, to=DType.F32), ops.cast(b, to=DType.F32), **attributes)
-    result: Value = ops.cast(found, to=DType.I32)
-    return result
+    return ops.cast(found, to=DType.I32)
 
 
 def _terms(x: Value, axis: int, first: int, length: int, depth: int) -> Value:
     """Return `length` of the `depth` terms along `axis`, or what is left of them."""
     if length >= depth:
         return x
-    part: Value = ops.narrow(x, axis=axis, start=first, length=min(length, depth - first))
-    return part
+    return ops.narrow(x, axis=axis, start=first, length=min(length, depth - first))
 
 
 def range_of(value: Value, steps: int = _MOST_STEPS) -> Range | None:

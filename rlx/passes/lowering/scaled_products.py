@@ -85,7 +85,7 @@ def _product(
     graph = node.result.graph
     (total,) = graph.append(node.op, (x.integers, w.integers), node.attrs, scope=node.scope)
     factors = [factor for factor in (x.factor, columns) if factor is not None]
-    result: Value = ops.cast(total, to=DType.F32)
+    result = ops.cast(total, to=DType.F32)
     if factors:
         result = result * (factors[0] if len(factors) == 1 else factors[0] * factors[1])
     return result

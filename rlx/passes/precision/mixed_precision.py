@@ -84,5 +84,4 @@ def _cast_between(value: Value, source: DType, target: DType) -> Value:
     """Return `value`, cast to `target` if it is of `source`."""
     if value.dtype is not source:
         return value
-    result: Value = ops.cast(value, to=target)
-    return result
+    return ops.cast(value, to=target)

@@ -102,7 +102,7 @@ def _combined(norm: Node, folded: _Folded, value_map: dict[Value, Value]) -> Val
     bias = [] if folded.bias is None else [reshape_to(value_map[folded.bias], vectors[0].shape)]
     with x.graph.attributed(norm.source, norm.scope):
         weights, shift = _scaled(w, *vectors, *bias, eps=norm.attribute("eps"))
-        convolved: Value = ops.conv(x, weights, **folded.conv.attrs.as_dict())
+        convolved = ops.conv(x, weights, **folded.conv.attrs.as_dict())
         result = convolved + reshape_to(shift, (*shift.shape, *(1,) * (convolved.rank - 2)))
         for move in folded.moves:
             result = ops.transpose(result, perm=move.attribute("perm"))

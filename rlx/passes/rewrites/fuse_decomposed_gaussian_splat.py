@@ -44,10 +44,9 @@ def _one_render(node: Node) -> Replacement:
                 source=node.source,
                 remedy=f"give both the same {name}",
             )
-    image: Value = ops.gaussian_splat_render(
+    return ops.gaussian_splat_render(
         *prepared.node.operands, **own, radius_scale=before["radius_scale"]
     )
-    return image
 
 
 def _entries(node: Node) -> int:

@@ -212,8 +212,7 @@ class _Batch:
             for name in (str(leaf.node.name) for leaf in batched.inputs)
         ]
         (rows,) = target.inline(batched, operands)
-        total: Value = ops.reduce_sum(rows, axes=(0,))
-        return total
+        return ops.reduce_sum(rows, axes=(0,))
 
 
 def _batch(alike: Sequence[_Term]) -> _Batch | None:

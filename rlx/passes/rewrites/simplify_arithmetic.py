@@ -64,8 +64,7 @@ def mul_by_zero(node: Node) -> Value | None:
 def mul_by_minus_one(node: Node) -> Value | None:
     for kept, other in _either_way(node):
         if number(other) == -1 and kept.type == node.result.type:
-            negated: Value = ops.neg(kept)
-            return negated
+            return ops.neg(kept)
     return None
 
 
@@ -79,8 +78,7 @@ def div_by_power_of_two(node: Node) -> Value | None:
     if scalar is None or not node.result.dtype.is_float or not is_power_of_two(scalar):
         return None
     inverse = fill(left.graph, right.type, 1.0 / scalar)
-    product: Value = ops.mul(left, inverse)
-    return product
+    return ops.mul(left, inverse)
 
 
 @rewrite(ops.pow)
@@ -168,8 +166,7 @@ def cast_of_exact_cast(node: Node) -> Value | None:
         return None
     if start.dtype is node.result.dtype:
         return start
-    direct: Value = ops.cast(start, **node.attrs.as_dict())
-    return direct
+    return ops.cast(start, **node.attrs.as_dict())
 
 
 @rewrite()

@@ -29,8 +29,7 @@ def concat_with_empty(node: Node) -> Value | None:
     kept = [operand for operand in node.operands if operand.shape[axis] != 0]
     if len(kept) in (0, len(node.operands)):
         return None
-    joined: Value = ops.concat(*kept, axis=axis)
-    return joined
+    return ops.concat(*kept, axis=axis)
 
 
 @rewrite(ops.reshape)
@@ -39,8 +38,7 @@ def reshape_of_reshape(node: Node) -> Value | None:
     inner = node.operands[0]
     if inner.op is not ops.reshape:
         return None
-    direct: Value = ops.reshape(inner.node.operands[0], shape=node.result.shape)
-    return direct
+    return ops.reshape(inner.node.operands[0], shape=node.result.shape)
 
 
 @rewrite(ops.expand)
@@ -48,8 +46,7 @@ def expand_of_expand(node: Node) -> Value | None:
     inner = node.operands[0]
     if inner.op is not ops.expand:
         return None
-    direct: Value = ops.expand(inner.node.operands[0], shape=node.result.shape)
-    return direct
+    return ops.expand(inner.node.operands[0], shape=node.result.shape)
 
 
 @rewrite(ops.expand)
@@ -58,8 +55,7 @@ def expand_by_ones_alone(node: Node) -> Value | None:
     added = len(node.result.shape) - operand.rank
     if (1,) * added + operand.shape != node.result.shape:
         return None
-    view: Value = ops.reshape(operand, shape=node.result.shape)
-    return view
+    return ops.reshape(operand, shape=node.result.shape)
 
 
 @rewrite(ops.transpose)
@@ -72,8 +68,7 @@ def transpose_that_keeps_order(node: Node) -> Value | None:
     moved = [axis for axis in perm if operand.shape[axis] != 1]
     if moved != sorted(moved):
         return None
-    view: Value = ops.reshape(operand, shape=node.result.shape)
-    return view
+    return ops.reshape(operand, shape=node.result.shape)
 
 
 @rewrite(ops.transpose)
@@ -83,8 +78,7 @@ def transpose_of_transpose(node: Node) -> Value | None:
         return None
     first = inner.node.attribute("perm")
     perm = tuple(first[axis] for axis in node.attribute("perm"))
-    direct: Value = ops.transpose(inner.node.operands[0], perm=perm)
-    return direct
+    return ops.transpose(inner.node.operands[0], perm=perm)
 
 
 @rewrite(ops.narrow)
@@ -95,10 +89,9 @@ def narrow_of_narrow(node: Node) -> Value | None:
     if inner.op is not ops.narrow or inner.node.attribute("axis") % rank != axis:
         return None
     start = inner.node.attribute("start") + node.attribute("start")
-    direct: Value = ops.narrow(
+    return ops.narrow(
         inner.node.operands[0], axis=axis, start=start, length=node.attribute("length")
     )
-    return direct
 
 
 @rewrite(ops.narrow)
@@ -128,13 +121,12 @@ def slice_of_one_axis(node: Node) -> Value | None:
     if len(axes) != 1:
         return None
     (axis,) = axes
-    part: Value = ops.narrow(
+    return ops.narrow(
         operand,
         axis=axis,
         start=node.attribute("start")[axis],
         length=node.result.shape[axis],
     )
-    return part
 
 
 @rewrite(ops.reverse)

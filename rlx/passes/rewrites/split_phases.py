@@ -99,8 +99,7 @@ def _part(x: Value, w: Value, phases: tuple[_Phase, ...], rows: Numbers, groups:
     stop = (*w.shape[:2], *(p.first + (p.count - 1) * p.step + 1 for p in phases))
     taps = ops.slice(w, start=start, stop=stop, step=(1, 1, *(phase.step for phase in phases)))
     sliding = tuple(phase.sliding for phase in phases)
-    result: Value = ops.conv(x, taps, **attributes_of(sliding), groups=groups)
-    return result
+    return ops.conv(x, taps, **attributes_of(sliding), groups=groups)
 
 
 def _laid_between(parts: list[Value], steps: Numbers, positions: Numbers) -> Value:

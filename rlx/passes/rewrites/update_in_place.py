@@ -61,8 +61,7 @@ def _added(x: Value, sparse: Value) -> Value:
         leading = x.shape[: x.rank - sparse.rank]
         before = node.operands[0]
         changed = _added(ops.reshape(x, shape=(*leading, *before.shape)), before)
-        whole: Value = ops.reshape(changed, shape=x.shape)
-        return whole
+        return ops.reshape(changed, shape=x.shape)
     if sparse.op is ops.dynamic_update_slice:
         return _block_added(x, node)
     return _slice_added(x, node)
@@ -85,8 +84,7 @@ def _block_added(x: Value, sparse: Node) -> Value:
         update = ops.expand(update, shape=(*leading, *update.shape))
         starts = ops.concat(x.graph.constant([0] * len(leading), starts.dtype), starts, axis=0)
     old = ops.dynamic_slice(x, starts, sizes=update.shape)
-    changed: Value = ops.dynamic_update_slice(x, ops.add(old, update), starts)
-    return changed
+    return ops.dynamic_update_slice(x, ops.add(old, update), starts)
 
 
 def _slice_added(x: Value, sparse: Node) -> Value:
@@ -100,5 +98,4 @@ def _slice_added(x: Value, sparse: Node) -> Value:
     origin = [x.graph.constant([0] * count, DType.I64) for count in (axis, x.rank - axis - 1)]
     parts = [part for part in (origin[0], place, origin[1]) if part.shape != (0,)]
     starts = parts[0] if len(parts) == 1 else ops.concat(*parts, axis=0)
-    changed: Value = ops.dynamic_update_slice(x, block, starts)
-    return changed
+    return ops.dynamic_update_slice(x, block, starts)

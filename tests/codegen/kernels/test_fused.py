@@ -71,7 +71,7 @@ def check(graph: Graph, n: int | None = None, *, in_place: bool = False) -> None
 
 def softmax_between(x: Value, mask: Value) -> Value:
     scaled = x * 0.5 + mask
-    weights: Value = ops.softmax(scaled, axis=-1)
+    weights = ops.softmax(scaled, axis=-1)
     return weights * 2.0 - x
 
 
@@ -206,7 +206,7 @@ def test_empty_axes_are_computed_too(number: int) -> None:
 
 def test_a_reshape_to_a_scalar_is_read_at_every_point() -> None:
     def formula(x: Value, most: Value) -> Value:
-        scalar: Value = ops.reshape(most, shape=())
+        scalar = ops.reshape(most, shape=())
         return x - scalar
 
     check(fused_graph([(3, 4), (1,)], formula))

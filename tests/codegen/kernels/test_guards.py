@@ -65,8 +65,7 @@ def shifted(x: Value, axis: int, by: int) -> Value:
     sides = [0] * x.rank
     sides[axis] = 1
     low, high = (sides, [0] * x.rank) if by > 0 else ([0] * x.rank, sides)
-    moved: Value = ops.pad(part, low=tuple(low), high=tuple(high))
-    return moved
+    return ops.pad(part, low=tuple(low), high=tuple(high))
 
 
 def rolled(x: Value, axis: int) -> Value:
@@ -75,8 +74,7 @@ def rolled(x: Value, axis: int) -> Value:
         ops.narrow(x, axis=axis, start=first, length=2),
         ops.narrow(x, axis=axis, start=0, length=first),
     )
-    joined: Value = ops.concat(*parts, axis=axis)
-    return joined
+    return ops.concat(*parts, axis=axis)
 
 
 def laplacian(x: Value) -> Value:
@@ -106,42 +104,36 @@ def _narrow(x: Value, number: int) -> Value:
     axis = number % x.rank
     extent = int(x.type.static_shape[axis])
     start = number // 3 % extent
-    value: Value = ops.narrow(x, axis=axis, start=start, length=max(extent - start - number % 2, 1))
-    return value
+    return ops.narrow(x, axis=axis, start=start, length=max(extent - start - number % 2, 1))
 
 
 def _pad(x: Value, number: int) -> Value:
     low = tuple((number >> axis) % 2 for axis in range(x.rank))
     high = tuple((number >> (axis + 2)) % 2 for axis in range(x.rank))
-    value: Value = ops.pad(x, low=low, high=high, value=float("inf") if number % 5 else 1.5)
-    return value
+    return ops.pad(x, low=low, high=high, value=float("inf") if number % 5 else 1.5)
 
 
 def _concat(x: Value, number: int) -> Value:
     axis = number % x.rank
-    value: Value = ops.concat(x, ops.neg(x), _narrow(x, axis), axis=axis)
-    return value
+    return ops.concat(x, ops.neg(x), _narrow(x, axis), axis=axis)
 
 
 def _reverse(x: Value, number: int) -> Value:
-    value: Value = ops.reverse(x, axes=tuple({number % x.rank, number // 4 % x.rank}))
-    return value
+    return ops.reverse(x, axes=tuple({number % x.rank, number // 4 % x.rank}))
 
 
 def _slice(x: Value, number: int) -> Value:
     start = tuple((number + axis) % 2 % int(e) for axis, e in enumerate(x.type.static_shape))
     step = tuple(1 + (number >> axis) % 2 for axis in range(x.rank))
-    value: Value = ops.slice(x, start=start, stop=x.shape, step=step)
-    return value
+    return ops.slice(x, start=start, stop=x.shape, step=step)
 
 
 def _transpose(x: Value, _: int) -> Value:
-    value: Value = ops.transpose(x, perm=tuple(reversed(range(x.rank))))
-    return value
+    return ops.transpose(x, perm=tuple(reversed(range(x.rank))))
 
 
 def _with_itself(x: Value, number: int) -> Value:
-    back: Value = ops.reverse(x, axes=(number % x.rank,))
+    back = ops.reverse(x, axes=(number % x.rank,))
     return x + back
 
 
@@ -159,12 +151,12 @@ def test_chains_of_movement_are_exact_and_stay_inside(case: tuple[list[Shape], F
 def test_symbolic_borders_are_in_order_at_the_call(n: int) -> None:
     def around(x: Value) -> Value:
         padded = ops.pad(x * 2.0, low=(1, 0), high=(2, 0), value=7.0)
-        joined: Value = ops.concat(padded, ops.reverse(x, axes=(0,)), axis=0)
+        joined = ops.concat(padded, ops.reverse(x, axes=(0,)), axis=0)
         return joined * 3.0
 
     def along_rows(x: Value, y: Value) -> Value:
-        wide: Value = ops.pad(x, low=(0, 2), high=(0, 1)) + ops.pad(x, low=(0, 0), high=(0, 3))
-        joined: Value = ops.concat(y, x, axis=1)
+        wide = ops.pad(x, low=(0, 2), high=(0, 1)) + ops.pad(x, low=(0, 0), high=(0, 3))
+        joined = ops.concat(y, x, axis=1)
         return joined * wide
 
     interpret(fused_graph([(N, 3)], around), n)
@@ -205,7 +197,7 @@ def test_large_stencils_take_the_parallel_paths() -> None:
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.I32, DType.BOOL, DType.C64])
 def test_the_value_of_a_pad_is_an_element_of_its_dtype(dtype: DType) -> None:
     def formula(x: Value) -> Value:
-        padded: Value = ops.pad(ops.concat(x, x, axis=0), low=(1,), high=(2,), value=1)
+        padded = ops.pad(ops.concat(x, x, axis=0), low=(1,), high=(2,), value=1)
         return padded if dtype is DType.BOOL else -padded
 
     graph = fused_graph([(5,)], formula, dtype)

@@ -186,8 +186,7 @@ def solving(limit: int | None) -> Graph:
 
     def going(x: Value, left: Value, a: Value, b: Value) -> Value:
         del x, a, b
-        above: Value = ops.gt(left, 1e-6)
-        return above
+        return ops.gt(left, 1e-6)
 
     def step(x: Value, left: Value, a: Value, b: Value) -> list[Value]:
         del left

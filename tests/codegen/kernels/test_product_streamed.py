@@ -76,8 +76,7 @@ def test_rows_of_an_input_are_streamed_past_few_rows(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_surrounds_a_streamed_product_is_computed_by_its_kernel(backend: str) -> None:
     def build(a: Value, b: Value) -> Value:
-        result: Value = ops.relu(ops.matmul(ops.transpose(a, perm=(1, 0)), b)) + 1.0
-        return result
+        return ops.relu(ops.matmul(ops.transpose(a, perm=(1, 0)), b)) + 1.0
 
     g, feeds = product((90, 3), (90, 101), build=build)
     compiled = runtime.compile(g, backend=backend, threads=1)

@@ -93,8 +93,7 @@ def test_products_in_other_float_types(backend: str, dtype: str) -> None:
 def test_transposes_of_either_operand_are_absorbed(backend: str) -> None:
     def both(a: Value, b: Value) -> Value:
         left, right = ops.transpose(a, perm=(1, 0)), ops.transpose(b, perm=(1, 0))
-        result: Value = ops.matmul(left, right)
-        return result
+        return ops.matmul(left, right)
 
     kinds = check(backend, (48, 20), (36, 48), both)
     assert "transpose" not in kinds
@@ -108,8 +107,7 @@ def test_products_too_small_to_pack_take_transposes_as_they_lie(
 ) -> None:
     def product(a: Value, b: Value) -> Value:
         swapped = [ops.transpose(x, perm=(1, 0)) if t else x for x, t in ((a, left), (b, right))]
-        result: Value = ops.matmul(*swapped) + 1.0
-        return result
+        return ops.matmul(*swapped) + 1.0
 
     a_shape, b_shape = ((3, 2) if left else (2, 3)), ((columns, 3) if right else (3, columns))
     for dtype in ("f32", "f16", "c64"):
@@ -143,8 +141,7 @@ def test_a_symbolic_number_of_rows(backend: str, rows: int) -> None:
 def test_what_follows_the_product_runs_on_its_tile(backend: str) -> None:
     def layer(a: Value, b: Value) -> Value:
         bias = a.graph.constant(np.linspace(-1, 1, 50, dtype=np.float32))
-        result: Value = ops.gelu(ops.matmul(a, b) + bias) * 2.0
-        return result
+        return ops.gelu(ops.matmul(a, b) + bias) * 2.0
 
     kinds = check(backend, (29, 24), (24, 50), layer)
     assert kinds == ["pack_panels", "fused"]
@@ -178,8 +175,7 @@ def test_panels_of_a_transposed_matrix_are_turned_in_registers(
     backend: str, shape: tuple[int, int, int]
 ) -> None:
     def product(a: Value, b: Value) -> Value:
-        result: Value = ops.matmul(a, ops.transpose(b, perm=(1, 0)))
-        return result
+        return ops.matmul(a, ops.transpose(b, perm=(1, 0)))
 
     rows, inner, columns = shape
     for dtype in ("f32", "f64"):
@@ -189,8 +185,7 @@ def test_panels_of_a_transposed_matrix_are_turned_in_registers(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_columns_of_a_transposed_operand_are_copied_side_by_side(backend: str) -> None:
     def product(a: Value, b: Value) -> Value:
-        result: Value = ops.matmul(ops.transpose(a, perm=(1, 0)), b)
-        return result
+        return ops.matmul(ops.transpose(a, perm=(1, 0)), b)
 
     check(backend, (40, 50), (40, 131), product)
     check(backend, (1100, 29), (1100, 131), product)

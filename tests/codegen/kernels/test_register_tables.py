@@ -25,14 +25,12 @@ PLACES = np.array([3, 99, 3, 0, 41, 41, 7, 2])
 
 
 def at(table: Value, index: Value) -> Value:
-    value: Value = ops.gather(table, index)
-    return value
+    return ops.gather(table, index)
 
 
 def replaced(table: Value, index: Value, value: Value) -> Value:
     start, one = ops.reshape(index, shape=(1,)), ops.reshape(value, shape=(1,))
-    result: Value = ops.dynamic_update_slice(table, one, start)
-    return result
+    return ops.dynamic_update_slice(table, one, start)
 
 
 def over_places(step: Step, size: int = SIZE) -> Graph:
@@ -207,7 +205,7 @@ def test_a_condition_that_replaces_elements_leaves_the_carry_as_it_is() -> None:
 
     def going(table: Value, place: Value) -> Value:
         tried = replaced(table, place, table.graph.constant(100.0, DType.F64))
-        return ops.lt(ops.reduce_sum(tried, axes=(0,)), 150.0)  # type: ignore[no-any-return]
+        return ops.lt(ops.reduce_sum(tried, axes=(0,)), 150.0)
 
     condition = graph_of("going", types, going)
     body = graph_of(

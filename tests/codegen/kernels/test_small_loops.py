@@ -113,8 +113,7 @@ def rotation() -> Graph:
 
     def loss(*given: Value) -> Value:
         last = ops.scan(*given, body=body, length=10_000, num_carries=1, num_consts=2)[0]
-        total: Value = ops.reduce_sum(last * last, axes=(0, 1))
-        return total
+        return ops.reduce_sum(last * last, axes=(0, 1))
 
     return graph_of("rotation", types, loss)
 

@@ -26,8 +26,8 @@ TARGET = detect_target()
 
 def loss(x: Value, y: Value) -> Value:
     difference = x - y
-    mean: Value = ops.reduce_mean(difference * difference, axes=(0, 1))
-    root: Value = ops.sqrt(mean)
+    mean = ops.reduce_mean(difference * difference, axes=(0, 1))
+    root = ops.sqrt(mean)
     return root + 1.0
 
 

@@ -39,8 +39,7 @@ def solving(size: int, step: float, *, rows: bool = False) -> Graph:
 
     def formula(c: Value, *x: Value) -> Value:
         matrix = c.graph.constant(tridiagonal(size, step))
-        solution: Value = ops.solve(matrix, c + x[0] if x else c, vector=True)
-        return solution
+        return ops.solve(matrix, c + x[0] if x else c, vector=True)
 
     return body(formula, *[(size,)] * (1 + rows))
 
@@ -53,8 +52,7 @@ def final(step: Graph, length: int, *, loss: bool = False, **options: Any) -> Gr
 
     def formula(*given: Value) -> Value:
         last: Value = ops.scan(*given, body=step, length=length, num_carries=1, **options)[0]
-        total: Value = ops.reduce_sum(last, axes=(0,)) if loss else last
-        return total
+        return ops.reduce_sum(last, axes=(0,)) if loss else last
 
     return graph_of("final", types, formula)
 
@@ -232,8 +230,7 @@ def test_gradients_go_through_a_branch_and_a_loop() -> None:
     def loss(p: Value, x: Value) -> Value:
         (taken,) = ops.switch(p, x, branches=(rectified, square))
         last, _ = ops.while_loop(taken, condition=condition, body=square, max_trips=2)
-        total: Value = ops.reduce_sum(last, axes=(0,))
-        return total
+        return ops.reduce_sum(last, axes=(0,))
 
     graph = grad_with_loss(graph_of("loss", {"p": ((), "bool")} | types, loss), ["x"])
     feeds = {"p": np.bool_(True), "x": f64(1.5, -0.5)} | ONE
@@ -268,8 +265,7 @@ def test_a_loop_counts_to_ten(start: int, most: int, expected: list[int]) -> Non
 
 def test_carries_of_a_loop_move_at_once() -> None:
     def always(a: Value, _: Value) -> Value:
-        same: Value = ops.eq(a, a)
-        return same
+        return ops.eq(a, a)
 
     assert counted(lambda a, b: [b, a + b], always, {"a": 0, "b": 1}, 10) == [55, 89, 10]
     assert counted(lambda a, b: [b, a], always, {"a": 1, "b": 2}, 3) == [2, 1, 3]
@@ -298,8 +294,7 @@ def with_params(graph: Graph, feeds: dict[str, Any], params: dict[str, Any]) -> 
 def test_params_of_a_body_become_consts_in_the_order_of_first_use() -> None:
     def step(c: Value, x: Value) -> Value:
         late, early = c.graph.param("late", (), "f64"), c.graph.param("early", (), "f64")
-        following: Value = ops.sin(c * early) + x * late * early
-        return following
+        return ops.sin(c * early) + x * late * early
 
     inner = graph_of("step", {"c": ((), "f64"), "x": ((), "f64")}, step)
     graph = graph_of(

@@ -365,11 +365,11 @@ def test_a_camera_is_a_constant_of_23_numbers() -> None:
         ops.gaussian_splat_render_meta(graph, (0, 0, 4), (0, 0, 0), (0, 1), 60.0)
 
 
-def reference_render(scene: Scene, meta: Any, **size: Any) -> Graph:
+def reference_render(scene: Scene, meta: Any, *, width: int, height: int) -> Graph:
     graph = Graph("reference")
     given = [graph.input(name, getattr(scene, name).shape, "f32") for name in NAMES[:6]]
     given.append(graph.constant(meta, "f32"))
-    image = ops.gaussian_splat_render_reference(*given, **size)
+    image = ops.gaussian_splat_render_reference(*given, width=width, height=height)
     graph.set_outputs([image])
     return graph
 

@@ -27,7 +27,7 @@ def types_of(feeds: dict[str, Array]) -> dict[str, tuple[tuple[int, ...], str]]:
 
 def mamba(feeds: dict[str, Array], size: int, *, loss: bool = False) -> Graph:
     def layer(*given: Value) -> Value:
-        y: Value = ops.selective_scan(*given, state_size=size)
+        y = ops.selective_scan(*given, state_size=size)
         return ops.reduce_sum(y, axes=(0, 1, 2)) if loss else y
 
     return graph_of("mamba", types_of(feeds), layer)
@@ -158,10 +158,7 @@ def test_gradient_of_gated_delta_net() -> None:
     feeds = delta_feeds()
 
     def loss(*given: Value) -> Value:
-        total: Value = ops.reduce_sum(
-            ops.gated_delta_net(*given, state_size=3)[0], axes=(0, 1, 2, 3)
-        )
-        return total
+        return ops.reduce_sum(ops.gated_delta_net(*given, state_size=3)[0], axes=(0, 1, 2, 3))
 
     step = grad_with_loss(graph_of("loss", types_of(feeds), loss), list(feeds))
     _, dq, dk, dv, dg, dbeta = everywhere(step, feeds | ONE, rtol=2e-5)

@@ -193,8 +193,7 @@ def test_carries_of_other_dtypes_are_added_in_their_own(dtype: str) -> None:
     def formula(init: Value, upstream: Value) -> Value:
         kept = ops.scan_trajectory(init, body=body, length=3)
         sweep = {"body_vjp": grad(body, ["c"]), "length": 3, "save_trajectory": True}
-        found: Value = ops.scan_backward(init, kept, upstream, **sweep)
-        return found
+        return ops.scan_backward(init, kept, upstream, **sweep)
 
     graph = graph_of("typed", {"init": ((3,), dtype), "upstream": ((3, 3), dtype)}, formula)
     kind = graph.inputs[0].dtype.numpy
@@ -212,8 +211,7 @@ def test_a_trajectory_has_derivatives(checkpoints: int) -> None:
 
     def loss(c: Value, w: Value, x: Value) -> Value:
         kept = ops.scan_trajectory(c, w, x, body=cell(), length=LENGTH, num_checkpoints=checkpoints)
-        total: Value = ops.reduce_sum(kept * kept, axes=(0, 1))
-        return total
+        return ops.reduce_sum(kept * kept, axes=(0, 1))
 
     graph = graph_of("loss", types, loss)
     pulled = everywhere(grad_with_loss(graph, list(FEEDS)), FEEDS | {"d_output": f64(1.0)})[1:]

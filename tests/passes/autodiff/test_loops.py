@@ -109,8 +109,7 @@ def planned(length: int, checkpoints: int | None, *, body_again: bool = False) -
         last: Value = ops.scan(c, body=step, length=length, num_carries=1, checkpoints=checkpoints)[
             0
         ]
-        total: Value = ops.reduce_sum(last, axes=(0,))
-        return total
+        return ops.reduce_sum(last, axes=(0,))
 
     graph = grad_with_loss(graph_of("loss", types, loss), ["c"])
     return lower_for(graph, detect_target()).plan.arena_bytes
@@ -192,8 +191,7 @@ def test_gradient_of_a_scan_without_steps_is_the_cotangent() -> None:
 
     def loss(c: Value) -> Value:
         (last,) = ops.scan(c, body=body, length=0, num_carries=1)
-        total: Value = ops.reduce_sum(last, axes=(0,))
-        return total
+        return ops.reduce_sum(last, axes=(0,))
 
     graph = grad_with_loss(graph_of("idle", {"c": ((2,), "f64")}, loss), ["c"])
     np.testing.assert_array_equal(everywhere(graph, {"c": f64(3, 4)} | ONE)[1], [1, 1])
@@ -205,8 +203,7 @@ def test_a_row_of_integers_is_scanned_beside_differentiable_ones() -> None:
 
     def loss(c: Value, ns: Value) -> Value:
         (last,) = ops.scan(c, ns, body=body, length=3, num_carries=1)
-        total: Value = ops.reduce_sum(last, axes=(0,))
-        return total
+        return ops.reduce_sum(last, axes=(0,))
 
     graph = grad_with_loss(
         graph_of("scaled", {"c": ((2,), "f64"), "ns": ((3,), "i32")}, loss), ["c"]
@@ -259,8 +256,7 @@ def choice() -> Graph:
 
     def loss(s: Value, x: Value, y: Value) -> Value:
         (result,) = ops.switch(s, x, y, branches=branches)
-        total: Value = ops.reduce_sum(result, axes=(0,))
-        return total
+        return ops.reduce_sum(result, axes=(0,))
 
     return graph_of("choice", {"s": ((), "bool")} | types, loss)
 

@@ -176,8 +176,8 @@ def cell(x: Value, w: Value) -> tuple[Value, Value]:
     a, b = (body.input(f"b{i}", v.shape, v.dtype) for i, v in enumerate((x, w)))
     hidden = ops.tanh(a @ b)
     body.set_outputs([ops.exp(hidden) * 0.5, hidden])
-    results: tuple[Value, Value] = ops.checkpoint(x, w, body=body)
-    return results
+    first, second = ops.checkpoint(x, w, body=body)
+    return first, second
 
 
 CONTROL = cases(

@@ -46,8 +46,7 @@ def centered(op: OpDef, x: Array, w: Array, weights: Array, **attributes: Any) -
 
 
 def _total(x: Value) -> Value:
-    total: Value = ops.reduce_sum(x, axes=tuple(range(x.rank)))
-    return total
+    return ops.reduce_sum(x, axes=tuple(range(x.rank)))
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

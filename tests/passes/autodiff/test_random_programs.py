@@ -41,13 +41,11 @@ STEPS: dict[str, Step] = {
 
 
 def middle_rows(x: Value) -> Value:
-    rows: Value = ops.narrow(x, axis=0, start=2, length=3)
-    return rows
+    return ops.narrow(x, axis=0, start=2, length=3)
 
 
 def row(x: Value) -> Value:
-    vector: Value = ops.reshape(ops.narrow(x, axis=0, start=1, length=1), shape=(3,))
-    return vector
+    return ops.reshape(ops.narrow(x, axis=0, start=1, length=1), shape=(3,))
 
 
 programs = st.lists(

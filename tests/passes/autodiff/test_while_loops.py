@@ -43,8 +43,7 @@ def written_out(trips: int) -> Graph:
     def loss(n: Value, x: Value, w: Value) -> Value:
         for _ in range(trips):
             n, x = n.graph.inline(body(), (n, x, w))
-        total: Value = ops.reduce_sum(x * x, axes=(0,))
-        return total
+        return ops.reduce_sum(x * x, axes=(0,))
 
     return graph_of("written_out", TYPES, loss)
 
@@ -138,8 +137,7 @@ def test_names_of_carries_may_be_those_of_derivatives() -> None:
 
     def loss(*given: Value) -> Value:
         last, *_, rows = ops.scan(*given, body=inner, length=3, num_carries=4)
-        total: Value = ops.reduce_sum(rows, axes=(0,)) + last
-        return total
+        return ops.reduce_sum(rows, axes=(0,)) + last
 
     graph = grad_with_loss(graph_of("loss", types, loss), ["c", "d_c"])
     given = {name: f64(0.2 + index) for index, name in enumerate(types)}

@@ -13,8 +13,7 @@ WIDE = ((200,), "f64")
 
 
 def chain(c: Value) -> Value:
-    value: Value = ops.exp(c * 0.1) - c
-    return value
+    return ops.exp(c * 0.1) - c
 
 
 def looped() -> Graph:
@@ -23,7 +22,7 @@ def looped() -> Graph:
     branches = (graph_of("left", types, chain), graph_of("right", types, lambda c: c * 2.0 + 1.0))
 
     def step(c: Value, which: Value) -> Value:
-        value: Value = ops.switch(which, chain(c), branches=branches)
+        (value,) = ops.switch(which, chain(c), branches=branches)
         return value
 
     body = graph_of("step", {**types, "which": ((), "i32")}, step)

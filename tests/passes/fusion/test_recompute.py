@@ -125,7 +125,7 @@ def test_doubling_by_concat_stays_linear() -> None:
     graph = Graph("doubling")
     value: Value = graph.input("x", (2,))
     for _ in range(60):
-        half: Value = ops.narrow(ops.concat(value, value, axis=0), axis=0, start=1, length=2)
+        half = ops.narrow(ops.concat(value, value, axis=0), axis=0, start=1, length=2)
         value = half + value
     graph.set_outputs([value])
     found = find_recomputed(graph, FusionPolicy())

@@ -13,7 +13,7 @@ from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
 from rlx.errors import SingularMatrixError
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.passes.layout.share_factors import LEAST, share_factors
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
@@ -28,7 +28,7 @@ def two_systems(n: int, *, batch: tuple[int, ...] = (), columns: int = 0, **attr
     g = Graph("systems")
     a = g.input("a", (*batch, n, n), "f64")
     b = g.input("b", (*batch, n, columns) if columns else (*batch, n), "f64")
-    x: Value = ops.solve(a, b, vector=not columns, **attrs)
+    x = ops.solve(a, b, vector=not columns, **attrs)
     g.set_outputs([x, ops.solve(a, x, vector=not columns, transposed=True, **attrs)])
     return g
 

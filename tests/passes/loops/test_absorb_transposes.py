@@ -93,8 +93,7 @@ def test_the_gradient_of_a_product_stores_carries_and_transposes_nothing() -> No
 
     def loss(c: Value, w: Value) -> Value:
         last = ops.scan(c, w, body=body, length=5, num_carries=1, num_consts=1)[0]
-        total: Value = ops.reduce_sum(last * last, axes=(0, 1))
-        return total
+        return ops.reduce_sum(last * last, axes=(0, 1))
 
     graph = grad_with_loss(graph_of("loss", {"c": SMALL, "w": ((3, 3), "f64")}, loss), ["c", "w"])
     same(graph, absorb_transposes(graph))
@@ -107,10 +106,7 @@ def test_a_matrix_and_its_transpose_are_both_read_by_their_names() -> None:
 
     def loop(c: Value, w: Value) -> list[Value]:
         across = ops.transpose(w, perm=(1, 0))
-        results: list[Value] = ops.scan(
-            c, across, w, body=body, length=3, num_carries=1, num_consts=2
-        )
-        return results
+        return list(ops.scan(c, across, w, body=body, length=3, num_carries=1, num_consts=2))
 
     graph = graph_of("loop", square, loop)
     after = dead_code(absorb_transposes(graph))

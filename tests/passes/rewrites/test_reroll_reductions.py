@@ -31,19 +31,16 @@ def sum_of(term: Callable[[Value, Value, int], Value], count: int = COUNT) -> Gr
 
 
 def element(x: Value, index: int) -> Value:
-    one: Value = ops.reshape(ops.narrow(x, axis=0, start=index, length=1), shape=())
-    return one
+    return ops.reshape(ops.narrow(x, axis=0, start=index, length=1), shape=())
 
 
 def bell(x: Value, w: Value, index: int) -> Value:
     away = element(x, index) - w * (1.0 + 0.01 * index)
-    value: Value = ops.exp(-away * away)
-    return value
+    return ops.exp(-away * away)
 
 
 def scattered(x: Value, w: Value, index: int) -> Value:
-    value: Value = ops.tanh(element(x, 7 * index % 61) * w)
-    return value
+    return ops.tanh(element(x, 7 * index % 61) * w)
 
 
 def of_two_kinds(x: Value, w: Value, index: int) -> Value:

@@ -17,13 +17,11 @@ SIZE = 50
 
 def in_zeros(x: Value, block: Value, start: Value) -> Value:
     zeros = ops.expand(x.graph.constant(0, x.dtype), shape=x.shape)
-    placed: Value = ops.dynamic_update_slice(zeros, block, start)
-    return placed
+    return ops.dynamic_update_slice(zeros, block, start)
 
 
 def scattered(x: Value, value: Value, index: Value) -> Value:
-    added: Value = ops.scatter_add(value, index, size=x.shape[0])
-    return added
+    return ops.scatter_add(value, index, size=x.shape[0])
 
 
 SUMS: dict[str, Callable[[Value, Value, Value], Value]] = {

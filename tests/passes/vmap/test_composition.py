@@ -25,8 +25,7 @@ def attention_block(x: Value, w: Value, gain: Value) -> Value:
     mixed = ops.attention(
         hidden, hidden, hidden, num_heads=2, head_dim=3, mask_kind="causal", softcap=2.0
     )
-    result: Value = ops.layer_norm(hidden + mixed, gain, gain, axis=-1, eps=1e-5)
-    return result
+    return ops.layer_norm(hidden + mixed, gain, gain, axis=-1, eps=1e-5)
 
 
 def loss() -> Graph:

@@ -218,8 +218,7 @@ def test_dead_nodes_ask_for_no_rule(declare: Callable[..., OpDef]) -> None:
 
 def test_rule_that_loses_the_batch_axis_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def first_example(_at: Batching, x: Value) -> Value:
-        example: Value = ops.narrow(x, axis=0, start=0, length=1)
-        return example
+        return ops.narrow(x, axis=0, start=0, length=1)
 
     monkeypatch.setattr(sweep, "rule_of", lambda _definition: first_example)
     with pytest.raises(InternalError, match=r"rule of exp gave f64\[1, 2\] where f64\[3, 2\]"):

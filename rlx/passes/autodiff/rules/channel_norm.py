@@ -63,8 +63,7 @@ def group_norm_vjp(
     axis: int,
     eps: float,
 ) -> Derivatives:
-    attributes = {"num_groups": num_groups, "axis": axis, "eps": eps}
-    return _group_norm_pullback(x, gamma, at.cotangent, **attributes)
+    return _group_norm_pullback(x, gamma, at.cotangent, num_groups=num_groups, axis=axis, eps=eps)
 
 
 @in_single_precision

@@ -80,8 +80,7 @@ def all_reduce_jvp(
 ) -> Derivatives:
     """An extremum moves with the members that attain it, evenly where several do."""
     share = 1.0 if reduction == "sum" else _share(x, at.result, *communicator, **axis)
-    moved: Value = ops.all_reduce(at.tangent * share, *communicator, reduction="sum", **axis)
-    return moved
+    return ops.all_reduce(at.tangent * share, *communicator, reduction="sum", **axis)
 
 
 @vjp(ops.all_reduce)

@@ -36,8 +36,7 @@ def _held_back(operand: Value, at: Pullback) -> Value:
     """
     if operand.op in (ops.param, ops.constant):
         return operand
-    waiting: Value = ops.barrier(operand, *present(at.cotangents))
-    return waiting
+    return ops.barrier(operand, *present(at.cotangents))
 
 
 def _declare(graph: Graph, prefix: str, like: Sequence[Value]) -> list[Value]:

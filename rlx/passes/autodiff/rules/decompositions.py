@@ -80,8 +80,7 @@ def _require_reduced(name: str, a: Value, *, full: bool) -> None:
 def _inverse(x: Value) -> Value:
     """Return `1 / x`, 0 where `x` is."""
     is_zero = ops.eq(x, 0.0)
-    inverse: Value = ops.where(is_zero, 0.0, 1.0 / ops.where(is_zero, 1.0, x))
-    return inverse
+    return ops.where(is_zero, 0.0, 1.0 / ops.where(is_zero, 1.0, x))
 
 
 def _row(x: Value) -> Value:
@@ -101,10 +100,8 @@ def _numbers(graph: Graph, rows: int, columns: int) -> tuple[Value, Value]:
 
 def _below(graph: Graph, rows: int, columns: int | None = None) -> Value:
     row, column = _numbers(graph, rows, rows if columns is None else columns)
-    below: Value = ops.gt(row, column)
-    return below
+    return ops.gt(row, column)
 
 
 def _diagonal(graph: Graph, n: int) -> Value:
-    diagonal: Value = ops.eq(*_numbers(graph, n, n))
-    return diagonal
+    return ops.eq(*_numbers(graph, n, n))

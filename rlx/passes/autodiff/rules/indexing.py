@@ -140,8 +140,7 @@ def _tangents_at(at: Pushforward, x: Value, chosen: Value) -> Value:
     places = TensorType(DType.I64, (x.type.elements,))
     rows = reshape_to(at.graph.iota(type=places), x.shape)
     starts = ops.narrow(rows, axis=-1, start=0, length=1)
-    taken: Value = ops.gather(reshape_to(at.tangent, (x.type.elements,)), chosen + starts)
-    return taken
+    return ops.gather(reshape_to(at.tangent, (x.type.elements,)), chosen + starts)
 
 
 linear(ops.gather, gather_transpose, fixed=(1,))

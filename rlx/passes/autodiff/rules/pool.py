@@ -137,8 +137,7 @@ def _cut(g: Value, position: int, start: int, length: Extent) -> Value:
     low[position], high[position] = first - start, end - stop
     if not any(extent != 0 for extent in (*low, *high)):
         return g
-    padded: Value = ops.pad(g, low=tuple(low), high=tuple(high), value=0)
-    return padded
+    return ops.pad(g, low=tuple(low), high=tuple(high), value=0)
 
 
 def _added(x: Value, dy: Value, **geometry: Any) -> Value:

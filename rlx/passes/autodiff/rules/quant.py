@@ -63,8 +63,7 @@ def fake_quantize_jvp(at: Pushforward, x: Value, *scale: Value, **attributes: An
     tangent = at.tangents[0]
     if tangent is None:
         return None
-    through: Value = ops.fake_quantize_backward(x, tangent, *scale, **attributes)
-    return through
+    return ops.fake_quantize_backward(x, tangent, *scale, **attributes)
 
 
 @vjp(ops.fake_quantize_ema)
@@ -229,5 +228,5 @@ def _factors(
 
 
 def _centered(q: Value, zero_point: int) -> Value:
-    wide: Value = ops.cast(q, to=DType.F32)
+    wide = ops.cast(q, to=DType.F32)
     return wide - float(zero_point) if zero_point else wide

@@ -94,18 +94,15 @@ def _shifted(x: Value, distance: int) -> Value:
 
 def _padded(x: Value, before: int, after: Extent) -> Value:
     none = (0,) * (x.rank - 1)
-    padded: Value = ops.pad(x, low=(*none, before), high=(*none, after), value=1)
-    return padded
+    return ops.pad(x, low=(*none, before), high=(*none, after), value=1)
 
 
 def _narrow_last(x: Value, length: Extent) -> Value:
-    narrowed: Value = ops.narrow(x, axis=-1, start=0, length=length)
-    return narrowed
+    return ops.narrow(x, axis=-1, start=0, length=length)
 
 
 def _reversed(x: Value) -> Value:
-    flipped: Value = ops.reverse(x, axes=(x.rank - 1,))
-    return flipped
+    return ops.reverse(x, axes=(x.rank - 1,))
 
 
 def cumsum_transpose(

@@ -74,8 +74,7 @@ def slice_transpose(
 def _narrow_axis(x: Value, axis: int, start: Extent, length: Extent) -> Value:
     if x.shape[axis] == length:
         return x
-    narrowed: Value = ops.narrow(x, axis=axis, start=start, length=length)
-    return narrowed
+    return ops.narrow(x, axis=axis, start=start, length=length)
 
 
 def _pad_axis(x: Value, axis: int, before: Extent, after: Extent) -> Value:
@@ -83,8 +82,7 @@ def _pad_axis(x: Value, axis: int, before: Extent, after: Extent) -> Value:
     if before == 0 and after == 0:
         return x
     none, rest = (0,) * axis, (0,) * (x.rank - axis - 1)
-    padded: Value = ops.pad(x, low=(*none, before, *rest), high=(*none, after, *rest))
-    return padded
+    return ops.pad(x, low=(*none, before, *rest), high=(*none, after, *rest))
 
 
 def _spread_axis(x: Value, axis: int, step: int) -> Value:

@@ -134,8 +134,7 @@ def lu_jvp(at: Pushforward, a: Value) -> Derivatives:
 
 @jvp(ops.det)
 def det_jvp(at: Pushforward, a: Value) -> Derivatives:
-    change: Value = ops.reduce_sum(cofactors(a, at.result) * at.tangent, axes=(-2, -1))
-    return change
+    return ops.reduce_sum(cofactors(a, at.result) * at.tangent, axes=(-2, -1))
 
 
 @vjp(ops.det)
@@ -157,14 +156,12 @@ def slogdet_vjp(at: Pullback, a: Value) -> Derivatives:
 def _trace_of_quotient(a: Value, da: Value) -> Value:
     """Return the trace of a**-1 da; NaN where `a` is singular."""
     quotient = ops.solve(a, da, on_singular="nan")
-    trace: Value = ops.reduce_sum(diagonal_of(quotient), axes=(-1,))
-    return trace
+    return ops.reduce_sum(diagonal_of(quotient), axes=(-1,))
 
 
 def _inverse_transposed(a: Value) -> Value:
     eye = expand_to(identity(a), a.shape)
-    inverse: Value = ops.solve(a, eye, transposed=True, on_singular="nan")
-    return inverse
+    return ops.solve(a, eye, transposed=True, on_singular="nan")
 
 
 def _stretched(x: Value) -> Value:
@@ -179,5 +176,4 @@ def _triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
     inner, outer = (columns, rows) if lower else (rows, columns)
     kept = ops.lt(inner, outer) if strict else ops.le(inner, outer)
     zero = x.graph.constant(0, x.dtype)
-    part: Value = ops.where(kept, x, zero)
-    return part
+    return ops.where(kept, x, zero)

@@ -19,7 +19,7 @@ def attention_batch(
     at: Batching, q: Value, k: Value, v: Value, mask: Value | None = None, **attributes: Any
 ) -> Batched:
     tensors = [_folded(at, x, position) for position, x in enumerate((q, k, v))]
-    result: Value = ops.attention(*tensors, *_masks(at, mask, 3), **attributes)
+    result = ops.attention(*tensors, *_masks(at, mask, 3), **attributes)
     return reshape_to(result, (at.size, *at.result.shape))
 
 
@@ -36,8 +36,8 @@ def attention_backward_batch(
     """A bias is repeated for every example, even where all share it: each has a gradient."""
     tensors = [_folded(at, x, position) for position, x in enumerate((q, k, v, dy))]
     if attributes["mask_kind"] != "bias" or mask is None:
-        gradients = ops.attention_backward(*tensors, *_masks(at, mask, 4), **attributes)
-        return [_unfolded(at, g, position) for position, g in enumerate(gradients)]
+        found = ops.attention_backward(*tensors, *_masks(at, mask, 4), **attributes)
+        return [_unfolded(at, g, position) for position, g in enumerate(found)]
     bias = _repeated(at, mask if at.batched[4] else at.lift(mask))
     *gradients, d_bias = ops.attention_backward(*tensors, bias, **attributes)
     results = [_unfolded(at, g, position) for position, g in enumerate(gradients)]
@@ -49,7 +49,7 @@ def rope_batch(at: Batching, x: Value, cos: Value, sin: Value, **attributes: Any
     """Tables that differ from example to example leave it to the formula."""
     if at.batched != (True, False, False):
         return BY_FORMULA
-    result: Value = ops.rope(_folded(at, x, 0), cos, sin, **attributes)
+    result = ops.rope(_folded(at, x, 0), cos, sin, **attributes)
     return reshape_to(result, (at.size, *at.result.shape))
 
 
@@ -84,8 +84,7 @@ def _bias_gradient(at: Batching, d_bias: Value) -> Value:
     if rows != 1 or _own_batch(at) == 1:
         return _unfolded(at, d_bias, 3)
     apart = reshape_to(d_bias, (at.size, _own_batch(at), *rest))
-    summed: Value = ops.reduce_sum(apart, axes=(1,), keepdims=True)
-    return summed
+    return ops.reduce_sum(apart, axes=(1,), keepdims=True)
 
 
 def _own_batch(at: Batching) -> Extent:

@@ -121,8 +121,7 @@ def _run(x: Value, run: list[int | None]) -> Value:
     first = run[0]
     if first is None:
         return expand_to(x.graph.constant(0, x.dtype), (len(run), *x.shape[1:]))
-    part: Value = ops.narrow(x, axis=0, start=first, length=len(run))
-    return part
+    return ops.narrow(x, axis=0, start=first, length=len(run))
 
 
 unrolled(ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, after all batching")

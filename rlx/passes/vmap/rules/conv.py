@@ -16,7 +16,7 @@ from rlx.passes.vmap.registry import Batched, batch
 def conv_batch(at: Batching, x: Value, w: Value, *, groups: int, **attributes: Any) -> Batched:
     match at.batched:
         case (True, False):
-            result: Value = ops.conv(fold(x), w, groups=groups, **attributes)
+            result = ops.conv(fold(x), w, groups=groups, **attributes)
             return reshape_to(result, (at.size, *at.result.shape))
         case (False, True):
             return _more_outputs(at, x, w, groups, attributes)
@@ -32,7 +32,7 @@ def _more_outputs(
     each = divide(outputs, groups)
     apart = reshape_to(w, (at.size, groups, each, inner, *taps))
     stacked = reshape_to(_exchanged(apart, 0, 1), (at.size * outputs, inner, *taps))
-    result: Value = ops.conv(x, stacked, groups=groups, **attributes)
+    result = ops.conv(x, stacked, groups=groups, **attributes)
     images, spatial = result.shape[0], result.shape[2:]
     split = reshape_to(result, (images, groups, at.size, each, *spatial))
     order = (2, 0, 1, *range(3, split.rank))
@@ -47,7 +47,7 @@ def _more_groups(
         return expand_to(at.graph.constant(0, x.dtype), (0, *at.result.shape))
     _, images, channels, *spatial = x.shape
     merged = reshape_to(_exchanged(x, 0, 1), (images, at.size * channels, *spatial))
-    result: Value = ops.conv(merged, fold(w), groups=groups * _count(at), **attributes)
+    result = ops.conv(merged, fold(w), groups=groups * _count(at), **attributes)
     split = reshape_to(result, (images, at.size, *at.result.shape[1:]))
     return _exchanged(split, 0, 1)
 
@@ -55,8 +55,7 @@ def _more_groups(
 def _exchanged(x: Value, a: int, b: int) -> Value:
     order = list(range(x.rank))
     order[a], order[b] = order[b], order[a]
-    result: Value = ops.transpose(x, perm=tuple(order))
-    return result
+    return ops.transpose(x, perm=tuple(order))
 
 
 def _count(at: Batching) -> int:

@@ -43,14 +43,13 @@ unrolled(
 def gather_batch(at: Batching, table: Value, indices: Value, *, axis: int) -> Batched:
     own = normalize_axis(axis, at.operands[0].rank)
     if not at.batched[1]:
-        result: Value = ops.gather(table, indices, axis=own + 1)
-        return result
+        return ops.gather(table, indices, axis=own + 1)
     if not at.batched[0]:
         return batch_to_front(ops.gather(table, indices, axis=own), own)
     shape = at.operands[0].shape
     rows = product(shape[:own])
     flat = reshape_to(table, (at.size * rows * shape[own], *shape[own + 1 :]))
-    taken: Value = ops.gather(flat, _end_to_end(at, indices, rows, shape[own]), axis=0)
+    taken = ops.gather(flat, _end_to_end(at, indices, rows, shape[own]), axis=0)
     return reshape_to(taken, (at.size, *at.result.shape))
 
 
@@ -60,16 +59,14 @@ def gather_backward_batch(
 ) -> Batched:
     rank = at.operands[0].rank - at.operands[1].rank + 1
     if not at.batched[1]:
-        result: Value = ops.gather_backward(dy, indices, axis=shifted(axis, rank), size=size)
-        return result
+        return ops.gather_backward(dy, indices, axis=shifted(axis, rank), size=size)
     return _scattered(at, dy, indices, normalize_axis(axis, rank), size)
 
 
 @batch(ops.scatter_add)
 def scatter_add_batch(at: Batching, updates: Value, indices: Value, *, size: Extent) -> Batched:
     if not at.batched[1]:
-        result: Value = ops.gather_backward(updates, indices, axis=1, size=size)
-        return result
+        return ops.gather_backward(updates, indices, axis=1, size=size)
     return _scattered(at, updates, indices, 0, size)
 
 
@@ -77,8 +74,7 @@ def scatter_add_batch(at: Batching, updates: Value, indices: Value, *, size: Ext
 def dynamic_slice_batch(at: Batching, x: Value, starts: Value, *, sizes: Shape) -> Batched:
     """With a start per example, gather the block's elements one by one."""
     if not at.batched[1]:
-        block: Value = ops.dynamic_slice(x, _behind_batch(starts), sizes=(at.size, *sizes))
-        return block
+        return ops.dynamic_slice(x, _behind_batch(starts), sizes=(at.size, *sizes))
     if not sizes:
         return Carried(x, at.batched[0])
     shape = at.operands[0].shape
@@ -99,8 +95,7 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
     whole = x if at.batched[0] else at.lift(x)
     if not at.batched[2]:
         block = update if at.batched[1] else at.lift(update)
-        updated: Value = ops.dynamic_update_slice(whole, block, _behind_batch(starts))
-        return updated
+        return ops.dynamic_update_slice(whole, block, _behind_batch(starts))
     shape, sizes = at.operands[0].shape, at.operands[1].shape
     if not sizes:
         return Carried(update, at.batched[1])
@@ -117,8 +112,7 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
     nearest = [
         _clamp(at.graph, position, size) for position, size in zip(along, sizes, strict=True)
     ]
-    replaced: Value = ops.where(inside, _elements(at, update, at.batched[1], nearest, sizes), whole)
-    return replaced
+    return ops.where(inside, _elements(at, update, at.batched[1], nearest, sizes), whole)
 
 
 def _updated_in_turn(whole: Value, updates: Value, starts: Value) -> Value:
@@ -181,14 +175,12 @@ def _end_to_end(at: Batching, indices: Value, rows: Extent, extent: Extent) -> V
         valid = ops.logical_and(valid, reshape_to(is_number, own.shape))
     stretch = at.graph.iota(type=TensorType(DType.I64, (at.size * rows,)))
     first = reshape_to(stretch * limit, (at.size, rows, *(1,) * len(shape)))
-    placed: Value = ops.where(valid, own + first, -1)
-    return placed
+    return ops.where(valid, own + first, -1)
 
 
 def _behind_batch(starts: Value) -> Value:
     """Return shared `starts` for blocks that hold every example."""
-    joined: Value = ops.concat(starts.graph.constant([0], starts.dtype), starts, axis=0)
-    return joined
+    return ops.concat(starts.graph.constant([0], starts.dtype), starts, axis=0)
 
 
 def _clamped_starts(at: Batching, starts: Value, shape: Shape, sizes: Shape) -> list[Value]:
@@ -205,8 +197,7 @@ def _clamped_starts(at: Batching, starts: Value, shape: Shape, sizes: Shape) -> 
 def _clamp(graph: Graph, position: Value, extent: Extent) -> Value:
     """Move positions outside [0, extent) to its ends."""
     last = extent_value(graph, extent) - 1
-    clamped: Value = ops.maximum(ops.minimum(position, last), 0)
-    return clamped
+    return ops.maximum(ops.minimum(position, last), 0)
 
 
 def _positions(graph: Graph, extent: Extent, axis: int, rank: int) -> Value:
@@ -232,5 +223,4 @@ def _elements(at: Batching, x: Value, batched: bool, along: list[Value], shape: 
         )
     for position, extent in zip(along, shape, strict=True):
         flat = flat * extent_value(at.graph, extent) + position
-    elements: Value = ops.gather(reshape_to(x, (product(x.shape),)), flat, axis=0)
-    return elements
+    return ops.gather(reshape_to(x, (product(x.shape),)), flat, axis=0)

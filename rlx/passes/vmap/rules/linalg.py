@@ -28,7 +28,7 @@ def dot_general_batch(
     """A batch axis of both operands is one more batch axis; of one operand, a free axis."""
     left, right = at.batched
     both = (0,) if left and right else ()
-    result: Value = ops.dot_general(
+    result = ops.dot_general(
         a,
         b,
         lhs_contracting=_moved(lhs_contracting, left),

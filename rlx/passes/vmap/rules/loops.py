@@ -150,8 +150,7 @@ def _step_going(asked: Graph, stepped: Graph, like: Sequence[Value], count: int)
 def _goes_on(condition: Value) -> Value:
     """Return for each example whether all elements of its condition are nonzero."""
     holds = ops.cast(condition, to=DType.BOOL)
-    every: Value = ops.reduce_min(holds, axes=tuple(range(1, holds.rank)))
-    return every
+    return ops.reduce_min(holds, axes=tuple(range(1, holds.rank)))
 
 
 @batch(ops.switch)

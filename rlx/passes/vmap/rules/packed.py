@@ -22,9 +22,7 @@ def dequant_matmul_batch(
 ) -> Batched:
     """Weights of each example's own are leading axes, if `x` has them too."""
     if at.batched == (True, False) and at.operands[1].rank == 2:
-        result: Value = ops.dequant_matmul(x, blocks, scheme=scheme, transposed=transposed)
-        return result
+        return ops.dequant_matmul(x, blocks, scheme=scheme, transposed=transposed)
     if at.batched == (True, True) and at.operands[0].rank == at.operands[1].rank:
-        own: Value = ops.dequant_matmul(x, blocks, scheme=scheme, transposed=transposed)
-        return own
+        return ops.dequant_matmul(x, blocks, scheme=scheme, transposed=transposed)
     return BY_FORMULA

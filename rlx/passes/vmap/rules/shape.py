@@ -23,16 +23,14 @@ def expand_batch(at: Batching, x: Value, *, shape: Shape) -> Batched:
 
 @batch(ops.transpose)
 def transpose_batch(at: Batching, x: Value, *, perm: tuple[int, ...]) -> Batched:
-    result: Value = ops.transpose(x, perm=(0, *(axis + 1 for axis in perm)))
-    return result
+    return ops.transpose(x, perm=(0, *(axis + 1 for axis in perm)))
 
 
 @batch(ops.pad)
 def pad_batch(
     at: Batching, x: Value, *, low: tuple[Extent, ...], high: tuple[Extent, ...], value: float
 ) -> Batched:
-    result: Value = ops.pad(x, low=(0, *low), high=(0, *high), value=value)
-    return result
+    return ops.pad(x, low=(0, *low), high=(0, *high), value=value)
 
 
 @batch(ops.slice)
@@ -44,5 +42,4 @@ def slice_batch(
     stop: tuple[Extent, ...],
     step: tuple[int, ...],
 ) -> Batched:
-    result: Value = ops.slice(x, start=(0, *start), stop=(at.size, *stop), step=(1, *step))
-    return result
+    return ops.slice(x, start=(0, *start), stop=(at.size, *stop), step=(1, *step))

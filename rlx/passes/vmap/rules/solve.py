@@ -15,10 +15,9 @@ def solve_batch(
     at: Batching, a: Value, b: Value, *, vector: bool, transposed: bool, on_singular: str
 ) -> Batched:
     if at.batched[0]:
-        result: Value = ops.solve(
+        return ops.solve(
             *at.lifted((a, b)), vector=vector, transposed=transposed, on_singular=on_singular
         )
-        return result
     columns = _as_columns(b, vector=vector)
     x = ops.solve(a, columns, transposed=transposed, on_singular=on_singular)
     return _from_columns(x, b, vector=vector)
@@ -37,11 +36,10 @@ def triangular_solve_batch(
     on_singular: str,
 ) -> Batched:
     def solved(matrix: Value, sides: Value) -> Value:
-        x: Value = ops.triangular_solve(
+        return ops.triangular_solve(
             matrix, sides, lower=lower, unit_diagonal=unit_diagonal, transposed=transposed,
             left=left, on_singular=on_singular,
         )  # fmt: skip
-        return x
 
     if at.batched[0]:
         return solved(*at.lifted((a, b)))
