@@ -69,6 +69,7 @@ def embed(model: rlx.Executable, sentences: Sequence[str]) -> Array:
 def run_backend(backend: str, weights: dict[str, Array]) -> tuple[Run, rlx.Executable]:
     started = time.perf_counter()
     model = rlx.compile(build_graph(), backend=backend, params=weights)
+    assert isinstance(model, rlx.Executable), "no backend is the reference"
     compiled = time.perf_counter()
     embed(model, CORPUS[:1])  # the first call runs setup: weights are packed once
     warm = time.perf_counter()

@@ -55,7 +55,8 @@ def _chunk(ranks: Any, turn: Turn, count: int) -> float:
             turn.call()
         seconds = time.perf_counter() - started
     _sleep_until_all(ranks)
-    return max(ranks.allgather(seconds))
+    slowest: float = max(ranks.allgather(seconds))
+    return slowest
 
 
 def _sleep_until_all(ranks: Any) -> None:

@@ -10,8 +10,9 @@ docstring is the documentation:
         normalize_axis(axis, x.rank)
         return x
 
-`cumsum` is then an `OpDef`, whose calls have types: a value, or a tuple of values. Its meaning (`ir.reference`), derivatives, batching, lowering
-and kernel are registered in the rooms that need them, by `Registry`s keyed by the op.
+`cumsum` is then an `OpDef`, whose calls have types: a value, or a tuple of values. Its meaning
+(`ir.reference`), derivatives, batching, lowering and kernel are registered in the rooms that
+need them, by `Registry`s keyed by the op.
 Rules take the attributes as keyword arguments of the same names.
 """
 
