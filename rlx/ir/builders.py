@@ -1199,6 +1199,10 @@ class Builders:
             transposed=transposed,
         )
 
+    def dequant_moe_weights(self, blocks: Operand, *, scheme: str) -> Value:
+        """Decode a stack of matrices in blocks, u8 `[E, N, bytes]`, to f32 `[E, K, N]`."""
+        return self._one(OPS["dequant_moe_weights"], (blocks,), scheme=scheme)
+
     def dequantize_blocks(
         self, blocks: Operand, codebook: Operand | None = None, *, scheme: str
     ) -> Value:

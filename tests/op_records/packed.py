@@ -75,6 +75,8 @@ RECORDS: list[OpRecord] = [
     OpRecord(ops.grouped_dequant_matmul, "experts",
              (Operand((4, 64), normal), _rows("q5_0", 3, 5), _CHOSEN), {"scheme": "q5_0"},
              (DType.F32,), growth=200.0),
+    OpRecord(ops.dequant_moe_weights, "stack", (_rows("q4_0", 3, 5),), {"scheme": "q4_0"},
+             (DType.F32,), growth=0.0),
 ] + [
     OpRecord(ops.decode_weights, scheme.split("/")[0], weights, {"scheme": scheme, "rows": 10},
              (DType.F32,), growth=1.0)

@@ -10,12 +10,12 @@ from rlx.ir.lowering import Streamed, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.linalg import matmul, swapped
-from rlx.ir.ops.packed import dequant_matmul
+from rlx.ir.ops.packed import dequant_matmul, dequantize_blocks
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_shape
 from rlx.ir.ops.shape import reshape
 from rlx.ir.types import TensorType
 
-__all__ = ["grouped_dequant_matmul", "grouped_matmul"]
+__all__ = ["dequant_moe_weights", "grouped_dequant_matmul", "grouped_matmul"]
 
 _FAMILY = "packed"
 
@@ -31,6 +31,14 @@ def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
     products = matmul(rows, gather(weights, experts, axis=0))
     return reshape(products, shape=(x.shape[0], weights.shape[2]))
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def dequant_moe_weights(blocks: Value, *, scheme: str) -> Value:
+    """Decode a stack of matrices in blocks, u8 `[E, N, bytes]`, to f32 `[E, K, N]`."""
+    require_rank(blocks.type, 3, "blocks")
+    result: Value = swapped(dequantize_blocks(blocks, scheme=scheme))
+    return result
 
 
 def _gathered_product(

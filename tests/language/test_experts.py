@@ -1,0 +1,123 @@
+"""Residency of experts: accounts, capture and placement (06, sections 12 and 18)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.errors import InputError
+from rlx.ir.block_decoding import decode_blocks
+from rlx.ir.block_types import BLOCK_TYPES
+from rlx.ir.graph import Graph
+from rlx.ir.reference import evaluate
+from rlx.language.experts import ExpertMonitor, ExpertPool, ResidencyStats, budget_of, union
+from tests.codegen.kernels.test_packed import packed_rows
+
+CHOSEN = np.array([0, 1, 1, 2], np.int32)
+FEEDS = {
+    "x": (0.05 * np.arange(12)).reshape(4, 3).astype(np.float32),
+    "w": np.stack([0.1 * (e + 1) + 0.01 * np.arange(6).reshape(3, 2) for e in range(3)]).astype(
+        np.float32
+    ),
+    "e": CHOSEN,
+}
+
+
+def monitor(*, products: int = 1, experts: int = 3) -> ExpertMonitor:
+    g = Graph("mixture")
+    x, w, e = g.input("x", (4, 3)), g.input("w", (3, 3, 2)), g.input("e", (4,), "i32")
+    g.set_outputs([g.grouped_matmul(x * float(n + 1), w, e) for n in range(products)])
+    return ExpertMonitor(g, num_experts=experts, products_per_layer=1, threads=1)
+
+
+def test_masks_change_accounts_and_no_number() -> None:
+    program = monitor()
+    (all_resident,) = program.run(FEEDS)
+    assert program.take_stats() == ResidencyStats(3, 4, 0, 0)
+    program.set_resident([False, True, True])
+    (some,) = program.run(FEEDS)
+    np.testing.assert_array_equal(all_resident, some)
+    assert program.take_stats() == ResidencyStats(2, 3, 1, 1)
+    assert program.take_stats() is None
+
+
+def test_masks_per_layer() -> None:
+    program = monitor(products=2)
+    program.set_resident_per_layer([[False, True, True], [True, False, True]])
+    asked = [program.is_resident(*at) for at in ((0, 0), (0, 1), (1, 0), (1, 1), (7, 0))]
+    assert asked == [False, True, True, False, True]
+    program.run(FEEDS)
+    assert program.take_stats() == ResidencyStats(4, 5, 2, 3)
+    program.set_resident([True] * 3)
+    assert program.is_resident(0, 0)
+    with pytest.raises(InputError, match="a mask of 2 experts; there are 3"):
+        program.set_resident([True, False])
+
+
+def test_the_specifications_toy_mixture() -> None:
+    """Softmax, the best expert, its matrix times its share; the gate's choice is captured."""
+
+    def det(seed: int, count: int, scale: float) -> np.ndarray:
+        i = np.arange(count)
+        made: np.ndarray = (((7 * (i + seed) + 11) % 17) / 17 * scale - scale / 2).astype(
+            np.float32
+        )
+        return made
+
+    g = Graph("toy")
+    x, gate, w = g.input("x", (4, 8)), g.param("gate", (8, 4)), g.param("w", (4, 8, 8))
+    shares = g.softmax(g.matmul(x, gate), axis=-1)
+    best, number = g.topk(shares, k=1)
+    chosen = g.cast(g.reshape(number, shape=(4,)), to="i32")
+    g.set_outputs([g.grouped_matmul(x, w, chosen) * best])
+    params = {"gate": det(1, 32, 0.3).reshape(8, 4), "w": det(2, 256, 0.2).reshape(4, 8, 8)}
+    program = ExpertMonitor(g, num_experts=4, params=params, threads=1)
+    (out,) = program.run({"x": det(0, 32, 0.5).reshape(4, 8)})
+    np.testing.assert_allclose(out[0, :3], [0.00894689, 0.0010146, -0.0069177], atol=1e-5)
+    np.testing.assert_allclose(out[3, :3], [0.00411647, 0.00088526, 0.00367384], atol=1e-5)
+    (captured,) = program.take_capture() or []
+    assert captured.tolist() == [1, 2, 0, 3]
+    assert captured.dtype == np.uint32
+    assert program.take_capture() is None
+
+
+def test_pools_place_what_is_chosen_most() -> None:
+    pool = ExpertPool(4, 2)
+    assert pool.hits([1, 0, 1, 2, 1, 9, -1]).tolist() == [1, 3, 1, 0]
+    assert ExpertPool(5, 3).target([10, 50, 30, 0, 50]) == [1, 4, 2]
+    pool = ExpertPool(8, 2)
+    promoted, demoted = pool.place([6, 7])
+    assert (len(promoted), len(demoted), pool.resident) == (2, 2, [6, 7])
+    pool = ExpertPool(8, 4)
+    promoted, demoted = pool.place([2, 3, 4, 5])
+    assert (len(promoted), len(demoted), pool.resident) == (2, 2, [2, 3, 4, 5])
+    pool = ExpertPool(8, 3)
+    assert pool.refresh([7, 7, 1]) == ([7], [0])
+    assert pool.mask == [False, True, True, False, False, False, False, True]
+
+
+def test_when_placement_is_due() -> None:
+    pool = ExpertPool(8, 2, every=3)
+    assert [pool.should_refresh(step) for step in range(4)] == [True, False, False, True]
+    assert pool.should_refresh(1, is_prefill=True)
+    assert pool.should_refresh(1, forced=True)
+    assert not ExpertPool(4, 9).should_refresh(0, forced=True)
+
+
+def test_budgets_and_unions() -> None:
+    assert budget_of(1000, 100, 30, 3, most=64, num_experts=16) == 10
+    assert budget_of(10, 100, 30, 3, most=64, num_experts=16) == 0
+    assert budget_of(1000, 100, 0, 3, most=8, num_experts=16) == 8
+    assert union([[True, False], [False, False]]) == [True, False]
+
+
+@pytest.mark.parametrize("scheme", ["q4_0", "q8_0", "q6_k"])
+def test_stacks_are_decoded_as_plain_products_take_them(scheme: str) -> None:
+    """06, section 17, item 3: every scheme."""
+    width = BLOCK_TYPES[scheme].elements
+    stack = packed_rows(scheme, 6, width).reshape(2, 3, -1)
+    g = Graph("decoded")
+    g.set_outputs([g.dequant_moe_weights(g.input("w", stack.shape, "u8"), scheme=scheme)])
+    (decoded,) = evaluate(g, {"w": stack})
+    expected = np.swapaxes(decode_blocks(stack, BLOCK_TYPES[scheme]), 1, 2)
+    np.testing.assert_array_equal(decoded, expected)
