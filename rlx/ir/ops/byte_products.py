@@ -63,7 +63,7 @@ def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
     return shift_left(wide, 8 * place) if place else wide
 
 
-@op(_FAMILY, Trait.LAYOUT, decompose=_packed)
+@op(_FAMILY, Trait.LAYOUT, Trait.PROLOGUE, decompose=_packed)
 def pack_bytes(x: TensorType, *, axis: int, signed: bool, groups: int = 1) -> TensorType:
     """Bytes in words of four along `axis`, those of a group together.
 

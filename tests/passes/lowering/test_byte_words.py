@@ -11,6 +11,7 @@ import rlx
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.exact_products import exact_products
+from rlx.runtime.compile import lower_for
 from rlx.target import Target, named_target
 
 VNNI, DOTPROD = named_target("x86-64-v4-vnni"), named_target("aarch64-dotprod")
@@ -151,3 +152,16 @@ def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
         graph.pack_bytes(y, axis=1, signed=True)
     with pytest.raises(DTypeError, match="words of four bytes have dtype i8"):
         graph.matmul_bytes(x, x)
+
+
+def test_rounding_and_packing_are_one_pass_over_the_input() -> None:
+    graph = Graph("rounded")
+    x, w = graph.input("x", (8, 64), "f32"), graph.param("w", (64, 32), "i8")
+    q = graph.quantize(x, scales=(0.05,), zero_points=(3,))
+    graph.set_outputs([graph.matmul(graph.cast(q, to="i32") - 3, graph.cast(w, to="i32"))])
+    program = str(lower_for(graph, VNNI).schedule)
+    run = program[program.index("run:") :]
+    assert "2 calls" in run
+    assert "i8[8, 64]" not in run
+    given = {"w": codes("i8", (64, 32)), "x": np.linspace(-8, 8, 512, dtype="f4").reshape(8, 64)}
+    agree(graph, given)

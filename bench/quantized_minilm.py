@@ -1,0 +1,118 @@
+"""MiniLM in eight bits beside ONNX Runtime and OpenVINO, on one q/dq model.
+
+    python -m bench.quantized_minilm [--tokens 16 128]
+
+The float model is exported from `examples.minilm` with its tokens fixed, and ONNX Runtime's own
+tool writes the pairs of QuantizeLinear and DequantizeLinear: products by weights, one scale for
+activations, one per column of weights. One thread; all take turns, and the least time counts.
+`rlx.quantize` of the float model stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import openvino
+from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import rlx
+import rlx.onnx
+from bench.quantization import Call, least
+from examples.minilm import SentenceTokenizer, build_graph, load_weights
+from examples.sentence_embedding import CORPUS
+
+Array = NDArray[Any]
+Feed = dict[str, Array]
+
+
+class _Sentences(CalibrationDataReader):  # type: ignore[misc]
+    """The demo's corpus, for ONNX Runtime's tool."""
+
+    def __init__(self, feeds: list[Feed]) -> None:
+        self._feeds: Iterator[Feed] = iter(feeds)
+
+    def get_next(self) -> Feed | None:
+        return next(self._feeds, None)
+
+
+def sentences(tokens: int) -> list[Feed]:
+    """Return the corpus cut or filled to some tokens; long ones have many sentences."""
+    tokenize, text, feeds = SentenceTokenizer(), " ".join(CORPUS), list[Feed]()
+    for place, sentence in enumerate(CORPUS):
+        long = sentence if tokens <= 32 else f"{sentence} {text[40 * place :]}"
+        batch = tokenize([long], pad_to=256)
+        feeds.append({"ids": batch.ids[:, :tokens], "mask": batch.mask[:, :tokens]})
+    return feeds
+
+
+def models(tokens: int, weights: dict[str, Array], feeds: list[Feed]) -> tuple[bytes, bytes]:
+    """Return the model in floats and with pairs."""
+    with tempfile.TemporaryDirectory() as directory:
+        exact, rounded = Path(directory) / "exact.onnx", Path(directory) / "rounded.onnx"
+        rlx.onnx.export(build_graph(tokens=tokens), exact, params=weights)
+        quantize_static(
+            exact, rounded, _Sentences(feeds), quant_format=QuantFormat.QDQ, per_channel=True,
+            op_types_to_quantize=["MatMul"], activation_type=QuantType.QInt8,
+            weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True},
+        )  # fmt: skip
+        return exact.read_bytes(), rounded.read_bytes()
+
+
+def of_onnxruntime(content: bytes, feed: Feed) -> Call:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, feed)[0]
+
+
+def of_openvino(content: bytes, feed: Feed) -> Call:
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    request: Any = core.compile_model(core.read_model(content), "CPU", settings)
+    request = request.create_infer_request()
+    return lambda: request.infer(feed, share_inputs=True, share_outputs=True)[0]
+
+
+def of_rlx(content: bytes, feed: Feed) -> Call:
+    session = rlx.onnx.InferenceSession(content, threads=1)
+    return lambda: session.run(None, feed)[0]
+
+
+def quantized(tokens: int, weights: dict[str, Array], feeds: list[Feed]) -> Call:
+    """Return MiniLM as `rlx.quantize` makes it."""
+    done = rlx.quantize(build_graph(tokens=tokens), feeds, params=weights)
+    run = rlx.compile(done.graph, params=done.params, threads=1)
+    return lambda: run.run(feeds[0])[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[16, 128])
+    weights = load_weights()
+    columns: tuple[str, ...] = ("f32", "int8", "rlx.quantize", "ONNX Runtime", "OpenVINO")
+    columns += ("f32 / int8", "int8 / best peer", "cosine", "cosine of rlx.quantize")
+    print("| tokens | " + " | ".join(columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for tokens in parser.parse_args().tokens:
+        feeds = sentences(tokens)
+        exact, rounded = models(tokens, weights, feeds)
+        calls = [of_rlx(exact, feeds[0]), of_rlx(rounded, feeds[0]),
+                 quantized(tokens, weights, feeds), of_onnxruntime(rounded, feeds[0]),
+                 of_openvino(rounded, feeds[0])]  # fmt: skip
+        times = least(calls)
+        cosines = [float(np.sum(np.asarray(calls[0]()) * np.asarray(c()))) for c in calls[1:3]]
+        shown = " | ".join(f"{seconds * 1e3:.2f} ms" for seconds in times)
+        ratios = f"{times[0] / times[1]:.2f} | {times[1] / min(times[3:]):.2f}"
+        shown = f"{shown} | {ratios} | {cosines[0]:.4f} | {cosines[1]:.4f}"
+        print(f"| {tokens} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
