@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import random
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +74,54 @@ def test_what_cannot_be_built_is_named(
 ) -> None:
     with pytest.raises(kind, match=key if kind is FormatError else str(value)):
         TextTokenizer.of(file_of(tmp_path, BYTE_LEVEL | {key: value}))
+
+
+WORDS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+MERGED = ["a", "b", "c", "▁", "ab", "bc", "abc", "▁a", "▁ab", "ca", "bb", "cab"]
+SENTENCE_PIECE: dict[str, Any] = {
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.tokens": [*WORDS, *MERGED],
+    "tokenizer.ggml.scores": [0.0] * len(WORDS)
+    + [-9, -8, -7, -6, -3, -1, -4, -5, -2, -2.5, -6, -1.5],
+    "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * len(MERGED)],
+    "tokenizer.ggml.bos_token_id": 1,
+    "tokenizer.ggml.eos_token_id": 2,
+}
+
+
+def piece_file(directory: Path, metadata: dict[str, Any]) -> GgufFile:
+    """Return a file with this metadata, of which arrays of numbers are not written."""
+    return dataclasses.replace(file_of(directory, {}), metadata=metadata)
+
+
+def merged_by_score(text: str) -> list[str]:
+    """Merge the neighbors that make the piece of the highest score, the leftmost of equals."""
+    scores = dict(zip(MERGED, SENTENCE_PIECE["tokenizer.ggml.scores"][len(WORDS) :], strict=True))
+    parts = list("▁" + text.replace(" ", "▁"))
+    while True:
+        joined = [a + b for a, b in itertools.pairwise(parts)]
+        pairs = [(-scores[piece], i) for i, piece in enumerate(joined) if piece in scores]
+        if not pairs:
+            return parts
+        _, at = min(pairs)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+def test_sentence_pieces_are_merged_by_score(tmp_path: Path) -> None:
+    """As SentencePiece does, which is written out here; what is no piece is spelled in bytes."""
+    tokenizer = TextTokenizer.of(piece_file(tmp_path, SENTENCE_PIECE))
+    rng = random.Random(0)
+    for _ in range(200):
+        text = "".join(rng.choice("abc ") for _ in range(rng.randint(1, 12)))
+        start, *ids = tokenizer.encode(text)
+        assert start == 1
+        assert [tokenizer.tokens[i] for i in ids] == merged_by_score(text)
+        assert tokenizer.decode([start, *ids]) == text
+    assert tokenizer.decode(tokenizer.encode("aéb")) == "aéb"
+    assert [tokenizer.tokens[i] for i in tokenizer.encode("é")] == ["<s>", "▁", "<0xC3>", "<0xA9>"]
+
+
+def test_pieces_without_scores_are_an_error(tmp_path: Path) -> None:
+    keys = {key: value for key, value in SENTENCE_PIECE.items() if "scores" not in key}
+    with pytest.raises(FormatError, match="scores' is missing"):
+        TextTokenizer.of(piece_file(tmp_path, keys))
