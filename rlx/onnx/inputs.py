@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.errors import FormatError, InputError
-from rlx.ir.shape import Extent
+from rlx.ir.shape import Dim, Extent, Shape, format_shape
 from rlx.ir.types import TensorType
 from rlx.onnx.errors import ForeignDTypeError
 from rlx.onnx.model import Model
@@ -62,6 +62,23 @@ def _extent(dim: Any, axis: int, value: Any, dims: Dims, title: str) -> Extent:
         remedy=f"give its extent, as in dims={example}, or an rlx.Dim with max=; on the command "
         "line, with --shape",
     )
+
+
+def bounded_shape(value: Any, dims: Dims, given: tuple[int, ...], title: str) -> Shape:
+    """Return the shape of an array that is given for an input, with the symbols of `dims`."""
+    declared, listed = value.type.tensor_type.shape.dim, dims.get(value.name)
+    if not isinstance(listed, (tuple, list)):
+        listed = [dims.get(d.dim_param) if d.dim_param else None for d in declared]
+        listed = listed or [None] * len(given)
+    pairs = list(zip(listed, given, strict=False))
+    fixed = all(wanted is None or isinstance(wanted, Dim) or wanted == n for wanted, n in pairs)
+    if len(listed) != len(given) or not fixed:
+        raise InputError(
+            f"{title}: input {value.name!r} has shape {given}; dims= says "
+            f"{format_shape(tuple(listed))}",
+            remedy="give an array of that shape, or other dims",
+        )
+    return tuple(wanted if isinstance(wanted, Dim) else n for wanted, n in pairs)
 
 
 def _is_fixed(dim: Any) -> bool:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import InputError
+from rlx.ir.shape import Shape
 from rlx.onnx.errors import ValueNeededError
-from rlx.onnx.inputs import declared_inputs, shape_list, type_text
+from rlx.onnx.inputs import Dims, bounded_shape, declared_inputs, shape_list, type_text
 from rlx.onnx.model import names_of, read_model
+from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
@@ -54,40 +56,12 @@ class _Compiled:
     run: Any
 
 
-class _ShortWay:
-    """To the one stage of a model, for arrays of the types that it was compiled for."""
-
-    def __init__(self, compiled: _Compiled, values: Mapping[str, Any]) -> None:
-        self._run = compiled.run
-        self._types = [(n, values[n].dtype, values[n].shape) for n, _ in compiled.stage.inputs]
-        self._results = compiled.stage.results
-
-    @staticmethod
-    def exists(compiled: _Compiled, values: Mapping[str, Any], known: bool) -> bool:
-        """True if nothing but the types of the inputs decides what is run."""
-        inputs = [name for name, _ in compiled.stage.inputs]
-        arrays = all(isinstance(value, np.ndarray) for value in values.values())
-        is_last = compiled.run is not None and compiled.stage.next is None
-        return is_last and arrays and not known and inputs == list(values)
-
-    def __call__(self, feed: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the outputs by name; None for arrays of other types."""
-        if len(feed) != len(self._types):
-            return None
-        arrays = []
-        for name, dtype, shape in self._types:
-            array = feed.get(name)
-            if array.__class__ is not np.ndarray or array.shape != shape or array.dtype != dtype:
-                return None
-            arrays.append(array)
-        return self._results(self._run(*arrays))
-
-
 class InferenceSession:
     """A model, compiled for each set of input shapes at its first run and kept.
 
     `providers`, `sess_options` and `provider_options` are taken, for programs written for ONNX
-    Runtime, and have no effect. `backend` and `threads` are those of `rlx.compile`.
+    Runtime, and have no effect. `backend` and `threads` are those of `rlx.compile`, and `dims` is
+    that of `rlx.onnx.load`: an `rlx.Dim` with a bound makes one program for all extents up to it.
     """
 
     def __init__(
@@ -99,9 +73,11 @@ class InferenceSession:
         *,
         backend: str = "auto",
         threads: int | None = None,
+        dims: Dims | None = None,
         **_: Any,
     ) -> None:
         del providers, provider_options
+        self._dims = dims or {}
         self._model = read_model(path_or_bytes)
         self._backend = backend
         self._threads = threads or _threads_of(sess_options)
@@ -110,7 +86,7 @@ class InferenceSession:
         self._stages: OrderedDict[Any, _Compiled] = OrderedDict()
         self._known: dict[int, frozenset[str]] = {}
         """By first node: the values that stages from there on have been found to need."""
-        self._short_way: _ShortWay | None = None
+        self._short_way: ShortWay | None = None
 
     # What ONNX Runtime's session tells
 
@@ -153,15 +129,17 @@ class InferenceSession:
         way = self._short_way
         if way is not None and (found := way(input_feed)) is not None:
             return self._chosen(output_names, found)
-        values = self._checked(input_feed)
+        given = values = self._checked(input_feed)
         first: int | None = 0
         known: frozenset[str] = frozenset()
+        steps: list[Step] = []
         while first is not None:
             compiled = self._compiled(values, known, first)
-            if first == 0 and _ShortWay.exists(compiled, values, bool(self._known.get(0))):
-                self._short_way = _ShortWay(compiled, values)
+            known |= self._known.get(first, frozenset())
+            steps.append(Step.taken(compiled.stage, compiled.run, known, values))
             values = _executed(compiled, values)
             first, known = compiled.stage.next, frozenset(compiled.stage.needs)
+        self._short_way = ShortWay(given, steps) if ShortWay.exists(given, steps) else None
         return self._chosen(output_names, values)
 
     def _chosen(self, output_names: Sequence[str] | None, values: Mapping[str, Any]) -> list[Any]:
@@ -177,14 +155,16 @@ class InferenceSession:
     def _compiled(self, values: dict[str, Any], known: frozenset[str], first: int) -> _Compiled:
         """Return the stage from node `first` on for these values."""
         known = known | self._known.get(first, frozenset())
-        keys = tuple((name, key_of(value, name in known)) for name, value in values.items())
+        shapes = self._bounded(values) if first == 0 else {}
+        keys = tuple((name, key_of(value, name in known, shapes.get(name)))
+                     for name, value in values.items())  # fmt: skip
         key = first, known, keys
         if key in self._stages:
             self._stages.move_to_end(key)
             return self._stages[key]
         with unforkable():
             try:
-                stage = make_stage(self._model, values, known, first)
+                stage = make_stage(self._model, values, known, first, shapes)
             except ValueNeededError as error:
                 more = frozenset(error.names) & values.keys() - known
                 if not more:
@@ -196,6 +176,18 @@ class InferenceSession:
         if len(self._stages) > _STAGES_KEPT:
             self._stages.popitem(last=False)
         return compiled
+
+    def _bounded(self, values: Mapping[str, Any]) -> dict[str, Shape]:
+        """Return the shapes of inputs as `dims` has them, by name."""
+        if not self._dims:
+            return {}
+        return {
+            value.name: bounded_shape(
+                value, self._dims, values[value.name].shape, self._model.title
+            )
+            for value in self._inputs
+            if isinstance(values.get(value.name), np.ndarray)
+        }
 
     def _executable(self, stage: Stage) -> Any:
         if not stage.graph.outputs:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
+from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.importer import Importer, Scope
@@ -55,10 +56,17 @@ def _own(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
-def make_stage(model: Model, values: Mapping[str, Any], known: frozenset[str], first: int) -> Stage:
+def make_stage(
+    model: Model,
+    values: Mapping[str, Any],
+    known: frozenset[str],
+    first: int,
+    shapes: Mapping[str, Shape],
+) -> Stage:
     """Import the nodes from number `first` on; `known` names values whose numbers count.
 
-    Raise ValueNeededError if another of `values` must be known.
+    `shapes` has those of values whose extents are symbolic. Raise ValueNeededError if another of
+    `values` must be known.
     """
     nodes = model.graph.node
     with opened("model") as trace:
@@ -68,7 +76,8 @@ def make_stage(model: Model, values: Mapping[str, Any], known: frozenset[str], f
         _declare_constants(importer, scope, nodes[:first])
         inputs: list[tuple[str, int]] = []
         for name, value in values.items():
-            scope.values[name] = _entered(trace, name, value, name in known, inputs)
+            entered = None if name in known else shapes.get(name)
+            scope.values[name] = _entered(trace, name, value, name in known, inputs, entered)
         stop, needs = _run(importer, scope, nodes, first, set(values))
         live = _live(model, scope, stop) if stop is not None else names_of(model.graph.output)
         results = {name: importer.read(name, scope) for name in live}
@@ -94,7 +103,12 @@ def _declare_constants(importer: Importer, scope: Scope, nodes: Sequence[Any]) -
 
 
 def _entered(
-    trace: Any, name: str, value: Any, is_known_here: bool, inputs: list[tuple[str, int]]
+    trace: Any,
+    name: str,
+    value: Any,
+    is_known_here: bool,
+    inputs: list[tuple[str, int]],
+    shape: Shape | None,
 ) -> Any:
     """Return what stands for a value: itself if it is known, else inputs of the graph."""
     leaves, tree = tree_flatten(value)
@@ -104,7 +118,7 @@ def _entered(
     for place, leaf in enumerate(leaves):
         title = name if len(leaves) == 1 else f"{name}_{place}"
         inputs.append((name, place))
-        entered.append(declare(trace, title, TensorType(as_dtype(leaf.dtype), leaf.shape)))
+        entered.append(declare(trace, title, TensorType(as_dtype(leaf.dtype), shape or leaf.shape)))
     return tree_unflatten(tree, entered)
 
 
@@ -164,8 +178,13 @@ def _live(model: Model, scope: Scope, stop: int) -> list[str]:
     return [name for name in found if not isinstance(scope.values[name], Weight)]
 
 
-def key_of(value: Any, known: bool) -> Any:
-    """Return what a stage depends on of a value: its types, and its numbers if it is known."""
+def key_of(value: Any, known: bool, shape: Shape | None = None) -> Any:
+    """Return what a stage depends on of a value: its types, and its numbers if it is known.
+
+    `shape` is that of an array, where some of its extents are symbolic.
+    """
+    if shape is not None and not known and is_supported(value):
+        return value.dtype, shape
     leaves, tree = tree_flatten(value)
     return tree, tuple(map(_numbers if known else _type, leaves))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rlx
 from examples.packaged import is_installed, package_directory
 
 pytest.importorskip("onnx")
@@ -71,3 +72,30 @@ def test_the_light_models(name: str) -> None:
     shape = tuple(int(str(extent)) for extent in given.shape or ())
     x = np.random.default_rng(0).random(shape, np.float32)
     agree(path, {given.name: x})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_installed("rapidocr_onnxruntime"), reason="the models ship in it")
+def test_one_program_reads_text_of_all_widths() -> None:
+    path = package_directory("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models"
+    recognizer = path / "ch_PP-OCRv4_rec_infer.onnx"
+    bounded = InferenceSession(
+        recognizer, dims={"x": (1, 3, 48, rlx.Dim("width", min=32, max=640))}
+    )
+    theirs = peer.InferenceSession(recognizer, providers=["CPUExecutionProvider"])
+    for extent in (32, 101, 320, 640):
+        x = np.random.default_rng(extent).normal(size=(1, 3, 48, extent)).astype(np.float32)
+        (found,), (expected,) = (each.run(None, {"x": x}) for each in (bounded, theirs))
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert len(bounded._stages) == 1
+
+
+@pytest.mark.skipif(not is_installed("silero_vad"), reason="the models ship in silero-vad")
+def test_windows_of_sound_compile_nothing_new() -> None:
+    path = package_directory("silero_vad", "silero-vad") / "data" / "silero_vad.onnx"
+    session = InferenceSession(path)
+    feed = {"state": np.zeros((2, 1, 128), np.float32), "sr": np.asarray(16000, np.int64)}
+    for seed in range(3):
+        sound = np.random.default_rng(seed).normal(size=(1, 576)).astype(np.float32)
+        _, feed["state"] = session.run(None, {"input": sound, **feed})
+    assert len(session._stages) == 2

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
 
+import rlx  # noqa: E402
 from rlx.errors import InputError  # noqa: E402
+from rlx.ir.graph import Graph  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
-from tests.onnx.models import FLOAT, flattening, model, node, perceptron  # noqa: E402
+from tests.onnx.models import FLOAT, INT64, flattening, model, node, perceptron  # noqa: E402
+
+Array = np.ndarray[Any, Any]
 
 
 def session(made: object) -> InferenceSession:
@@ -63,3 +69,78 @@ def test_shapes_that_depend_on_data_are_run_in_stages() -> None:
         array = np.asarray(x, np.float32)
         (y,) = made.run(None, {"x": array})
         np.testing.assert_allclose(y, np.exp(array[array > 0]), rtol=1e-6)
+
+
+def picky() -> Any:
+    """Return a model of which each branch fits one extent alone."""
+    weights: dict[str, Array] = {f"w.{n}": np.full((n, 2), n, np.float32) for n in (2, 3)}
+    branches = {
+        f"{name}_branch": onnx.helper.make_graph(
+            [node("MatMul", ["x", f"w.{n}"], [name])], name, [],
+            [onnx.helper.make_empty_tensor_value_info(name)],
+        )
+        for name, n in (("then", 3), ("else", 2))
+    }  # fmt: skip
+    nodes = [node("Greater", ["width", "two"], ["wide"]), node("If", ["wide"], ["y"], **branches)]
+    inputs = {"x": (FLOAT, [1, "n"]), "width": (INT64, [])}
+    weights["two"] = np.asarray(2, np.int64)
+    return model(nodes, inputs, ["y"], weights)
+
+
+def test_branches_are_chosen_by_their_condition_alone() -> None:
+    made = session(picky())
+    x = np.asarray([[1, 2, 3]], np.float32)
+    for scale in (1, 2, 3):
+        (y,) = made.run(None, {"x": x * scale, "width": np.asarray(3)})
+        np.testing.assert_allclose(y, [[18 * scale] * 2])
+    assert len(made._stages) == 2
+    (y,) = made.run(None, {"x": x[:, :2], "width": np.asarray(2)})
+    np.testing.assert_allclose(y, [[6, 6]])
+    (y,) = made.run(None, {"x": x, "width": np.asarray(3)})
+    np.testing.assert_allclose(y, [[18, 18]])
+
+
+def striding() -> Any:
+    """Return windows that move in steps, and a reshape to what they leave."""
+    weights: dict[str, Array] = {
+        "w": np.ones((4, 3, 3), np.float32),
+        "shape": np.asarray([0, -1], np.int64),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["seen"], strides=[2], pads=[1, 1]),
+        node("MaxPool", ["seen"], ["most"], kernel_shape=[3], strides=[2], pads=[1, 1]),
+        node("Reshape", ["most", "shape"], ["y"]),
+    ]
+    return model(nodes, {"x": (FLOAT, ["batch", 3, "length"])}, ["y"], weights)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of graphs that sessions compile from now on."""
+    names: list[str] = []
+
+    def compile_graph(graph: Graph, **how: Any) -> Any:
+        names.append(graph.name)
+        return rlx.compile(graph, **how)
+
+    monkeypatch.setattr("rlx.onnx.session.compile", compile_graph)
+    return names
+
+
+def test_bounded_extents_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = counted(monkeypatch)
+    dims = {"length": rlx.Dim("length", max=64, min=1)}
+    bounded = InferenceSession(striding(), backend="reference", dims=dims)
+    plain = InferenceSession(striding(), backend="reference")
+    for length in (5, 64, 17):
+        x = np.random.default_rng(length).normal(size=(1, 3, length)).astype(np.float32)
+        (found,), (expected,) = (each.run(None, {"x": x}) for each in (bounded, plain))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(compiled) == 1 + 3
+    with pytest.raises(InputError, match="length = 65 is outside its bounds"):
+        bounded.run(None, {"x": np.ones((1, 3, 65), np.float32)})
+
+
+def test_arrays_keep_to_the_dims_of_a_session() -> None:
+    bounded = InferenceSession(striding(), backend="reference", dims={"x": (2, 3, 8)})
+    with pytest.raises(InputError, match=r"has shape \(1, 3, 8\); dims= says \(2, 3, 8\)"):
+        bounded.run(None, {"x": np.ones((1, 3, 8), np.float32)})

@@ -27,17 +27,16 @@ class _NotALoopError(Exception):
 
 
 @operator("If")
-def if_(condition: Any, *, then_branch: Any, else_branch: Any) -> Any:
+def if_(condition: Any, *, then_branch: Any, else_branch: Any, node: Any) -> Any:
     if isinstance(condition, np.ndarray):
         return tuple((then_branch if np.all(condition) else else_branch)())
     try:
         taken = rnp.reshape(condition, ())
         return tuple(branch(taken, lambda: _leaves(then_branch()), lambda: _leaves(else_branch())))
-    except ValueNeededError:
-        raise
     except RlxError as error:
         raise ValueNeededError(
             f"the branches differ in what they give: {error.message}",
+            names=node.proto.input[:1],
             remedy="run the model in rlx.onnx.InferenceSession, which takes one branch",
         ) from error
 

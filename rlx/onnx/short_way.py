@@ -1,0 +1,89 @@
+"""The way of a session through stages that have run before, without looking each of them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlx.onnx.stages import Stage
+from rlx.tracing.pytree import tree_unflatten
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A compiled stage, and the numbers of values that it was compiled for."""
+
+    stage: Stage
+    run: Any
+    known: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def taken(cls, stage: Stage, run: Any, known: Iterable[str], values: Mapping[str, Any]) -> Step:
+        return cls(stage, run, tuple((name, values[name]) for name in known if name in values))
+
+
+class ShortWay:
+    """Runs the stages of a model for arrays of the types that they were compiled for."""
+
+    def __init__(self, values: Mapping[str, Any], steps: Sequence[Step]) -> None:
+        self._types = [(name, array.dtype, array.shape) for name, array in values.items()]
+        self._steps = [
+            (
+                [(name, array.dtype, array.tobytes()) for name, array in step.known],
+                step.run,
+                [name for name, _ in step.stage.inputs],
+                _places(step.stage),
+            )
+            for step in steps
+        ]
+
+    @staticmethod
+    def exists(values: Mapping[str, Any], steps: Sequence[Step]) -> bool:
+        """True if types, and numbers of arrays, decide what is run, and arrays flow between."""
+        known = [array for step in steps for _, array in step.known]
+        arrays = all(isinstance(each, np.ndarray) for each in (*values.values(), *known))
+        plain = arrays and all(each.dtype != object for each in (*values.values(), *known))
+        return plain and all(step.run is not None and _is_flat(step.stage) for step in steps)
+
+    def __call__(self, feed: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the outputs by name; None where the arrays take another way."""
+        if len(feed) != len(self._types):
+            return None
+        for name, dtype, shape in self._types:
+            array = feed.get(name)
+            if array.__class__ is not np.ndarray or array.shape != shape or array.dtype != dtype:
+                return None
+        values = dict(feed)
+        for known, run, names, places in self._steps:
+            for name, dtype, numbers in known:
+                if values[name].dtype != dtype or values[name].tobytes() != numbers:
+                    return None
+            outputs = run(*[values[name] for name in names])
+            values = {
+                name: outputs[leaf] if is_traced else leaf.copy()
+                for name, leaf, is_traced in places
+            }
+        return values
+
+
+def _by_name(stage: Stage) -> dict[str, Any]:
+    """Return the number of the leaf that each result is; of lists, a list of them."""
+    found: dict[str, Any] = tree_unflatten(stage.tree, list(range(len(stage.leaves))))
+    return found
+
+
+def _is_flat(stage: Stage) -> bool:
+    known = (leaf for leaf, traced in zip(stage.leaves, stage.traced, strict=True) if not traced)
+    single = all(isinstance(number, int) for number in _by_name(stage).values())
+    return single and all(isinstance(leaf, np.ndarray) for leaf in known)
+
+
+def _places(stage: Stage) -> list[tuple[str, Any, bool]]:
+    """Return for each result its name, the number of an output or a known array, and which."""
+    return [
+        (name, stage.leaves[number], stage.traced[number])
+        for name, number in _by_name(stage).items()
+    ]
