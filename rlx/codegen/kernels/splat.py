@@ -248,11 +248,12 @@ def splat_coefficients(
         odd = (smallest <= 2e-6 * half) | (norm < 0.5) | (norm > 2.0)
         numbers[13:17] = [opacity, *rgb]
         numbers[25] = select(odd, 1.0, numbers[25])
-        for column in range(COEFFICIENTS):
-            number = numbers[column] if column < len(numbers) else _f64(0.0)
+        for column, number in enumerate(numbers):
             absent = -1.0 if column in (18, 20) else 0.0
             stored = select(drawn, number, absent)
             k.store(result(coefficients), i * COEFFICIENTS + column, stored.cast(Prim.F32))
+        for column in range(len(numbers), COEFFICIENTS):
+            k.store(result(coefficients), i * COEFFICIENTS + column, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

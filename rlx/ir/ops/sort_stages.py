@@ -17,7 +17,8 @@ from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.elementwise import bitwise_and
+from rlx.ir.ops.elementwise import bitwise_and, bitwise_or, shift_left
+from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import cumsum
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.ops.shape import reshape, transpose
@@ -28,6 +29,7 @@ __all__ = ["radix_counts", "radix_move", "sort_keys", "sorted_values"]
 _FAMILY = "indexing"
 INDEX_BITS = 32
 """Bits of an index below its key."""
+_INDEX = (1 << INDEX_BITS) - 1
 MOST_BLOCKS = 32
 _LEAST_BLOCK = 1 << 14
 """Keys of a block: several for each of the 2048 counters that it has."""
@@ -61,7 +63,8 @@ def sort_keys(x: TensorType, *, indexed: bool) -> TensorType:
     """Return integers whose bits (`key_bits`) are ordered as the elements of `[n]` are.
 
     They are i32, or i64 for elements of 64 bits. Those with an index are i64: the key in the
-    upper half, the index in the lower one.
+    upper half, the index in the lower one. Keys of 64 bits have no room for one: they are sorted
+    by either half in turn.
     """
     require_rank(x, 1)
     require_dtype(x, "float int bool")
@@ -124,9 +127,31 @@ def sort_by_digits(x: Value) -> Value:
 
 def argsort_by_digits(x: Value) -> Value:
     """Return the indices that sort `[n]`."""
+    if x.dtype.size == DType.I64.size:
+        return _argsort_by_halves(sort_keys(x, indexed=False))
     low, width = key_bits(x.dtype)
-    keys = _sorted_keys(sort_keys(x, indexed=True), low + INDEX_BITS, width)
-    return bitwise_and(keys, (1 << INDEX_BITS) - 1)
+    return _indices(_sorted_keys(sort_keys(x, indexed=True), low + INDEX_BITS, width))
+
+
+def _argsort_by_halves(keys: Value) -> Value:
+    """Return the indices that sort keys of 64 bits: by their lower halves, then by the upper ones.
+
+    Either half has an index beside it; the second sort is stable, so that it keeps the first.
+    """
+    index = keys.graph.iota(type=keys.type)
+    by_lower = _sorted_keys(_beside(shift_left(keys, INDEX_BITS), index), INDEX_BITS, INDEX_BITS)
+    index = _indices(by_lower)
+    upper = bitwise_and(gather(keys, index), ~_INDEX)
+    return _indices(_sorted_keys(_beside(upper, index), INDEX_BITS, INDEX_BITS))
+
+
+def _beside(half: Value, index: Value) -> Value:
+    """Put an index into the lower half, which is zero."""
+    return bitwise_or(half, index)
+
+
+def _indices(keys: Value) -> Value:
+    return bitwise_and(keys, _INDEX)
 
 
 def _sorted_keys(keys: Value, low: int, width: int) -> Value:

@@ -6,12 +6,13 @@
                                       %4: i64[100000] = radix_move %1, %3 {start = 32, ..}
                                       ... for two more digits
                                       %5: i64[100000] = bitwise_and %4, 4294967295
+
+Indices of elements of 64 bits take two such sorts, one for each half of the key.
 """
 
 from __future__ import annotations
 
 from rlx.ir import ops
-from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.sort_stages import argsort_by_digits, sort_by_digits
 from rlx.ir.shape import product
@@ -36,8 +37,7 @@ def _sort(node: Node) -> Value | None:
 
 @rewrite(ops.argsort)
 def _argsort(node: Node) -> Value | None:
-    narrow = node.operands[0].dtype.size < DType.I64.size
-    return _of_row(node, argsort_by_digits(_flat(node))) if narrow and _is_long(node) else None
+    return _of_row(node, argsort_by_digits(_flat(node))) if _is_long(node) else None
 
 
 def _is_long(node: Node) -> bool:

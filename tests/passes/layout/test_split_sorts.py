@@ -43,7 +43,10 @@ def samples(dtype: DType) -> np.ndarray:
 @pytest.mark.parametrize(
     ("dtype", "backend"),
     [
-        *((dtype, "llvm") for dtype in (DType.F32, DType.BF16, DType.I8, DType.U32, DType.F64)),
+        *(
+            (dtype, "llvm")
+            for dtype in (DType.F32, DType.BF16, DType.I8, DType.U32, DType.F64, DType.I64)
+        ),
         *((DType.F32, backend) for backend in BACKENDS[1:]),
     ],
     ids=str,
@@ -70,8 +73,25 @@ def test_short_rows_and_several_stay_whole(shape: tuple[int, ...], dtype: DType)
     assert kinds(sorted_graph(shape, dtype)) == ["input", "sort", "argsort"]
 
 
-def test_indices_of_wide_elements_are_sorted_in_rows() -> None:
+def test_indices_of_wide_elements_are_sorted_by_either_half() -> None:
     """A key of 64 bits leaves no room for an index beside it."""
-    found = kinds(sorted_graph((LONG,), DType.I64))
-    assert "argsort" in found
-    assert "sort" not in found
+    wide = Graph("wide")
+    wide.set_outputs([ops.argsort(wide.input("x", (LONG,), DType.I64))])
+    found = kinds(wide)
+    assert found.count("radix_move") == 6
+    assert found.count("gather") == 1
+    assert "argsort" not in found
+
+
+@pytest.mark.parametrize("dtype", [DType.I64, DType.U64, DType.F64], ids=str)
+def test_wide_elements_that_differ_in_one_half_keep_their_order(dtype: DType) -> None:
+    rng = np.random.default_rng(3)
+    halves = rng.integers(0, 3, (2, LENGTH)) * np.array([[1 << 32], [1]])
+    x = halves.sum(0).astype(dtype.numpy)
+    if dtype is not DType.U64:
+        x -= np.array(1 << 32).astype(dtype.numpy)
+    graph = Graph("wide")
+    graph.set_outputs([ops.argsort(graph.input("x", (LENGTH,), dtype))])
+    for threads in (1, 2):
+        (found,) = rlx.compile(graph, backend="llvm", threads=threads).run({"x": x})
+        np.testing.assert_array_equal(found, np.argsort(x, kind="stable"))
