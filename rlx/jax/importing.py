@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("", ".lax", ".nn", ".numpy", ".numpy.linalg", ".ops", ".random", ".scipy",
-           ".scipy.linalg", ".scipy.special", ".tree", ".tree_util")  # fmt: skip
+MODULES = ("", ".lax", ".nn", ".numpy", ".numpy.fft", ".numpy.linalg", ".ops", ".random",
+           ".scipy", ".scipy.linalg", ".scipy.ndimage", ".scipy.optimize", ".scipy.signal",
+           ".scipy.sparse", ".scipy.sparse.linalg", ".scipy.special", ".scipy.stats", ".tree",
+           ".tree_util")  # fmt: skip
 """Those of JAX that are there, without the leading `jax`."""
 
 

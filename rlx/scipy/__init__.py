@@ -1,4 +1,9 @@
-"""Names of SciPy that JAX has, too: special functions and linear algebra."""
+"""Names of SciPy that JAX has, too."""
 
 from rlx.scipy import linalg as linalg
+from rlx.scipy import ndimage as ndimage
+from rlx.scipy import optimize as optimize
+from rlx.scipy import signal as signal
+from rlx.scipy import sparse as sparse
 from rlx.scipy import special as special
+from rlx.scipy import stats as stats

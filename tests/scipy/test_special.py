@@ -36,3 +36,50 @@ def test_functions_of_two_numbers(name: str) -> None:
     np.testing.assert_allclose(
         getattr(special, name)(x, y), getattr(scipy, name)(x, y), rtol=1e-12, atol=2e-15
     )
+
+
+A, Z = np.meshgrid([0.3, 1.0, 2.5, 10.0, 100.0], [0.01, 0.5, 3.0, 20.0, 110.0])
+POSITIVE = np.linspace(0.01, 40.0, 40)
+OTHERS = {
+    "i0": (X,), "i0e": (X,), "i1": (X,), "i1e": (X,), "exp1": (POSITIVE,),
+    "gammainc": (A, Z), "gammaincc": (A, Z), "betainc": (A, 2.5, Z / 111),
+    "zeta": (A + 1, Z), "poch": (POSITIVE, 2.5), "comb": (np.arange(2.0, 20), 2.0),
+    "boxcox": (POSITIVE, 0.3), "boxcox1p": (POSITIVE, 0.0), "expit": (X,),
+    "loggamma": (POSITIVE,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_series_and_continued_fractions(name: str) -> None:
+    scipy = pytest.importorskip("scipy.special")
+    expected = getattr(scipy, name)(*OTHERS[name])
+    np.testing.assert_allclose(
+        rlx.jit(getattr(special, name))(*OTHERS[name]), expected, rtol=3e-12, atol=1e-300
+    )
+
+
+def test_derivatives_of_digamma_and_the_numbers_of_bernoulli() -> None:
+    scipy = pytest.importorskip("scipy.special")
+    for order in (0, 1, 3):
+        expected = scipy.polygamma(order, POSITIVE)
+        np.testing.assert_allclose(special.polygamma(order, POSITIVE), expected, rtol=1e-11)
+    even = [0, 1, 2, 4, 6, 8]
+    np.testing.assert_allclose(special.bernoulli(8)[even], scipy.bernoulli(8)[even], rtol=1e-10)
+
+
+def test_slopes_of_incomplete_functions() -> None:
+    scipy = pytest.importorskip("scipy.special")
+    h = 1e-6
+    by_a, by_x = rlx.jit(rlx.grad(special.gammainc, argnums=(0, 1)))(2.5, 3.0)
+    expected = (scipy.gammainc(2.5 + h, 3.0) - scipy.gammainc(2.5 - h, 3.0)) / (2 * h)
+    np.testing.assert_allclose(by_a, expected, rtol=1e-8)
+    np.testing.assert_allclose(by_x, np.exp(-3.0) * 3.0**1.5 / scipy.gamma(2.5), rtol=1e-12)
+    slopes = rlx.jit(rlx.grad(special.betainc, argnums=(0, 2)))(2.5, 3.0, 0.4)
+    expected = (scipy.betainc(2.5 + h, 3.0, 0.4) - scipy.betainc(2.5 - h, 3.0, 0.4)) / (2 * h)
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-8)
+    expected = 0.4**1.5 * 0.6**2 / scipy.beta(2.5, 3.0)
+    np.testing.assert_allclose(slopes[1], expected, rtol=1e-12)
+    for x in (0.0, 0.7, 9.0):
+        expected = (scipy.i1e(x + h) - scipy.i1e(x - h)) / (2 * h)
+        np.testing.assert_allclose(rlx.grad(special.i1e)(x), expected, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(rlx.grad(special.i0)(x), scipy.i1(x), rtol=1e-11)

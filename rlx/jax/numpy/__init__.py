@@ -3,6 +3,7 @@
 import rlx
 from rlx.jax import arrays
 from rlx.numpy import *  # noqa: F403
+from rlx.numpy import fft as fft
 from rlx.numpy import linalg as linalg
 
 ndarray = arrays.Array  # type: ignore[misc, assignment]  # of traced arrays, too

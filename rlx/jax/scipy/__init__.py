@@ -1,4 +1,9 @@
-"""`jax.scipy`: special functions and linear algebra."""
+"""`jax.scipy`: `rlx.scipy`."""
 
 from rlx.jax.scipy import linalg as linalg
+from rlx.jax.scipy import ndimage as ndimage
+from rlx.jax.scipy import optimize as optimize
+from rlx.jax.scipy import signal as signal
+from rlx.jax.scipy import sparse as sparse
 from rlx.jax.scipy import special as special
+from rlx.jax.scipy import stats as stats

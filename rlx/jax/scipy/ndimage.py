@@ -1,0 +1,3 @@
+"""`jax.scipy.ndimage`: `rlx.scipy.ndimage`."""
+
+from rlx.scipy.ndimage import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`jax.scipy.sparse`: Krylov methods."""
+
+from rlx.jax.scipy.sparse import linalg as linalg

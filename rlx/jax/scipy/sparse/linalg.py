@@ -1,0 +1,3 @@
+"""`jax.scipy.sparse.linalg`: `rlx.scipy.sparse.linalg`."""
+
+from rlx.scipy.sparse.linalg import *  # noqa: F403

@@ -1,0 +1,113 @@
+"""`minimize`: BFGS in one compiled loop, with a line search that satisfies Wolfe's conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.transforms.control import while_loop
+from rlx.transforms.differentiate import value_and_grad
+
+_DECREASE, _CURVATURE, _MOST_TRIALS = 1e-4, 0.9, 40
+
+
+class OptimizeResults(NamedTuple):
+    """Where the search ended, and how."""
+
+    x: Any
+    success: Any
+    status: Any
+    fun: Any
+    jac: Any
+    hess_inv: Any
+    nfev: Any
+    njev: Any
+    nit: Any
+
+
+def minimize(
+    fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, method: str = "BFGS",
+    tol: float | None = None, options: Mapping[str, Any] | None = None,
+) -> OptimizeResults:  # fmt: skip
+    """Minimize a scalar function of a vector; options are `gtol`, `maxiter` and `norm`."""
+    if method.upper() != "BFGS":
+        raise UnsupportedError(f"minimize has no method {method!r}", remedy="use 'BFGS'")
+    given = dict(options or {})
+    x = rnp.asarray(x0)
+    x = x if rnp.issubdtype(x.dtype, rnp.floating) else x.astype("f32")
+    limit = given.get("gtol", 1e-5 if tol is None else tol)
+    most, order = given.get("maxiter") or 200 * x.shape[0], given.get("norm", rnp.inf)
+    slope_of = value_and_grad(lambda x: fun(x, *args))
+    value, slope = slope_of(x)
+    unit = rnp.eye(x.shape[0], dtype=x.dtype)
+
+    def open_(slope: Any) -> Any:
+        return rnp.greater(rnp.linalg.norm(slope, order), limit)
+
+    def moves(state: Any) -> Any:
+        k, _, _, slope, _, _, failed = state
+        going = rnp.logical_and(rnp.less(k, most), open_(slope))
+        return rnp.logical_and(going, rnp.logical_not(failed))
+
+    def step(state: Any) -> Any:
+        k, x, value, slope, inverse, count, _ = state
+        way = -(inverse @ slope)
+        length, new_value, new_slope, trials, found = _line_search(slope_of, x, way, value, slope)
+        moved, change = length * way, new_slope - slope
+        better = _updated(inverse, moved, change, unit)
+        return (
+            k + 1,
+            x + moved,
+            new_value,
+            new_slope,
+            better,
+            count + trials,
+            rnp.logical_not(found),
+        )
+
+    state = (0, x, value, slope, unit, 1, False)
+    k, x, value, slope, inverse, count, failed = while_loop(moves, step, state)
+    good = rnp.logical_not(open_(slope))
+    status = rnp.where(good, 0, rnp.where(failed, 3, 1))
+    return OptimizeResults(x, good, status, value, slope, inverse, count, count, k)
+
+
+def _updated(inverse: Any, moved: Any, change: Any, unit: Any) -> Any:
+    """Return the inverse Hessian with what a step told of it."""
+    product = rnp.vdot(change, moved)
+    rho = 1 / rnp.where(rnp.equal(product, 0), 1, product)
+    left = unit - rho * rnp.outer(moved, change)
+    better = left @ inverse @ left.T + rho * rnp.outer(moved, moved)
+    return rnp.where(rnp.greater(product, 0), better, inverse)
+
+
+def _line_search(slope_of: Any, x: Any, way: Any, value: Any, slope: Any) -> Any:
+    """Bisect for a step that decreases enough and is long enough; try the whole one first."""
+    fall = rnp.vdot(slope, way)
+    one = rnp.ones((), x.dtype)
+
+    def judged(length: Any) -> Any:
+        at, by = slope_of(x + length * way)
+        low = rnp.less_equal(at, value + _DECREASE * length * fall)
+        long = rnp.greater_equal(rnp.vdot(by, way), _CURVATURE * fall)
+        return at, by, low, long
+
+    def moves(state: Any) -> Any:
+        low, long, trials = state[5], state[6], state[7]
+        return rnp.logical_and(
+            rnp.logical_not(rnp.logical_and(low, long)), rnp.less(trials, _MOST_TRIALS)
+        )
+
+    def step(state: Any) -> Any:
+        length, _, _, least, most, low, _, trials = state
+        least, most = rnp.where(low, length, least), rnp.where(low, most, length)
+        length = rnp.where(rnp.isinf(most), 2 * length, (least + most) / 2)
+        at, by, low, long = judged(length)
+        return length, at, by, least, most, low, long, trials + 1
+
+    at, by, low, long = judged(one)
+    state = (one, at, by, 0 * one, rnp.inf * one, low, long, 1)
+    length, at, by, _, _, low, _, trials = while_loop(moves, step, state)
+    return length, at, by, trials, low

@@ -1,0 +1,149 @@
+"""Convolutions and spectra of signals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.errors import ShapeError
+from rlx.numpy import fft
+from rlx.numpy.axes import static_shape
+from rlx.tracing.apply import function, inexact
+
+
+@function
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """The convolution of arrays of one rank; mode full, same or valid."""
+    a, b = inexact(in1, in2)
+    if a.ndim != b.ndim:
+        raise ShapeError(f"arrays of {a.ndim} and {b.ndim} axes", remedy="reshape one of them")
+    if method == "fft" or min(a.size, b.size) > _MOST_DIRECT:
+        return fftconvolve(a, b, mode)
+    whole = rnp.convolve(a, b) if a.ndim == 1 else _direct(a, b)
+    return _cut(whole, a.shape, b.shape, mode)
+
+
+_MOST_DIRECT = 256
+"""Elements of the smaller array up to which products are added one by one."""
+
+
+def _direct(a: Any, b: Any) -> Any:
+    """The full convolution: one array moved by each place of the smaller, times what is there."""
+    if b.size > a.size:
+        a, b = b, a
+    total: Any = 0
+    for place in itertools.product(*map(range, b.shape)):
+        room = [(p, n - 1 - p) for p, n in zip(place, b.shape, strict=True)]
+        total = total + rnp.pad(a, room) * b[place]
+    return total
+
+
+@function
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """The convolution by way of the spectra."""
+    a, b = inexact(in1, in2)
+    if axes is not None and sorted(axes) != list(range(a.ndim)):
+        raise ShapeError(f"axes is {axes}", remedy="leave axes out: all of them")
+    pairs = zip(static_shape(a), static_shape(b), strict=True)
+    sizes = [m + n - 1 for m, n in pairs]
+    if rnp.issubdtype(a.dtype, rnp.complexfloating):
+        whole = fft.ifftn(fft.fftn(a, sizes) * fft.fftn(b, sizes))
+    else:
+        whole = fft.irfftn(fft.rfftn(a, sizes) * fft.rfftn(b, sizes), sizes)
+    return _cut(rnp.astype(whole, a.dtype), a.shape, b.shape, mode)
+
+
+def _cut(whole: Any, a: Any, b: Any, mode: str) -> Any:
+    if mode == "full":
+        return whole
+    if mode not in ("same", "valid"):
+        raise ShapeError(f"mode is {mode!r}", remedy="use full, same or valid")
+    sizes = a if mode == "same" else [max(m, n) - min(m, n) + 1 for m, n in zip(a, b, strict=True)]
+    starts = [(full - size) // 2 for full, size in zip(whole.shape, sizes, strict=True)]
+    return whole[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))]
+
+
+@function
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """`convolve` with the conjugate of the reversed second array."""
+    return convolve(in1, rnp.conj(rnp.flip(in2)), mode, method)
+
+
+convolve2d, correlate2d = convolve, correlate
+
+
+@function
+def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
+    """`data` less its mean ("constant"), or less the line that fits it best ("linear")."""
+    x: Any = inexact(data)[0]
+    centered = x - rnp.mean(x, axis, keepdims=True)
+    if type == "constant":
+        return centered
+    if type != "linear":
+        raise ShapeError(f"type is {type!r}", remedy="use linear or constant")
+    size = x.shape[axis]
+    shape = [1] * x.ndim
+    shape[axis] = size
+    times = rnp.reshape(rnp.arange(size, dtype=x.dtype) - (size - 1) / 2, shape)
+    slope = rnp.sum(centered * times, axis, keepdims=True) / rnp.sum(times * times)
+    return centered - slope * times
+
+
+def _window(name: Any, size: int) -> Any:
+    if not isinstance(name, str):
+        return rnp.asarray(name)
+    if name in ("boxcar", "ones", "rect"):
+        return rnp.ones(size)
+    cosines = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
+    if name not in cosines:
+        raise ShapeError(f"window is {name!r}", remedy=f"use boxcar, {', '.join(cosines)}")
+    angle = 2 * math.pi * rnp.arange(size) / size
+    parts = enumerate(cosines[name])
+    return sum((-1) ** k * weight * rnp.cos(k * angle) for k, weight in parts)
+
+
+def _frames(x: Any, size: int, step: int) -> Any:
+    count = (x.shape[-1] - size) // step + 1
+    index = step * rnp.arange(count)[:, None] + rnp.arange(size)[None, :]
+    return rnp.take(x, index, -1)
+
+
+@function
+def stft(
+    x: Any, fs: float = 1.0, window: Any = "hann", nperseg: int = 256,
+    noverlap: int | None = None, *, boundary: str | None = "zeros", padded: bool = True,
+) -> Any:  # fmt: skip
+    """Frequencies, times, and the spectra of windowed pieces of real signals, times last."""
+    (x,) = inexact(x)
+    nperseg = min(nperseg, x.shape[-1])
+    step = nperseg - (nperseg // 2 if noverlap is None else noverlap)
+    weights = rnp.astype(_window(window, nperseg), x.dtype)
+    around = nperseg // 2 if boundary == "zeros" else 0
+    length = x.shape[-1] + 2 * around
+    more = -(length - nperseg) % step if padded else 0
+    x = rnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(around, around + more)])
+    spectra = fft.rfft(_frames(x, nperseg, step) * weights) / rnp.sum(weights)
+    times = (rnp.arange(spectra.shape[-2]) * step + (0 if around else nperseg / 2)) / fs
+    return fft.rfftfreq(nperseg, 1 / fs), times, rnp.swapaxes(spectra, -1, -2)
+
+
+@function
+def welch(
+    x: Any, fs: float = 1.0, window: Any = "hann", nperseg: int = 256,
+    noverlap: int | None = None, *, detrend: str | None = "constant",
+) -> Any:  # fmt: skip
+    """Frequencies and the power density of real signals, the mean over overlapping pieces."""
+    (x,) = inexact(x)
+    nperseg = min(nperseg, x.shape[-1])
+    step = nperseg - (nperseg // 2 if noverlap is None else noverlap)
+    weights = rnp.astype(_window(window, nperseg), x.dtype)
+    frames = _frames(x, nperseg, step)
+    if detrend == "constant":
+        frames = frames - rnp.mean(frames, -1, keepdims=True)
+    power = rnp.square(rnp.abs(fft.rfft(frames * weights))) / (fs * rnp.sum(weights * weights))
+    number = rnp.arange(power.shape[-1])
+    once = rnp.logical_or(rnp.equal(number, 0), rnp.equal(2 * number, nperseg))
+    doubled = rnp.where(once, 1, 2)  # the other frequencies stand for negative ones, too
+    return fft.rfftfreq(nperseg, 1 / fs), rnp.mean(power * rnp.astype(doubled, x.dtype), -2)

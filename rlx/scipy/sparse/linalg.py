@@ -1,0 +1,150 @@
+"""Krylov methods for `A(x) = b`: `A` is a matrix or a linear function, `x` and `b` are trees.
+
+They end when the residual is small; loops that end by themselves have forward derivatives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.tracing.pytree import tree_flatten, tree_unflatten
+from rlx.transforms.control import while_loop
+
+Map = Callable[[Any], Any]
+
+
+def _flat(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return all elements of a tree in one vector, and the way back."""
+    leaves, structure = tree_flatten(tree)
+    shapes: list[Any] = [rnp.shape(leaf) for leaf in leaves]
+    vector = rnp.concatenate([rnp.ravel(rnp.asarray(leaf)) for leaf in leaves])
+
+    def back(vector: Any) -> Any:
+        parts, start = [], 0
+        for shape in shapes:
+            size = math.prod(shape)
+            parts.append(rnp.reshape(vector[start : start + size], shape))
+            start += size
+        return tree_unflatten(structure, parts)
+
+    return vector, back
+
+
+def _system(a: Any, b: Any, x0: Any, m: Any) -> tuple[Map, Any, Any, Map, Callable[[Any], Any]]:
+    """Return the map, right side, start and preconditioner on vectors, and the way back."""
+    right, back = _flat(b)
+    begin = rnp.zeros_like(right) if x0 is None else _flat(x0)[0]
+
+    def on_vectors(given: Any) -> Map:
+        if callable(given):
+            return lambda v: _flat(given(back(v)))[0]
+        return lambda v: rnp.matmul(given, v)
+
+    return on_vectors(a), right, begin, (lambda v: v) if m is None else on_vectors(m), back
+
+
+def _limit(right: Any, tol: float, atol: float) -> Any:
+    return rnp.maximum(tol * rnp.linalg.norm(right), atol)
+
+
+def cg(
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
+    maxiter: int | None = None, M: Any = None,  # noqa: N803
+) -> tuple[Any, None]:  # fmt: skip
+    """Conjugate gradients, for positive definite `A`; `(x, None)`."""
+    apply, right, x, precondition, back = _system(A, b, x0, M)
+    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+    r = right - apply(x)
+    z = precondition(r)
+
+    def moves(state: Any) -> Any:
+        k, _, r, _, _ = state
+        return rnp.logical_and(rnp.less(k, most), rnp.greater(rnp.linalg.norm(r), limit))
+
+    def step(state: Any) -> Any:
+        k, x, r, p, energy = state
+        moved = apply(p)
+        length = energy / rnp.vdot(p, moved)
+        x, r = x + length * p, r - length * moved
+        z = precondition(r)
+        new = rnp.vdot(r, z)
+        return k + 1, x, r, z + new / energy * p, new
+
+    return back(while_loop(moves, step, (0, x, r, z, rnp.vdot(r, z)))[1]), None
+
+
+def bicgstab(
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
+    maxiter: int | None = None, M: Any = None,  # noqa: N803
+) -> tuple[Any, None]:  # fmt: skip
+    """Stabilized biconjugate gradients, for any `A`; `(x, None)`."""
+    apply, right, x, precondition, back = _system(A, b, x0, M)
+    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+    shadow = right - apply(x)
+    one = rnp.ones((), shadow.dtype)
+
+    def moves(state: Any) -> Any:
+        return rnp.logical_and(
+            rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
+        )
+
+    def step(state: Any) -> Any:
+        k, x, r, p, v, rho, alpha, omega = state
+        new = rnp.vdot(shadow, r)
+        p = r + new / rho * (alpha / omega) * (p - omega * v)
+        ahead = precondition(p)
+        v = apply(ahead)
+        alpha = new / rnp.vdot(shadow, v)
+        s = r - alpha * v
+        mended = precondition(s)
+        t = apply(mended)
+        size = rnp.vdot(t, t)
+        omega = rnp.where(rnp.equal(size, 0), 0, rnp.vdot(t, s) / rnp.where(size == 0, 1, size))
+        done = rnp.equal(size, 0)
+        x = x + alpha * ahead + omega * mended
+        return k + 1, x, s - omega * t, p, v, new, alpha, rnp.where(done, 1, omega)
+
+    zero = rnp.zeros_like(shadow)
+    state = (0, x, shadow, zero, zero, one, one, one)
+    return back(while_loop(moves, step, state)[1]), None
+
+
+def gmres(
+    A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,  # noqa: N803
+    restart: int = 20, maxiter: int | None = None, M: Any = None,  # noqa: N803
+    solve_method: str = "batched",
+) -> tuple[Any, None]:  # fmt: skip
+    """Generalized minimal residuals, restarted, for any `A`; `(x, None)`."""
+    del solve_method
+    apply, right, x, precondition, back = _system(A, b, x0, M)
+    size = min(restart, right.shape[0])
+    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+
+    def cycle(state: Any) -> Any:
+        k, x, r = state
+        basis = [r / rnp.linalg.norm(r)]
+        images = []
+        for _ in range(size):
+            image = apply(precondition(basis[-1]))
+            images.append(image)
+            rest = image
+            for _ in range(2):  # once more, for what rounding left
+                for direction in basis:
+                    rest = rest - rnp.vdot(direction, rest) * direction
+            norm = rnp.linalg.norm(rest)
+            small = rnp.less_equal(norm, 1e-12 * rnp.linalg.norm(image))
+            basis.append(rnp.where(small, 0.0, rest / rnp.where(small, 1, norm)))
+        moved = rnp.stack(images, -1)
+        weights = rnp.linalg.lstsq(moved, r)[0]
+        x = x + precondition(rnp.stack(basis[:-1], -1) @ weights)
+        return k + 1, x, right - apply(x)
+
+    def moves(state: Any) -> Any:
+        return rnp.logical_and(
+            rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
+        )
+
+    return back(while_loop(moves, cycle, (0, x, right - apply(x)))[1]), None

@@ -1,0 +1,45 @@
+"""Special functions, as formulas, series and continued fractions, with derivatives."""
+
+from rlx.nn.activations import sigmoid
+from rlx.scipy.special.bessel import i0 as i0
+from rlx.scipy.special.bessel import i0e as i0e
+from rlx.scipy.special.bessel import i1 as i1
+from rlx.scipy.special.bessel import i1e as i1e
+from rlx.scipy.special.elementary import beta as beta
+from rlx.scipy.special.elementary import betaln as betaln
+from rlx.scipy.special.elementary import digamma as digamma
+from rlx.scipy.special.elementary import entr as entr
+from rlx.scipy.special.elementary import erf as erf
+from rlx.scipy.special.elementary import erfc as erfc
+from rlx.scipy.special.elementary import erfinv as erfinv
+from rlx.scipy.special.elementary import factorial as factorial
+from rlx.scipy.special.elementary import gamma as gamma
+from rlx.scipy.special.elementary import gammaln as gammaln
+from rlx.scipy.special.elementary import gammasgn as gammasgn
+from rlx.scipy.special.elementary import kl_div as kl_div
+from rlx.scipy.special.elementary import log_ndtr as log_ndtr
+from rlx.scipy.special.elementary import log_softmax as log_softmax
+from rlx.scipy.special.elementary import logit as logit
+from rlx.scipy.special.elementary import logsumexp as logsumexp
+from rlx.scipy.special.elementary import multigammaln as multigammaln
+from rlx.scipy.special.elementary import ndtr as ndtr
+from rlx.scipy.special.elementary import ndtri as ndtri
+from rlx.scipy.special.elementary import rel_entr as rel_entr
+from rlx.scipy.special.elementary import sinc as sinc
+from rlx.scipy.special.elementary import softmax as softmax
+from rlx.scipy.special.elementary import xlog1py as xlog1py
+from rlx.scipy.special.elementary import xlogy as xlogy
+from rlx.scipy.special.incomplete import betainc as betainc
+from rlx.scipy.special.incomplete import gammainc as gammainc
+from rlx.scipy.special.incomplete import gammaincc as gammaincc
+from rlx.scipy.special.series import bernoulli as bernoulli
+from rlx.scipy.special.series import boxcox as boxcox
+from rlx.scipy.special.series import boxcox1p as boxcox1p
+from rlx.scipy.special.series import comb as comb
+from rlx.scipy.special.series import exp1 as exp1
+from rlx.scipy.special.series import loggamma as loggamma
+from rlx.scipy.special.series import poch as poch
+from rlx.scipy.special.series import polygamma as polygamma
+from rlx.scipy.special.series import zeta as zeta
+
+expit = sigmoid

@@ -1,0 +1,211 @@
+"""Incomplete gamma and beta functions: series and continued fractions, as long as they move.
+
+Their slopes by the last argument are formulas, those by the others slopes of the series.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.scipy.special.elementary import betaln, gammaln
+from rlx.tracing.apply import function, inexact
+from rlx.transforms.control import fori_loop, while_loop
+from rlx.transforms.custom_jvp import custom_jvp
+from rlx.transforms.differentiate import jvp
+
+_MOST_TERMS = 5000
+_TERMS_OF_SLOPES = 200
+
+
+def _eps(x: Any) -> float:
+    """What is small beside 1; the last bits of a product never settle."""
+    return 4 * float(rnp.finfo(x.dtype).eps)
+
+
+def _tiny(x: Any) -> float:
+    return float(rnp.finfo(x.dtype).tiny) * 1e3
+
+
+def _lower_factor(a: Any, x: Any) -> Any:
+    """`x ** a * exp(-x) / gamma(a + 1)`."""
+    safe = rnp.where(rnp.greater(x, 0), x, 1)
+    found = rnp.exp(a * rnp.log(safe) - x - gammaln(a + 1))
+    return rnp.where(rnp.greater(x, 0), found, 0)
+
+
+def _series(a: Any, x: Any, terms: int | None) -> Any:
+    """`sum x ** n / ((a + 1) ... (a + n))`: to the last bit, or so many terms."""
+    one = rnp.ones_like(a + x)
+
+    def step(n: Any, total: Any, term: Any) -> Any:
+        term = term * x / (a + n)
+        return total + term, term
+
+    if terms is not None:
+
+        def body(n: Any, state: Any) -> Any:
+            return step(rnp.astype(n, x.dtype), *state)
+
+        return fori_loop(1, terms, body, (one, one))[0]
+
+    def moves(state: Any) -> Any:
+        n, total, term = state
+        alive = rnp.any(rnp.greater(rnp.abs(term), rnp.abs(total) * _eps(x) / 16))
+        return rnp.logical_and(alive, rnp.less(n, _MOST_TERMS))
+
+    def go(state: Any) -> Any:
+        n, total, term = state
+        return n + 1, *step(rnp.astype(n, x.dtype), total, term)
+
+    return while_loop(moves, go, (1, one, one))[1]
+
+
+def _fraction(a: Any, x: Any) -> Any:
+    """The continued fraction of the upper function (Lentz), for x above a + 1."""
+    tiny, eps = _tiny(x), _eps(x)
+    b = x + 1 - a
+    c, d = rnp.full_like(b, 1 / tiny), 1 / b
+    state = (1, b, c, d, d, rnp.ones_like(b, dtype=bool))
+
+    def moves(state: Any) -> Any:
+        return rnp.logical_and(rnp.any(state[5]), rnp.less(state[0], _MOST_TERMS))
+
+    def go(state: Any) -> Any:
+        n, b, c, d, h, _ = state
+        number = rnp.astype(n, x.dtype)
+        factor, b = -number * (number - a), b + 2
+        d = 1 / _away(factor * d + b, tiny)
+        c = _away(b + factor / c, tiny)
+        change = c * d
+        return n + 1, b, c, d, h * change, rnp.greater(rnp.abs(change - 1), eps)
+
+    return while_loop(moves, go, state)[4]
+
+
+def _away(x: Any, tiny: float) -> Any:
+    """Return `x`, or `tiny` where it would divide by zero."""
+    return rnp.where(rnp.less(rnp.abs(x), tiny), tiny, x)
+
+
+@function
+def _both(a: Any, x: Any) -> Any:
+    """The lower and the upper function, neither as a difference where it is small."""
+    a, x = inexact(a, x)
+    right = rnp.greater(x, a + 1)
+    factor = _lower_factor(a, x)
+    lower = factor * _series(a, rnp.where(right, 0, x), None)
+    above = rnp.where(right, x, a + 2)
+    upper = rnp.where(
+        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above))
+    )
+    lower = rnp.where(right, 1 - upper, lower)
+    upper = rnp.where(right, upper, 1 - lower)
+    wrong = rnp.logical_or(rnp.less(x, 0), rnp.less_equal(a, 0))
+    return rnp.where(wrong, rnp.nan, lower), rnp.where(wrong, rnp.nan, upper)
+
+
+@custom_jvp
+def gammainc(a: Any, x: Any) -> Any:
+    """The lower incomplete gamma function, over `gamma(a)`."""
+    return _both(a, x)[0]
+
+
+@custom_jvp
+def gammaincc(a: Any, x: Any) -> Any:
+    """The upper incomplete gamma function, over `gamma(a)`."""
+    return _both(a, x)[1]
+
+
+def _gamma_slopes(primals: Any, tangents: Any) -> Any:
+    """The tangent of the lower function."""
+    (a, x), (da, dx) = primals, tangents
+    safe = rnp.where(rnp.greater(x, 0), x, 1)
+    by_x = rnp.exp((a - 1) * rnp.log(safe) - x - gammaln(a))
+
+    def lower(a: Any) -> Any:
+        return _lower_factor(a, x) * _series(a, x, _TERMS_OF_SLOPES)
+
+    return by_x * dx + jvp(lower, (a * rnp.ones_like(x),), (da * rnp.ones_like(x),))[1]
+
+
+@gammainc.defjvp
+def _gammainc_jvp(primals: Any, tangents: Any) -> Any:
+    return gammainc(*primals), _gamma_slopes(primals, tangents)
+
+
+@gammaincc.defjvp
+def _gammaincc_jvp(primals: Any, tangents: Any) -> Any:
+    return gammaincc(*primals), -_gamma_slopes(primals, tangents)
+
+
+def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None) -> Any:
+    """The continued fraction of the incomplete beta function (Lentz)."""
+    tiny, eps = _tiny(x), _eps(x)
+    one = rnp.ones_like(a + b + x)
+    d = 1 / _away(one - (a + b) * x / (a + 1), tiny)
+
+    def half(factor: Any, c: Any, d: Any, h: Any) -> Any:
+        d = 1 / _away(1 + factor * d, tiny)
+        c = _away(1 + factor / c, tiny)
+        return c, d, h * c * d
+
+    def step(m: Any, c: Any, d: Any, h: Any) -> Any:
+        even = m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m))
+        return half(odd, *half(even, c, d, h))
+
+    if terms is not None:
+
+        def body(m: Any, state: Any) -> Any:
+            return step(rnp.astype(m, x.dtype), *state)
+
+        return fori_loop(1, terms, body, (one, d, d))[2]
+
+    def moves(state: Any) -> Any:
+        return rnp.logical_and(rnp.any(state[4]), rnp.less(state[0], _MOST_TERMS))
+
+    def go(state: Any) -> Any:
+        m, c, d, h, _ = state
+        c, d, new = step(rnp.astype(m, x.dtype), c, d, h)
+        return m + 1, c, d, new, rnp.greater(rnp.abs(new - h), eps * rnp.abs(new))
+
+    return while_loop(moves, go, (1, one, d, d, rnp.ones_like(d, dtype=bool)))[3]
+
+
+@function
+def _betainc(a: Any, b: Any, x: Any, terms: int | None = None) -> Any:
+    a, b, x = inexact(a, b, x)
+    a, b, x = rnp.broadcast_arrays(a, b, x)
+    inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
+    safe = rnp.where(inside, x, 0.5)
+    swapped = rnp.greater(safe, (a + 1) / (a + b + 2))
+    p, q = rnp.where(swapped, b, a), rnp.where(swapped, a, b)
+    y = rnp.where(swapped, 1 - safe, safe)
+    factor = rnp.exp(p * rnp.log(y) + q * rnp.log1p(-y) - betaln(p, q)) / p
+    value = factor * _beta_fraction(p, q, y, terms)
+    found = rnp.where(swapped, 1 - value, value)
+    found = rnp.where(inside, found, rnp.where(rnp.less_equal(x, 0), 0.0, 1.0))
+    wrong = rnp.logical_or(rnp.less(x, 0), rnp.greater(x, 1))
+    return rnp.where(wrong, rnp.nan, found)
+
+
+@custom_jvp
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """The incomplete beta function, over `beta(a, b)`."""
+    return _betainc(a, b, x)
+
+
+@betainc.defjvp
+def _betainc_jvp(primals: Any, tangents: Any) -> Any:
+    (a, b, x), (da, db, dx) = primals, tangents
+    inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
+    safe = rnp.where(inside, x, 0.5)
+    by_x = rnp.exp((a - 1) * rnp.log(safe) + (b - 1) * rnp.log1p(-safe) - betaln(a, b))
+
+    def of_shapes(a: Any, b: Any) -> Any:
+        return _betainc(a, b, x, _TERMS_OF_SLOPES)
+
+    one = rnp.ones_like(a + b + x)
+    by_shapes = jvp(of_shapes, (a * one, b * one), (da * one, db * one))[1]
+    return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_shapes

@@ -1,0 +1,133 @@
+"""Functions that are sums: zeta, polygamma, the exponential integrals; and small combinatorics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.numpy.polynomials import polyval
+from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn
+from rlx.tracing.apply import function, inexact
+from rlx.transforms.custom_jvp import custom_jvp
+
+_DIRECT = 10
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+"""The numbers B_2, B_4, ..."""
+
+
+@function
+def zeta(x: Any, q: Any = 1.0) -> Any:
+    """The zeta function of Hurwitz, for x above 1 and positive q (Euler and Maclaurin)."""
+    x, q = inexact(x, q)
+    total: Any = 0.0
+    for n in range(_DIRECT):
+        total = total + rnp.power(q + n, -x)
+    end = q + _DIRECT
+    power = rnp.power(end, -x)
+    total = total + end * power / (x - 1) + 0.5 * power
+    rising, scale = x, power / end
+    for k, number in enumerate(_BERNOULLI, 1):
+        total = total + number / math.factorial(2 * k) * rising * scale
+        rising = rising * (x + 2 * k - 1) * (x + 2 * k)
+        scale = scale / rnp.square(end)
+    return rnp.where(rnp.equal(x, 1), rnp.inf, rnp.where(rnp.less(x, 1), rnp.nan, total))
+
+
+@function
+def polygamma(n: Any, x: Any) -> Any:
+    """The `n`th derivative of `digamma`, for positive x."""
+    n, x = inexact(n, x)
+    sign = 1 - 2 * rnp.remainder(n + 1, 2)
+    higher = sign * gamma(n + 1) * zeta(rnp.where(rnp.equal(n, 0), 2, n + 1), x)
+    return rnp.where(rnp.equal(n, 0), digamma(x), higher)
+
+
+@function
+def bernoulli(n: int) -> Any:
+    """The Bernoulli numbers B_0 to B_n."""
+    from fractions import Fraction
+
+    found = [Fraction(1)]
+    for m in range(1, n + 1):
+        rest = sum((math.comb(m + 1, k) * b for k, b in enumerate(found)), Fraction(0))
+        found.append(-rest / (m + 1))
+    return rnp.asarray(np.array([float(b) for b in found]))
+
+
+@function
+def poch(z: Any, m: Any) -> Any:
+    """The rising factorial `gamma(z + m) / gamma(z)`."""
+    z, m = inexact(z, m)
+    sign = gammasgn(z + m) * gammasgn(z)
+    return rnp.where(rnp.equal(m, 0), 1, sign * rnp.exp(gammaln(z + m) - gammaln(z)))
+
+
+@function
+def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803
+    """The number of ways to choose `k` of `N`."""
+    del exact
+    k = rnp.asarray(k)
+    n: Any = rnp.add(N, rnp.subtract(k, 1)) if repetition else N
+    n, k = inexact(n, k)
+    possible = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, n))
+    logarithm = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return rnp.where(possible, rnp.round(rnp.exp(rnp.where(possible, logarithm, 0))), 0)
+
+
+@function
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """`(x ** lmbda - 1) / lmbda`, the logarithm for lmbda = 0."""
+    x, lmbda = inexact(x, lmbda)
+    return boxcox1p(x - 1, lmbda)
+
+
+@function
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """`boxcox(1 + x, lmbda)`."""
+    x, lmbda = inexact(x, lmbda)
+    logarithm = rnp.log1p(x)
+    none = rnp.equal(lmbda, 0)
+    safe = rnp.where(none, 1, lmbda)
+    return rnp.where(none, logarithm, rnp.expm1(safe * logarithm) / safe)
+
+
+@function
+def loggamma(x: Any) -> Any:
+    """The logarithm of the gamma function, NaN where that is negative."""
+    (x,) = inexact(x)
+    return rnp.where(rnp.less(gammasgn(x), 0), rnp.nan, gammaln(x))
+
+
+_E1_SERIES = [(-1) ** (k + 1) / (k * math.factorial(k)) for k in range(22, 0, -1)]
+_LEVELS = 90
+
+
+@function
+def _exp1(x: Any) -> Any:
+    (x,) = inexact(x)
+    small = rnp.less(x, 1.5)
+    low = rnp.where(rnp.logical_and(small, rnp.greater(x, 0)), x, 1)
+    series = low * polyval(np.array(_E1_SERIES).astype(x.dtype), low)
+    near = series - np.euler_gamma - rnp.log(low)
+    high = rnp.where(small, 2, x)
+    fraction: Any = high + (2 * _LEVELS + 1)
+    for n in range(_LEVELS, 0, -1):
+        fraction = high + 2 * n - 1 - n * n / fraction
+    far = rnp.where(rnp.isinf(high), 0, rnp.exp(-high) / fraction)
+    found = rnp.where(small, near, far)
+    return rnp.where(rnp.equal(x, 0), rnp.inf, rnp.where(rnp.less(x, 0), rnp.nan, found))
+
+
+@custom_jvp
+def exp1(x: Any) -> Any:
+    """The exponential integral E1 of positive x."""
+    return _exp1(x)
+
+
+@exp1.defjvp
+def _exp1_jvp(primals: Any, tangents: Any) -> Any:
+    (x,) = primals
+    return exp1(x), -tangents[0] * rnp.exp(-x) / x

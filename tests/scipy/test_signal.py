@@ -1,0 +1,52 @@
+"""Convolutions and spectra beside SciPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlx.errors import ShapeError
+from rlx.scipy import signal
+
+scipy = pytest.importorskip("scipy.signal")
+
+RANDOM = np.random.default_rng(0)
+IMAGE, SMALL = RANDOM.normal(size=(9, 8)), RANDOM.normal(size=(3, 4))
+LONG, SHORT = RANDOM.normal(size=30), RANDOM.normal(size=6)
+SOUNDS = RANDOM.normal(size=(2, 300)).astype("f4")
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions(mode: str) -> None:
+    found = signal.convolve(IMAGE, SMALL, mode)
+    np.testing.assert_allclose(found, scipy.convolve(IMAGE, SMALL, mode), rtol=1e-12, atol=1e-12)
+    found = signal.correlate(LONG, SHORT, mode)
+    np.testing.assert_allclose(found, scipy.correlate(LONG, SHORT, mode), rtol=1e-12, atol=1e-12)
+    found = signal.fftconvolve(IMAGE.astype("f4"), SMALL.astype("f4"), mode)
+    np.testing.assert_allclose(found, scipy.convolve(IMAGE, SMALL, mode), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("type", ["linear", "constant"])
+def test_detrend(type: str) -> None:
+    for axis in (0, 1):
+        expected = scipy.detrend(IMAGE, axis, type)
+        np.testing.assert_allclose(signal.detrend(IMAGE, axis, type), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [64, 63])
+def test_spectra_over_time_and_their_mean(size: int) -> None:
+    for one, other in zip(
+        signal.stft(SOUNDS, 2.0, nperseg=size), scipy.stft(SOUNDS, 2.0, nperseg=size), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    for one, other in zip(
+        signal.welch(SOUNDS, 2.0, nperseg=size), scipy.welch(SOUNDS, 2.0, nperseg=size), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_unknown_modes_and_windows_are_told() -> None:
+    with pytest.raises(ShapeError, match="mode is 'half'"):
+        signal.convolve(LONG, SHORT, "half")
+    with pytest.raises(ShapeError, match="window is 'tent'"):
+        signal.stft(SOUNDS, window="tent")

@@ -1,0 +1,80 @@
+"""Distributions beside SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.errors import UnsupportedError
+from rlx.scipy import stats
+
+scipy = pytest.importorskip("scipy.stats")
+
+X = np.array([-1.5, -0.2, 0.3, 0.7, 1.4, 6.0])
+K = np.arange(-1, 6)
+CONTINUOUS: dict[str, tuple[float, ...]] = {
+    "norm": (), "expon": (), "uniform": (), "laplace": (), "logistic": (), "cauchy": (),
+    "gumbel_r": (), "gumbel_l": (), "gamma": (2.5,), "chi2": (3.0,), "beta": (2.0, 3.0),
+    "t": (4.0,), "pareto": (2.0,), "gennorm": (1.5,), "vonmises": (2.0,),
+}  # fmt: skip
+DISCRETE: dict[str, tuple[float, ...]] = {
+    "bernoulli": (0.3,), "binom": (4, 0.3), "poisson": (2.5,), "geom": (0.3,),
+    "nbinom": (3, 0.4), "betabinom": (4, 2.0, 3.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_densities_and_distribution_functions(name: str) -> None:
+    own, theirs = getattr(stats, name), getattr(scipy, name)
+    shapes = CONTINUOUS[name]
+    kinds = ["logpdf", "pdf", *(["cdf", "sf"] if own.below else [])]
+    for kind in kinds:
+        expected = getattr(theirs, kind)(X, *shapes, loc=0.1, scale=1.3)
+        for found in (
+            getattr(own, kind)(X, *shapes, 0.1, 1.3),
+            getattr(own, kind)(X, *shapes, loc=0.1, scale=1.3),
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("name", [n for n in CONTINUOUS if getattr(stats, n).quantile])
+def test_quantiles(name: str) -> None:
+    q, shapes = np.linspace(0.05, 0.95, 7), CONTINUOUS[name]
+    expected = getattr(scipy, name).ppf(q, *shapes, 0.1, 1.3)
+    np.testing.assert_allclose(getattr(stats, name).ppf(q, *shapes, 0.1, 1.3), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_probabilities(name: str) -> None:
+    expected = getattr(scipy, name).logpmf(K, *DISCRETE[name])
+    np.testing.assert_allclose(getattr(stats, name).logpmf(K, *DISCRETE[name]), expected, rtol=1e-9)
+
+
+def test_vectors() -> None:
+    random = np.random.default_rng(0)
+    a, x = random.normal(size=(3, 3)), random.normal(size=3)
+    cov = a @ a.T + np.eye(3)
+    found = stats.multivariate_normal.logpdf(x, np.ones(3), cov)
+    np.testing.assert_allclose(found, scipy.multivariate_normal.logpdf(x, np.ones(3), cov))
+    shares, alpha = np.array([0.2, 0.3, 0.5]), np.array([1.5, 2.0, 3.0])
+    found = stats.dirichlet.logpdf(shares, alpha)
+    np.testing.assert_allclose(found, scipy.dirichlet.logpdf(shares, alpha))
+    found = stats.multinomial.logpmf(np.array([1, 2, 0]), 3, shares)
+    np.testing.assert_allclose(found, scipy.multinomial.logpmf([1, 2, 0], 3, shares))
+
+
+def test_slopes_and_compiled_code() -> None:
+    def loss(mean: Any, scale: Any) -> Any:
+        return stats.norm.logpdf(X, mean, scale).sum()
+
+    by_mean, by_scale = rlx.jit(rlx.grad(loss, argnums=(0, 1)))(0.3, 1.2)
+    np.testing.assert_allclose(by_mean, ((X - 0.3) / 1.2**2).sum(), rtol=1e-12)
+    np.testing.assert_allclose(by_scale, (((X - 0.3) / 1.2) ** 2 - 1).sum() / 1.2, rtol=1e-12)
+
+
+def test_what_a_distribution_lacks_is_told() -> None:
+    with pytest.raises(UnsupportedError, match="vonmises has no cdf"):
+        stats.vonmises.cdf(X, 2.0)
