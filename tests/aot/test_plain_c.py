@@ -101,6 +101,17 @@ def test_one_source_gives_the_same_bits_at_every_level(
     assert len(set(outputs(artifact, *commands))) == 1
 
 
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-O3 -march=native")
+
+
+@pytest.mark.slow
+def test_every_compiler_and_level_gives_the_same_bits(tmp_path: Path) -> None:
+    artifact = export(mlp, tmp_path, "auto")
+    compilers = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
+    commands = [(name, *level.split()) for name in compilers for level in LEVELS]
+    assert len(set(outputs(artifact, *commands))) == 1
+
+
 def test_vectors_need_no_shuffles_of_new_compilers(tmp_path: Path) -> None:
     """GCC before 12 lacks `__builtin_shufflevector`: there lanes are picked one by one."""
     artifact = export(encoder_layer, tmp_path, "auto")

@@ -84,3 +84,37 @@ def test_scan_reads_rows_of_a_mapped_param(tmp_path: Path) -> None:
     given = native.pointer(first), native.pointer(y)
     assert native.call("call", native.arena, *given) == 0
     np.testing.assert_allclose(y, evaluate(graph, {"start": first, **rows})[0])
+
+
+@needs_compiler
+def test_a_mapped_file_is_read_where_it_is(tmp_path: Path) -> None:
+    """A weight that changes in the file after `setup` shows in the next call: nothing copied it."""
+    graph = mlp()
+    params = params_of(graph)
+    artifact = aot(graph, tmp_path, params=params, optimize="size")
+    assert artifact.weights is not None
+    native = Loaded(artifact, DECLARATIONS)
+    block = file_block(artifact.weights)
+    x, y = np.ones((32, 64), np.float32), np.zeros((32, 10), np.float32)
+    predict(native, native.arena, block)
+    for facts in artifact.manifest["params"]:
+        params[facts["name"]] = params[facts["name"]] + np.float32(0.125)
+        end = facts["offset"] + facts["bytes"]
+        block[facts["offset"] : end].view(np.float32)[:] = params[facts["name"]].reshape(-1)
+        assert native.call("call", native.arena, native.pointer(x), native.pointer(y)) == 0
+        np.testing.assert_allclose(y, evaluate(graph, {"x": x, **params})[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("keep", ["embed", "file"])
+def test_large_weights_are_not_copied_into_the_arena(tmp_path: Path, keep: str) -> None:
+    graph = mlp()
+    params = params_of(graph)
+    artifact = aot(
+        graph, tmp_path, params=params, weights=keep, target="cortex-m4", math="none",
+        emit_only=True,
+    )  # fmt: skip
+    values = 4 * (32 * 64 + 32 * 32 + 32 * 10)  # the input, what is hidden, the output
+    assert artifact.arena_bytes <= values + 128  # the weights are 9640 bytes
+    assert "setup_phase" not in artifact.source.read_text()
+    arena = artifact.source.read_text().split("enum {\n  AT_")[1].split("};")[0]
+    assert not [name for name in params if f"AT_{name.upper()} " in f"AT_{arena}"]

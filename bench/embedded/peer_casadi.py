@@ -1,0 +1,98 @@
+"""The small programs as C by CasADi, in f32: its own functions, derivatives and solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from examples.microcontroller.run import weights
+
+
+def layer(x: Any, w: Any, b: Any) -> Any:
+    return ca.mtimes(w.T, x) + b
+
+
+def network(params: Mapping[str, Any], x: Any) -> Any:
+    for number in (1, 2):
+        x = ca.fmax(layer(x, params[f"w{number}"], params[f"b{number}"]), 0)
+    return layer(x, params["w3"], params["b3"])
+
+
+def mlp() -> Any:
+    params = {name: ca.DM(array.astype(float)) for name, array in weights().items()}
+    x = ca.MX.sym("x", 16)
+    return ca.Function("net", [x], [network(params, x)])
+
+
+def training_step() -> Any:
+    params = {n: ca.MX.sym(n, *a.shape) for n, a in weights().items()}
+    x, y = ca.MX.sym("x", 16), ca.MX.sym("y", 4)
+    loss = ca.sumsqr(network(params, x) - y) / 4
+    slopes = [ca.gradient(loss, p) for p in params.values()]
+    stepped = [p - 0.1 * slope for p, slope in zip(params.values(), slopes, strict=True)]
+    return ca.Function("net", [*params.values(), x, y], [*stepped, loss])
+
+
+def scan_gradient() -> Any:
+    state, x, w = ca.MX.sym("state", 4), ca.MX.sym("x", 4), ca.MX.sym("w", 4, 4)
+    step = ca.Function("step", [state, x, w], [ca.tanh(ca.mtimes(w.T, state) + x)])
+    xs = ca.MX.sym("xs", 4, 32)
+    states = step.mapaccum(32)(ca.DM.zeros(4), xs, ca.repmat(w, 1, 32))
+    return ca.Function("net", [w, xs], [ca.gradient(ca.sum1(ca.sum2(states)), w)])
+
+
+def solve_3x3() -> Any:
+    a, b = ca.SX.sym("a", 3, 3), ca.SX.sym("b", 3)
+    return ca.Function("one", [a, b], [ca.solve(a, b)]).map(16)
+
+
+def attention() -> Any:
+    q, k, v = (ca.MX.sym(name, 16, extent) for name, extent in (("q", 1), ("k", 16), ("v", 16)))
+    scores = ca.mtimes(k.T, q) * 0.25
+    row = ca.Function("row", [q, k, v], [ca.mtimes(v, ca.exp(scores - ca.logsumexp(scores)))])
+    head = row.map(16)
+    operands = [ca.MX.sym(name, 16, 32) for name in "qkv"]
+    halves = [ca.horzsplit(operand, 16) for operand in operands]
+    heads = [head(q, ca.repmat(k, 1, 16), ca.repmat(v, 1, 16)) for q, k, v in zip(*halves, strict=True)]
+    return ca.Function("net", operands, [ca.horzcat(*heads)])
+
+
+PROGRAMS: Mapping[str, Callable[[], Any]] = {
+    f.__name__: f for f in (mlp, training_step, scan_gradient, solve_3x3, attention)
+}
+
+
+def write(name: str, directory: Path) -> Path:
+    """Write the program, with its memory, as one file of C."""
+    function = PROGRAMS[name]()
+    given, results = (
+        [int(np.prod(shape(i))) for i in range(count)]
+        for shape, count in ((function.size_in, function.n_in()), (function.size_out, function.n_out()))
+    )
+    generator = ca.CodeGenerator("peer.c", {"casadi_real": "float", "casadi_int": "int"})
+    generator.add(function)
+    generator.generate(f"{directory}/")
+    path = directory / "peer.c"
+    called = function.name()
+    lines = [
+        f"static float in{i}[{size}];" for i, size in enumerate(given)
+    ] + [f"static float out{i}[{size}];" for i, size in enumerate(results)]
+    lines += [f"static float work[{max(function.sz_w(), 1)}];", f"static int words[{max(function.sz_iw(), 1)}];"]
+    lines += ["void peer_fill(void) {"]
+    lines += [
+        f"  for (int i = 0; i < {size}; ++i) in{n}[i] = (float)(i % 7) / 7 + (i % 4 == 0 ? 2 : 0);"
+        for n, size in enumerate(given)
+    ]
+    lines += ["}", "void peer_run(void) {"]
+    lines += [
+        f"  const float *arg[{function.sz_arg()}] = {{{', '.join(f'in{i}' for i in range(len(given)))}}};",
+        f"  float *res[{function.sz_res()}] = {{{', '.join(f'out{i}' for i in range(len(results)))}}};",
+        f"  {called}(arg, res, words, work, 0);",
+        "}",
+    ]
+    path.write_text(path.read_text() + "\n".join(lines) + "\n")
+    return path

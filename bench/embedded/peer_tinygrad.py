@@ -1,0 +1,113 @@
+"""The small programs as C by tinygrad's CPU renderer: its kernels, called one after the other.
+
+tinygrad has no solver, and no loop that is differentiated: the scan's steps are spelled out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from examples.microcontroller.run import weights
+
+os.environ.update(DEV="CPU", CPU_LLVM="0", THREADS="0")
+from tinygrad import Tensor  # noqa: E402
+from tinygrad.engine.realize import compile_linear  # noqa: E402
+from tinygrad.uop.ops import Ops  # noqa: E402
+
+
+def tensor(*shape: int) -> Any:
+    return Tensor(np.zeros(shape, np.float32)).contiguous().realize()
+
+
+def params() -> dict[str, Any]:
+    return {name: Tensor(array).contiguous().realize() for name, array in weights().items()}
+
+
+def network(p: Mapping[str, Any], x: Any) -> Any:
+    hidden = (x @ p["w1"] + p["b1"]).relu()
+    return (hidden @ p["w2"] + p["b2"]).relu() @ p["w3"] + p["b3"]
+
+
+def mlp() -> list[Any]:
+    return [network(params(), tensor(1, 16))]
+
+
+def training_step() -> list[Any]:
+    p = {name: value.requires_grad_() for name, value in params().items()}
+    loss = ((network(p, tensor(1, 16)) - tensor(1, 4)) ** 2).mean()
+    slopes = loss.gradient(*p.values())
+    return [loss, *(v - 0.1 * slope for v, slope in zip(p.values(), slopes, strict=True))]
+
+
+def scan_gradient() -> list[Any]:
+    w, xs, state, total = tensor(4, 4), tensor(32, 4), Tensor.zeros(1, 4), Tensor(0.0)
+    for step in range(32):
+        state = (state @ w + xs[step : step + 1]).tanh().contiguous()
+        total = total + state.sum()
+    return [total.gradient(w)[0]]
+
+
+def attention() -> list[Any]:
+    q, k, v = (tensor(2, 16, 16) for _ in range(3))
+    return [((q @ k.transpose(1, 2)) * 0.25).softmax(-1) @ v]
+
+
+PROGRAMS: Mapping[str, Callable[[], list[Any]]] = {
+    f.__name__: f for f in (mlp, training_step, scan_gradient, attention)
+}
+
+
+def _root(buffer: Any) -> Any:
+    while buffer.op is not Ops.BUFFER:
+        buffer = buffer.src[0]
+    return buffer
+
+
+def write(name: str, directory: Path) -> Path:
+    """Write the kernels, their buffers, and a function that calls them in order."""
+    results = PROGRAMS[name]()
+    linear = compile_linear(results[0].schedule_linear(*results[1:]))
+    sources: dict[str, str] = {}
+    buffers: dict[Any, str] = {}
+    calls: list[str] = []
+    for call in linear.src:
+        program = call.src[0]
+        if program.op is not Ops.PROGRAM:
+            raise ValueError(f"{name}: {program.op} is no kernel")
+        text = next(s.arg for s in program.src if s.op is Ops.SOURCE)
+        found = re.search(r"void (\w+)\(", text)
+        assert found is not None
+        bare = text.replace(f"void {found[1]}(", "void KERNEL(")
+        known = next((n for n, t in sources.items() if t == bare), f"kernel_{len(sources)}")
+        sources[known] = bare
+        arguments = []
+        for part in call.src[1:]:
+            root = _root(part)
+            buffers.setdefault(root, f"buffer_{len(buffers)}")
+            arguments.append(buffers[root])
+        calls.append(f"  {known}({', '.join(arguments)});")
+    lines = []
+    seen: set[str] = set()
+    for known, text in sources.items():
+        for line in text.replace("KERNEL", known).replace("void kernel", "static void kernel").splitlines():
+            if line.startswith("typedef") and line in seen:
+                continue
+            seen.add(line) if line.startswith("typedef") else None
+            lines.append(line)
+    places = [
+        f"static _Alignas(64) float {name}[{root.buffer.size}];" for root, name in buffers.items()
+    ]
+    fill = [
+        f"  for (int i = 0; i < {root.buffer.size}; ++i) {name}[i] = (float)(i % 7) / 7;"
+        for root, name in buffers.items()
+    ]
+    text = [*lines, *places, "void peer_fill(void) {", *fill, "}", "void peer_run(void) {", *calls, "}"]
+    path = directory / "peer.c"
+    path.write_text("\n".join(text) + "\n")
+    return path
