@@ -57,7 +57,9 @@ def attention() -> Any:
     head = row.map(16)
     operands = [ca.MX.sym(name, 16, 32) for name in "qkv"]
     halves = [ca.horzsplit(operand, 16) for operand in operands]
-    heads = [head(q, ca.repmat(k, 1, 16), ca.repmat(v, 1, 16)) for q, k, v in zip(*halves, strict=True)]
+    heads = [
+        head(q, ca.repmat(k, 1, 16), ca.repmat(v, 1, 16)) for q, k, v in zip(*halves, strict=True)
+    ]
     return ca.Function("net", operands, [ca.horzcat(*heads)])
 
 
@@ -69,30 +71,26 @@ PROGRAMS: Mapping[str, Callable[[], Any]] = {
 def write(name: str, directory: Path) -> Path:
     """Write the program, with its memory, as one file of C."""
     function = PROGRAMS[name]()
-    given, results = (
-        [int(np.prod(shape(i))) for i in range(count)]
-        for shape, count in ((function.size_in, function.n_in()), (function.size_out, function.n_out()))
-    )
+    given = [int(np.prod(function.size_in(i))) for i in range(function.n_in())]
+    results = [int(np.prod(function.size_out(i))) for i in range(function.n_out())]
     generator = ca.CodeGenerator("peer.c", {"casadi_real": "float", "casadi_int": "int"})
     generator.add(function)
     generator.generate(f"{directory}/")
     path = directory / "peer.c"
-    called = function.name()
-    lines = [
-        f"static float in{i}[{size}];" for i, size in enumerate(given)
-    ] + [f"static float out{i}[{size}];" for i, size in enumerate(results)]
-    lines += [f"static float work[{max(function.sz_w(), 1)}];", f"static int words[{max(function.sz_iw(), 1)}];"]
-    lines += ["void peer_fill(void) {"]
+    lines = [f"static float in{i}[{size}];" for i, size in enumerate(given)]
+    lines += [f"static float out{i}[{size}];" for i, size in enumerate(results)]
+    lines.append(f"static float work[{max(function.sz_w(), 1)}];")
+    lines.append(f"static int words[{max(function.sz_iw(), 1)}];")
+    lines.append("void fill_inputs(void) {")
     lines += [
         f"  for (int i = 0; i < {size}; ++i) in{n}[i] = (float)(i % 7) / 7 + (i % 4 == 0 ? 2 : 0);"
         for n, size in enumerate(given)
     ]
-    lines += ["}", "void peer_run(void) {"]
-    lines += [
-        f"  const float *arg[{function.sz_arg()}] = {{{', '.join(f'in{i}' for i in range(len(given)))}}};",
-        f"  float *res[{function.sz_res()}] = {{{', '.join(f'out{i}' for i in range(len(results)))}}};",
-        f"  {called}(arg, res, words, work, 0);",
-        "}",
-    ]
+    ins = ", ".join(f"in{i}" for i in range(len(given)))
+    outs = ", ".join(f"out{i}" for i in range(len(results)))
+    lines += ["}", "void run_once(void) {"]
+    lines.append(f"  const float *arg[{function.sz_arg()}] = {{{ins}}};")
+    lines.append(f"  float *res[{function.sz_res()}] = {{{outs}}};")
+    lines += [f"  {function.name()}(arg, res, words, work, 0);", "}"]
     path.write_text(path.read_text() + "\n".join(lines) + "\n")
     return path

@@ -16,9 +16,9 @@ import numpy as np
 from examples.microcontroller.run import weights
 
 os.environ.update(DEV="CPU", CPU_LLVM="0", THREADS="0")
-from tinygrad import Tensor  # noqa: E402
-from tinygrad.engine.realize import compile_linear  # noqa: E402
-from tinygrad.uop.ops import Ops  # noqa: E402
+from tinygrad import Tensor
+from tinygrad.engine.realize import compile_linear
+from tinygrad.uop.ops import Ops
 
 
 def tensor(*shape: int) -> Any:
@@ -39,7 +39,7 @@ def mlp() -> list[Any]:
 
 
 def training_step() -> list[Any]:
-    p = {name: value.requires_grad_() for name, value in params().items()}
+    p = params()
     loss = ((network(p, tensor(1, 16)) - tensor(1, 4)) ** 2).mean()
     slopes = loss.gradient(*p.values())
     return [loss, *(v - 0.1 * slope for v, slope in zip(p.values(), slopes, strict=True))]
@@ -61,6 +61,13 @@ def attention() -> list[Any]:
 PROGRAMS: Mapping[str, Callable[[], list[Any]]] = {
     f.__name__: f for f in (mlp, training_step, scan_gradient, attention)
 }
+
+
+def _for_any_compiler(text: str) -> str:
+    """Return C with vectors as GCC spells them, too."""
+    return re.sub(
+        r"ext_vector_type\((\d+)\)", lambda found: f"vector_size({4 * int(found[1])})", text
+    )
 
 
 def _root(buffer: Any) -> Any:
@@ -95,7 +102,9 @@ def write(name: str, directory: Path) -> Path:
     lines = []
     seen: set[str] = set()
     for known, text in sources.items():
-        for line in text.replace("KERNEL", known).replace("void kernel", "static void kernel").splitlines():
+        for line in (
+            text.replace("KERNEL", known).replace("void kernel", "static void kernel").splitlines()
+        ):
             if line.startswith("typedef") and line in seen:
                 continue
             seen.add(line) if line.startswith("typedef") else None
@@ -107,7 +116,16 @@ def write(name: str, directory: Path) -> Path:
         f"  for (int i = 0; i < {root.buffer.size}; ++i) {name}[i] = (float)(i % 7) / 7;"
         for root, name in buffers.items()
     ]
-    text = [*lines, *places, "void peer_fill(void) {", *fill, "}", "void peer_run(void) {", *calls, "}"]
+    text = [
+        *lines,
+        *places,
+        "void fill_inputs(void) {",
+        *fill,
+        "}",
+        "void run_once(void) {",
+        *calls,
+        "}",
+    ]
     path = directory / "peer.c"
-    path.write_text("\n".join(text) + "\n")
+    path.write_text(_for_any_compiler("\n".join(text) + "\n"))
     return path

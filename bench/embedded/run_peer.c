@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-void peer_fill(void);
-void peer_run(void);
+void fill_inputs(void);
+void run_once(void);
 
 int main(int argc, char **argv) {
-  peer_fill();
+  fill_inputs();
   for (int runs = argc < 2 ? 0 : atoi(argv[1]); runs > 0; --runs) {
-    peer_run();
+    run_once();
   }
   return 0;
 }

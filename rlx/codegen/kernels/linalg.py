@@ -22,10 +22,12 @@ from rlx.codegen.loops.complex_scalar import multiply
 from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
 from rlx.errors import InternalError
-from rlx.ir.shape import Shape, product, upper
+from rlx.ir.shape import Extent, Shape, product, upper
 
 _COLUMNS = 64
 """Columns of a block: sums stay in registers or the first-level cache."""
+_REGISTERS = 8
+"""Columns of a block without vectors: a register for every sum, and for what is added."""
 
 
 @kernel("matmul", "matmul_codes")
@@ -60,8 +62,11 @@ def matmul_transposed(
             row_product.complex_blocks(upper(out.shape[-1]))
         elif right or out.shape[-1] == 1 or scope.target.is_small:
             row_product.dots()
-        else:
+        elif scope.target.has_vectors:
             row_product.blocks(upper(out.shape[-1]))
+        else:
+            width = _even_width(out.shape[-1])
+            row_product.blocks(width, LoopKind.UNROLL if width <= _REGISTERS else LoopKind.SIMD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +107,25 @@ class _RowProduct:
                 total.set(total + self._wide(self.a_at(p)) * self._wide(self.b_at(p, j)))
             self.target.write(j, value=total)
 
-    def blocks(self, columns: int) -> None:
-        """A block of columns at a time, every element of `a` meeting the whole block."""
+    def blocks(self, columns: int, kind: LoopKind = LoopKind.SIMD) -> None:
+        """A block of columns at a time, every element of `a` meeting the whole block.
+
+        Of `unroll` loops every block is whole.
+        """
         k, width = self.k, max(1, min(_COLUMNS, columns))
         with k.loop("first", self.target.extent(0), step=width) as first:
-            count = k.let("count", minimum(self.target.extent(0) - first, width))
+            rest = self.target.extent(0) - first
+            count = (
+                index(width) if kind is LoopKind.UNROLL else k.let("count", minimum(rest, width))
+            )
             sums = k.local("sums", self.prim, width)
-            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+            with k.loop("j", count, kind=kind) as j:
                 k.store(sums, j, 0)
             with k.loop("p", self.inner) as p:
                 x = k.let("x", self._wide(self.a_at(p)))
-                with k.loop("j", count, kind=LoopKind.SIMD) as j:
+                with k.loop("j", count, kind=kind) as j:
                     k.store(sums, j, k.load(sums, j) + x * self._wide(self.b_at(p, first + j)))
-            with k.loop("j", count, kind=LoopKind.SIMD) as j:
+            with k.loop("j", count, kind=kind) as j:
                 self.target.write(first + j, value=k.load(sums, j))
 
     def complex_blocks(self, columns: int) -> None:
@@ -135,6 +146,14 @@ class _RowProduct:
                     k.store(im, j, k.load(im, j) + term_im)
             with k.loop("j", count, kind=LoopKind.SIMD) as j:
                 self.target.write(first + j, value=Complex(k.load(re, j), k.load(im, j)))
+
+
+def _even_width(columns: Extent) -> int:
+    """Return the most columns of a block that registers hold, or any number if none divides."""
+    if not isinstance(columns, int):
+        return _COLUMNS
+    widths = (width for width in range(_REGISTERS, 1, -1) if columns % width == 0)
+    return next(widths, _COLUMNS)
 
 
 def _complex(value: object) -> Complex:
