@@ -1,6 +1,6 @@
 """Train on handwritten digits on several ranks: each takes its share of every batch.
 
-    mpirun -n 2 python -m examples.data_parallel [--export DIRECTORY]
+    mpirun -n 2 python -m examples.data_parallel [--model mlp|attention] [--export DIRECTORY]
 
 The step is that of `examples.digits`, with one line more: loss and gradients are averaged over
 the ranks inside of the compiled step. The losses are those of one rank, but for the order in
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from rich.progress import track
 
 import rlx
 import rlx.numpy as rnp
-from examples.digits import BATCH, Digits, Model, load_data, mlp
+from examples.digits import BATCH, Digits, Model, attention, load_data, mlp
 from rlx.distributed import Mesh, P, initialize, shard_map
 from rlx.distributed.shard_map import ShardMapped
 
 EPOCHS = 20
 SEED = 0
+MODELS: dict[str, Callable[[], Model]] = {"mlp": mlp, "attention": attention}
 
 
 def make_step(model: Model, mesh: Mesh) -> tuple[ShardMapped, Any]:
@@ -78,11 +80,12 @@ def export(model: Model, data: Digits, mesh: Mesh, directory: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", choices=list(MODELS), default="mlp")
     parser.add_argument("--export", type=Path, metavar="DIRECTORY")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     arguments = parser.parse_args()
     world = initialize()
-    mesh, data, model = Mesh({"data": world.size}), load_data(), mlp()
+    mesh, data, model = Mesh({"data": world.size}), load_data(), MODELS[arguments.model]()
     if arguments.export is not None:
         export(model, data, mesh, arguments.export)
         return

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from examples import digits, heat
+from examples.data_parallel import MODELS
 from rlx.distributed import Mesh, P, shard_map, simulate
 from rlx.runtime.mpi import find_mpicc
 from tests.distributed.test_mpi import mpirun, python
@@ -34,9 +35,9 @@ def test_heat_and_its_gradient_do_not_depend_on_the_number_of_ranks() -> None:
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
 
 
-def losses_of_one_process(epochs: int) -> list[float]:
+def losses_of_one_process(model: digits.Model, epochs: int) -> list[float]:
     """Train on batches in order, as `train.c` does."""
-    data, model = digits.load_data(), digits.mlp()
+    data = digits.load_data()
     step, state = digits.make_step(model, "auto")
     params, losses, size = model.params, [], digits.BATCH
     for _ in range(epochs):
@@ -48,9 +49,12 @@ def losses_of_one_process(epochs: int) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_digits_are_learned_in_c_on_any_number_of_ranks(tmp_path: Path, ranks: int) -> None:
-    exported = python(ranks, "-m", "examples.data_parallel", "--export", str(tmp_path / "c"))
+@pytest.mark.parametrize(("name", "ranks"), [("mlp", 1), ("mlp", 2), ("mlp", 4), ("attention", 2)])
+def test_digits_are_learned_in_c_on_any_number_of_ranks(
+    tmp_path: Path, name: str, ranks: int
+) -> None:
+    words = ("-m", "examples.data_parallel", "--model", name, "--export", str(tmp_path / "c"))
+    exported = python(ranks, *words)
     assert exported.returncode == 0, exported.stderr
     program = tmp_path / "c" / "train"
     sources = [str(tmp_path / "c" / name) for name in ("step.c", "train.c")]
@@ -65,7 +69,8 @@ def test_digits_are_learned_in_c_on_any_number_of_ranks(tmp_path: Path, ranks: i
     ]  # fmt: skip
     assert runs[0] == runs[1]  # bit-equal at a fixed number of ranks
     losses = [float(line.split()[-1]) for line in runs[0].splitlines()]
-    np.testing.assert_allclose(losses, losses_of_one_process(len(losses)), rtol=2e-3, atol=1e-5)
+    alone = losses_of_one_process(MODELS[name](), len(losses))
+    np.testing.assert_allclose(losses, alone, rtol=2e-3, atol=1e-5)
 
 
 def test_digits_are_learned_on_two_ranks() -> None:
