@@ -135,6 +135,13 @@ class WordBlock(PackedBlock):
         word, byte = self.word_at(at)
         return _right(word, 8 * byte).cast(Prim.U8)
 
+    def _bytes(self, at: int, prim: Prim) -> E:
+        """Return a field, of one word where it does not lie across two."""
+        word, byte = self.word_at(at)
+        if byte + prim.size > BYTES:
+            return PackedBlock._bytes(self, at, prim)
+        return _right(word, 8 * byte).cast(prim)
+
     def word_at(self, at: Operand | Place) -> tuple[E, int]:
         """Return the word that holds a byte, and which of its bytes that is."""
         if isinstance(at, Place):
