@@ -16,6 +16,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.activations import erf as erf
+from rlx.nn.activations import sigmoid
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
 from rlx.numpy.dimension_numbers import GatherDimensionNumbers as GatherDimensionNumbers
@@ -28,8 +29,12 @@ from rlx.numpy.dimension_numbers import scatter_min as scatter_min
 from rlx.numpy.dimension_numbers import scatter_mul as scatter_mul
 from rlx.numpy.dimension_numbers import scatter_sub as scatter_sub
 from rlx.numpy.reduce_windows import fold_windows
+from rlx.scipy.special import betainc as betainc
 from rlx.scipy.special import digamma as digamma
 from rlx.scipy.special import erfc as erfc
+from rlx.scipy.special import erfinv, gammainc, gammaincc, gammaln, i0e, i1e
+from rlx.scipy.special import polygamma as polygamma
+from rlx.scipy.special import zeta as zeta
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
 from rlx.tracing.trace import shape_of
 from rlx.transforms.associative import associative_scan as associative_scan
@@ -53,6 +58,8 @@ from rlx.transforms.differentiate import stop_gradient as stop_gradient
 
 # By other names
 
+logistic, lgamma, erf_inv = sigmoid, gammaln, erfinv
+igamma, igammac, bessel_i0e, bessel_i1e = gammainc, gammaincc, i0e, i1e
 abs, acos, acosh, asin, asinh = rnp.abs, rnp.arccos, rnp.arccosh, rnp.arcsin, rnp.arcsinh
 atan, atan2, atanh, cbrt, ceil = rnp.arctan, rnp.arctan2, rnp.arctanh, rnp.cbrt, rnp.ceil
 conj, cos, cosh, exp, exp2, expm1 = rnp.conj, rnp.cos, rnp.cosh, rnp.exp, rnp.exp2, rnp.expm1

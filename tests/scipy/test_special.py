@@ -83,3 +83,12 @@ def test_slopes_of_incomplete_functions() -> None:
         expected = (scipy.i1e(x + h) - scipy.i1e(x - h)) / (2 * h)
         np.testing.assert_allclose(rlx.grad(special.i1e)(x), expected, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(rlx.grad(special.i0)(x), scipy.i1(x), rtol=1e-11)
+
+
+def test_lax_has_them_under_its_own_names() -> None:
+    assert rlx.lax.igamma is special.gammainc
+    assert rlx.lax.igammac is special.gammaincc
+    assert rlx.lax.lgamma is special.gammaln
+    assert rlx.lax.erf_inv is special.erfinv
+    assert rlx.lax.bessel_i1e is special.i1e
+    np.testing.assert_allclose(rlx.lax.logistic(0.3), special.expit(0.3))
