@@ -11,4 +11,13 @@ except ModuleNotFoundError as _error:
 
 from rlx.onnx.export import export as export
 from rlx.onnx.load import load as load
+from rlx.onnx.options import ExecutionMode as ExecutionMode
+from rlx.onnx.options import GraphOptimizationLevel as GraphOptimizationLevel
+from rlx.onnx.options import SessionOptions as SessionOptions
+from rlx.onnx.options import disable_telemetry_events as disable_telemetry_events
+from rlx.onnx.options import enable_telemetry_events as enable_telemetry_events
+from rlx.onnx.options import get_all_providers as get_all_providers
+from rlx.onnx.options import get_available_providers as get_available_providers
+from rlx.onnx.options import get_device as get_device
+from rlx.onnx.options import set_default_logger_severity as set_default_logger_severity
 from rlx.onnx.session import InferenceSession as InferenceSession

@@ -19,6 +19,7 @@ from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
+from rlx.runtime.arrays import Array
 from rlx.runtime.compile import compile
 from rlx.runtime.locks import unforkable
 from rlx.tracing.pytree import tree_flatten
@@ -234,6 +235,8 @@ def _as_array(value: Any, given: Any, title: str) -> Any:
     array = np.asarray(given)
     if dtype.kind == "O":
         return array.astype(object)
+    if isinstance(given, (list, tuple, int, float)):
+        array = _as_declared(array, dtype)
     if array.dtype != dtype:
         raise InputError(
             f"{title}: input {value.name!r} has dtype {array.dtype}; it must be {dtype}",
@@ -250,6 +253,14 @@ def _as_array(value: Any, given: Any, title: str) -> Any:
             remedy="reshape the array to what the model declares",
         )
     return array
+
+
+def _as_declared(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return numbers of Python, which have no dtype of their own, in a dtype that holds them."""
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        converted = array.astype(dtype)
+        return converted if np.array_equal(converted, array) else array
+    return array.astype(dtype) if array.dtype.kind in "iuf" and dtype.kind == "f" else array
 
 
 def _as_map(value: Any, given: Any, title: str) -> Map:

@@ -99,3 +99,16 @@ def test_windows_of_sound_compile_nothing_new() -> None:
         sound = np.random.default_rng(seed).normal(size=(1, 576)).astype(np.float32)
         _, feed["state"] = session.run(None, {"input": sound, **feed})
     assert len(session._stages) == 2
+
+
+@pytest.mark.skipif(not is_installed("magika"), reason="the model ships in magika")
+def test_a_package_runs_with_its_import_of_onnx_runtime_exchanged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    magika = pytest.importorskip("magika", reason="installed without what it depends on")
+    texts = [b"#!/usr/bin/env python3\nimport os\n\nprint(os.getcwd())\n" * 5, b"[1, 2, 3]\n" * 9]
+    expected = [magika.Magika().identify_bytes(text) for text in texts]
+    monkeypatch.setattr("magika.magika.rt", rlx.onnx)
+    found = [magika.Magika().identify_bytes(text) for text in texts]
+    assert [each.output.label for each in found] == [each.output.label for each in expected]
+    np.testing.assert_allclose([r.score for r in found], [r.score for r in expected], rtol=1e-3)

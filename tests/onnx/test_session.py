@@ -144,3 +144,23 @@ def test_arrays_keep_to_the_dims_of_a_session() -> None:
     bounded = InferenceSession(striding(), backend="reference", dims={"x": (2, 3, 8)})
     with pytest.raises(InputError, match=r"has shape \(1, 3, 8\); dims= says \(2, 3, 8\)"):
         bounded.run(None, {"x": np.ones((1, 3, 8), np.float32)})
+
+
+def test_numbers_of_python_take_the_dtype_that_the_model_declares() -> None:
+    text = '<ir_version: 9, opset_import: ["" : 20]> g (int32[2] x) => (int32[2] y) { y = Neg(x) }'
+    session = InferenceSession(onnx.parser.parse_model(text))
+    (y,) = session.run(None, {"x": [1, -2]})
+    np.testing.assert_array_equal(y, np.array([-1, 2], np.int32))
+    for wrong in ([0.5, 1.5], [2**40, 1], ["1", "2"]):
+        with pytest.raises(InputError, match="must be int32"):
+            session.run(None, {"x": wrong})
+
+
+def test_options_that_programs_set_are_there_and_threads_are_taken() -> None:
+    options = rlx.onnx.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = rlx.onnx.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    assert "CPUExecutionProvider" in rlx.onnx.get_available_providers()
+    session = InferenceSession(perceptron(), options, providers=["CPUExecutionProvider"])
+    assert session.get_providers() == ["CPUExecutionProvider"]
