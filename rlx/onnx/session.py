@@ -19,7 +19,6 @@ from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
-from rlx.runtime.arrays import Array
 from rlx.runtime.compile import compile
 from rlx.runtime.locks import unforkable
 from rlx.tracing.pytree import tree_flatten
@@ -255,7 +254,7 @@ def _as_array(value: Any, given: Any, title: str) -> Any:
     return array
 
 
-def _as_declared(array: Array, dtype: np.dtype[Any]) -> Array:
+def _as_declared(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return numbers of Python, which have no dtype of their own, in a dtype that holds them."""
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         converted = array.astype(dtype)
