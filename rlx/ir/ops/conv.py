@@ -11,7 +11,7 @@ own transpose: the gradients of a convolution by either operand are convolutions
 from __future__ import annotations
 
 from rlx.errors import ShapeError
-from rlx.ir.layout import ChannelPanels
+from rlx.ir.layout import ChannelPanels, Layout
 from rlx.ir.lowering import Direct, Windowed, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.conv_geometry import (
@@ -26,7 +26,7 @@ from rlx.ir.ops.conv_geometry import (
     result_extents,
 )
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
-from rlx.ir.shape import upper
+from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
 
 __all__ = ["conv"]
@@ -88,13 +88,18 @@ def require_direct(
 ) -> None:
     """Raise a ShapeError unless tiles fit the positions, and `w` lies in panels for them."""
     planes = _bare_planes(x, w, sliding)
-    _, rows, columns = map(upper, planes.positions)
+    require_tiles(direct, w, planes.positions, ChannelPanels(direct.columns, groups))
+
+
+def require_tiles(direct: Direct, w: TensorType, positions: Shape, layout: Layout) -> None:
+    """Raise a ShapeError unless tiles of whole vectors fit the positions, and `w` lies for them."""
+    _, rows, columns = map(upper, positions)
     fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
     whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
-    if not (fits and whole and w.layout == ChannelPanels(direct.columns, groups)):
+    if not (fits and whole and w.layout == layout):
         raise ShapeError(
             f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
-            f"vectors of {direct.lanes} do not fit w of type {w} and positions {planes.positions}",
+            f"vectors of {direct.lanes} do not fit w of type {w} and positions {positions}",
             remedy="choose tiles that do, or leave the choice to the passes",
         )
 

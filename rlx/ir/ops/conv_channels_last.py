@@ -11,11 +11,11 @@ from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Direct, Windowed, lowered_by
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.conv import conv
+from rlx.ir.ops.conv import conv, require_tiles
 from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
-from rlx.ir.shape import Shape, upper
+from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 __all__ = ["conv_channels_last"]
@@ -100,14 +100,10 @@ def _direct(
     """Register tiles over an input that is padded already, and weights in panels of channels."""
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
     planes = _bare_planes(x, w, sliding)
-    _, rows, columns = map(upper, planes.positions)
-    fits = 1 <= direct.high <= rows and 1 <= direct.wide <= columns
-    whole = direct.lanes >= 2 and direct.columns >= 1 and direct.columns % direct.lanes == 0
-    if not (fits and whole and groups == 1 and w.layout == Panels(direct.columns)):
+    require_tiles(direct, w, planes.positions, Panels(direct.columns))
+    if groups != 1:
         raise ShapeError(
-            f"tiles of {direct.high} by {direct.wide} positions and {direct.columns} channels in "
-            f"vectors of {direct.lanes} do not fit w of type {w} in {groups} groups and positions "
-            f"{planes.positions}",
+            f"tiles of channels take one group, not {groups}",
             remedy="leave the choice to the passes",
         )
 

@@ -109,7 +109,9 @@ def dynamic_quantize_linear(x: Any) -> Any:
     low = rnp.minimum(rnp.min(x), np.float32(0))
     scale = rnp.divide(rnp.subtract(high, low), np.float32(255))
     scale = rnp.astype(rnp.where(rnp.equal(scale, 0), 1, scale), "f32")
-    zero = rnp.astype(rnp.clip(emit(ops.round, rnp.divide(rnp.negative(low), scale)), 0, 255), "u8")
+    zero = rnp.astype(
+        rnp.clip(emit(ops.round, rnp.divide(rnp.negative(low), scale)), 0, 255), "uint8"
+    )
     return quantize_linear(x, scale, zero), scale, zero
 
 
