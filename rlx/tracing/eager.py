@@ -8,7 +8,6 @@ count is of the arrays' sizes and not of time, so that a program does the same i
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from rlx.errors import RlxError
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
 from rlx.runtime.arrays import Array
+from rlx.runtime.locks import call_lock, unforkable
 from rlx.tracing.executor import Run, arena_bytes, compile_program
 
 COMPILING = 100_000_000
@@ -49,10 +49,10 @@ class _Kind:
     run: Run | None = None
     bytes: int = 0
     is_refused: bool = False
-    """No code can be generated: it stays interpreted."""
+    """No code can be generated, or it would keep too much memory: it stays interpreted."""
 
 
-_lock = threading.RLock()
+_lock = call_lock()
 _kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
 _compiled = 0
 
@@ -79,12 +79,16 @@ def _run_of(key: Hashable, graph: Graph, cost: int, weak: Sequence[bool]) -> Run
 def _compile(kind: _Kind, graph: Graph, weak: Sequence[bool]) -> None:
     global _compiled
     try:
-        kind.run = compile_program(graph, "auto", None, weak=weak)
-    except RlxError:
+        with unforkable():
+            run = compile_program(graph, "auto", None, weak=weak)
+    except (RlxError, MemoryError):
         kind.is_refused = True
         return
-    kind.bytes = arena_bytes(kind.run)
     _compiled += 1
+    if arena_bytes(run) > MOST_BYTES:
+        kind.is_refused = True
+        return
+    kind.run, kind.bytes = run, arena_bytes(run)
 
 
 def _forget_oldest(current: _Kind) -> None:

@@ -219,6 +219,36 @@ def test_children_forked_while_another_thread_compiles_compile(
 
 
 @needs_fork
+def test_children_forked_while_another_thread_compiles_a_call_outside_jit_run(
+    tmp_path: Path,
+) -> None:
+    printed = run("""
+        from rlx.tracing import eager
+        eager.COMPILING, eager.LARGE = 300_000, 100_000
+        x = np.linspace(0, 1, 70_000, dtype=np.float32)
+        compiles, compiling = eager.compile_program, threading.Event()
+        def slowly(*args, **options):
+            compiling.set()
+            time.sleep(0.5)
+            return compiles(*args, **options)
+        eager.compile_program = slowly
+        def calls():
+            for _ in range(5):
+                rnp.exp(x)
+        thread = threading.Thread(target=calls, daemon=True)
+        thread.start()
+        compiling.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            calls()
+            os._exit(0 if np.allclose(rnp.exp(x), np.exp(x), rtol=1e-5) else 1)
+        print(os.waitpid(child, 0)[1])
+    """, "long", tmp_path)  # fmt: skip
+    assert printed == "0\n"
+
+
+@needs_fork
 def test_a_session_is_refused_in_a_child(tmp_path: Path) -> None:
     printed = run("""
         from rlx.runtime.session import Session

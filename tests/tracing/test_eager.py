@@ -113,3 +113,12 @@ def test_what_no_code_can_be_generated_for_stays_interpreted(
     monkeypatch.setattr(eager, "compile_program", refuse)
     for _ in range(4):
         np.testing.assert_allclose(rnp.exp(LARGE), np.exp(LARGE), rtol=1e-6)
+
+
+def test_a_program_that_needs_more_memory_than_all_may_keep_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(eager, "MOST_BYTES", 400_000)
+    for _ in range(6):
+        np.testing.assert_allclose(rnp.exp(LARGE), np.exp(LARGE), rtol=1e-6)
+    assert rlx.eager_cache_info().kept == 0
