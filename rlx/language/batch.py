@@ -94,14 +94,8 @@ class Batch:
         }
         step, weights = batch_step(self.file, **options)
         prompt, _ = batch_prompt(self.file, rows=rows, **options)
-        zero = np.float32(0)
-        empty = {n: np.broadcast_to(zero, step.leaf(n).type.static_shape) for n in step.donations}
         return step_and_prompt(
-            step,
-            prompt,
-            backend=self.backend,
-            threads=self.threads,
-            params={**weights.values, **empty},
+            step, prompt, weights.values, backend=self.backend, threads=self.threads
         )
 
     @property

@@ -153,14 +153,8 @@ class LanguageModel:
             for each in rows
         ]
         (step, weights), (prompt, _) = made
-        zero = np.float32(0)
-        empty = {n: np.broadcast_to(zero, step.leaf(n).type.static_shape) for n in step.donations}
         return step_and_prompt(
-            step,
-            prompt,
-            backend=self.backend,
-            threads=self.threads,
-            params={**weights.values, **empty},
+            step, prompt, weights.values, backend=self.backend, threads=self.threads
         )
 
     @property

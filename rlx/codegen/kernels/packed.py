@@ -12,6 +12,8 @@ buffer that stays in the cache, against which tiles of rows run in registers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
@@ -26,7 +28,7 @@ from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.block_types import BlockType, block_type
 from rlx.ir.lowering import Streamed, Tile
-from rlx.ir.shape import product, upper
+from rlx.ir.shape import Extent, product, upper
 
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
@@ -185,18 +187,29 @@ def dequant_matmul_in_tiles(
     source, target = x.grouped(row_groups(x.shape)), out.grouped(row_groups(out.shape))
     left, right = source.at(index(0)), target.at(index(0))
     columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
-    panels = -(-columns // lowering.columns)
-    height = right.extent(0)
-    block_rows = BLOCK_ROWS // lowering.rows * lowering.rows
-    row_blocks = (height + (block_rows - 1)) / block_rows
-    parallel = product_loop(product((*out.shape, x.shape[-1])))
-    with k.loop("item", row_blocks * panels, kind=parallel) as item:
-        start = k.let("first_row", item / panels * block_rows)
-        stop = k.let("end_row", minimum(start + block_rows, height))
+    multiplied = product((*out.shape, x.shape[-1]))
+    with panel_rows(k, lowering, right.extent(0), columns, multiplied) as (panel, start, stop):
         work = _TiledProduct(
-            k, left, right, lowering, kind, memory_of(blocks), book, columns, count, item % panels
+            k, left, right, lowering, kind, memory_of(blocks), book, columns, count, panel
         )
         work.compute(start, stop)
+
+
+@contextmanager
+def panel_rows(
+    k: KernelBuilder, shape: Tile, height: E, columns: int, multiplied: Extent
+) -> Iterator[tuple[E, E, E]]:
+    """Open a parallel loop over the panels of `columns`, for some rows at a time.
+
+    Yields the panel, the first row and the row behind the last; `multiplied` is the work of all.
+    """
+    panels = -(-columns // shape.columns)
+    block_rows = BLOCK_ROWS // shape.rows * shape.rows
+    row_blocks = (height + (block_rows - 1)) / block_rows
+    with k.loop("item", row_blocks * panels, kind=product_loop(multiplied)) as item:
+        start = k.let("first_row", item / panels * block_rows)
+        stop = k.let("end_row", minimum(start + block_rows, height))
+        yield item % panels, start, stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import operator
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.packed import BLOCK_ROWS, DEPTH, memory_of, store_row
+from rlx.codegen.kernels.packed import BLOCK_ROWS, DEPTH, memory_of, panel_rows, store_row
 from rlx.codegen.kernels.packed_words import Segment, WordBlock, bias_of, has_whole_words
 from rlx.codegen.kernels.parallel import product_loop, rows
 from rlx.codegen.kernels.product_tiles import row_groups
@@ -212,15 +212,10 @@ def dequant_matmul_words_in_tiles(
         upper(out.shape[-1]),
         _blocks_of(words, kind),
     )
-    panels, height = -(-columns // lowering.columns), target.extent(0)
-    block_rows = BLOCK_ROWS // lowering.rows * lowering.rows
-    row_blocks = (height + (block_rows - 1)) / block_rows
-    parallel = product_loop(product((*out.shape, count * kind.elements)))
-    with k.loop("item", row_blocks * panels, kind=parallel) as item:
-        start = k.let("first_row", item / panels * block_rows)
-        stop = k.let("end_row", minimum(start + block_rows, height))
+    multiplied = product((*out.shape, count * kind.elements))
+    with panel_rows(k, lowering, target.extent(0), columns, multiplied) as (panel, start, stop):
         work = _TiledProduct(
-            k, given, target, lowering, kind, memory_of(blocks), book, columns, count, item % panels
+            k, given, target, lowering, kind, memory_of(blocks), book, columns, count, panel
         )
         work.compute(start, stop)
 
