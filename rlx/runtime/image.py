@@ -65,7 +65,8 @@ class Image:
     passing: tuple[str, ...] = ()
     """Large params that `setup` alone reads."""
     residents: str | None = None
-    """Digest of what stays in the arena from call to call, and where; None if it has none."""
+    """Digest of what stays in the arena from call to call, and where; None where ops of the user's
+    own make it (`graph_digest`)."""
 
     @staticmethod
     def of(program: Planned, *, regions: Sequence[Region] = (), threads: int = 1) -> Image:

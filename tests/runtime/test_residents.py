@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.registry import KERNELS, Scope
+from rlx.custom import define_op
 from rlx.errors import UnsupportedError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import block_type
 from rlx.ir.graph import Graph
+from rlx.ir.op import OPS, OpDef
 from rlx.ir.shape import Dim
+from rlx.ir.types import TensorType
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import compile_beside
 from rlx.runtime.executable import Executable
@@ -120,3 +127,59 @@ def test_a_param_set_on_one_program_is_set_up_for_the_other() -> None:
 def test_programs_that_lay_their_params_out_otherwise_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="each in its own way"):
         compile_beside([product(1), product(7, scale=2.0)], threads=1)
+
+
+@pytest.mark.parametrize("order", [(False, True), (True, False)])
+def test_a_param_that_one_of_several_runs_reads_stays_in_the_arena(
+    order: tuple[bool, bool],
+) -> None:
+    """`setup` of both packs `w`; `run` of one alone reads it, too."""
+    large = encode(np.random.default_rng(2).standard_normal((512, 512)).astype(np.float32), "q8_0")
+
+    def reads(w_itself: bool) -> Graph:
+        g = Graph("product")
+        x, w = g.input("x", (1, 512)), g.param("w", large.shape, "u8")
+        sums = g.reduce_sum(g.cast(w, to="f32") * g.narrow(x, axis=1, start=0, length=1), axes=(0,))
+        product = g.dequant_matmul(x, w, scheme="q8_0")
+        g.set_outputs([product, sums] if w_itself else [product])
+        return g
+
+    programs = compile_beside(list(map(reads, order)), params={"w": read_only(large)}, threads=1)
+    x = np.ones((1, 512), np.float32)
+    for program, w_itself in zip(programs, order, strict=True):
+        found = program.run({"x": x})
+        if w_itself:
+            np.testing.assert_allclose(found[1], large.astype(np.float32).sum(axis=0), rtol=1e-6)
+
+
+def raised(x: TensorType, *, power: int) -> TensorType:
+    """`x ** power`, by a kernel of the user's own."""
+    assert power > 0
+    return x
+
+
+def raised_kernel(scope: Scope, x: Reader, y: Writer, *, power: int) -> None:
+    source, target = x.grouped(((0,),)), y.grouped(((0,),))
+    with scope.k.loop("i", source.extent(0)) as i:
+        value = scope.k.let("value", source.read_real(i))
+        target.write(i, value=math.prod([value] * (power - 1), start=value))
+
+
+@pytest.fixture
+def power_op() -> Iterator[OpDef]:
+    yield define_op(raised, reference=lambda x, power: x**power, kernel=raised_kernel)
+    for table in (OPS, KERNELS):
+        table.pop("raised")
+
+
+def test_programs_whose_residents_cannot_be_compared_are_refused(power_op: OpDef) -> None:
+    """What an op of the user's own makes of params is code, of which there is no digest."""
+
+    def product(power: int) -> Graph:
+        g = Graph("product")
+        x, w = g.input("x", (SIZE,)), g.param("w", (SIZE,))
+        g.set_outputs([x * power_op(w, power=power)])
+        return g
+
+    with pytest.raises(UnsupportedError, match="each in its own way"):
+        compile_beside([product(2), product(3)], threads=1)
