@@ -72,7 +72,8 @@ def _has_work(body: Block) -> bool:
 class _Simplifier:
     ranges: Ranges = field(default_factory=Ranges)
     known: dict[str, Expr] = field(default_factory=dict)
-    """Variables whose values have become literals or other variables."""
+    """Variables whose values have become literals or other variables that nothing assigns."""
+    mutable: set[str] = field(default_factory=set)
 
     def block(self, body: Block) -> Block:
         result: list[Stmt] = []
@@ -91,13 +92,21 @@ class _Simplifier:
                 yield from self._loop(plain)
             case If(Const(value), then, orelse):
                 yield from self.block(then if value else orelse)
-            case Let(var, Const() | Var() as value) if value != _value(statement):
+            case Let(var, Const() | Var() as value) if self._is_new(value, statement):
                 self.known[var.name] = value
             case Let(var, value) if var.type == _INDEX:
                 self.ranges.note(var, self.ranges.of(value))
                 yield plain
+            case Declare(var, _):
+                self.mutable.add(var.name)
+                yield plain
             case _:
                 yield map_blocks(plain, self.block)
+
+    def _is_new(self, value: Const | Var, statement: Stmt) -> bool:
+        """True if `statement` binds `value` now, and did not before; it must stay that value."""
+        fixed = isinstance(value, Const) or value.name not in self.mutable
+        return fixed and value != _value(statement)
 
     def _loop(self, loop: For) -> Iterator[Stmt]:
         trips = _trips(loop)
@@ -171,8 +180,10 @@ def _is_remainder(expr: Expr, divisor: Expr) -> bool:
 
 
 def _assigned(body: Block) -> set[str]:
-    """Return the variables that are given a value after their declaration."""
-    return {s.var.name for s in walk(body) if isinstance(s, Assign)}
+    """Return the variables that are given a value after their declaration, or may be by a loop."""
+    loops = [s for s in walk(body) if isinstance(s, For)]
+    folded = {var.name for loop in loops for var, _ in loop.accumulators}
+    return folded | {s.var.name for s in walk(body) if isinstance(s, Assign)}
 
 
 def _settled(body: Block, assigned: set[str]) -> Block:

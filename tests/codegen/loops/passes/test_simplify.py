@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
-from rlx.codegen.loops.nodes import Buffer, For, If, LoopKind, Prim, ValueType, Var
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, For, If, LoopKind, Prim, ValueType, Var
 from rlx.codegen.loops.passes.ranges import ANY, Ranges
 from rlx.codegen.loops.passes.simplify import simplify
 from tests.codegen.loops.passes.cases import check, unchanged
@@ -87,6 +87,50 @@ def test_a_variable_is_declared_with_what_is_assigned_to_it_first() -> None:
         for i in 0 .. 4:
           total = total * x[i]
         y[0] = total + once
+        """,
+    )
+
+
+def test_a_copy_of_a_variable_keeps_its_value_when_another_is_assigned() -> None:
+    """Also where it is seen to be a copy by what integers can be."""
+
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        count = k.mutable("count", const(0, Prim.I64))
+        with k.loop("i", 4) as i:
+            before = k.let("before", count + i / 4)
+            count.set(count + 2)
+            k.store(y, before, k.load(x, count))
+
+    check(
+        simplify,
+        write,
+        """
+        var count: i64 = 0
+        for i in 0 .. 4:
+          let before: i64 = count
+          count = count + 2
+          y[before] = x[count]
+        """,
+    )
+
+
+def test_an_accumulator_stays_a_variable_when_nothing_is_added_to_it() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        total = k.mutable("total", const(0.0, Prim.F64))
+        with (
+            k.loop("i", 4, kind=LoopKind.SIMD, accumulators=[(total, BinaryOp.ADD)]) as i,
+            k.loop("j", 0) as j,
+        ):
+            total.set(total + k.load(x, i + j))
+        k.store(y, 0, total)
+
+    check(
+        simplify,
+        write,
+        """
+        var total: f64 = 0.0
+        for i in 0 .. 4, simd, accumulates add total:
+        y[0] = total
         """,
     )
 
