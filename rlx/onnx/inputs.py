@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlx.errors import FormatError, InputError
@@ -79,6 +79,19 @@ def bounded_shape(value: Any, dims: Dims, given: tuple[int, ...], title: str) ->
             remedy="give an array of that shape, or other dims",
         )
     return tuple(wanted if isinstance(wanted, Dim) else n for wanted, n in pairs)
+
+
+def check_dims(values: Sequence[Any], dims: Dims, title: str) -> None:
+    """Raise InputError for a name in `dims` that is neither an open dimension nor an input."""
+    names = {value.name for value in values}
+    open_dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
+    for name, given in dims.items():
+        if name not in (names if isinstance(given, (tuple, list)) else open_dims):
+            raise InputError(
+                f"{title}: dims= has {name!r}, which no input has",
+                remedy=f"open dimensions are: {', '.join(sorted(open_dims)) or 'none'}; "
+                f"shapes may be given for: {', '.join(sorted(names)) or 'none'}",
+            )
 
 
 def _is_fixed(dim: Any) -> bool:

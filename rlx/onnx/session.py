@@ -13,10 +13,17 @@ import numpy as np
 from rlx.errors import InputError
 from rlx.ir.shape import Shape
 from rlx.onnx.errors import ValueNeededError
-from rlx.onnx.inputs import Dims, bounded_shape, declared_inputs, shape_list, type_text
+from rlx.onnx.inputs import (
+    Dims,
+    bounded_shape,
+    check_dims,
+    declared_inputs,
+    shape_list,
+    type_text,
+)
 from rlx.onnx.model import names_of, read_model
 from rlx.onnx.short_way import ShortWay, Step
-from rlx.onnx.stages import Stage, key_of, make_stage
+from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
 from rlx.runtime.compile import compile
@@ -82,6 +89,7 @@ class InferenceSession:
         self._backend = backend
         self._threads = threads or _threads_of(sess_options)
         self._inputs = declared_inputs(self._model)
+        check_dims(self._inputs, self._dims, self._model.title)
         self._output_names = names_of(self._model.graph.output)
         self._stages: OrderedDict[Any, _Compiled] = OrderedDict()
         self._known: dict[int, frozenset[str]] = {}
@@ -136,8 +144,9 @@ class InferenceSession:
         while first is not None:
             compiled = self._compiled(values, known, first)
             known |= self._known.get(first, frozenset())
-            steps.append(Step.taken(compiled.stage, compiled.run, known, values))
-            values = _executed(compiled, values)
+            stage = with_extents(compiled.stage, values)
+            steps.append(Step.taken(stage, compiled.run, known, values))
+            values = _executed(stage, compiled.run, values)
             first, known = compiled.stage.next, frozenset(compiled.stage.needs)
         self._short_way = ShortWay(given, steps) if ShortWay.exists(given, steps) else None
         return self._chosen(output_names, values)
@@ -216,12 +225,12 @@ class InferenceSession:
         }
 
 
-def _executed(compiled: _Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
-    if compiled.run is None:
-        return compiled.stage.results([])
-    leaves = {name: tree_flatten(values[name])[0] for name, _ in compiled.stage.inputs}
-    arrays = [leaves[name][place] for name, place in compiled.stage.inputs]
-    return compiled.stage.results([np.asarray(array) for array in compiled.run(*arrays)])
+def _executed(stage: Stage, run: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    if run is None:
+        return stage.results([])
+    leaves = {name: tree_flatten(values[name])[0] for name, _ in stage.inputs}
+    arrays = [leaves[name][place] for name, place in stage.inputs]
+    return stage.results([np.asarray(array) for array in run(*arrays)])
 
 
 def _as_array(value: Any, given: Any, title: str) -> Any:

@@ -8,20 +8,21 @@ with these numbers. Most models are one stage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
-from rlx.ir.shape import Shape
+from rlx.ir.reference.binding import bind_extents
+from rlx.ir.shape import Shape, evaluate
 from rlx.ir.types import TensorType
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.importer import Importer, Scope
 from rlx.onnx.load import declare
 from rlx.onnx.model import Array, Model, names_of
-from rlx.onnx.values import Map, Weight, is_known, is_supported, traced_in
+from rlx.onnx.values import Map, Weight, is_known, is_supported, is_symbolic, traced_in
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, opened
 
@@ -49,6 +50,23 @@ class Stage:
         filled = [outputs[leaf] if traced else _own(leaf) for leaf, traced in pairs]
         found: dict[str, Any] = tree_unflatten(self.tree, filled)
         return found
+
+
+def with_extents(stage: Stage, values: Mapping[str, Any]) -> Stage:
+    """Return `stage` with numbers for symbolic extents among what it leaves, as `values` tell."""
+    if not any(map(is_symbolic, stage.leaves)):
+        return stage
+    declared = {str(value.node.name): value.type.shape for value in stage.graph.inputs}
+    given = [tree_flatten(values[name])[0][place].shape for name, place in stage.inputs]
+    binding = bind_extents(declared, dict(zip(declared, given, strict=True)))
+    return replace(stage, leaves=tuple(_at_extents(leaf, binding) for leaf in stage.leaves))
+
+
+def _at_extents(leaf: Any, binding: Mapping[str, int]) -> Any:
+    if not is_symbolic(leaf):
+        return leaf
+    numbers = [evaluate(extent, binding) for extent in leaf.flat]
+    return np.asarray(numbers, np.int64).reshape(leaf.shape)
 
 
 def _own(leaf: Any) -> Any:

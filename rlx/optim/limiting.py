@@ -31,12 +31,12 @@ def clip(max_delta: float) -> GradientTransformation:
 
 
 def clip_by_global_norm(max_norm: float) -> GradientTransformation:
-    """All updates scaled so that their global norm is at most `max_norm`."""
+    """All updates scaled so that their global norm is at most `max_norm`; NaN makes all NaN."""
 
     def limited(updates: Any, _: Any) -> Any:
         norm = global_norm(updates)
         # A zero norm must not divide: the quotient is chosen, and differentiated, above the limit.
-        over = rnp.greater(norm, max_norm)
+        over = rnp.logical_not(rnp.less_equal(norm, max_norm))
         scale = rnp.where(over, rnp.divide(max_norm, rnp.where(over, norm, 1)), 1)
         return tree_map(lambda g: rnp.astype(rnp.multiply(g, scale), g.dtype), updates)
 
@@ -66,9 +66,9 @@ def adaptive_grad_clip(
 
 
 def _unit_norm(x: Any, axis: Any) -> Any:
-    """The norm of what feeds one unit: over all axes but the last, of vectors over all."""
-    if axis is None:
-        axis = tuple(range(max(x.ndim - 1, 1))) if x.ndim else ()
+    """The norm of what feeds one unit: of matrices, heads of them and windows of convolutions."""
+    if axis is None and sum(extent > 1 for extent in x.shape) > 1:
+        axis = 0 if x.ndim < 4 else tuple(range(x.ndim - 1))
     return rnp.sqrt(rnp.sum(rnp.square(rnp.abs(x)), axis, keepdims=True))
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.tracing.pytree import tree_map
+from rlx.ir.dtype import DType
+from rlx.tracing.pytree import tree_leaves, tree_map
+from rlx.tracing.trace import element_type
 
 
 def moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:
@@ -26,8 +28,14 @@ def infinity_moment(updates: Any, moments: Any, decay: Any, eps: Any) -> Any:
 
 def bias_corrected(moments: Any, decay: Any, count: Any) -> Any:
     """Return running means that began at 0, as if they had begun with the first update."""
-    factor = 1 / (1 - rnp.power(np.float32(decay), rnp.astype(count, "f32")))
-    return tree_map(lambda t: rnp.astype(t * factor, t.dtype), moments)
+    dtypes = dict.fromkeys(map(_factor_dtype, tree_leaves(moments)))
+    factors = {d: 1 / (1 - rnp.power(d(decay), rnp.astype(count, d))) for d in dtypes}
+    return tree_map(lambda t: rnp.astype(t * factors[_factor_dtype(t)], t.dtype), moments)
+
+
+def _factor_dtype(x: Any) -> type[np.floating[Any]]:
+    """Return float64 for arrays of it; for others float32."""
+    return np.float64 if element_type(x).dtype is DType.F64 else np.float32
 
 
 def nesterov_moment(updates: Any, moments: Any, decay: Any, count: Any, nesterov: bool) -> Any:

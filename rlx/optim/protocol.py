@@ -11,6 +11,7 @@ the compiled step replaces them in place. State is a tree of arrays.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -152,7 +153,11 @@ def scale_by_learning_rate(
 @function
 def apply_updates(params: Any, updates: Any) -> Any:
     """Params with the updates added; their dtypes stay. An update of `None` changes nothing."""
-    return tree_map(lambda p, u: in_dtype_of(p, rnp.add(p, u)), params, updates)
+
+    def moved(p: Any, u: Any) -> Any:
+        return p if u is None else in_dtype_of(p, rnp.add(p, u))
+
+    return tree_map(moved, params, updates)
 
 
 @function
@@ -172,10 +177,9 @@ def periodic_update(new_tensors: Any, old_tensors: Any, steps: Any, update_perio
 def global_norm(updates: Any) -> Any:
     """The root of the sum of the squares of all elements of a tree."""
     squares = [rnp.sum(rnp.square(rnp.abs(leaf))) for leaf in tree_leaves(updates)]
-    total = squares[0]
-    for square in squares[1:]:
-        total = rnp.add(total, square)
-    return rnp.sqrt(total)
+    if not squares:
+        return np.zeros((), np.float32)
+    return rnp.sqrt(functools.reduce(rnp.add, squares))
 
 
 # What transformations are made of

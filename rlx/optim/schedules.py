@@ -49,6 +49,11 @@ def cosine_decay_schedule(
     init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0
 ) -> Schedule:
     """From `init_value` down to `alpha * init_value` along half a cosine, then constant."""
+    if decay_steps <= 0:
+        raise InputError(
+            f"a cosine decays in a positive number of steps, not in {decay_steps}",
+            remedy="give more decay_steps; those of a warm-up are counted among them",
+        )
 
     @function
     def rate(count: Any) -> Any:

@@ -140,6 +140,36 @@ def test_bounded_extents_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> N
         bounded.run(None, {"x": np.ones((1, 3, 65), np.float32)})
 
 
+def test_shapes_are_numbers_where_extents_are_bounded() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    g (float[n] x) => (int64[1] s, float[n] y, int64[k] places)
+    { s = Shape(x)  y = Neg(x)  z = NonZero(x)  d = Shape(z)  places = Concat<axis=0>(d, s) }"""
+    dims = {"n": rlx.Dim("n", max=9)}
+    session = InferenceSession(onnx.parser.parse_model(text), backend="reference", dims=dims)
+    for n in (5, 7, 7, 7, 5):
+        s, _, places = session.run(None, {"x": np.ones(n, np.float32)})
+        assert s.dtype == np.int64
+        assert (s.tolist(), places.tolist()) == ([n], [1, n, n])
+
+
+def test_the_shape_alone_of_a_bounded_input_is_a_number() -> None:
+    text = (
+        '<ir_version: 9, opset_import: ["" : 20]> g (float[n] x) => (int64[1] s) { s = Shape(x) }'
+    )
+    dims = {"n": rlx.Dim("n", max=9)}
+    session = InferenceSession(onnx.parser.parse_model(text), backend="reference", dims=dims)
+    assert [session.run(None, {"x": np.ones(n, "f4")})[0].tolist() for n in (3, 9)] == [[3], [9]]
+    with pytest.raises(InputError, match="sets n = 10"):
+        session.run(None, {"x": np.ones(10, np.float32)})
+
+
+@pytest.mark.parametrize("dims", [{"lenght": rlx.Dim("n", max=9)}, {"x": rlx.Dim("n", max=9)}])
+def test_dims_that_no_input_has_are_refused(dims: Any) -> None:
+    with pytest.raises(InputError, match="which no input has") as caught:
+        InferenceSession(striding(), dims=dims)
+    assert "batch, length" in str(caught.value)
+
+
 def test_arrays_keep_to_the_dims_of_a_session() -> None:
     bounded = InferenceSession(striding(), backend="reference", dims={"x": (2, 3, 8)})
     with pytest.raises(InputError, match=r"has shape \(1, 3, 8\); dims= says \(2, 3, 8\)"):
