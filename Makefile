@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: chat demo docs examples test quick fuzz lint bench clean
+.PHONY: chat demo docs examples test quick fuzz soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -31,6 +31,9 @@ MINUTES ?= 10
 SEED ?= 1000
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+soak: $(VENV)/.test
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check rlx tests examples bench tools docs
