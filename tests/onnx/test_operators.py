@@ -127,6 +127,24 @@ def test_old_softmax_takes_a_symbolic_batch(op: str) -> None:
     np.testing.assert_allclose(run(x)[0], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize(("extent", "count", "lengths"), [(5, 2, [3, 2]), (7, 4, [2, 2, 2, 1])])
+def test_the_last_part_of_a_split_is_the_smaller_one(
+    extent: int, count: int, lengths: list[int], bounded: bool
+) -> None:
+    """Also where one program is for all extents."""
+    import rlx
+
+    names = [f"y{number}" for number in range(count)]
+    split = node("Split", ["x"], names, axis=0, num_outputs=count)
+    made = model([split], {"x": (FLOAT, ["n"])}, names)
+    dims = {"n": rlx.Dim("n", max=9) if bounded else extent}
+    run = rlx.compile(rlx.onnx.load(made, dims=dims), backend="reference")
+    parts = run(np.arange(extent, dtype=np.float32))
+    assert [len(part) for part in parts] == lengths
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(extent))
+
+
 def test_maxima_of_boxes_are_those_of_onnx_runtime() -> None:
     peer = pytest.importorskip("onnxruntime")
     x = floats(2, 3, 9, 7)

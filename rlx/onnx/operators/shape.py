@@ -143,7 +143,7 @@ def split(
     extent = x.shape[position]
     count = num_outputs or node.outputs
     if sizes is None:
-        part = -(-extent // count) if isinstance(extent, int) else extent // count
+        part = -(-extent // count)
         listed = [part] * (count - 1)
         listed.append(extent - part * (count - 1))
     else:
