@@ -248,6 +248,30 @@ def evaluate(extent: Extent, binding: Mapping[str, int]) -> int:
     return extent if isinstance(extent, int) else extent.evaluate(binding)
 
 
+def bind_symbol(extent: Dim, size: int, binding: dict[str, int]) -> bool:
+    """Bind the only symbol of an extent that is unknown; return whether there was one.
+
+    The extent must be linear in it: its quotients, and products with itself, do not tell it.
+    """
+    unknown = [symbol for symbol in extent.symbols if symbol.name not in binding]
+    if len(unknown) != 1 or not _is_linear(extent, unknown[0]):
+        return False
+    name = unknown[0].name
+    at_zero = extent.evaluate({**binding, name: 0})
+    slope = extent.evaluate({**binding, name: 1}) - at_zero
+    if slope == 0:
+        return False
+    binding[name] = (size - at_zero) // slope
+    return True
+
+
+def _is_linear(extent: Dim, symbol: Symbol) -> bool:
+    factors = {factor for monomial, _ in extent.terms for factor in monomial}
+    quotients = (factor for factor in factors if isinstance(factor, Quotient))
+    divided = any(symbol in quotient.dividend.symbols for quotient in quotients)
+    return not divided and all(monomial.count(symbol) <= 1 for monomial, _ in extent.terms)
+
+
 def product(extents: Iterable[Extent]) -> Extent:
     """Return the product of `extents` (1 if there are none)."""
     result: Extent = 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir.from_python import array_from, converted
 from rlx.ir.graph import Graph, Value
-from rlx.ir.shape import Dim, Extent, Symbol, evaluate, symbols_of
+from rlx.ir.shape import Dim, Extent, Symbol, bind_symbol, evaluate, symbols_of
 from rlx.ir.types import TensorType
 from rlx.runtime.arrays import ARRAY_CLASSES
 
@@ -92,10 +92,16 @@ class Signature:
     def bind(self, arrays: Sequence[Array]) -> dict[str, int]:
         """Return the extent of every symbol, as the shapes of the inputs say."""
         binding: dict[str, int] = {}
-        for argument, array in zip(self.inputs, arrays, strict=True):
-            for axis, extent in enumerate(argument.type.shape):
-                if isinstance(extent, Dim):
-                    _bind_extent(binding, argument, axis, extent, array.shape[axis])
+        given = [
+            (argument, axis, extent, array.shape[axis])
+            for argument, array in zip(self.inputs, arrays, strict=True)
+            for axis, extent in enumerate(argument.type.shape)
+            if isinstance(extent, Dim)
+        ]
+        while any(bind_symbol(extent, count, binding) for _, _, extent, count in given):
+            pass  # each success leaves one unknown fewer in the other extents
+        for argument, axis, extent, count in given:  # now that all is known that can be
+            _check_extent(binding, argument, axis, extent, count)
         for symbol in self.symbols:
             self._check_symbol(symbol, binding)
         return binding
@@ -204,32 +210,19 @@ _PYTHON = (int, float, complex, list, tuple, range)
 """What becomes an array of the dtype that is asked for; all else must have that dtype."""
 
 
-def _bind_extent(
-    binding: dict[str, int], argument: Argument, axis: int, extent: Dim, given: int
+def _check_extent(
+    binding: Mapping[str, int], argument: Argument, axis: int, extent: Dim, given: int
 ) -> None:
-    """Solve a linear extent for its unknown symbol, or check one whose symbols are known."""
-    unknown = [symbol for symbol in extent.symbols if symbol.name not in binding]
-    if unknown:
-        solved = _solve(extent, unknown[0].name, given) if len(extent.symbols) == 1 else None
-        if solved is not None:
-            binding[unknown[0].name] = solved
-    if all(symbol.name in binding for symbol in extent.symbols):
-        expected = extent.evaluate(binding)
-        if expected != given:
-            raise InputError(
-                f"input {argument.name!r} has extent {given} on axis {axis}; it must be "
-                f"{extent} = {expected} ({_shown(extent, binding)})",
-                remedy="give the axes that share an extent the same size",
-            )
-
-
-def _solve(extent: Dim, name: str, given: int) -> int | None:
-    """Return the value of the one symbol of a linear extent, rounded down."""
-    if any(len(monomial) > 1 for monomial, _ in extent.terms):
-        return None
-    offset = extent.evaluate({name: 0})
-    slope = extent.evaluate({name: 1}) - offset
-    return (given - offset) // slope
+    """Raise InputError if the symbols, where all are known, ask for another extent."""
+    if not all(symbol.name in binding for symbol in extent.symbols):
+        return
+    expected = extent.evaluate(binding)
+    if expected != given:
+        raise InputError(
+            f"input {argument.name!r} has extent {given} on axis {axis}; it must be "
+            f"{extent} = {expected} ({_shown(extent, binding)})",
+            remedy="give the axes that share an extent the same size",
+        )
 
 
 def _shown(extent: Dim, binding: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from rlx.errors import ShapeError
 from rlx.ir.shape import (
     Dim,
     Extent,
+    bind_symbol,
     broadcast_shapes,
     divide,
     ends,
@@ -122,6 +123,28 @@ def test_a_name_that_the_text_form_could_not_read_is_refused(name: str) -> None:
 def test_an_unbounded_symbol_has_no_upper_bound() -> None:
     with pytest.raises(ShapeError, match="no upper bound"):
         upper(Dim("k") * 2)
+
+
+@pytest.mark.parametrize(
+    ("extent", "size", "known", "expected"),
+    [
+        (2 * N + 1, 7, {}, {"n": 3}),
+        (N * M - 2, 10, {"m": 4}, {"n": 3}),
+        (N + M // 2, 7, {"m": 4}, {"n": 5}),
+        (N + M, 7, {}, None),
+        (N // 2, 3, {}, None),
+        (N + N // 2, 7, {}, None),
+        (N * N, 9, {}, None),
+        (N * M, 0, {"m": 0}, None),
+        (N, 3, {"n": 2}, None),
+    ],
+)
+def test_a_symbol_is_bound_by_an_extent_that_is_linear_in_it(
+    extent: Dim, size: int, known: dict[str, int], expected: dict[str, int] | None
+) -> None:
+    binding = dict(known)
+    assert bind_symbol(extent, size, binding) is (expected is not None)
+    assert binding == known | (expected or {})
 
 
 def test_symbols_of_one_name_and_other_bounds_can_be_ordered() -> None:

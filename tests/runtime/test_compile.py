@@ -11,7 +11,7 @@ from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
-from rlx.ir.shape import Dim
+from rlx.ir.shape import Dim, Extent
 from rlx.ir.types import TensorType
 from rlx.runtime.compile import choose_backend, compile, thread_count
 from rlx.runtime.executable import Executable
@@ -114,3 +114,38 @@ def test_a_symbol_that_no_input_carries_is_named(backend: str) -> None:
     graph.set_outputs([ops.reduce_sum(graph.iota(type=TensorType(DType.F32, (n,))), axes=(0,))])
     with pytest.raises(ShapeError, match=r"iota: no input has the extent n of f32\[n\]"):
         compile(graph, backend=backend)
+
+
+def summed(*extents: Extent) -> Graph:
+    """Return the sum of all elements of vectors of these extents."""
+    g = Graph("summed")
+    vectors = [g.input(f"x{number}", (extent,)) for number, extent in enumerate(extents)]
+    g.set_outputs([g.reduce_sum(g.concat(*vectors, axis=0), axes=(0,))])
+    return g
+
+
+N, M = Dim("n", max=9), Dim("m", max=9)
+
+
+@pytest.mark.parametrize("backend", ["reference", "c"])
+@pytest.mark.parametrize(
+    ("extents", "counts"),
+    [((N // 2, N), (3, 7)), (((N + 1) // 2, N), (4, 7)), ((N * M, N, M), (12, 3, 4))],
+)
+def test_extents_may_stand_before_the_symbols_in_them(
+    backend: str, extents: tuple[Extent, ...], counts: tuple[int, ...]
+) -> None:
+    skip_without(backend)
+    f = compile(summed(*extents), backend=backend)
+    assert f(*(np.ones(count, np.float32) for count in counts))[0] == sum(counts)
+    wrong = (counts[0] + 1, *counts[1:])
+    with pytest.raises(InputError, match=rf"'x0' has extent {wrong[0]} on axis 0; it must be"):
+        f(*(np.ones(count, np.float32) for count in wrong))
+
+
+@pytest.mark.parametrize("backend", ["reference", "c"])
+def test_a_quotient_alone_does_not_tell_a_symbol(backend: str) -> None:
+    skip_without(backend)
+    f = compile(summed((N + 1) // 2), backend=backend)
+    with pytest.raises(InputError, match="no input's shape tells extent n"):
+        f(np.ones(3, np.float32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rlx.errors import InputError
-from rlx.ir.shape import Dim, Extent, Shape, Symbol, evaluate, format_shape
+from rlx.ir.shape import Dim, Extent, Shape, Symbol, bind_symbol, evaluate, format_shape
 
 
 def bind_extents(
@@ -25,7 +25,7 @@ def bind_extents(
             )
     binding: dict[str, int] = {}
     pairs = list(_pairs(declared, given))
-    while any(_bind_one(extent, size, binding) for extent, size in pairs):
+    while any(bind_symbol(extent, size, binding) for extent, size in pairs):
         pass  # each success leaves one unknown fewer in the other extents
     for name, shape in declared.items():
         _check(name, shape, given[name], binding)
@@ -39,20 +39,6 @@ def _pairs(
         for extent, size in zip(shape, given[name], strict=True):
             if isinstance(extent, Dim):
                 yield extent, size
-
-
-def _bind_one(extent: Dim, size: int, binding: dict[str, int]) -> bool:
-    """Bind the only unknown symbol of `extent`; return whether there was one."""
-    unknown = [symbol for symbol in extent.symbols if symbol.name not in binding]
-    if len(unknown) != 1:
-        return False
-    (symbol,) = unknown
-    at_zero = extent.evaluate({**binding, symbol.name: 0})
-    slope = extent.evaluate({**binding, symbol.name: 1}) - at_zero
-    if slope == 0:
-        return False
-    binding[symbol.name] = (size - at_zero) // slope
-    return True
 
 
 def _check(name: str, shape: Shape, given: tuple[int, ...], binding: Mapping[str, int]) -> None:
