@@ -45,15 +45,21 @@ def _read(x: Any, coordinates: list[Any], order: int, mode: str, cval: Any) -> A
             part = part if weight is None else part * weight
         total = total + part
     if rnp.issubdtype(x.dtype, rnp.integer) and order:
-        total = rnp.round(total)
+        total = _rounded(total)
     return rnp.astype(total, x.dtype)
+
+
+def _rounded(x: Any) -> Any:
+    """Return the nearest integers; halves go away from zero."""
+    whole = rnp.trunc(x)
+    return rnp.where(rnp.greater_equal(rnp.abs(x - whole), 0.5), whole + rnp.sign(x), whole)
 
 
 def _neighbors(c: Any, size: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
     """Return places, weights (None for 1) and whether each lies inside."""
     (c,) = inexact(c)
     if order == 0:
-        return [_neighbor(rnp.floor(c + 0.5), None, size, mode)]
+        return [_neighbor(_rounded(c), None, size, mode)]
     low = rnp.floor(c)
     upper = c - low
     return [_neighbor(low, 1 - upper, size, mode), _neighbor(low + 1, upper, size, mode)]

@@ -6,8 +6,10 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 import rlx.numpy as rnp
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.numpy import fft
 from rlx.numpy.axes import static_shape
 from rlx.tracing.apply import function, inexact
@@ -19,7 +21,10 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     a, b = inexact(in1, in2)
     if a.ndim != b.ndim:
         raise ShapeError(f"arrays of {a.ndim} and {b.ndim} axes", remedy="reshape one of them")
-    if method == "fft" or min(a.size, b.size) > _MOST_DIRECT:
+    if method not in ("auto", "direct", "fft"):
+        raise InputError(f"method is {method!r}", remedy="use auto, direct or fft")
+    is_wide = a.ndim == 1 and a.dtype == np.float64  # spectra are complex64
+    if method == "fft" or (method == "auto" and min(a.size, b.size) > _MOST_DIRECT and not is_wide):
         return fftconvolve(a, b, mode)
     whole = rnp.convolve(a, b) if a.ndim == 1 else _direct(a, b)
     return _cut(whole, a.shape, b.shape, mode)
@@ -60,9 +65,15 @@ def _cut(whole: Any, a: Any, b: Any, mode: str) -> Any:
         return whole
     if mode not in ("same", "valid"):
         raise ShapeError(f"mode is {mode!r}", remedy="use full, same or valid")
+    if mode == "valid" and not (_covers(a, b) or _covers(b, a)):
+        raise ShapeError(f"neither of {a} and {b} covers the other", remedy="use full or same")
     sizes = a if mode == "same" else [max(m, n) - min(m, n) + 1 for m, n in zip(a, b, strict=True)]
     starts = [(full - size) // 2 for full, size in zip(whole.shape, sizes, strict=True)]
     return whole[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))]
+
+
+def _covers(a: Any, b: Any) -> bool:
+    return all(m >= n for m, n in zip(a, b, strict=True))
 
 
 @function
@@ -71,7 +82,29 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return convolve(in1, rnp.conj(rnp.flip(in2)), mode, method)
 
 
-convolve2d, correlate2d = convolve, correlate
+def convolve2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+) -> Any:
+    """`convolve` of matrices, with zeros around."""
+    _require_zeros(boundary, fillvalue)
+    return convolve(in1, in2, mode)
+
+
+def correlate2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0
+) -> Any:
+    """`correlate` of matrices, with zeros around; "same" is centered as SciPy centers it."""
+    _require_zeros(boundary, fillvalue)
+    if mode != "same":
+        return correlate(in1, in2, mode)
+    return rnp.flip(convolve(rnp.flip(in1), rnp.conj(in2), mode))
+
+
+def _require_zeros(boundary: str, fillvalue: float) -> None:
+    if boundary != "fill" or fillvalue != 0:
+        raise UnsupportedError(
+            f"boundary is {boundary!r}, with {fillvalue}", remedy="pad the array with rlx.numpy.pad"
+        )
 
 
 @function
@@ -79,7 +112,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear") -> Any:
     """`data` less its mean ("constant"), or less the line that fits it best ("linear")."""
     x: Any = inexact(data)[0]
     centered = x - rnp.mean(x, axis, keepdims=True)
-    if type == "constant":
+    if type == "constant" or x.shape[axis] < 2:
         return centered
     if type != "linear":
         raise ShapeError(f"type is {type!r}", remedy="use linear or constant")

@@ -163,7 +163,7 @@ def test_the_shape_alone_of_a_bounded_input_is_a_number() -> None:
         session.run(None, {"x": np.ones(10, np.float32)})
 
 
-@pytest.mark.parametrize("dims", [{"lenght": rlx.Dim("n", max=9)}, {"x": rlx.Dim("n", max=9)}])
+@pytest.mark.parametrize("dims", [{"widths": rlx.Dim("n", max=9)}, {"x": rlx.Dim("n", max=9)}])
 def test_dims_that_no_input_has_are_refused(dims: Any) -> None:
     with pytest.raises(InputError, match="which no input has") as caught:
         InferenceSession(striding(), dims=dims)

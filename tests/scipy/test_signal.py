@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.scipy import signal
 
 scipy = pytest.importorskip("scipy.signal")
@@ -24,6 +24,28 @@ def test_convolutions(mode: str) -> None:
     np.testing.assert_allclose(found, scipy.correlate(LONG, SHORT, mode), rtol=1e-12, atol=1e-12)
     found = signal.fftconvolve(IMAGE.astype("f4"), SMALL.astype("f4"), mode)
     np.testing.assert_allclose(found, scipy.convolve(IMAGE, SMALL, mode), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_matrices(mode: str) -> None:
+    for kind in ("convolve2d", "correlate2d"):
+        found = getattr(signal, kind)(IMAGE, SMALL, mode)
+        expected = getattr(scipy, kind)(IMAGE, SMALL, mode)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        with pytest.raises(UnsupportedError, match="boundary is 'wrap'"):
+            getattr(signal, kind)(IMAGE, SMALL, mode, "wrap")
+
+
+def test_long_signals_of_f64_are_convolved_in_f64() -> None:
+    a, b = RANDOM.normal(size=400), RANDOM.normal(size=300)
+    np.testing.assert_allclose(signal.convolve(a, b), scipy.convolve(a, b), atol=1e-11)
+
+
+def test_valid_needs_an_array_that_covers_the_other() -> None:
+    with pytest.raises(ShapeError, match="neither of"):
+        signal.convolve(IMAGE, SMALL.T @ SMALL @ np.ones((4, 20)), "valid")
+    with pytest.raises(InputError, match="method is 'slow'"):
+        signal.convolve(IMAGE, SMALL, method="slow")
 
 
 @pytest.mark.parametrize("type", ["linear", "constant"])

@@ -74,6 +74,17 @@ def test_coordinates_inside_and_outside(order: int, mode: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_halves_go_away_from_zero() -> None:
+    image = np.array([[1.0, 2.0], [3.0, 4.0]])
+    places = [np.array([0.5, -0.5, 0.0]), np.array([0.0, 0.0, 1.5])]
+    np.testing.assert_array_equal(
+        ndimage.map_coordinates(image, places, 0, cval=9.0), [3.0, 9.0, 9.0]
+    )
+    numbers = np.array([2, 3, -4, -5], np.int32)
+    found = ndimage.map_coordinates(numbers, [np.array([0.5, 2.5])], 1)
+    np.testing.assert_array_equal(found, [3, -5])
+
+
 def test_coordinates_need_one_array_per_axis() -> None:
     with pytest.raises(ShapeError, match="1 arrays of coordinates for 2 axes"):
         ndimage.map_coordinates(A, [B], 1)

@@ -19,6 +19,16 @@ def test_functions_of_one_number(name: str) -> None:
     np.testing.assert_allclose(rlx.jit(getattr(special, name))(X), expected, rtol=3e-13, atol=3e-14)
 
 
+def test_nan_stays_nan() -> None:
+    for found in (
+        special.erfinv(np.nan),
+        special.ndtri(np.nan),
+        special.betainc(2.0, 3.0, np.nan),
+        special.gammainc(2.0, np.nan),
+    ):
+        assert np.isnan(found)
+
+
 def test_inverses_and_their_slopes() -> None:
     scipy = pytest.importorskip("scipy.special")
     np.testing.assert_allclose(rlx.jit(special.erfinv)(P), scipy.erfinv(P), rtol=1e-12)

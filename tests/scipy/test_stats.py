@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rlx
-from rlx.errors import UnsupportedError
+from rlx.errors import InputError, UnsupportedError
 from rlx.scipy import stats
 
 scipy = pytest.importorskip("scipy.stats")
@@ -64,6 +64,61 @@ def test_vectors() -> None:
     np.testing.assert_allclose(found, scipy.dirichlet.logpdf(shares, alpha))
     found = stats.multinomial.logpmf(np.array([1, 2, 0]), 3, shares)
     np.testing.assert_allclose(found, scipy.multinomial.logpmf([1, 2, 0], 3, shares))
+
+
+EDGES = np.array([-np.inf, -1.0, 0.0, 1.0, 2.0, 40.0, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_edges_of_the_support_and_nan(name: str) -> None:
+    own, theirs, shapes = getattr(stats, name), getattr(scipy, name), CONTINUOUS[name]
+    edges = EDGES if name != "vonmises" else EDGES[[2, 3, 4, 7]]
+    for kind in ["logpdf", *(["cdf", "sf"] if own.below else [])]:
+        found = getattr(own, kind)(edges, *shapes)
+        with np.errstate(invalid="ignore"):
+            expected = getattr(theirs, kind)(edges, *shapes)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("a", [0.5, 1.0, 2.0])
+def test_a_gamma_density_at_zero(a: float) -> None:
+    np.testing.assert_allclose(stats.gamma.pdf(0.0, a), scipy.gamma.pdf(0.0, a))
+    np.testing.assert_allclose(stats.chi2.pdf(0.0, 2 * a), scipy.chi2.pdf(0.0, 2 * a))
+
+
+@pytest.mark.parametrize("name", ["norm", "expon", "logistic", "laplace", "gumbel_r", "gumbel_l"])
+def test_logarithms_of_far_tails(name: str) -> None:
+    x = np.array([3.0, 6.0, 40.0])
+    expected = getattr(scipy, name).logsf(x)
+    np.testing.assert_allclose(getattr(stats, name).logsf(x), expected, rtol=1e-9)
+
+
+def test_quantiles_of_what_is_no_probability_are_nan() -> None:
+    for name in (n for n in CONTINUOUS if getattr(stats, n).quantile):
+        own = getattr(stats, name)
+        assert np.isnan(own.ppf(np.array([-0.1, 1.1, np.nan]), *CONTINUOUS[name])).all()
+
+
+def test_shapes_go_by_their_names() -> None:
+    expected = scipy.beta.pdf(0.3, 2.0, 3.0)
+    for found in (stats.beta.pdf(0.3, b=3.0, a=2.0), stats.beta.pdf(0.3, 2.0, b=3.0)):
+        np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(stats.binom.pmf(2, p=0.3, n=5), scipy.binom.pmf(2, 5, 0.3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: stats.norm.pdf(X, mean=3.0),
+        lambda: stats.norm.pdf(X, 0.0, 1.0, 2.0),
+        lambda: stats.norm.pdf(X, 0.0, loc=1.0),
+        lambda: stats.gamma.pdf(X),
+        lambda: stats.poisson.pmf(K, rate=2.0),
+    ],
+)
+def test_arguments_that_a_distribution_does_not_have_are_refused(call: Any) -> None:
+    with pytest.raises(InputError, match="give each once"):
+        call()
 
 
 def test_slopes_and_compiled_code() -> None:

@@ -150,7 +150,7 @@ def _inverse_of_erf(x: Any) -> Any:
         step = elementwise.divide(error, slope)
         y = elementwise.subtract(y, elementwise.divide(step, elementwise.add(1, y * step)))
     y = elementwise.where(elementwise.equal(size, 1), np.inf, y)
-    y = elementwise.where(elementwise.greater(size, 1), np.nan, y)
+    y = elementwise.where(elementwise.less_equal(size, 1), y, np.nan)
     signed = elementwise.where(elementwise.less(x, 0), elementwise.negative(y), y)
     return elementwise.where(elementwise.equal(x, 0), x, signed)
 

@@ -186,8 +186,8 @@ def _betainc(a: Any, b: Any, x: Any, terms: int | None = None) -> Any:
     value = factor * _beta_fraction(p, q, y, terms)
     found = rnp.where(swapped, 1 - value, value)
     found = rnp.where(inside, found, rnp.where(rnp.less_equal(x, 0), 0.0, 1.0))
-    wrong = rnp.logical_or(rnp.less(x, 0), rnp.greater(x, 1))
-    return rnp.where(wrong, rnp.nan, found)
+    valid = rnp.logical_and(rnp.greater_equal(x, 0), rnp.less_equal(x, 1))
+    return rnp.where(valid, found, rnp.nan)
 
 
 @custom_jvp

@@ -15,13 +15,15 @@ from rlx.scipy.stats.family import Continuous, Discrete
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
 
 
-def _inside(condition: Any, value: Any, outside: Any = -np.inf) -> Any:
-    return rnp.where(condition, value, outside)
+def _from(least: float, z: Any, value: Any, most: float = np.inf) -> Any:
+    """Return `value` from `least` to `most`, minus infinity elsewhere, and NaN for NaN."""
+    outside = rnp.logical_or(rnp.less(z, least), rnp.greater(z, most))
+    return rnp.where(outside, -np.inf, value)
 
 
 def _positive(z: Any) -> Any:
     """Return `z`, or 1 where it is not positive, for the sake of derivatives."""
-    return rnp.where(rnp.greater(z, 0), z, 1)
+    return rnp.where(rnp.less_equal(z, 0), 1, z)
 
 
 norm = Continuous(
@@ -31,25 +33,27 @@ norm = Continuous(
     above=lambda z: special.ndtr(-z),
     quantile=special.ndtri,
     log_below=special.log_ndtr,
+    log_above=lambda z: special.log_ndtr(-z),
 )
 expon = Continuous(
     "expon",
-    density=lambda z: _inside(rnp.greater_equal(z, 0), -z),
-    below=lambda z: rnp.where(rnp.greater(z, 0), -rnp.expm1(-_positive(z)), 0),
-    above=lambda z: rnp.where(rnp.greater(z, 0), rnp.exp(-_positive(z)), 1),
+    density=lambda z: _from(0, z, -z),
+    below=lambda z: rnp.where(rnp.less_equal(z, 0), 0, -rnp.expm1(-_positive(z))),
+    above=lambda z: rnp.where(rnp.less_equal(z, 0), 1, rnp.exp(-_positive(z))),
     quantile=lambda q: -rnp.log1p(-q),
+    log_above=lambda z: -rnp.maximum(z, 0),
 )
 uniform = Continuous(
     "uniform",
-    density=lambda z: _inside(rnp.logical_and(rnp.greater_equal(z, 0), rnp.less_equal(z, 1)), 0.0),
+    density=lambda z: _from(0, z, 0 * rnp.clip(z, 0, 1), 1),
     below=lambda z: rnp.clip(z, 0, 1),
     quantile=lambda q: q,
 )
 laplace = Continuous(
     "laplace",
     density=lambda z: -rnp.abs(z) - math.log(2),
-    below=lambda z: rnp.where(rnp.less(z, 0), 0.5 * rnp.exp(-rnp.abs(z)),
-                              1 - 0.5 * rnp.exp(-rnp.abs(z))),
+    below=lambda z: _of_laplace(z),
+    above=lambda z: _of_laplace(-z),
     quantile=lambda q: -rnp.sign(q - 0.5) * rnp.log1p(-2 * rnp.abs(q - 0.5)),
 )  # fmt: skip
 logistic = Continuous(
@@ -58,6 +62,8 @@ logistic = Continuous(
     below=nn.sigmoid,
     above=lambda z: nn.sigmoid(-z),
     quantile=special.logit,
+    log_below=nn.log_sigmoid,
+    log_above=lambda z: nn.log_sigmoid(-z),
 )
 cauchy = Continuous(
     "cauchy",
@@ -70,71 +76,72 @@ gumbel_r = Continuous(
     "gumbel_r",
     density=lambda z: -z - rnp.exp(-z),
     below=lambda z: rnp.exp(-rnp.exp(-z)),
+    above=lambda z: -rnp.expm1(-rnp.exp(-z)),
     quantile=lambda q: -rnp.log(-rnp.log(q)),
 )
 gumbel_l = Continuous(
     "gumbel_l",
     density=lambda z: z - rnp.exp(z),
     below=lambda z: -rnp.expm1(-rnp.exp(z)),
+    above=lambda z: rnp.exp(-rnp.exp(z)),
+    log_above=lambda z: -rnp.exp(z),
     quantile=lambda q: rnp.log(-rnp.log1p(-q)),
 )
 gamma = Continuous(
     "gamma",
-    density=lambda z, a: _inside(
-        rnp.greater_equal(z, 0), special.xlogy(a - 1, _positive(z)) - z - special.gammaln(a)
+    density=lambda z, a: _from(
+        0, z, special.xlogy(a - 1, rnp.where(rnp.less(z, 0), 1, z)) - z - special.gammaln(a)
     ),
     below=lambda z, a: special.gammainc(a, rnp.maximum(z, 0)),
     above=lambda z, a: special.gammaincc(a, rnp.maximum(z, 0)),
-    shapes=1,
 )
 chi2 = Continuous(
     "chi2",
     density=lambda z, df: gamma.density(z / 2, df / 2) - math.log(2),
     below=lambda z, df: special.gammainc(df / 2, rnp.maximum(z, 0) / 2),
     above=lambda z, df: special.gammaincc(df / 2, rnp.maximum(z, 0) / 2),
-    shapes=1,
 )
 beta = Continuous(
     "beta",
-    density=lambda z, a, b: _inside(
-        rnp.logical_and(rnp.greater_equal(z, 0), rnp.less_equal(z, 1)),
-        special.xlogy(a - 1, rnp.clip(z, 0, 1)) + special.xlog1py(b - 1, -rnp.clip(z, 0, 1))
-        - special.betaln(a, b),
+    density=lambda z, a, b: _from(
+        0, z, special.xlogy(a - 1, rnp.clip(z, 0, 1)) - special.betaln(a, b)
+        + special.xlog1py(b - 1, -rnp.clip(z, 0, 1)), 1,
     ),
     below=lambda z, a, b: special.betainc(a, b, rnp.clip(z, 0, 1)),
-    shapes=2,
 )  # fmt: skip
 t = Continuous(
     "t",
     density=lambda z, df: special.gammaln((df + 1) / 2) - special.gammaln(df / 2)
     - 0.5 * rnp.log(math.pi * df) - (df + 1) / 2 * rnp.log1p(rnp.square(z) / df),
     below=lambda z, df: _of_t(z, df),
-    shapes=1,
+    above=lambda z, df: _of_t(-z, df),
 )  # fmt: skip
 pareto = Continuous(
     "pareto",
-    density=lambda z, b: _inside(
-        rnp.greater_equal(z, 1), rnp.log(b) - (b + 1) * rnp.log(rnp.maximum(z, 1))
-    ),
+    density=lambda z, b: _from(1, z, rnp.log(b) - (b + 1) * rnp.log(rnp.maximum(z, 1))),
     below=lambda z, b: 1 - rnp.power(rnp.maximum(z, 1), -b),
     above=lambda z, b: rnp.power(rnp.maximum(z, 1), -b),
     quantile=lambda q, b: rnp.power(1 - q, -1 / b),
-    shapes=1,
 )
 gennorm = Continuous(
     "gennorm",
-    density=lambda z, p: rnp.log(p / 2) - special.gammaln(1 / p) - rnp.power(rnp.abs(z), p),
+    density=lambda z, beta: (
+        rnp.log(beta / 2) - special.gammaln(1 / beta) - rnp.power(rnp.abs(z), beta)
+    ),
     below=lambda z, p: 0.5 + 0.5 * rnp.sign(z) * special.gammainc(
         1 / p, rnp.power(rnp.abs(z), p)
     ),
-    shapes=1,
 )  # fmt: skip
 vonmises = Continuous(
     "vonmises",
     density=lambda z, kappa: kappa * (rnp.cos(z) - 1)
     - rnp.log(2 * math.pi * special.i0e(kappa)),
-    shapes=1,
 )  # fmt: skip
+
+
+def _of_laplace(z: Any) -> Any:
+    tail = 0.5 * rnp.exp(-rnp.abs(z))
+    return rnp.where(rnp.less(z, 0), tail, 1 - tail)
 
 
 def _of_t(z: Any, df: Any) -> Any:
@@ -145,7 +152,7 @@ def _of_t(z: Any, df: Any) -> Any:
 def _counts(k: Any, value: Any, most: Any = np.inf) -> Any:
     """Return `value` at the integers from 0 to `most`, minus infinity elsewhere."""
     valid = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, most))
-    return _inside(rnp.logical_and(valid, rnp.equal(k, rnp.round(k))), value)
+    return rnp.where(rnp.logical_and(valid, rnp.equal(k, rnp.round(k))), value, -np.inf)
 
 
 def _choices(n: Any, k: Any) -> Any:
@@ -163,7 +170,6 @@ binom = Discrete(
     mass=lambda k, n, p: _counts(
         k, _choices(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p), n
     ),
-    shapes=2,
 )
 poisson = Discrete(
     "poisson",
@@ -185,7 +191,6 @@ nbinom = Discrete(
         special.gammaln(rnp.maximum(k, 0) + n) - special.gammaln(n)
         - special.gammaln(rnp.maximum(k, 0) + 1) + special.xlogy(n, p) + special.xlog1py(k, -p),
     ),
-    shapes=2,
 )  # fmt: skip
 betabinom = Discrete(
     "betabinom",
@@ -193,5 +198,4 @@ betabinom = Discrete(
         k, _choices(n, k) + special.betaln(rnp.clip(k, 0, n) + a, n - rnp.clip(k, 0, n) + b)
         - special.betaln(a, b), n,
     ),
-    shapes=3,
 )  # fmt: skip

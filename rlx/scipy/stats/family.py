@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import InputError, UnsupportedError
 from rlx.tracing.apply import function, inexact
 
 Formula = Callable[..., Any]
 """`formula(z, *shapes)` of a standardized number."""
+_DEFAULTS = {"loc": 0, "scale": 1}
+
+
+def _parameters(
+    name: str,
+    formula: Formula,
+    others: Sequence[str],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+) -> list[Any]:
+    """Return the shapes of a distribution, as its `formula` names them, and then `others`."""
+    names = [*list(inspect.signature(formula).parameters)[1:], *others]
+    given = dict(zip(names, args, strict=False))
+    found = {**{key: _DEFAULTS[key] for key in others}, **given, **named}
+    if len(args) > len(names) or found.keys() != set(names) or given.keys() & named.keys():
+        raise InputError(
+            f"{name}: {len(args)} arguments in order, and by name {', '.join(named) or 'none'}",
+            remedy=f"give each once: {', '.join(names)}",
+        )
+    return [found[key] for key in names]
 
 
 @dataclass(frozen=True)
@@ -27,7 +48,7 @@ class Continuous:
     """1 less it, exact in the tail."""
     quantile: Formula | None = None
     log_below: Formula | None = None
-    shapes: int = 0
+    log_above: Formula | None = None
 
     def logpdf(self, x: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of the density."""
@@ -55,14 +76,24 @@ class Continuous:
 
     def logsf(self, x: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of `sf`."""
-        return rnp.log(self.sf(x, *args, **named))
+        if self.log_above is None:
+            return rnp.log(self.sf(x, *args, **named))
+        return self._at(self._standard(self.log_above, "logsf"), x, args, named)
 
     def ppf(self, q: Any, *args: Any, **named: Any) -> Any:
-        """The number with `cdf` q."""
-        formula = self._standard(self.quantile, "ppf")
-        shapes, loc, scale = self._parts(args, named)
-        return _apply(lambda q, *rest: formula(q, *rest[:-2]) * rest[-1] + rest[-2],
-                      q, *shapes, loc, scale)  # fmt: skip
+        """The number with `cdf` q; NaN where `q` is no probability."""
+        if self.quantile is None:
+            raise UnsupportedError(f"{self.name} has no ppf", remedy="solve for it with cdf")
+        formula = self.quantile
+
+        def at(q: Any, *rest: Any) -> Any:
+            *shapes, loc, scale = rest
+            valid = rnp.logical_and(rnp.greater_equal(q, 0), rnp.less_equal(q, 1))
+            return (
+                rnp.where(valid, formula(rnp.where(valid, q, 0.5), *shapes), rnp.nan) * scale + loc
+            )
+
+        return self._at(at, q, args, named)
 
     def isf(self, q: Any, *args: Any, **named: Any) -> Any:
         """The number with `sf` q."""
@@ -80,23 +111,16 @@ class Continuous:
         chosen = formula
 
         def at(x: Any, *rest: Any) -> Any:
-            if what == "ppf":
-                return chosen(x, *rest)
             *shapes, loc, scale = rest
             return chosen((x - loc) / scale, *shapes)
 
         return at
 
     def _at(self, formula: Formula, x: Any, args: Any, named: Any) -> Any:
-        shapes, loc, scale = self._parts(args, named)
-        return _apply(formula, x, *shapes, loc, scale)
+        return _apply(formula, x, *self._parameters(args, named))
 
-    def _parts(self, args: Any, named: Any) -> tuple[list[Any], Any, Any]:
-        given = list(args)
-        rest = dict(named)
-        loc = rest.pop("loc", given[self.shapes] if len(given) > self.shapes else 0)
-        scale = rest.pop("scale", given[self.shapes + 1] if len(given) > self.shapes + 1 else 1)
-        return [*given[: self.shapes], *rest.values()][: self.shapes], loc, scale
+    def _parameters(self, args: Any, named: Any) -> list[Any]:
+        return _parameters(self.name, self.density, ("loc", "scale"), args, named)
 
 
 @function
@@ -113,7 +137,6 @@ class Discrete:
     mass: Formula
     """The logarithm of the probability."""
     below: Formula | None = None
-    shapes: int = 1
 
     def logpmf(self, k: Any, *args: Any, **named: Any) -> Any:
         """The logarithm of the probability of `k`."""
@@ -130,7 +153,5 @@ class Discrete:
         return self._at(self.below, k, args, named)
 
     def _at(self, formula: Formula, k: Any, args: Any, named: Any) -> Any:
-        rest = dict(named)
-        loc = rest.pop("loc", args[self.shapes] if len(args) > self.shapes else 0)
-        shapes = [*args[: self.shapes], *rest.values()][: self.shapes]
+        *shapes, loc = _parameters(self.name, self.mass, ("loc",), args, named)
         return _apply(lambda k, loc, *shapes: formula(k - loc, *shapes), k, loc, *shapes)
