@@ -12,7 +12,7 @@ import pytest
 from tests.codegen.c.native import COMPILERS, compile_strictly
 
 _ROOT = Path(__file__).resolve().parents[3]
-_FLAGS = ("-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_FLAGS = ("-Og", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def run_sanitized(text: str, directory: Path, program: str, *arguments: str) -> str:
