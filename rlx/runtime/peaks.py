@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from rlx.runtime.backend import Backend
 from rlx.runtime.native import function_at, pointer_to
 from rlx.target import Target
 
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since some moment, such as `time.perf_counter`."""
 _CHAINS = 12
 """Independent multiply-adds in flight: more than latency times ports of any current core."""
 _ROUNDS = 1_000_000
@@ -31,16 +34,19 @@ class Peaks:
     bytes: float
 
 
-def measure_peaks(backend: Backend, target: Target) -> Peaks:
-    """Run a loop of multiply-adds in registers and a copy through memory; the best of a few."""
+def measure_peaks(backend: Backend, target: Target, clock: Clock = time.perf_counter) -> Peaks:
+    """Run a loop of multiply-adds in registers and a copy through memory; the best of a few.
+
+    With `time.thread_time` for a clock, other processes that use the core do not count.
+    """
     lanes = target.lanes(Prim.F32.size)
     elements = _COPIED_BYTES // 2 // Prim.F32.size
     module = Module("peaks", (), (), (multiply_adds(lanes), copy(elements)))
     native = backend.load(module, target)
     values = np.full(_CHAINS * lanes, 0.5, np.float32)
     source, copied = np.ones(elements, np.float32), np.zeros(elements, np.float32)
-    arithmetic = _best(native.address("peak_arithmetic"), values, values.copy())
-    traffic = _best(native.address("peak_copy"), source, copied)
+    arithmetic = _best(native.address("peak_arithmetic"), values, values.copy(), clock)
+    traffic = _best(native.address("peak_copy"), source, copied, clock)
     return Peaks(2 * _CHAINS * lanes * _ROUNDS / arithmetic, _COPIED_BYTES / traffic)
 
 
@@ -73,12 +79,13 @@ def _best(
     address: int,
     source: np.ndarray[tuple[int], np.dtype[np.float32]],
     target: np.ndarray[tuple[int], np.dtype[np.float32]],
+    clock: Clock,
 ) -> float:
     function: Callable[..., int] = function_at(address, "int (*)(float *, float *)")
     pointers = [pointer_to(array.ctypes.data, "float *") for array in (source, target)]
     times = []
     for _ in range(_TRIALS):
-        started = time.perf_counter()
+        started = clock()
         function(*pointers)
-        times.append(time.perf_counter() - started)
+        times.append(clock() - started)
     return min(times)

@@ -4,7 +4,8 @@
     for timed in times.thunks: print(timed.kernel, timed.median, timed.cost.flops)
 
 The run is the compiled one with the clock read around every thunk, on one thread: some 20 ns
-per reading. Use `Executable` calls to time a run as a whole.
+per reading. `clock=time.CLOCK_THREAD_CPUTIME_ID` leaves out when other processes have the core;
+a reading takes longer then, as it asks the system. Use `Executable` calls to time a run as a whole.
 """
 
 from __future__ import annotations
@@ -75,9 +76,13 @@ def profile(
     target: Target,
     params: Mapping[str, Any] | None = None,
     repeats: int = 20,
+    clock: int | None = None,
 ) -> Profile:
-    """Compile `program` with clock readings and run it `repeats` times after a warm-up."""
-    executable = _timed_executable(graph, program, backend, target, params)
+    """Compile `program` with clock readings and run it `repeats` times after a warm-up.
+
+    `clock` is a `time.CLOCK_*`, the monotonic one if it is None.
+    """
+    executable = _timed_executable(graph, program, backend, target, params, clock)
     binding, extents = _fed(executable, feeds)
     seconds = np.diff(_readings(executable, extents, repeats, before=_nothing))
     thunks = tuple(
@@ -97,13 +102,14 @@ def clock_readings(
     target: Target,
     repeats: int,
     before: Callable[[], Any],
+    clock: int | None = None,
 ) -> Array:
     """Return when each thunk begins and the last one ends, `[repeats, thunks + 1]`.
 
-    In seconds of the monotonic clock, which the processes of a machine share. `before` is called
-    before each run.
+    In seconds of `clock`, a `time.CLOCK_*`; else of the monotonic one, which the processes of a
+    machine share. `before` is called before each run.
     """
-    executable = _timed_executable(graph, program, backend, target, None)
+    executable = _timed_executable(graph, program, backend, target, None, clock)
     _, extents = _fed(executable, feeds)
     return _readings(executable, extents, repeats, before)
 
@@ -127,9 +133,10 @@ def _timed_executable(
     backend: Backend,
     target: Target,
     params: Mapping[str, Any] | None,
+    clock: int | None,
 ) -> Executable:
     symbols = [symbol.name for symbol in program.graph.symbols]
-    module = with_timing(program.module, program.schedule, program.kernels, symbols)
+    module = with_timing(program.module, program.schedule, program.kernels, symbols, clock)
     native = backend.load(module, target)
     return Executable(graph, replace(program, module=module), native, params=params)
 

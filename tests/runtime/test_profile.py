@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
 from rlx.runtime.compile import choose_backend, lower_for
 from rlx.runtime.peaks import measure_peaks
-from rlx.runtime.profile import profile
+from rlx.runtime.profile import clock_readings, profile
 from rlx.target import detect_target
 
 BACKENDS = ["c", "llvm"]
@@ -43,6 +45,20 @@ def test_every_thunk_of_the_run_phase_is_timed_in_order(backend: str) -> None:
     assert all(0 < t.best <= t.median for t in times.thunks)
     assert times.best <= times.median < 1.0
     assert "matmul" in max(times.thunks, key=lambda t: t.median).kernel
+
+
+def test_runs_may_be_timed_by_the_processor_time_of_their_thread() -> None:
+    g, target = Graph("exponential"), detect_target()
+    g.set_outputs([g.exp(g.input("x", (100_000,)))])
+    before = time.thread_time()
+    readings = clock_readings(
+        g, lower_for(g, target), {"x": np.zeros(100_000, np.float32)},
+        backend=choose_backend("auto"), target=target, repeats=3, before=lambda: None,
+        clock=time.CLOCK_THREAD_CPUTIME_ID,
+    )  # fmt: skip
+    assert before < readings.min()
+    assert readings.max() < time.thread_time()
+    assert np.all(np.diff(readings) > 0)
 
 
 def test_costs_count_what_the_ops_mean() -> None:
@@ -90,9 +106,15 @@ def test_peaks_are_those_of_a_computer(backend: str) -> None:
     assert 1e8 < peaks.bytes < 1e12
 
 
+def test_peaks_are_measured_by_the_clock_that_is_given() -> None:
+    ticks = iter(range(1000))
+    peaks = measure_peaks(choose_backend("auto"), detect_target(), lambda: next(ticks))
+    assert peaks.bytes == 64 << 20
+
+
 def test_the_schedule_prints_calls_by_phase() -> None:
     program = lower_for(two_kernels(), detect_target())
     lines = format_schedule(program.schedule, program.kernels).splitlines()
     assert lines[0] == f"schedule two, arena {program.plan.arena_bytes} bytes"
     assert any(line.startswith("  softmax_nx128_in_place(f32[n, 128] @") for line in lines)
-    assert lines[-1].endswith("test_profile.py:25; in place")
+    assert lines[-1].endswith("test_profile.py:27; in place")
