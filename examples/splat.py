@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import rlx
 import rlx.numpy as rnp
 from examples.splat_world import SKY, TARGET, orbit, photograph
+from rlx.runtime.aot import Artifact
 from rlx.splat import Scene, camera, linear_to_display, read_ply, render, write_ply
 
 Array = NDArray[Any]
@@ -115,7 +116,7 @@ def loss(params: Params, view: Any, target: Any) -> Any:
     return rnp.mean(rnp.abs(difference)) * 0.5 + rnp.mean(difference**2)
 
 
-def make_step(steps: int) -> tuple[Any, Any]:
+def make_step(steps: int, backend: str = "auto") -> tuple[Any, Any]:
     """Return a compiled step of Adam, with a rate for each kind of param, and its first state."""
     decay = {name: 0.05 if name == "positions" else 0.2 for name in RATES}
     rules = {
@@ -133,7 +134,7 @@ def make_step(steps: int) -> tuple[Any, Any]:
     def first_state(params: Params) -> Any:
         return {name: rules[name].init(params[name]) for name in rules}
 
-    return rlx.jit(step, donate_argnums=(0, 1, 2)), first_state
+    return rlx.jit(step, donate_argnums=(0, 1, 2), backend=backend), first_state
 
 
 def densify(params: Params, state: Any, need: Array, random: np.random.Generator) -> None:
@@ -260,18 +261,19 @@ def draw_file(path: Path, directory: Path, views: int = 48) -> None:
     print(f"{len(scene)} splats of {path}: {directory / 'turntable.gif'}")
 
 
-def export(directory: Path, splats: int, *, emit_only: bool = False) -> None:
-    """Write the renderer and the fitting step as C."""
+def export(directory: Path, splats: int, *, emit_only: bool = False) -> Artifact:
+    """Write the fitting step as C; `splat_in_c.export` writes a renderer."""
     step, first_state = make_step(STEPS)
     params = first_guess(splats)
     view, image = np.zeros(23, np.float32), np.zeros((SIZE["height"], SIZE["width"], 3), np.float32)
     need = np.zeros(splats, np.float32)
-    rlx.aot(
+    artifact = rlx.aot(
         step, directory, name="splat_step", target="portable",
         example_inputs=(params, first_state(params), need, view, image), output_names=("loss",),
         emit_only=emit_only,
     )  # fmt: skip
     print(f"the fitting step of {splats} splats is in {directory}")
+    return artifact
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Gaussian splatting and long sorts on several threads: the same bits, and no races."""
+"""Gaussian splatting and long sorts in exported C: equal bits on threads, no races, no warnings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import rlx
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.sort_stages import argsort_by_digits
 from rlx.runtime.aot import aot
-from tests.aot.building import needs_compiler, run
+from tests.aot.building import STRICT, needs_compiler, require, run
 from tests.aot.programs import params_of
-from tests.splat_scenes import camera
+from tests.splat_scenes import NAMES, camera
 
 pytestmark = needs_compiler
 PROGRAM = (Path(__file__).parent / "threads.c").read_text()
@@ -67,3 +67,14 @@ def test_gradients_and_sorts_have_equal_bits_in_parts_of_any_number() -> None:
     assert np.isfinite(alone[0]).all()
     assert alone[0].any()
     np.testing.assert_array_equal(alone[1], np.argsort(x, kind="stable"))
+
+
+def test_clang_does_not_warn_of_vectors_wider_than_its_target_has(tmp_path: Path) -> None:
+    """Four doubles at a time, where the flags say that registers hold two."""
+    graph = Graph("image")
+    shapes = [(8, 3), (8, 3), (8, 4), (8,), (8, 3), (8, 1, 3), (23,)]
+    scene = [graph.input(name, shape) for name, shape in zip(NAMES, shapes, strict=True)]
+    graph.set_outputs([graph.gaussian_splat_render(*scene, width=16, height=16)])
+    artifact = aot(graph, tmp_path, target="portable", emit_only=True)
+    assert "f64x4" in artifact.source.read_text()
+    run(require("clang"), "-std=c11", *STRICT, "-O0", "-c", artifact.source, cwd=tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,16 @@ from tests.aot.building import Loaded, file_block
 DTYPES = {"f32": np.float32, "f64": np.float64}
 
 
-def load(artifact: Artifact) -> Loaded:
-    """Return the library with an arena that is set up; the header declares its functions."""
+def load(artifact: Artifact, library: Path | None = None) -> Loaded:
+    """Return the library with an arena that is set up; the header declares its functions.
+
+    `library` is one that was built from the artifact's source elsewhere.
+    """
     name = artifact.name
     found = re.findall(
         rf"^int {name}_(?:call|load_weights)\(.*?\);", artifact.header.read_text(), re.M | re.S
     )
-    native = Loaded(artifact, "\n".join(found))
+    native = Loaded(artifact, "\n".join(found), library=library)
     assert native.call("init", native.arena, native.block.size) == 0
     if artifact.weights is not None:
         native.weights = file_block(artifact.weights)

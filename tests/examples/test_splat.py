@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from examples import splat, splat_in_c
 from examples.splat_in_c.export import export
 from examples.splat_world import SKY, TARGET, orbit, photograph
 from rlx.runtime.toolchain import has_toolchain
+from tests.examples.artifacts import call, load
 from tests.splat_scenes import random_scene
 
 
@@ -77,8 +79,48 @@ def test_pictures_of_a_fit_are_photograph_fit_and_difference(tmp_path: Path) -> 
     assert np.array_equal(apart, np.minimum(4 * np.abs(photo - found), 255))
 
 
-def test_the_fitting_step_is_exported_as_c(tmp_path: Path) -> None:
-    splat.export(tmp_path, splats=16, emit_only=True)
-    source = (tmp_path / "splat_step.c").read_text()
-    assert "splat_composite_backward" in source
-    assert "int splat_step_call(" in (tmp_path / "splat_step.h").read_text()
+def tensors(tree: Any, name: str) -> dict[str, Any]:
+    """Return the leaves of a state by the names that C has for them."""
+    if isinstance(tree, dict):
+        parts = list(tree.items())
+    elif hasattr(tree, "_asdict"):
+        parts = list(tree._asdict().items())
+    elif isinstance(tree, tuple | list):
+        parts = list(enumerate(tree))
+    else:
+        return {name: np.asarray(tree)}
+    return {k: v for key, part in parts for k, v in tensors(part, f"{name}_{key}").items()}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_toolchain(), reason="needs a C compiler")
+def test_the_fitting_step_in_c_does_what_that_in_python_does(tmp_path: Path) -> None:
+    """At -O1, where GCC 12 once met a select that it could not compile."""
+    artifact = splat.export(tmp_path, splats=16, emit_only=True)
+    command = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", "splat_step.c", "-lm", "-o", "step.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    step, first_state = splat.make_step(splat.STEPS, "reference")
+    params, need = splat.first_guess(16), np.zeros(16, np.float32)
+    random = np.random.default_rng(0)
+    for name in ("scales", "rotations"):  # spheres would look alike from all sides
+        params[name] += random.uniform(-0.3, 0.3, params[name].shape).astype(np.float32)
+    start, state = params["positions"].copy(), first_state(params)
+    given = tensors(params, "params") | tensors(state, "state") | {"need": need}
+    assert artifact.weights is not None
+    artifact.write_weights(artifact.weights, given)
+    native = load(artifact, tmp_path / "step.so")
+    view = rlx.splat.camera((0, 1, 4), TARGET, fov=splat.FOV, background=SKY)
+    target = random.uniform(0, 1, (96, 128, 3)).astype(np.float32)
+    (found,) = call(native, view, target)
+    params, state, need, loss = step(params, state, need, view, target)
+    assert found == pytest.approx(float(loss), rel=1e-5)
+    after = tensors(params, "params") | tensors(state, "state") | {"need": np.asarray(need)}
+    assert sorted(after) == sorted(each["name"] for each in artifact.manifest["params"])
+    assert np.abs(after["state_rotations_0_mu"]).max() > 1e-6
+    for name, expected in after.items():
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(
+            native.view("params", name), expected.ravel(), rtol=1e-4, atol=1e-5 * scale,
+            err_msg=name,
+        )  # fmt: skip
+    assert np.abs(after["params_positions"] - start).max() > 1e-3

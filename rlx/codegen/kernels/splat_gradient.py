@@ -89,8 +89,7 @@ def splat_project_backward(
         _store(k, result(d_rotations), i * 4, d_q, drawn)
         opacity = wide(k, given(opacities), i, "opacity")
         inside = drawn & (opacity >= 0.0) & (opacity <= 1.0)
-        d_opacity = sums[3] / select(inside, shown, 1.0)
-        _store(k, result(d_opacities), i, [d_opacity], inside)
+        _store(k, result(d_opacities), i, [sums[3] / shown], inside)
         for channel in range(3):
             plain = k.load(given(colors), i * 3 + channel)
             takes = fallback & (plain >= 0.0) & (plain <= 1.0)
