@@ -3,225 +3,23 @@
 `--growth` prints how the time grows with visible work, `--plot FILE` draws it (with matplotlib),
 and `--arithmetic` says how much of the machine's peak the inner loop of compositing reaches.
 
-The peers are written as their users write it: everything in whole arrays, splats sorted once, and
-for each tile a product of monomials of its pixels with the coefficients of the splats that touch
-it, exponentials, and a running product. Every implementation draws the same scene with the same
-formula.
+Each implementation (`splatting_peers`) has a process of its own, with as many cores as threads and
+the memory that is free; where that is too little, its row says "out of memory".
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 import rlx
 from bench.splatting_arithmetic import arithmetic
+from bench.splatting_peers import PEERS, TILE, Run, rlx_runs
+from bench.splatting_process import OutOfMemoryError, PeerProcess
 from bench.splatting_scene import Array, scene
-
-TILE, SCALE, CUTOFF = 16, 1.6, 1 / 255
-
-
-Run = Callable[[], Any]
-
-
-def rlx_runs(arrays: list[Array], size: int, threads: int | None) -> tuple[Run, Run, Array]:
-    """Return the image, the image with its gradient, and the image as an array."""
-    options: dict[str, Any] = {
-        "width": size, "height": size, "max_splat_steps": 0, "transmittance_threshold": 1e-4,
-        "max_list_entries": min(1 << 24, 16 * len(arrays[0]) + (size // TILE) ** 2),
-    }  # fmt: skip
-    runs = []
-    for backward in (False, True):
-        graph = rlx.Graph("splat")
-        given = [graph.input(f"x{i}", a.shape, "f32") for i, a in enumerate(arrays)]
-        image = graph.gaussian_splat_render(*given, **options)
-        graph.set_outputs([image])
-        feeds = {f"x{i}": array for i, array in enumerate(arrays)}
-        if backward:
-            graph = rlx.passes.grad_with_loss(graph, wrt=given[:5])
-            feeds["d_output"] = np.ones(4 * size * size, np.float32)
-        executable = rlx.compile(graph, threads=threads)
-        runs.append(lambda executable=executable, feeds=feeds: executable.run(feeds))
-    return runs[0], runs[1], np.asarray(runs[0]()[0])
-
-
-def coefficients(xp: Any, arrays: list[Any], size: int) -> tuple[Any, Any, Any]:
-    """Return for every splat six coefficients of distance and of stretch, and a radius box."""
-    positions, scales, q, _, _, _, meta = arrays
-    frame = np.array([[-1.0, 0, 0], [0, 1, 0], [0, 0, -1]], np.float32)
-    focal = 0.5 * size / float(np.tan(np.pi / 6))
-    relative = meta[:3] - positions
-    w, x, y, z = q[:, 0], q[:, 1], q[:, 2], q[:, 3]
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)],
-        [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)],
-        [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    m = 1.0 / (SCALE * xp.exp(scales))
-    turned = xp.stack([xp.stack(row, -1) for row in rows], -2) * m[:, :, None]
-    u = xp.einsum("nij,nj->ni", turned, relative)
-    in_camera = [turned[:, :, axis] * float(frame[axis, axis]) for axis in range(3)]
-    depth = relative[:, 2]
-    at = [-relative[:, 0] * -focal / depth, -relative[:, 1] * focal / depth]
-    center = at[0][:, None] / focal * in_camera[0] + at[1][:, None] / focal * in_camera[1]
-    w0 = center + in_camera[2]
-    vectors = [w0, in_camera[0] / focal, in_camera[1] / focal]
-    crosses = [_cross(xp, u, v) for v in vectors]
-    a, b = _quadratic(xp, crosses), _quadratic(xp, vectors)
-    largest = xp.exp(scales).max(1)
-    largest = largest[0] if isinstance(largest, tuple) else getattr(largest, "values", largest)
-    radius = 3.4 * SCALE * largest * focal / depth
-    return (0.5 * a, b), at, radius
-
-
-def _cross(xp: Any, a: Any, b: Any) -> Any:
-    parts = [a[:, (i + 1) % 3] * b[:, (i + 2) % 3] - a[:, (i + 2) % 3] * b[:, (i + 1) % 3]
-             for i in range(3)]  # fmt: skip
-    return xp.stack(parts, -1)
-
-
-def _quadratic(xp: Any, v: list[Any]) -> Any:
-    """Return coefficients of 1, x, y, x^2, x y, y^2 in |v0 + v1 x + v2 y|^2."""
-
-    def dot(i: int, j: int) -> Any:
-        return (v[i] * v[j]).sum(-1)
-
-    return xp.stack(
-        [dot(0, 0), 2 * dot(0, 1), 2 * dot(0, 2), dot(1, 1), 2 * dot(1, 2), dot(2, 2)], -1
-    )
-
-
-def blended(xp: Any, parts: list[Any], pixels: Any, cumprod: Any) -> Any:
-    """Return the pixels `[pixels, 4]` of a tile from its splats, near to far."""
-    a, b, at_x, at_y, opacity, color = parts
-    x, y = pixels[0][None] - at_x[:, None], pixels[1][None] - at_y[:, None]
-
-    def form(c: Any) -> Any:
-        inner = c[:, 1:2] + c[:, 3:4] * x + c[:, 4:5] * y
-        return c[:, 0:1] + inner * x + (c[:, 2:3] + c[:, 5:6] * y) * y
-
-    alpha = opacity[:, None] * xp.exp(-form(a) / form(b))
-    alpha = xp.where(alpha >= CUTOFF, alpha, 0.0 * alpha)
-    through = cumprod(1.0 - alpha)
-    before = xp.concatenate([xp.ones_like(through[:1]), through[:-1]])
-    light = xp.einsum("np,nc->pc", before * alpha, color)
-    rest = through[-1] if len(through) else xp.ones_like(pixels[0])
-    background = np.array([0.1, 0.15, 0.2], np.float32)
-    seen = xp.stack([light[:, c] + rest * float(background[c]) for c in range(3)], -1)
-    return xp.concatenate([seen**2.2, 1.0 - rest[:, None]], -1)
-
-
-def torch_runs(arrays: list[Array], size: int, threads: int | None) -> tuple[Run, Run, Array]:
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
-    given = [torch.tensor(array, requires_grad=i < 5) for i, array in enumerate(arrays)]
-
-    def draw() -> Any:
-        (a, b), at, radius = coefficients(torch, given, size)
-        order = torch.argsort(torch.linalg.norm(given[6][:3] - given[0], dim=1))
-        a, b, x, y, radius = (t[order] for t in (a, b, *at, radius))
-        opacity, color = given[3][order], given[4][order]
-        tiles = []
-        with torch.no_grad():
-            left, right = x + 0.5 * size - radius, x + 0.5 * size + radius
-            low, high = y + 0.5 * size - radius, y + 0.5 * size + radius
-        span = torch.arange(TILE)
-        for top in range(0, size, TILE):
-            in_row = torch.nonzero((high >= top) & (low <= top + TILE))[:, 0]
-            for start in range(0, size, TILE):
-                inside = (right[in_row] >= start) & (left[in_row] <= start + TILE)
-                chosen = in_row[inside]
-                columns = (start + span + 0.5 - 0.5 * size).repeat(TILE)
-                rows = (top + span + 0.5 - 0.5 * size).repeat_interleave(TILE)
-                parts = [t[chosen] for t in (a, b, x, y, opacity, color)]
-                tiles.append(blended(torch, parts, (columns, rows), lambda t: t.cumprod(0)))
-        count = size // TILE
-        image = torch.stack(tiles).reshape(count, count, TILE, TILE, 4)
-        return image.permute(0, 2, 1, 3, 4).reshape(size, size, 4)
-
-    def forward() -> Any:
-        with torch.no_grad():
-            return draw()
-
-    def both() -> Any:
-        for tensor in given[:5]:
-            tensor.grad = None
-        draw().sum().backward()
-        return given[0].grad
-
-    return forward, both, forward().numpy()
-
-
-def jax_runs(arrays: list[Array], size: int, threads: int | None) -> tuple[Run, Run, Array]:
-    import jax
-    import jax.numpy as jnp
-
-    del threads
-    count = size // TILE
-    (_, _), at, radius = coefficients(np, arrays, size)
-    corner = np.arange(count) * TILE
-
-    def touched(low: Any, high: Any) -> Array:
-        result: Array = (high[None] >= corner[:, None]) & (low[None] <= corner[:, None] + TILE)
-        return result
-
-    across = touched(at[0] + 0.5 * size - radius, at[0] + 0.5 * size + radius)
-    along = touched(at[1] + 0.5 * size - radius, at[1] + 0.5 * size + radius)
-    most = int((along.astype(np.float32) @ across.astype(np.float32).T).max())
-
-    def draw(*given: Any) -> Any:
-        (a, b), at, radius = coefficients(jnp, [*given, *arrays[5:]], size)
-        order = jnp.argsort(jnp.linalg.norm(arrays[6][:3] - given[0], axis=1))
-        a, b, x, y, radius = (t[order] for t in (a, b, *at, radius))
-        opacity, color = given[3][order], given[4][order]
-
-        def tile(number: Any) -> Any:
-            top, left = number // count * TILE - 0.5 * size, number % count * TILE - 0.5 * size
-            inside = (x + radius >= left) & (x - radius <= left + TILE)
-            inside &= (y + radius >= top) & (y - radius <= top + TILE)
-            (chosen,) = jnp.nonzero(inside, size=most, fill_value=0)
-            present = jnp.arange(most) < inside.sum()
-            span = jnp.arange(TILE) + 0.5
-            pixels = jnp.tile(left + span, TILE), jnp.repeat(top + span, TILE)
-            parts = [t[chosen] for t in (a, b, x, y, opacity, color)]
-            parts[4] = jnp.where(present, parts[4], 0.0)
-            return blended(jnp, parts, pixels, lambda t: jnp.cumprod(t, 0))
-
-        image = jax.lax.map(tile, jnp.arange(count * count))
-        image = image.reshape(count, count, TILE, TILE, 4)
-        return image.transpose(0, 2, 1, 3, 4).reshape(size, size, 4)
-
-    image = jax.jit(draw)
-    both = jax.jit(jax.value_and_grad(lambda *g: draw(*g).sum(), argnums=range(5)))
-    given = arrays[:5]
-    return (
-        lambda: jax.block_until_ready(image(*given)),
-        lambda: jax.block_until_ready(both(*given)),
-        np.asarray(image(*given)),
-    )
-
-
-PEERS = {"rlx": rlx_runs, "torch": torch_runs, "jax": jax_runs}
-
-
-def timed(run: Run, least: float = 0.5) -> float:
-    """Return the least time of the runs that `least` seconds have room for, in milliseconds.
-
-    One long run says enough; a short one would pay for what the peer before it left behind, in
-    caches and in memory that is still being returned.
-    """
-    times: list[float] = []
-    while not times or sum(times) < least:
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return 1e3 * min(times)
 
 
 def processor_time(run: Run, seconds: float) -> float:
@@ -236,24 +34,45 @@ def processor_time(run: Run, seconds: float) -> float:
     return min(times)
 
 
+RUNS = ("image", "gradient")
+LABELS = ("image", "image and gradient")
+
+
 def compare(splats: int, size: int, peers: list[str], rounds: int, threads: int | None) -> None:
     """Print the least times of all peers, which take turns so that a busy machine is fair."""
-    arrays = scene(splats)
-    runs = {name: PEERS[name](arrays, size, threads) for name in peers}
-    first = runs[peers[0]][2].reshape(size, size, 4)
+    processes = {name: PeerProcess(PEERS[name], splats, size, threads) for name in peers}
+    first = processes[peers[0]].image()
+    best: dict[str, dict[str, float]] = {name: dict.fromkeys(RUNS, math.inf) for name in peers}
+    for _ in range(rounds):
+        for name, times in best.items():
+            for what in RUNS:
+                if not math.isnan(times[what]):
+                    times[what] = min(times[what], _time_of(processes[name], what))
     for name in peers:
-        runs[name][1]()  # compiles
-    turns = [
-        {name: [timed(runs[name][0]), timed(runs[name][1])] for name in peers}
-        for _ in range(rounds)
-    ]
-    least = {name: np.min([turn[name] for turn in turns], axis=0) for name in peers}
-    for name in peers:
-        apart = np.abs(runs[name][2].reshape(size, size, 4) - first).mean()
-        image, gradient = least[name]
-        ratios = least[name] / least[peers[0]]
-        print(f"| {splats:,} | {size} x {size} | {name} | {image:.1f} | {ratios[0]:.1f} "
-              f"| {gradient:.1f} | {ratios[1]:.1f} | {apart:.0e} |", flush=True)  # fmt: skip
+        cells = [_cell(best[name][what], best[peers[0]][what]) for what in RUNS]
+        print(f"| {splats:,} | {size} x {size} | {name} | {' | '.join(cells)} "
+              f"| {_apart(processes[name], first)} |", flush=True)  # fmt: skip
+        processes[name].close()
+
+
+def _time_of(process: PeerProcess, what: str) -> float:
+    """Return milliseconds, NaN where there is too little memory."""
+    try:
+        return process.milliseconds(what)
+    except OutOfMemoryError:
+        return math.nan
+
+
+def _cell(time: float, ours: float) -> str:
+    return "out of memory | " if math.isnan(time) else f"{time:.1f} | {time / ours:.1f}"
+
+
+def _apart(process: PeerProcess, first: Array) -> str:
+    """Return the mean difference of an image from the first one."""
+    try:
+        return f"{np.abs(process.image().ravel() - first.ravel()).mean():.0e}"
+    except OutOfMemoryError:
+        return ""
 
 
 def list_entries(arrays: list[Array], size: int) -> int:
@@ -273,6 +92,7 @@ def list_entries(arrays: list[Array], size: int) -> int:
 
 GROWTH = [
     *((splats, 256, 0.004) for splats in (1_000, 10_000, 100_000)),
+    *((splats, 512, 0.004) for splats in (10_000, 100_000)),
     *((10_000, size, spread) for size in (256, 512) for spread in (0.012, 0.036)),
 ]
 """Splats, pixels of a side, and sizes of splats."""
@@ -299,20 +119,25 @@ def plot(points: list[tuple[int, int, int, float, float]], path: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    splats, size, entries, image, gradient = (
-        np.array(column) for column in zip(*points, strict=True)
-    )
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    splats, size, entries, *times = (np.array(column) for column in zip(*points, strict=True))
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), sharey=True)
     for axis, work, label in (
-        (axes[0], entries, "visible work: splats x covered tiles"),
+        (axes[0], entries, "visible work (pairs of a splat and a tile that it covers)"),
         (axes[1], splats * size**2, "splats x pixels"),
     ):
-        axis.loglog(work, image, "o", label="image")
-        axis.loglog(work, gradient, "s", mfc="none", label="image and gradient")
+        for what, time_of, color in zip(LABELS, times, ("C0", "C1"), strict=True):
+            for side, marker in ((256, "o"), (512, "s")):
+                shown = size == side
+                axis.loglog(work[shown], time_of[shown], marker, color=color, mfc="none",
+                            label=f"{what}, {side} x {side}")  # fmt: skip
+        ends = np.array([work.min(), work.max()], float)
+        proportional = np.median(times[1] / work) * ends
+        axis.loglog(ends, proportional, ":", color="grey", label="proportional")
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("milliseconds")
-    axes[0].legend()
+    axes[0].set_ylabel("processor time (ms)")
+    axes[0].legend(fontsize="small")
+    figure.suptitle("Time of drawing splats, each marker a scene")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
