@@ -25,6 +25,7 @@ from rlx.codegen.kernels.splat_frame import (
     named,
     plus,
     product,
+    quaternion,
     root,
     rotation,
     scaled,
@@ -81,7 +82,7 @@ def splat_project(
         log_scale = vector(k, given(scales), i * 3, "log_scale")
         sigma = named(k, "sigma", [radius_scale * function("exp", s) for s in log_scale])
         inverse = named(k, "inverse", [1.0 / maximum(1e-6, 3.0 * s) for s in sigma])
-        q = [wide(k, given(rotations), i * 4 + c, "q") for c in range(4)]
+        q = quaternion(k, given(rotations), i * 4)
         turned = rotation(k, q)
         local = named(k, "local", times(turned, relative))
         _store(k, result(pos_local), i * 3, product(local, inverse))
@@ -236,7 +237,7 @@ def splat_coefficients(
     with each_splat(scope, row_count(color_alpha)) as i:
         m = named(k, "m", scaled(vector(k, given(inv_scale), i * 3, "inverse"), _f64(3.0)))
         u = named(k, "u", scaled(vector(k, given(pos_local), i * 3, "local"), _f64(3.0)))
-        q = [wide(k, given(rotations), i * 4 + c, "q") for c in range(4)]
+        q = quaternion(k, given(rotations), i * 4)
         rays = _Rays.of(k, camera, rotation(k, q), m, u)
         opacity = k.let("opacity", clamped(wide(k, given(color_alpha), i * 4 + 3, "raw"), 0.0, 1.0))
         sound = (k.load(given(valid), i) > 0.0) & (opacity >= alpha_cutoff)

@@ -19,12 +19,21 @@ from rlx.codegen.kernels.memory import given, result, row_count
 from rlx.codegen.kernels.parallel import blocks
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.splat_frame import Camera
-from rlx.codegen.kernels.splat_pixels import LANES, Place, Row, Settings, Splat, Tile, fifth_root
+from rlx.codegen.kernels.splat_pixels import (
+    CHANNELS,
+    LANES,
+    Place,
+    Row,
+    Settings,
+    Splat,
+    Tile,
+    fifth_root,
+)
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
-from rlx.ir.ops.splat_layout import MOMENTS, Screen
+from rlx.ir.ops.splat_layout import MOMENT_NAMES, MOMENTS, Screen
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
@@ -109,7 +118,8 @@ def splat_composite_backward(
     camera = Camera.of(k, given(meta), width, height)
     with k.loop("block", layout.blocks, kind=LoopKind.PARALLEL) as block:
         _clear_unused(k, block, layout.blocks, given(ranges), result(moments), screen, entries)
-        base = k.let("base", block * layout.size)
+        base = k.let("scratch_at", block * layout.size)
+        k.comment("A block takes every so many tiles; it has scratch for one at a time.")
         with k.loop("round", -(-screen.tiles // layout.blocks)) as turn:
             number = k.let("number", turn * layout.blocks + block)
             with k.if_(number < screen.tiles):
@@ -127,6 +137,7 @@ def _clear_unused(
     entries: Reader,
 ) -> None:  # fmt: skip
     """Clear the rows behind the last list, a share for each block."""
+    k.comment("Rows that no list entry has are zero: each block clears a share.")
     used = k.let("used", k.load(ranges, 2 * screen.tiles - 1).cast(Prim.I64))
     unused = k.let("unused", row_count(entries) - used)
     first, last = used + unused * block / count, used + unused * (block + 1) / count
@@ -163,16 +174,21 @@ class _Replay:
         start = k.let("start", k.load(ranges, number * 2).cast(Prim.I64))
         stop = k.let("stop", k.load(ranges, number * 2 + 1).cast(Prim.I64))
         self.tile.start()
+        k.comment("Forward, as the image was drawn; transmittance is kept in front of each chunk.")
         end = self._forward(start, stop)
         self._clear_passed_over(end, stop)
+        k.comment("What a change of the light of each pixel, and of that behind it, counts for.")
         self._upstream(meta, d_image)
+        k.comment("Back, from the last chunk to the first.")
         chunks = k.let("chunks", (end - start + (chunk - 1)) / chunk)
         with k.loop("c", chunks) as c:
             index = k.let("index", chunks - 1 - c)
             first = k.let("first", start + index * chunk)
             last = k.let("last", minimum(first + chunk, end))
             self._restore(index)
+            k.comment("The chunk again; alpha, and what it was blended with, are kept.")
             self._again(first, last)
+            k.comment("From its last splat to its first.")
             self._back(first, last)
 
     def _splat(self, entry: E) -> Splat:
@@ -188,7 +204,7 @@ class _Replay:
             last = k.let("last", minimum(following + chunk, stop))
             with k.loop("entry", last, start=following) as entry:
                 splat = self._splat(entry)
-                color = [splat.load(14 + c, name) for c, name in enumerate(("r", "g", "b"))]
+                color = splat.color()
                 with tile.rows(splat) as row, row.vectors() as place:
                     tile.blend(place.at, row.alpha(place), color)
             end.set(last)
@@ -227,8 +243,8 @@ class _Replay:
             given = self._read(d_image, r, v)
             behind = -given[3]
             for c, light in enumerate(tile.behind(meta, at)):
-                lit = k.let("lit", maximum(light, 0.0))
-                gain = k.let("gain", given[c] * (2.2 * lit * fifth_root(lit)))
+                lit = k.let(f"lit_{CHANNELS[c]}", maximum(light, 0.0))
+                gain = k.let(f"d_{CHANNELS[c]}", given[c] * (2.2 * lit * fifth_root(lit)))
                 behind = fma(gain, k.load(meta, 12 + c), behind)
                 k.store(tile.light[c], at, gain)
             k.store(self.behind, at, behind)
@@ -247,7 +263,8 @@ class _Replay:
                 if not math.isinf(self.clip):
                     value = maximum(-self.clip, minimum(self.clip, value))
                 k.store(row, j, select(inside, value, 0.0))
-        return [k.let("upstream", k.load(row, 0, LANES)) for row in rows]
+        names = (*CHANNELS, "alpha")
+        return [k.let(f"d_seen_{n}", k.load(r, 0, LANES)) for n, r in zip(names, rows, strict=True)]
 
     def _again(self, first: E, last: E) -> None:
         """Blend a chunk again; keep the alphas of its splats and what they were blended with."""
@@ -267,14 +284,16 @@ class _Replay:
             entry = k.let("entry", last - 1 - n)
             kept = k.let("kept_at", self.base + (entry - first) * self.layout.pixels)
             splat = self._splat(entry)
-            color = [splat.load(14 + c, name) for c, name in enumerate(("r", "g", "b"))]
-            sums = [_zero(k, "sum") for _ in range(MOMENTS)]
+            color = splat.color()
+            sums = [_zero(k, f"sum_{name}") for name in MOMENT_NAMES]
             with self.tile.rows(splat) as row:
-                parts = [_zero(k, "part") for _ in range(6)]
+                k.comment("Sums along a row, where y is the same: of 1, x and x * x.")
+                parts = [_zero(k, f"row_{name}") for name in MOMENT_NAMES[4:] if "y" not in name]
                 with row.vectors() as place:
                     self._add(row, place, kept, color, sums, parts)
                 _add_row(sums[4:], parts, row.y)
-            base = k.let("base", k.load(self.places, entry).cast(Prim.I64) * MOMENTS)
+            k.comment("Each entry has a place of its own: no two threads add to one number.")
+            base = k.let("sums_at", k.load(self.places, entry).cast(Prim.I64) * MOMENTS)
             for number, total in enumerate(sums):
                 k.store(self.moments, base + number, total.fold(BinaryOp.ADD))
 
@@ -287,7 +306,10 @@ class _Replay:
         alpha = k.let("alpha", k.load(self.scratch, kept + place.at, LANES))
         before = k.let("before", k.load(self.scratch, kept + layout.earlier + place.at, LANES))
         met = k.let("met", alpha > 0.0)
-        gains = [k.let("gain", k.load(light, place.at, LANES)) for light in self.tile.light]
+        gains = [
+            k.let(f"d_{name}", k.load(light, place.at, LANES))
+            for name, light in zip(CHANNELS, self.tile.light, strict=True)
+        ]
         own = gains[0] * color[0]
         for gain, part in zip(gains[1:], color[1:], strict=True):
             own = fma(gain, part, own)
@@ -298,19 +320,19 @@ class _Replay:
         if not math.isinf(self.clip):
             d_alpha = maximum(-self.clip, minimum(self.clip, d_alpha))
         weight = k.let("weight", before * alpha)
-        for total, gain in zip(sums, gains, strict=False):
-            if total is sums[3]:
-                break
+        for total, gain in zip(sums[:3], gains, strict=True):
             total.set(fma(weight, gain, total))
         change = k.let("change", d_alpha * alpha)
         sums[3].set(sums[3] + change)
         passing = row.passing(place)
         inverse = k.let("inverse", 1.0 / select(met, passing.stretch, 1.0))
         distance = select(met, passing.distance, 0.0)
-        moment = k.let("moment", change * inverse)
-        second = k.let("second", moment * distance * inverse)
-        for group, value in ((parts[:3], moment), (parts[3:], second)):
-            by_x = k.let("by_x", value * passing.x)
+        d_distance = k.let("d_distance", change * inverse)
+        d_span = k.let("d_span", d_distance * distance * inverse)
+        for name, group, value in (
+            ("d_distance_x", parts[:3], d_distance), ("d_span_x", parts[3:], d_span),
+        ):  # fmt: skip
+            by_x = k.let(name, value * passing.x)
             group[0].set(group[0] + value)
             group[1].set(group[1] + by_x)
             group[2].set(fma(by_x, passing.x, group[2]))

@@ -62,6 +62,11 @@ def vector(k: KernelBuilder, buffer: Buffer, at: E, name: str) -> Vector:
     return x, y, z
 
 
+def quaternion(k: KernelBuilder, buffer: Buffer, at: E) -> list[E]:
+    """Load w, x, y and z as f64."""
+    return [wide(k, buffer, at + c, f"q_{name}") for c, name in enumerate("wxyz")]
+
+
 def named(k: KernelBuilder, name: str, v: Sequence[E]) -> Vector:
     """Bind the components of a vector to names."""
     x, y, z = (k.let(f"{name}_{axis}", part) for axis, part in zip("xyz", v, strict=True))

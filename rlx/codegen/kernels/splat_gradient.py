@@ -28,6 +28,7 @@ from rlx.codegen.kernels.splat_frame import (
     named,
     plus,
     product,
+    quaternion,
     root,
     rotation,
     scaled,
@@ -39,8 +40,11 @@ from rlx.codegen.kernels.splat_frame import (
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, maximum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
-from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENTS
+from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENT_NAMES, MOMENTS, POWERS
 from rlx.ir.shape import upper
+
+_RAYS = ("ray_0", "ray_column", "ray_row")
+"""Rays in the frame of a splat: of the reference point, and their change per column and row."""
 
 
 @kernel("splat_project_backward")
@@ -71,20 +75,25 @@ def splat_project_backward(
     camera = Camera.of(k, given(meta), width, height)
     fallback = k.let("uses_colors", k.load(given(uses_colors), 0))
     with each_splat(scope, row_count(positions)) as i:
-        sums = [k.let("sum", k.load(given(moments), i * MOMENTS + m)) for m in range(MOMENTS)]
+        sums = [
+            k.let(f"sum_{name}", k.load(given(moments), i * MOMENTS + m))
+            for m, name in enumerate(MOMENT_NAMES)
+        ]
         shown = wide(k, given(coefficients), i * COEFFICIENTS + 13, "shown")
         drawn = k.let("drawn", shown > 0.0)
-        at = [wide(k, given(coefficients), i * COEFFICIENTS + c, "at") for c in range(2)]
+        at = [wide(k, given(coefficients), i * COEFFICIENTS + c, f"at_{'xy'[c]}") for c in range(2)]
         position = vector(k, given(positions), i * 3, "position")
         offset = minus(camera.position, position)
         relative = named(k, "relative", [select(drawn, part, 1.0) for part in offset])
         log_scale = vector(k, given(scales), i * 3, "log_scale")
-        q = [wide(k, given(rotations), i * 4 + c, "q") for c in range(4)]
+        q = quaternion(k, given(rotations), i * 4)
         shape = _Shape.of(k, camera, at, relative, log_scale, q, radius_scale)
         d_position, d_scale, d_q = shape.pull_back(k, sums)
         color = _Color.of(k, i, relative, given(sh_coeffs), upper(sh_coeffs.shape[1]))
         turned = color.pull_back(k, sums[:3], result(d_sh_coeffs), i, fallback, drawn)
-        _store(k, result(d_positions), i * 3, minus(d_position, turned), drawn)
+        if turned is not None:
+            d_position = minus(d_position, turned)
+        _store(k, result(d_positions), i * 3, d_position, drawn)
         _store(k, result(d_scales), i * 3, d_scale, drawn)
         _store(k, result(d_rotations), i * 4, d_q, drawn)
         opacity = wide(k, given(opacities), i, "opacity")
@@ -124,7 +133,9 @@ class _Shape:
     ) -> _Shape:  # fmt: skip
         sigma = named(k, "sigma", [radius_scale * function("exp", s) for s in log_scale])
         m = named(k, "m", [3.0 / maximum(1e-6, 3.0 * s) for s in sigma])
-        fixed = tuple(k.let("fixed", 3.0 * s <= 1e-6) for s in sigma)
+        fixed = tuple(
+            k.let(f"fixed_{axis}", 3.0 * s <= 1e-6) for axis, s in zip("xyz", sigma, strict=True)
+        )
         turned = rotation(k, q)
         u = named(k, "u", product(m, times(turned, relative)))
         right, up, forward = camera.frame
@@ -132,45 +143,53 @@ class _Shape:
         x, y = (at[0] - 0.5 * camera.width) * inverse, (at[1] - 0.5 * camera.height) * inverse
         center = named(k, "ray", plus(plus(scaled(right, x), scaled(up, y)), forward))
         rays = [center, scaled(right, inverse), scaled(up, inverse)]
-        w = [named(k, "w", product(m, times(turned, ray))) for ray in rays]
+        w = [
+            named(k, name, product(m, times(turned, ray)))
+            for name, ray in zip(_RAYS, rays, strict=True)
+        ]
         return cls(relative, turned, m, (fixed[0], fixed[1], fixed[2]), u, rays, w, q)
 
     def pull_back(self, k: KernelBuilder, sums: Sequence[E]) -> tuple[Vector, Vector, Sequence[E]]:
         """Return the cotangents of position, logarithms of scales, and rotation."""
         q0 = k.let("q0", dot(self.w[0], self.w[0]))
         inverse = k.let("inverse", 1.0 / select(q0 > 0.0, q0, 1.0))
-        n = [named(k, "n", cross(self.u, w)) for w in self.w]
-        p_n = _combined(k, [0.5 * inverse * s for s in sums[4:10]], n)
-        q_w = _combined(k, [inverse * s for s in sums[10:16]], self.w)
+        n = [
+            named(k, f"u_cross_{name}", cross(self.u, w))
+            for name, w in zip(_RAYS, self.w, strict=True)
+        ]
+        p_n = _combined(k, "distance", [0.5 * inverse * s for s in sums[4:10]], n)
+        q_w = _combined(k, "span", [inverse * s for s in sums[10:16]], self.w)
         minus_two, two = const(-2.0, Prim.F64), const(2.0, Prim.F64)
         turns = [cross(w, p) for w, p in zip(self.w, p_n, strict=True)]
         d_u = named(k, "d_u", scaled(plus(plus(turns[0], turns[1]), turns[2]), minus_two))
         d_w = [
-            named(k, "d_w", plus(scaled(cross(p, self.u), minus_two), scaled(q, two)))
-            for p, q in zip(p_n, q_w, strict=True)
+            named(k, f"d_{name}", plus(scaled(cross(p, self.u), minus_two), scaled(q, two)))
+            for name, p, q in zip(_RAYS, p_n, q_w, strict=True)
         ]
         moved = product(d_u, self.u)
         for d, w in zip(d_w, self.w, strict=True):
             moved = plus(moved, product(d, w))
         d_scale = [select(fixed, 0.0, -part) for fixed, part in zip(self.fixed, moved, strict=True)]
-        weighted = named(k, "pulled", product(self.m, d_u))
+        weighted = named(k, "m_d_u", product(self.m, d_u))
         d_relative = times(transposed(self.turned), weighted)
         d_position = scaled(d_relative, const(-1.0, Prim.F64))
         return d_position, (d_scale[0], d_scale[1], d_scale[2]), self._turn(k, weighted, d_w)
 
     def _turn(self, k: KernelBuilder, d_u: Vector, d_w: Sequence[Vector]) -> Sequence[E]:
         """Return the cotangent of the quaternion from that of its matrix."""
-        pulled = [named(k, "pulled", product(self.m, d)) for d in d_w]
+        pulled = [
+            named(k, f"m_d_{name}", product(self.m, d)) for name, d in zip(_RAYS, d_w, strict=True)
+        ]
         d = [
             [
-                k.let("d_matrix", d_u[row] * self.relative[column] + dot(
+                k.let(f"d_m{row}_{'xyz'[column]}", d_u[row] * self.relative[column] + dot(
                     [p[row] for p in pulled], [ray[column] for ray in self.rays]))
                 for column in range(3)
             ]
             for row in range(3)
         ]  # fmt: skip
         w, *a = self.q
-        turn = [k.let("turn", d[(c + 1) % 3][(c + 2) % 3] - d[(c + 2) % 3][(c + 1) % 3])
+        turn = [k.let(f"turn_{'xyz'[c]}", d[(c + 1) % 3][(c + 2) % 3] - d[(c + 2) % 3][(c + 1) % 3])
                 for c in range(3)]  # fmt: skip
         trace = k.let("trace", d[0][0] + d[1][1] + d[2][2])
         around = [dot([d[r][c] + d[c][r] for c in range(3)], a) for r in range(3)]
@@ -179,13 +198,15 @@ class _Shape:
 
 
 def _combined(
-    k: KernelBuilder, moments: Sequence[E], vectors: Sequence[Vector]
+    k: KernelBuilder, of: str, moments: Sequence[E], vectors: Sequence[Vector]
 ) -> Sequence[Vector]:
     """Multiply the matrix of the sums of 1, x, y, x^2, x y, y^2 with three vectors."""
-    one, x, y, xx, xy, yy = (k.let("weight", moment) for moment in moments)
+    one, x, y, xx, xy, yy = (
+        k.let(f"{of}_{power}", moment) for power, moment in zip(POWERS, moments, strict=True)
+    )
     return [
-        named(k, "mixed", [dot(row, [v[axis] for v in vectors]) for axis in range(3)])
-        for row in ((one, x, y), (x, xx, xy), (y, xy, yy))
+        named(k, f"{of}_{name}", [dot(row, [v[axis] for v in vectors]) for axis in range(3)])
+        for name, row in zip(_RAYS, ((one, x, y), (x, xx, xy), (y, xy, yy)), strict=True)
     ]
 
 
@@ -212,8 +233,11 @@ class _Color:
 
     def pull_back(
         self, k: KernelBuilder, d_rgb: Sequence[E], d_sh: Buffer, i: E, fallback: E, drawn: E
-    ) -> Vector:
-        """Store the cotangents of the harmonics; return that of the vector to the camera."""
+    ) -> Vector | None:
+        """Store the cotangents of the harmonics; return that of the vector to the camera.
+
+        None where the colour is the same from everywhere.
+        """
         count = len(self.sh)
         zero = const(0.0, Prim.F64)
         d_toward = [zero, zero, zero]
@@ -228,6 +252,8 @@ class _Color:
                 d_toward[axis] = sign * C1 * dot(d_rgb, harmonic)
             row = i * (3 * count) + 3 * number
             _store(k, d_sh, row, [factor * d for d in d_rgb], where)
+        if count == 1:
+            return None
         d = named(k, "d_toward", d_toward)
         along = k.let("along", dot(self.toward, d))
         across = minus(d, scaled(self.toward, along))

@@ -23,6 +23,7 @@ from rlx.ir.ops.splat_layout import COEFFICIENTS, Screen
 
 LANES = 8
 """Pixels of a vector, on every target: results do not depend on the machine."""
+CHANNELS = ("red", "green", "blue")
 CHUNK = 16
 """Splats that pass between two looks at whether a tile is done."""
 
@@ -55,10 +56,13 @@ class Splat:
 
     @classmethod
     def at(cls, k: KernelBuilder, memory: Buffer, splat: E) -> Splat:
-        return cls(k, memory, k.let("coefficients", splat * COEFFICIENTS))
+        return cls(k, memory, k.let("record", splat * COEFFICIENTS))
 
     def load(self, column: int, name: str) -> E:
         return self.k.let(name, self.k.load(self.memory, self.base + column))
+
+    def color(self) -> list[E]:
+        return [self.load(14 + c, name) for c, name in enumerate(("r", "g", "b"))]
 
     def bound(self, column: int) -> E:
         """Return a side of the box of pixels."""
@@ -99,15 +103,19 @@ class Tile:
         self.top = k.let("top", row * size)
         self.width = k.let("width", minimum(screen.width - self.left, size))
         self.height = k.let("height", minimum(screen.height - self.top, size))
+        focal = camera.focal.cast(Prim.F32)
+        self.pixel_area = k.let("pixel_area", 1.0 / (focal * focal))
+        """Of a pixel on the plane at distance 1."""
         pixels = size * self.stride
         self.transmittance = k.local("transmittance", Prim.F32, pixels)
-        self.light = [k.local(name, Prim.F32, pixels) for name in ("red", "green", "blue")]
+        self.light = [k.local(name, Prim.F32, pixels) for name in CHANNELS]
         self.steps = k.local("steps", Prim.F32, pixels) if settings.max_splat_steps else None
         self.columns = k.local("columns", Prim.F32, self.stride)
 
     def start(self) -> None:
         """Let all light through; pixels beyond the image let none through and end nothing."""
         k = self.k
+        k.comment("Where the pixels of a row lie, and what they have seen: nothing yet.")
         with k.loop("v", self.vectors) as v:
             column = (v * LANES).cast(Prim.I32).ramp(LANES)
             center = (self.left.cast(Prim.I32).splat(LANES) + column).cast(Prim.F32) + 0.5
@@ -127,11 +135,12 @@ class Tile:
     def rows(self, splat: Splat) -> Iterator[Row]:
         """Open loops over the rows of a splat's box within the tile."""
         k = self.k
+        k.comment("The part of the splat's box of pixels that lies in this tile.")
         first = k.let("first_row", maximum(splat.bound(19) - self.top, 0))
         last = k.let("last_row", minimum(splat.bound(20) - self.top, self.height - 1))
         low = k.let("low", maximum(splat.bound(17) - self.left, 0) / LANES)
-        high = maximum(minimum(splat.bound(18) - self.left, self.width - 1) + LANES, 0) / LANES
-        high = k.let("high", high)
+        right = k.let("last_column", minimum(splat.bound(18) - self.left, self.width - 1))
+        high = k.let("high", maximum(right + LANES, 0) / LANES)
         numbers = _Numbers.of(splat)
         with k.loop("r", last + 1, start=first) as r:
             y = k.let("y", (self.top + r).cast(Prim.F32) + 0.5 - numbers.y)
@@ -269,6 +278,7 @@ class Row:
         met = (alpha >= tile.settings.alpha_cutoff) & tile.going(place.at)
         blended = k.mutable("blended", select(met, alpha, 0.0))
         with k.if_(self.numbers.checked):
+            k.comment("An odd splat: around the camera, without end, or not quite a rotation.")
             blended.set(select(self._in_front(passing), blended, 0.0))
         return blended
 
@@ -279,11 +289,9 @@ class Row:
             splat.load(21 + i, name) for i, name in enumerate(("t", "tx", "ty", "w"))
         )
         ahead = fma(t1.splat(LANES), passing.x, (fma(t2, self.y, t0)).splat(LANES)) < 0.0
-        focal = camera.focal.cast(Prim.F32)
-        inverse = k.let("inverse", 1.0 / (focal * focal))
         x = k.let("from_middle", passing.x + (self.numbers.x - 0.5 * camera.width).splat(LANES))
         y = k.let("from_center", self.y + (self.numbers.y - 0.5 * camera.height))
-        length = fma(x * x + (y * y).splat(LANES), inverse.splat(LANES), 1.0)
+        length = fma(x * x + (y * y).splat(LANES), self.tile.pixel_area.splat(LANES), 1.0)
         return ahead & (passing.stretch > size * length)
 
 
@@ -330,7 +338,7 @@ def _ask_for(k: KernelBuilder, coefficients: Buffer, entries: Buffer, entry: E) 
 
 
 def _blend(tile: Tile, splat: Splat) -> None:
-    color = [splat.load(14 + c, name) for c, name in enumerate(("r", "g", "b"))]
+    color = splat.color()
     with tile.rows(splat) as row, row.vectors() as place:
         tile.blend(place.at, row.alpha(place), color)
 

@@ -15,8 +15,17 @@ LARGEST_COUNT = 1 << 24
 PARAMS_LENGTH = 11
 COEFFICIENTS = 32
 """Floats per splat from which pixels are composited (`splat_coefficients`)."""
-MOMENTS = 16
-"""Floats per list entry that the backward pass sums over pixels (`splat_composite_backward`)."""
+POWERS = ("1", "x", "y", "xx", "xy", "yy")
+MOMENT_NAMES = (
+    *("red", "green", "blue", "alpha"),
+    *(f"{of}_{power}" for of in ("distance", "span") for power in POWERS),
+)
+"""What the backward pass sums over the pixels of a list entry (`splat_composite_backward`).
+
+The cotangents of a splat's colour, and of alpha by its logarithm; then those of the two terms that
+alpha is computed from (the first one negated), times the powers of the pixel's place.
+"""
+MOMENTS = len(MOMENT_NAMES)
 OUTLINE = 8
 """Numbers per splat that say which tiles it touches (`splat_project`)."""
 

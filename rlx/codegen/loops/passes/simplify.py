@@ -9,15 +9,19 @@ A variable that is assigned right after it was declared is declared with that va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from rlx.codegen.loops.nodes import (
     Assign,
     Binary,
     BinaryOp,
     Block,
+    Compare,
+    CompareOp,
     Const,
     Declare,
     Expr,
@@ -44,6 +48,16 @@ from rlx.codegen.loops.visit import (
 
 _INDEX = ValueType(Prim.I64)
 _ZERO = Const(0, _INDEX)
+_BOOL = ValueType(Prim.BOOL)
+_TRUE = Const(True, _BOOL)
+_COMPARED: dict[CompareOp, Callable[[Any, Any], bool]] = {
+    CompareOp.LT: operator.lt,
+    CompareOp.LE: operator.le,
+    CompareOp.GT: operator.gt,
+    CompareOp.GE: operator.ge,
+    CompareOp.EQ: operator.eq,
+    CompareOp.NE: operator.ne,
+}
 
 
 def simplify(kernel: Kernel) -> Kernel:
@@ -63,7 +77,9 @@ def _has_work(body: Block) -> bool:
             return True
         if isinstance(statement, For) and _trips(statement) in (0, 1):
             return True
-        if any(map(_is_division, evaluated(statement))) or any(map(_has_work, blocks(statement))):
+        if any(_is_division(e) or _is_decided(e) for e in evaluated(statement)):
+            return True
+        if any(map(_has_work, blocks(statement))):
             return True
     return False
 
@@ -127,8 +143,12 @@ class _Simplifier:
                 if _is_below(self.ranges.of(a), b):
                     return a if op is BinaryOp.MOD else _ZERO
                 return a if op is BinaryOp.MOD and _is_remainder(a, b) else fold(expr)
+            case Binary(BinaryOp.AND, a, b) if expr.type == _BOOL:
+                return a if b == _TRUE else b if a == _TRUE else expr
             case Binary():
                 return fold(expr)
+            case Compare(op, Const(a), Const(b)) if expr.type == _BOOL:
+                return Const(_COMPARED[op](a, b), _BOOL)
             case _:
                 return expr
 
@@ -147,6 +167,11 @@ def _trips(loop: For) -> int | None:
 def _is_division(expr: Expr) -> bool:
     is_division = isinstance(expr, Binary) and expr.op in (BinaryOp.MOD, BinaryOp.DIV)
     return is_division and expr.type == _INDEX
+
+
+def _is_decided(expr: Expr) -> bool:
+    """True if a comparison has literals on either side."""
+    return isinstance(expr, Compare) and isinstance(expr.a, Const) and isinstance(expr.b, Const)
 
 
 def _is_first_value(last: Stmt, statement: Stmt) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.expr import E, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, For, If, LoopKind, Prim, ValueType, Var
 from rlx.codegen.loops.passes.ranges import ANY, Ranges
 from rlx.codegen.loops.passes.simplify import simplify
@@ -39,6 +39,22 @@ def test_remainders_and_quotients_of_what_is_small_are_known() -> None:
         for row in 0 .. 8:
           for i in 0 .. 4:
             y[row % 4] = x[row]
+        """,
+    )
+
+
+def test_comparisons_of_literals_are_known() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        half = const(0.5, Prim.F64)
+        k.store(y, 0, select((k.load(x, 0) > 0.0) & (half >= 0.0) & (half <= 1.0), 1.0, half))
+        k.store(y, 1, select((k.load(x, 1) > 0.0) & (half > 1.0), 1.0, half))
+
+    check(
+        simplify,
+        write,
+        """
+        y[0] = select(x[0] > 0.0, 1.0, 0.5)
+        y[1] = select((x[1] > 0.0) & False, 1.0, 0.5)
         """,
     )
 
