@@ -53,6 +53,10 @@ class Histogram:
         if method == "max" or not self.counts.any():
             return self.largest
         if method == "percentile":
+            if not 0 < percentile <= 100:
+                raise InputError(
+                    f"percentile is {percentile}", remedy="give a number above 0, up to 100"
+                )
             share = np.cumsum(self.counts) / self.counts.sum()
             bin_ = int(np.searchsorted(share, percentile / 100.0))
             return min((bin_ + 1) * self.limit / BINS, self.largest)

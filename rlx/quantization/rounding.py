@@ -62,6 +62,8 @@ def rounding_of(site: Site, activation: Activation, w: Array, choice: Choice) ->
     reason = "kept" if site.weights in choice.keep else ""
     if not reason and not errors[best] <= choice.largest_error:
         reason = f"error above {choice.largest_error:.0%}"
+    if activation.histogram.largest == 0:
+        reason = "its input was always zero"
     if w.size // w.shape[site.outputs_axis] > LONGEST_SUM:
         reason = "its sums are beyond i32"
     kind, largest = site.node.op.name, float(candidates[best].scales.max())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.transforms.control import while_loop
 from rlx.transforms.differentiate import value_and_grad
 
@@ -35,10 +35,18 @@ def minimize(
     if method.upper() != "BFGS":
         raise UnsupportedError(f"minimize has no method {method!r}", remedy="use 'BFGS'")
     given = dict(options or {})
+    unknown = given.keys() - {"gtol", "maxiter", "norm"}
+    if unknown:
+        raise InputError(
+            f"minimize has no option {min(unknown)!r}", remedy="use gtol, maxiter or norm"
+        )
     x = rnp.asarray(x0)
+    if x.ndim != 1:
+        raise ShapeError(f"x0 has {x.ndim} axes", remedy="give a vector")
     x = x if rnp.issubdtype(x.dtype, rnp.floating) else x.astype("f32")
     limit = given.get("gtol", 1e-5 if tol is None else tol)
-    most, order = given.get("maxiter") or 200 * x.shape[0], given.get("norm", rnp.inf)
+    most, order = given.get("maxiter"), given.get("norm", rnp.inf)
+    most = 200 * x.shape[0] if most is None else most
     slope_of = value_and_grad(lambda x: fun(x, *args))
     value, slope = slope_of(x)
     unit = rnp.eye(x.shape[0], dtype=x.dtype)
@@ -69,8 +77,11 @@ def minimize(
 
     state = (0, x, value, slope, unit, 1, False)
     k, x, value, slope, inverse, count, failed = while_loop(moves, step, state)
-    good = rnp.logical_not(open_(slope))
-    status = rnp.where(good, 0, rnp.where(failed, 3, 1))
+    size = rnp.linalg.norm(slope, order)
+    lost = rnp.logical_or(rnp.isnan(value), rnp.isnan(size))
+    good = rnp.logical_and(rnp.less_equal(size, limit), rnp.logical_not(lost))
+    stuck = rnp.logical_or(failed, lost)
+    status = rnp.where(good, 0, rnp.where(stuck, 3, 1))
     return OptimizeResults(x, good, status, value, slope, inverse, count, count, k)
 
 

@@ -50,3 +50,9 @@ def test_entropy_keeps_what_is_even() -> None:
 def test_what_is_not_finite_is_an_error() -> None:
     with pytest.raises(InputError, match="is not finite"):
         seen(np.array([1.0, np.inf]))
+
+
+def test_a_percentile_beyond_the_whole_is_refused() -> None:
+    for percentile in (0.0, 120.0):
+        with pytest.raises(InputError, match="percentile is"):
+            seen(np.arange(9.0)).scale("percentile", percentile)

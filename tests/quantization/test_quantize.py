@@ -103,6 +103,13 @@ def test_sums_that_i32_cannot_hold_stay_in_floats() -> None:
     np.testing.assert_allclose(result, 1 << 18)
 
 
+def test_a_layer_whose_input_was_always_zero_stays_in_floats() -> None:
+    w, x = np.linspace(-1, 1, 32, dtype="f4").reshape(8, 4), np.ones((2, 8), "f4")
+    done = quantize(lambda w, x: x @ w, [0 * x], params=w)
+    assert [layer.reason for layer in done.report.layers] == ["its input was always zero"]
+    np.testing.assert_allclose(done(x), x @ w, rtol=1e-5, atol=1e-6)
+
+
 def test_a_graph_without_products_is_refused_before_it_is_measured() -> None:
     graph = Graph("none")
     graph.set_outputs([graph.relu(graph.input("x", (2,), "f32"))])

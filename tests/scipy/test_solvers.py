@@ -10,7 +10,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import ShapeError, UnsupportedError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.scipy import ndimage, optimize
 from rlx.scipy.sparse import linalg
 
@@ -72,6 +72,20 @@ def test_coordinates_inside_and_outside(order: int, mode: str) -> None:
     expected = np.asarray(theirs.map_coordinates(image, places, order, mode, 0.5))
     found = rlx.jit(lambda x, *p: ndimage.map_coordinates(x, p, order, mode, 0.5))(image, *places)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_search_among_nan_has_no_success() -> None:
+    found = optimize.minimize(lambda x: rnp.sum(rnp.sqrt(x)), -np.ones(3))
+    assert (bool(found.success), int(found.status)) == (False, 3)
+    none = optimize.minimize(lambda x: rnp.sum(x**2), np.ones(3), options={"maxiter": 0})
+    assert (bool(none.success), int(none.status), int(none.nit)) == (False, 1, 0)
+
+
+def test_wrong_arguments_of_a_search_are_told() -> None:
+    with pytest.raises(InputError, match="no option 'maxitre'"):
+        optimize.minimize(rnp.sum, np.ones(3), options={"maxitre": 9})
+    with pytest.raises(ShapeError, match="x0 has 0 axes"):
+        optimize.minimize(lambda x: x * x, 1.0)
 
 
 def test_halves_go_away_from_zero() -> None:
