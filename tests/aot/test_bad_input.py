@@ -20,6 +20,7 @@ STATUS = {
     "SHORT_ARENA": 16, "NO_WEIGHTS": 17, "MISALIGNED_WEIGHTS": 18, "FOREIGN_WEIGHTS": 19,
     "CORRUPT_WEIGHTS": 20,
 }  # fmt: skip
+EXTENT_OUT_OF_RANGE = 4
 
 
 # Python
@@ -191,3 +192,25 @@ def test_every_status_has_a_string_of_its_own(native: Loaded) -> None:
     texts = {native.ffi.string(native.library.mlp_status_string(code)) for code in STATUS.values()}
     assert len(texts) == len(STATUS)
     assert native.ffi.string(native.library.mlp_status_string(99)) == b"unknown status"
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("n", "expected"), [(0, EXTENT_OUT_OF_RANGE), (1, EXTENT_OUT_OF_RANGE), (2, 0), (3, 0)]
+)
+def test_extents_at_which_a_window_does_not_fit_are_refused(
+    tmp_path: Path, n: int, expected: int
+) -> None:
+    """Two negative extents have a positive product: as many elements would be written."""
+    graph, extent = Graph("window"), Dim("n", max=9)
+    x = graph.input("x", (1, 1, extent, extent))
+    weights = graph.constant(np.ones((1, 1, 3, 3), np.float32))
+    graph.set_outputs([graph.conv(x, weights)])
+    artifact = aot(graph, tmp_path)
+    loaded = Loaded(artifact, "int window_call(void *, int64_t, const float *, float *);")
+    loaded.call("init", loaded.arena, artifact.arena_bytes)
+    loaded.call("setup", loaded.arena)
+    given, y = np.ones((1, 1, n, n), np.float32), np.full(16, 7, np.float32)
+    status = loaded.call("call", loaded.arena, n, loaded.pointer(given), loaded.pointer(y))
+    assert status == expected
+    assert (y != 7).sum() == max(n - 2, 0) ** 2

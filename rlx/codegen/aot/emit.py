@@ -33,6 +33,7 @@ from rlx.codegen.aot.view import (
     ABI_VERSION,
     TensorView,
     constant_view,
+    doubtful_extents,
     filled,
     keeps,
     literals,
@@ -251,6 +252,7 @@ def _view(
     arrays += [f"{t.c_type} *{t.c_name}" for t in plain_outputs]
     return {
         "name": options.name,
+        "doubtful_extents": doubtful_extents(program.graph),
         "prefix": prefix,
         "version": _VERSION,
         "version_number": _version_number(),

@@ -13,9 +13,10 @@ from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
 from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.ranks import RankAxis
-from rlx.ir.shape import Extent, Factor, Quotient, Symbol
+from rlx.ir.shape import Extent, Factor, Quotient, Symbol, ends
 from rlx.ir.types import TensorType
 
 ABI_VERSION = 2
@@ -166,6 +167,16 @@ def constant_view(tensor: Tensor) -> ConstantView:
 
 def symbol_view(symbol: Symbol) -> SymbolView:
     return SymbolView(symbol.name, variable_name(symbol.name), symbol.min, symbol.max or 0)
+
+
+def doubtful_extents(graph: Graph) -> list[str]:
+    """Return the extents, in C, that are negative for some values of their symbols.
+
+    A window does not fit then: no array has such an extent.
+    """
+    shapes = (result.shape for node in graph.nodes for result in node.results)
+    found = dict.fromkeys(extent for shape in shapes for extent in shape)
+    return [extent_text(extent) for extent in found if ends(extent)[0] < 0]
 
 
 def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol]) -> list[StepView]:
