@@ -200,9 +200,10 @@ def jax_runs(
     image = jax.jit(draw)
     both = jax.jit(jax.value_and_grad(lambda *g: draw(*g).sum(), argnums=range(5)))
     given = [jnp.asarray(array) for array in arrays[:5]]
+    ready: Any = jax.block_until_ready
     return (
-        lambda: jax.block_until_ready(image(*given)),
-        lambda: jax.block_until_ready(both(*given)),
+        lambda: ready(image(*given)),
+        lambda: ready(both(*given)),
         np.asarray(image(*given)),
     )
 

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, cast
@@ -92,20 +93,21 @@ def _serve(pipe: Connection, peer: Peer, splats: int, size: int, threads: int | 
             request = pipe.recv()
         except EOFError:
             return
-        pipe.send(answered(lambda request=request: host.answer(request)))
+        pipe.send(answered(partial(host.answer, request)))
 
 
 class _Host:
     """The process's end: makes the runs when they are first asked for."""
 
     def __init__(self, peer: Peer, splats: int, size: int, threads: int | None) -> None:
-        self._make = lambda: peer(scene(splats), size, threads)
+        self._peer, self._splats, self._size, self._threads = peer, splats, size, threads
         self._runs: dict[str, Run] = {}
         self._image: Array | None = None
 
     def answer(self, request: str) -> Any:
         if self._image is None:
-            image, gradient, self._image = self._make()
+            made = self._peer(scene(self._splats), self._size, self._threads)
+            image, gradient, self._image = made
             self._runs = {"image": image, "first gradient": gradient}
         if request == "drawn":
             return self._image
