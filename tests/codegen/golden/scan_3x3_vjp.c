@@ -1,17 +1,15 @@
 // transpose, transpose, matmul, matmul, add, add -> %8.0
 static void scan_3x3_2(
-    const double *restrict first_d_c, const double *restrict first_d_turn,
-    const double *restrict first_d_push, const double *restrict turn,
-    const double *restrict saved_c, double *restrict last_d_c, double *restrict last_d_turn,
-    double *restrict last_d_push) {
+    const double *restrict first_d_c, const double *restrict turn, const double *restrict saved_c,
+    double *restrict last_d_c, double *restrict last_d_turn, double *restrict last_d_push) {
   _Alignas(64) double d_c[9];
   _Alignas(64) double d_turn[9];
   _Alignas(64) double d_push[9];
   #pragma GCC unroll 9
   for (int64_t i = 0; i < 9; ++i) {
     d_c[i] = first_d_c[i];
-    d_turn[i] = first_d_turn[i];
-    d_push[i] = first_d_push[i];
+    d_turn[i] = 0.0;
+    d_push[i] = 0.0;
   }
   for (int64_t step = 0; step < 10000; ++step) {
     const int64_t row = 9999 - step;

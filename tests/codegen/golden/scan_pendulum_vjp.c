@@ -1,12 +1,11 @@
 // mul, add, neg, mul, mul, mul, mul, add, add -> %6.0
 static void scan_scalar_2(
-    const double *restrict d_output, const double *restrict first_d_speed,
-    const double *restrict first_d_k, const double *restrict k, const double *restrict saved_sin,
+    const double *restrict d_output, const double *restrict k, const double *restrict saved_sin,
     const double *restrict saved_cos, double *restrict last_d_angle, double *restrict last_d_speed,
     double *restrict last_d_k) {
   double d_angle = d_output[0];
-  double d_speed = first_d_speed[0];
-  double d_k = first_d_k[0];
+  double d_speed = 0.0;
+  double d_k = 0.0;
   const double k_2 = k[0];
   for (int64_t step = 0; step < 1000; ++step) {
     const int64_t row = 999 - step;
