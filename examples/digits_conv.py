@@ -33,7 +33,7 @@ Arrays = dict[str, Any]
 CHANNELS = (1, 16, 32, 32)
 POOLED = (False, True, True)
 """Whether a convolution is followed by max pooling."""
-EPOCHS = 30
+EPOCHS = 60
 RATE, DROPPED = 4e-3, 0.3
 
 

@@ -172,7 +172,7 @@ def _either(condition: Any, new: Any, old: Any) -> Any:
 
 
 def apply_every(k: int = 1) -> GradientTransformation:
-    """The sum of `k` updates at every `k`th step, zeros between."""
+    """The sum of `k` updates at every step number `k`, `2 k`, ..; zeros between."""
 
     def update(updates: Any, state: Any) -> tuple[Any, Any]:
         first = rnp.equal(state.count, 0)
