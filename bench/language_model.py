@@ -27,9 +27,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--accuracy", choices=("exact", "int8"), default="exact")
+    parser.add_argument("--cache-dtype", choices=("f32", "f16", "bf16"))
     parser.add_argument("--rounds", type=int, default=30)
     options = parser.parse_args()
-    ours = load(model_path(), context=_CONTEXT, threads=options.threads, accuracy=options.accuracy)
+    ours = load(
+        model_path(),
+        context=_CONTEXT,
+        threads=options.threads,
+        accuracy=options.accuracy,
+        cache_dtype=options.cache_dtype,
+    )
     theirs = _llama_cpp(options.threads)
     tokens = [int(t) for t in np.random.default_rng(0).integers(100, 40000, _CONTEXT)]
     for context in _CONTEXTS:

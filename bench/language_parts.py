@@ -2,27 +2,37 @@
 
 `cold`: seconds from the start of a process to its first token after a prompt of 16, and the memory
 that is resident then, rlx (its caches warm) beside llama.cpp. `blocks`: microseconds of the product
-of each block type with a matrix of 4096 x 4096, in f32 and in eight bits, and how much of the
-packed bytes is read in a second.
+of each block type with a matrix of 4096 x 4096, in f32 and in eight bits, beside ggml's where
+`llama-cpp-python` is installed, how much of the packed bytes is read in a second, and how fast this
+machine reads.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 
+from bench.ggml_products import GgmlProduct, has_ggml
 from examples.chat import model_path
 from rlx.errors import UnsupportedError
 from rlx.gguf import encode
-from rlx.ir.block_types import BLOCK_TYPES
+from rlx.ir.block_types import BLOCK_TYPES, block_type
 from rlx.ir.graph import Graph
 from rlx.runtime.compile import compile as compile_graph
 
 _SIZE = 4096
+_CACHED = 256 * 1000 * 1000
+"""Bytes that are more than the caches hold."""
+_NOT_IN_GGML = ("q8_k",)
+"""ggml rounds activations to this type, and has no product of such weights."""
 
 _OURS = """
 import rlx.language
@@ -62,19 +72,26 @@ def _cold(threads: int, rounds: int) -> None:
     }
     best = dict.fromkeys(texts, float("inf"))
     memory: dict[str, list[int]] = {}
-    for _ in range(rounds + 1):  # the first fills the caches
-        for name, text in texts.items():
-            started = time.perf_counter()
-            command = [sys.executable, "-c", text + _RESIDENT]
-            shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            best[name] = min(best[name], time.perf_counter() - started)
-            memory[name] = [int(number) // 1024 for number in shown.split()[-2:]]
+    with tempfile.TemporaryDirectory() as modules:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": modules}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules are a cache too
+        run = functools.partial(
+            subprocess.run, capture_output=True, text=True, check=True, env=environment
+        )
+        for _ in range(rounds + 1):  # the first fills the caches
+            for name, text in texts.items():
+                started = time.perf_counter()
+                shown = run([sys.executable, "-c", text + _RESIDENT]).stdout
+                best[name] = min(best[name], time.perf_counter() - started)
+                memory[name] = [int(number) // 1024 for number in shown.split()[-2:]]
     for name, seconds in best.items():
         now, most = memory[name]
         print(f"{name}: {seconds:.2f} s to the first token, {now} MB resident, {most} at most")
 
 
 def _blocks(threads: int, rounds: int) -> None:
+    rate = _read_rate(threads, rounds)
+    print(f"a sum of 256 MB reads {rate:.1f} GB/s, {threads} threads")
     weights = np.random.default_rng(0).standard_normal((_SIZE, _SIZE)).astype(np.float32)
     for scheme in BLOCK_TYPES:
         try:
@@ -82,32 +99,66 @@ def _blocks(threads: int, rounds: int) -> None:
         except UnsupportedError:  # types that are only decoded
             continue
         for rows in (1, 128):
-            exact, rounded = _product_seconds(packed, scheme, rows, threads, rounds)
-            print(
-                f"{scheme}, {rows} rows: f32 {exact * 1e6:.0f} us, eight bits {rounded * 1e6:.0f} "
-                f"us ({exact / rounded:.2f}), {packed.nbytes / rounded / 1e9:.1f} GB/s of blocks",
-                flush=True,
+            seconds = _product_seconds(packed, scheme, rows, threads, rounds)
+            shown = "".join(
+                f", {name} {best * 1e6:.0f} us ({packed.nbytes / best / 1e9:.1f} GB/s)"
+                for name, best in seconds.items()
             )
+            if "ggml" in seconds:
+                ratios = (seconds["ggml"] / best for best in seconds.values())
+                shown += f", ggml over {' '.join(f'{ratio:.2f}' for ratio in ratios)}"
+            print(f"{scheme}, {rows} rows{shown}", flush=True)
 
 
 def _product_seconds(
     packed: np.ndarray, scheme: str, rows: int, threads: int, rounds: int
-) -> list[float]:
-    """Return the least time of each product; they take turns."""
+) -> dict[str, float]:
+    """Return the least time of each product; they take turns, over copies that no cache holds."""
     x = np.random.default_rng(1).standard_normal((rows, _SIZE)).astype(np.float32)
-    programs = []
-    for name in ("dequant_matmul", "int8_dequant_matmul"):
-        g = Graph(name)
+    runs: dict[str, Callable[[], object]] = {}
+    for name, op in (("f32", "dequant_matmul"), ("eight bits", "int8_dequant_matmul")):
+        g = Graph(op)
         operands = g.input("x", x.shape), g.param("w", packed.shape, "u8")
-        g.set_outputs([getattr(g, name)(*operands, scheme=scheme)])
-        programs.append(compile_graph(g, params={"w": packed}, threads=threads))
-    best = [float("inf")] * len(programs)
+        g.set_outputs([getattr(g, op)(*operands, scheme=scheme)])
+        program = compile_graph(g, params={"w": packed}, threads=threads)
+        runs[name] = functools.partial(program, x)
+    theirs = None
+    if has_ggml() and scheme not in _NOT_IN_GGML:
+        theirs = GgmlProduct(block_type(scheme).number, packed, x, threads)
+        runs["ggml"] = theirs.run
+    best = dict.fromkeys(runs, float("inf"))
     for _ in range(rounds):
-        for number, program in enumerate(programs):
+        for name, run in runs.items():
+            _forget()
             started = time.perf_counter()
-            program.run({"x": x})
-            best[number] = min(best[number], time.perf_counter() - started)
+            run()
+            best[name] = min(best[name], time.perf_counter() - started)
+    if theirs is not None:
+        theirs.close()
     return best
+
+
+@functools.cache
+def _large() -> np.ndarray:
+    return np.ones(_CACHED // 4, np.float32)
+
+
+def _forget() -> None:
+    """Read more than the caches hold, so that weights come from memory as in a whole model."""
+    _large().sum()
+
+
+def _read_rate(threads: int, rounds: int) -> float:
+    """Return how many GB a second a sum of a large array reads."""
+    g = Graph("read")
+    g.set_outputs([g.reduce_sum(g.input("x", (_CACHED // 4,)), axes=(0,))])  # read where it lies
+    run = functools.partial(compile_graph(g, threads=threads), _large())
+    best = float("inf")
+    for _ in range(rounds):
+        started = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - started)
+    return _CACHED / best / 1e9
 
 
 if __name__ == "__main__":

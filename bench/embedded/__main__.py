@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rlx
+from bench.embedded.emulation import instructions
 from examples.microcontroller.run import X, classify, weights
 from rlx.runtime.cross import zig_compiler
 
@@ -49,19 +50,6 @@ def build(directory: Path, command: Sequence[str]) -> Path:
     return program
 
 
-def instructions(emulator: str, program: Path, which: str) -> int:
-    """Return the instructions of one call: two calls less one."""
-
-    def executed(times: str) -> int:
-        log = subprocess.run(
-            [emulator, "-singlestep", "-d", "nochain,exec", str(program), which, times],
-            capture_output=True, check=True,
-        ).stderr  # fmt: skip
-        return log.count(b"Trace ")
-
-    return executed("2") - executed("1")
-
-
 def main() -> None:
     print(f"{'':<40}{'rlx':>8}{'by hand':>10}")
     for target, compiler in HERE_ROWS:
@@ -76,7 +64,7 @@ def main() -> None:
             export(Path(place), target)
             zig = zig_compiler(f"{target}-linux-musl")
             program = build(Path(place), [*zig.command, *zig.flags, "-O2", "-static"])
-            counts = [instructions(f"qemu-{target}", program, which) for which in "10"]
+            counts = [instructions(target, program, which) for which in "10"]
         print(f"{f'{target}, clang -O2, instructions':<40}{counts[0]:>8}{counts[1]:>10}")
 
 

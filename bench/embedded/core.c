@@ -1,10 +1,8 @@
 // core.c: counts the instructions and the stack of a run on a Cortex-M in QEMU.
 
-#include "start.h"
+#include "measure.h"
 
-enum { RUNS = 10, TICK_INSTRUCTIONS = 40, PAINT = 0x5a5a5a5a };
-
-extern uint32_t stack_bottom[];
+enum { RUNS = 10 };
 
 #ifdef GET_INFO
 #include "fill.h"
@@ -34,35 +32,16 @@ static int once(void) {
 }
 #endif
 
-// SysTick counts down at 25 MHz; QEMU with `-icount shift=0` takes a nanosecond per instruction.
-static volatile uint32_t *const systick = (volatile uint32_t *)0xe000e010;
-
-static uint32_t ticks(void) { return 0xffffff - systick[2]; }
-
 int main(void) {
   if (prepare() != 0) {
     return 1;
   }
-  uint32_t *top;
-  __asm__ volatile("mov %0, sp" : "=r"(top));
-  for (uint32_t *p = stack_bottom; p < top - 8; ++p) {
-    *p = PAINT;
-  }
-  systick[1] = 0xffffff;
-  systick[2] = 0;
-  systick[0] = 5;
-  const uint32_t before = ticks();
+  const struct start start = start_measuring();
   for (int i = 0; i < RUNS; ++i) {
     if (once() != 0) {
       return 1;
     }
   }
-  const uint32_t taken = (ticks() - before) & 0xffffff;
-  const uint32_t *used = stack_bottom;
-  while (*used == PAINT) {
-    ++used;
-  }
-  print_number("instructions ", taken * TICK_INSTRUCTIONS / RUNS, "\n");
-  print_number("stack ", (uint32_t)((const char *)top - (const char *)used), "\n");
+  print_measured(start, RUNS);
   return 0;
 }

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.embedded.programs import TOKENS
 from examples.microcontroller.run import weights
+from examples.minilm import EPS, HEADS, HIDDEN, INTERMEDIATE, LAYERS
 
 os.environ.update(DEV="CPU", CPU_LLVM="0", THREADS="0")
 from tinygrad import Tensor
@@ -58,8 +60,36 @@ def attention() -> list[Any]:
     return [((q @ k.transpose(1, 2)) * 0.25).softmax(-1) @ v]
 
 
+def layer(x: Any) -> Any:
+    """Return what a layer of MiniLM makes of `x`, `[16, 384]`."""
+
+    def linear(x: Any, width: int) -> Any:
+        return x @ tensor(x.shape[-1], width) + tensor(width)
+
+    def heads(x: Any) -> Any:
+        return linear(x, HIDDEN).reshape(TOKENS, HEADS, -1).transpose(0, 1)
+
+    def norm(x: Any) -> Any:
+        return x.layernorm(eps=EPS) * tensor(HIDDEN) + tensor(HIDDEN)
+
+    q, k, v = heads(x), heads(x), heads(x)
+    scores = (q @ k.transpose(1, 2)) * (HIDDEN // HEADS) ** -0.5
+    mixed = (scores.softmax(-1) @ v).transpose(0, 1).reshape(TOKENS, HIDDEN)
+    x = norm(x + linear(mixed, HIDDEN))
+    up = linear(x, INTERMEDIATE)
+    return norm(x + linear(0.5 * up * (1 + (up * 0.5**0.5).erf()), HIDDEN))
+
+
+def minilm() -> list[Any]:
+    x = tensor(TOKENS, HIDDEN)
+    for _ in range(LAYERS):
+        x = layer(x)
+    mean = x.mean(0)
+    return [mean / (mean * mean).sum().sqrt().maximum(1e-12)]
+
+
 PROGRAMS: Mapping[str, Callable[[], list[Any]]] = {
-    f.__name__: f for f in (mlp, training_step, scan_gradient, attention)
+    f.__name__: f for f in (mlp, training_step, scan_gradient, attention, minilm)
 }
 
 

@@ -20,9 +20,10 @@ from typing import Any
 
 from bench.embedded import peer_casadi, peer_tinygrad
 from bench.embedded.__main__ import FLAGS, HERE
-from bench.embedded.programs import PROGRAMS, export
-from examples.microcontroller.run import BOARDS
-from examples.microcontroller.run import HERE as MICROCONTROLLER
+from bench.embedded.emulation import instructions as executed_in_a_run
+from bench.embedded.programs import LARGE, PROGRAMS, export
+from examples.microcontroller.board import HERE as MICROCONTROLLER
+from examples.microcontroller.board import emulate
 from rlx.runtime.cross import find_compiler, zig_compiler
 
 MAKERS = ("rlx", "casadi", "tinygrad")
@@ -68,24 +69,10 @@ def instructions(program: Program, machine: str, directory: Path, level: str = "
     static = () if triple.startswith("wasm") else ("-static",)
     command = [*zig.command, *zig.flags, *extra, level, "-w", *static, *FLAGS, *program.flags]
     subprocess.run([*command, *program.sources, "-lm", "-o", str(out)], check=True,
-                   capture_output=True, timeout=120)  # fmt: skip
-    count = (
-        (lambda runs: fuel(out, runs))
-        if not emulator
-        else (lambda runs: traced(f"qemu-{emulator}", out, runs))
-    )
-    return count("2") - count("1")
-
-
-def traced(emulator: str, program: Path, runs: str) -> int:
-    """Return the instructions that QEMU executes."""
-    command = [emulator, "-singlestep", "-d", "nochain,exec", "-D", "/dev/stderr"]
-    process = subprocess.Popen([*command, str(program), runs], stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    count = sum(line.startswith(b"Trace ") for line in process.stderr)
-    if process.wait() != 0:
-        raise RuntimeError(f"{program} fails under {emulator}")
-    return count
+                   capture_output=True, timeout=400)  # fmt: skip
+    if emulator:
+        return executed_in_a_run(emulator, out)
+    return fuel(out, "2") - fuel(out, "1")
 
 
 def fuel(program: Path, runs: str) -> int:
@@ -123,12 +110,7 @@ def on_core(program: Program, core: str, directory: Path) -> tuple[int, int, str
     places = ["-T", str(MICROCONTROLLER / "memory.ld"), "-nostartfiles", "-Wl,--gc-sections"]
     bare = ["-fno-tree-loop-distribute-patterns", "-lm", "-o", str(elf)]
     subprocess.run([*tool, *sources, *places, *bare], check=True, capture_output=True)
-    done = subprocess.run(
-        ["qemu-system-arm", "-M", BOARDS[core], "-nographic", "-icount", "shift=0",
-         "-semihosting-config", "enable=on,target=native", "-kernel", str(elf)],
-        check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    facts = dict(line.split() for line in (done.stdout + done.stderr).splitlines())
+    facts = emulate(core, elf)
     nm = compiler.command[0].replace("gcc", "nm")
     listed = subprocess.run([nm, "-S", str(unit)], capture_output=True, text=True, check=True)
     found = re.findall(r"^\w+ (\w+) ([a-zA-Z]) (\S+)$", listed.stdout, re.MULTILINE)
@@ -137,7 +119,7 @@ def on_core(program: Program, core: str, directory: Path) -> tuple[int, int, str
         return sum(int(s, 16) for s, k, name in found if k in kinds and "info" not in name)
 
     memory = of("bBdD") if program.arena is None else program.arena
-    return int(facts["instructions"]), int(facts["stack"]), f"{of('tT')} | {of('rR')} | {memory}"
+    return facts["instructions"][0], facts["stack"][0], f"{of('tT')} | {of('rR')} | {memory}"
 
 
 def row(name: str, maker: str) -> str:
@@ -149,6 +131,9 @@ def row(name: str, maker: str) -> str:
             cells.append(str(count))
     last = "- | - | - | -"
     for core in CORES:
+        if name in LARGE:
+            cells.append("-")
+            continue
         with tempfile.TemporaryDirectory() as place:
             program = make(maker, name, core, Path(place))
             if program is None:
@@ -165,7 +150,7 @@ def row(name: str, maker: str) -> str:
 
 
 def main() -> None:
-    names = sys.argv[1:] or list(PROGRAMS)
+    names = sys.argv[1:] or [*PROGRAMS, *LARGE]
     columns = [*MACHINES, *CORES, "code", "constants", "RAM", "stack"]
     print(f"| program | C by | {' | '.join(columns)} |")
     print("|" + "---|" * (2 + len(columns)))

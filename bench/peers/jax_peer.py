@@ -159,6 +159,15 @@ def _conv(
     )
 
 
+def _conv_transpose(x: Any, w: Any, *, stride: Any, padding: Any, groups: int, **_: Any) -> Any:
+    assert groups == 1
+    taps = jnp.flip(w, (2, 3)).swapaxes(0, 1)
+    pads = [
+        (n - 1 - low, n - 1 - high) for n, (low, high) in zip(w.shape[2:], padding, strict=True)
+    ]
+    return jax.lax.conv_general_dilated(x, taps, (1, 1), pads, stride)
+
+
 def _max_pool(x: Any, *, kernel_size: Any, stride: Any, padding: Any, **_: Any) -> Any:
     size, strides = (1, 1, *kernel_size), (1, 1, *stride)
     pads = ((0, 0), (0, 0), *padding)
@@ -168,6 +177,48 @@ def _max_pool(x: Any, *, kernel_size: Any, stride: Any, padding: Any, **_: Any) 
 def _cross_entropy(logits: Any, labels: Any) -> Any:
     picked = jnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
     return jax.nn.logsumexp(logits, axis=-1) - picked
+
+
+def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
+    mean = x.mean(axes, keepdims=True)
+    centered = x - mean
+    return centered * jax.lax.rsqrt((centered * centered).mean(axes, keepdims=True) + eps)
+
+
+def _per_channel(x: Any, gamma: Any, beta: Any) -> Any:
+    return x * gamma[:, None, None] + beta[:, None, None]
+
+
+def _batch_norm_training(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    assert axis == 1
+    return _per_channel(_standardized(x, (0, 2, 3), eps), gamma, beta), None, None
+
+
+def _batch_norm_inference(
+    x: Any, gamma: Any, beta: Any, mean: Any, variance: Any, *, axis: int, eps: float
+) -> Any:
+    assert axis == 1
+    scale = gamma * jax.lax.rsqrt(variance + eps)
+    return _per_channel(x, scale, beta - mean * scale)
+
+
+def _group_norm(x: Any, gamma: Any, beta: Any, *, num_groups: int, axis: int, eps: float) -> Any:
+    assert axis == 1
+    grouped = x.reshape(x.shape[0], num_groups, -1)
+    return _per_channel(_standardized(grouped, (2,), eps).reshape(x.shape), gamma, beta)
+
+
+def _instance_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    assert axis == 1
+    return _per_channel(_standardized(x, (2, 3), eps), gamma, beta)
+
+
+def _layer_norm2d(x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+    return _per_channel(_standardized(x, (1,), eps), gamma, beta)
+
+
+def _resize(x: Any, *, size: Any, mode: str, **_: Any) -> Any:
+    return jax.image.resize(x, (*x.shape[:2], *size), mode, antialias=False)
 
 
 _TABLE: Mapping[str, Callable[..., Any]] = {
@@ -184,8 +235,15 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "max_pool": _max_pool,
     "concat": lambda *parts, axis: jnp.concatenate(parts, axis),
     "conv": _conv,
+    "conv_transpose": _conv_transpose,
     "softmax": jax.nn.softmax,
     "layer_norm": _layer_norm,
+    "batch_norm_training": _batch_norm_training,
+    "batch_norm_inference": _batch_norm_inference,
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "layer_norm2d": _layer_norm2d,
+    "resize": _resize,
     "attention": _attention,
     "narrow": lambda x, *, axis, start, length: jax.lax.slice_in_dim(
         x, start, start + length, axis=axis

@@ -64,8 +64,14 @@ class _Writer:
             "constant": self.initializer,
             **{name: self._plain(kind) for name, kind in _PLAIN.items()},
             "conv": self._conv,
+            "conv_transpose": self._conv_transpose,
             "softmax": lambda x, *, axis: self.node("Softmax", x, axis=axis),
             "layer_norm": self._layer_norm,
+            "batch_norm_inference": self._batch_norm_inference,
+            "group_norm": self._group_norm,
+            "instance_norm": self._instance_norm,
+            "layer_norm2d": self._layer_norm2d,
+            "resize": self._resize,
             "attention": self._attention,
             "gather": lambda table, rows, *, axis: self.node("Gather", table, rows, axis=axis),
             "reduce_sum": self._reduce("ReduceSum"),
@@ -101,6 +107,13 @@ class _Writer:
             "Conv", x, w, strides=list(stride), pads=_pads(padding), group=groups, **given
         )
 
+    def _conv_transpose(
+        self, x: str, w: str, *, stride: Any, padding: Any, groups: int, **_: Any
+    ) -> str:
+        return self.node(
+            "ConvTranspose", x, w, strides=list(stride), pads=_pads(padding), group=groups
+        )
+
     def _max_pool(
         self, x: str, *, kernel_size: Any, stride: Any, padding: Any, inner: int, **_: Any
     ) -> str:
@@ -110,6 +123,46 @@ class _Writer:
 
     def _layer_norm(self, x: str, gamma: str, beta: str, *, axis: int, eps: float) -> str:
         return self.node("LayerNormalization", x, gamma, beta, axis=axis, epsilon=eps)
+
+    def _batch_norm_inference(
+        self, x: str, gamma: str, beta: str, mean: str, variance: str, *, axis: int, eps: float
+    ) -> str:
+        assert axis == 1
+        return self.node("BatchNormalization", x, gamma, beta, mean, variance, epsilon=eps)
+
+    def _instance_norm(self, x: str, gamma: str, beta: str, *, axis: int, eps: float) -> str:
+        assert axis == 1
+        return self.node("InstanceNormalization", x, gamma, beta, epsilon=eps)
+
+    def _group_norm(
+        self, x: str, gamma: str, beta: str, *, num_groups: int, axis: int, eps: float
+    ) -> str:
+        """As exporters write it: an instance norm whose channels are the groups."""
+        assert axis == 1
+        ones, zeros = (np.full(num_groups, value, np.float32) for value in (1, 0))
+        grouped = self.node("Reshape", x, self._shape(0, num_groups, -1))
+        normal = self._instance_norm(
+            grouped, self.initializer(ones), self.initializer(zeros), axis=1, eps=eps
+        )
+        whole = self.node("Reshape", normal, self.node("Shape", x))
+        column = self._shape(-1, 1, 1)
+        scaled = self.node("Mul", whole, self.node("Reshape", gamma, column))
+        return self.node("Add", scaled, self.node("Reshape", beta, column))
+
+    def _layer_norm2d(self, x: str, gamma: str, beta: str, *, eps: float) -> str:
+        last = self.node("Transpose", x, perm=[0, 2, 3, 1])
+        normal = self._layer_norm(last, gamma, beta, axis=-1, eps=eps)
+        return self.node("Transpose", normal, perm=[0, 3, 1, 2])
+
+    def _resize(self, x: str, *, size: Any, mode: str, coordinates: str, **_: Any) -> str:
+        extents = self.node("Concat", self._leading(x), self._shape(*size), axis=0)
+        return self.node(
+            "Resize", x, "", "", extents, mode=mode, coordinate_transformation_mode=coordinates
+        )
+
+    def _leading(self, x: str) -> str:
+        """Return the extents of images and channels."""
+        return self.node("Slice", self.node("Shape", x), self._shape(0), self._shape(2))
 
     def _attention(
         self,

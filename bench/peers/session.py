@@ -52,7 +52,9 @@ def translate(graph: Graph, table: Table, leaves: Mapping[str, Any]) -> list[Any
     """Evaluate `graph` with a library's functions."""
     values: dict[Value, Any] = {}
     for node in graph.nodes:
-        values[node.result] = _apply(node, table, values, leaves)
+        found = _apply(node, table, values, leaves)
+        results = found if len(node.results) > 1 else (found,)
+        values |= zip(node.results, results, strict=True)
     return [values[output] for output in graph.outputs]
 
 

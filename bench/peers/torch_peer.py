@@ -99,6 +99,11 @@ def _conv(
     return convolve(x, w, None, stride or 1, pads, dilation or 1, groups)
 
 
+def _conv_transpose(x: Any, w: Any, *, stride: Any, padding: Any, groups: int, **_: Any) -> Any:
+    pads = [low for low, high in padding if low == high]
+    return functional.conv_transpose2d(x, w, None, stride, pads, groups=groups)
+
+
 def _max_pool(x: Any, *, kernel_size: Any, stride: Any, padding: Any, **_: Any) -> Any:
     return functional.max_pool2d(x, kernel_size, stride, [low for low, _ in padding])
 
@@ -110,6 +115,41 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 def _layer_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
     assert axis in (-1, x.dim() - 1)
     return functional.layer_norm(x, x.shape[-1:], gamma, beta, eps)
+
+
+def _batch_norm_training(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    """Return the result alone: PyTorch keeps the statistics to itself."""
+    assert axis == 1
+    return functional.batch_norm(x, None, None, gamma, beta, True, 0.0, eps), None, None
+
+
+def _batch_norm_inference(
+    x: Any, gamma: Any, beta: Any, mean: Any, variance: Any, *, axis: int, eps: float
+) -> Any:
+    assert axis == 1
+    return functional.batch_norm(x, mean, variance, gamma, beta, False, 0.0, eps)
+
+
+def _group_norm(x: Any, gamma: Any, beta: Any, *, num_groups: int, axis: int, eps: float) -> Any:
+    assert axis == 1
+    return functional.group_norm(x, num_groups, gamma, beta, eps)
+
+
+def _instance_norm(x: Any, gamma: Any, beta: Any, *, axis: int, eps: float) -> Any:
+    assert axis == 1
+    return functional.instance_norm(x, weight=gamma, bias=beta, eps=eps)
+
+
+def _layer_norm2d(x: Any, gamma: Any, beta: Any, *, eps: float) -> Any:
+    """As ConvNeXt has it: between two permutations, the second of which is a view."""
+    last = functional.layer_norm(x.permute(0, 2, 3, 1), gamma.shape, gamma, beta, eps)
+    return last.permute(0, 3, 1, 2)
+
+
+def _resize(x: Any, *, size: Any, mode: str, **_: Any) -> Any:
+    if mode == "nearest":
+        return functional.interpolate(x, size, mode="nearest")
+    return functional.interpolate(x, size, mode="bilinear", align_corners=False)
 
 
 _TABLE: Mapping[str, Callable[..., Any]] = {
@@ -124,10 +164,17 @@ _TABLE: Mapping[str, Callable[..., Any]] = {
     "gelu": functional.gelu,
     "matmul": torch.matmul,
     "conv": _conv,
+    "conv_transpose": _conv_transpose,
     "max_pool": _max_pool,
     "concat": lambda *parts, axis: torch.cat(parts, axis),
     "softmax": lambda x, *, axis: torch.softmax(x, axis),
     "layer_norm": _layer_norm,
+    "batch_norm_training": _batch_norm_training,
+    "batch_norm_inference": _batch_norm_inference,
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "layer_norm2d": _layer_norm2d,
+    "resize": _resize,
     "attention": _attention,
     "narrow": lambda x, *, axis, start, length: torch.narrow(x, axis, start, length),
     "sort": lambda x: torch.sort(x, dim=-1, stable=True).values,

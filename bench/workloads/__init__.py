@@ -6,8 +6,10 @@ from bench.workloads.convolutions import CONVOLUTIONS
 from bench.workloads.data import DATA
 from bench.workloads.loops import LOOPS
 from bench.workloads.loops_physics import PHYSICS
+from bench.workloads.loops_sampling import SAMPLING
 from bench.workloads.loops_systems import SYSTEM_ROWS
 from bench.workloads.networks import NETWORKS
+from bench.workloads.normalization import NORMALIZATION
 from bench.workloads.products import PRODUCTS
 from bench.workloads.small import SMALL
 from bench.workloads.stencils import STENCILS
@@ -19,9 +21,10 @@ WORKLOADS: tuple[Workload, ...] = (
     *DATA,
     *PRODUCTS,
     *CONVOLUTIONS,
+    *NORMALIZATION,
     *VISION,
 )
 """Graphs, in the order of the report."""
 
-PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *STENCILS)
+PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *SAMPLING, *STENCILS)
 """Functions, which have a bound in C beside them."""

@@ -14,6 +14,7 @@ from bench.workloads import PROGRAMS
 QUICK = (
     *("loops.scan_3x3.gradient", "loops.recurrence.gradient", "loops.recurrence.forward"),
     *("loops.recurrence_of_sines.gradient", "loops.lorenz.gradient"),
+    *("loops.hmc_regression", "loops.hmc_network", "loops.mass_matrix", "loops.population"),
 )
 
 

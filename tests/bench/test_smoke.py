@@ -18,6 +18,7 @@ from bench.workloads import WORKLOADS
 from rlx.ir.reference import evaluate
 
 SMALL = ("tiny_mlp", "wide_fan", "matmul_16", "layer_norm", "encoder_16")
+VISION = ("conv_transposed_4x4_s2_28_128_batch1", "max_pool_3x3_s2_112_64")
 LIBRARIES = {"jax": "jax", "torch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 
 
@@ -36,7 +37,7 @@ def timing(seconds: float) -> Timing:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", LIBRARIES)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *VISION])
 def test_peers_compute_what_the_graph_means(peer: str, name: str) -> None:
     pytest.importorskip(LIBRARIES[peer])
     workload = named(name)
@@ -46,7 +47,7 @@ def test_peers_compute_what_the_graph_means(peer: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["train_sgd", "train_adam"])
+@pytest.mark.parametrize("name", ["train_sgd", "train_adam", "train_conv_batch32"])
 def test_peers_train_alike(name: str) -> None:
     pytest.importorskip("jax")
     ours, theirs = (load_peer(peer)(named(name), 1) for peer in ("rlx", "jax"))
