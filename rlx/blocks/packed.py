@@ -107,6 +107,38 @@ def packed_transformer_layer(
         return residual_layer_norm(last, first, *_affine(norm2), eps=eps[1], name="norm2")
 
 
+def nomic_layer(
+    hidden: Value,
+    qkv: Value,
+    out: Value,
+    norm1: tuple[Value, Value | None],
+    up_and_gate: Value,
+    down: Value,
+    norm2: tuple[Value, Value | None],
+    mask: Value,
+    cos: Value,
+    sin: Value,
+    *,
+    num_heads: int,
+    head_dim: int,
+    eps: tuple[float, float],
+    name: str | None = None,
+) -> Value:
+    """Post-norm encoder layer with rotated heads and a SwiGLU network, as Nomic's; no biases.
+
+    `up_and_gate` is `[E, 2 * F]`: up in front, the gate behind. Norms are (gamma, beta); a beta of
+    None is 0.
+    """
+    with Block(hidden.graph, "nomic_layer", name):
+        attended = packed_attention(
+            hidden, qkv, out, mask, cos=cos, sin=sin, num_heads=num_heads, head_dim=head_dim
+        )
+        first = residual_layer_norm(attended, hidden, *_affine(norm1), eps=eps[0], name="norm1")
+        gated = packed_swiglu(linear(first, up_and_gate, name="up_and_gate"))
+        last = linear(gated, down, name="down")
+        return residual_layer_norm(last, first, *_affine(norm2), eps=eps[1], name="norm2")
+
+
 def _halves(packed: Value) -> tuple[Value, Value]:
     graph, extent = packed.graph, packed.shape[-1] if packed.rank else 0
     if extent == 0 or (isinstance(extent, int) and extent % 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +61,25 @@ class Cursor:
 
     def text(self, what: str) -> str:
         """Read a string: its length, then UTF-8."""
-        length = self.count(f"{what}: length of a string", 1)
-        raw = self.numbers(length, "u1", what).tobytes()
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise self.error(what, f"a string is not UTF-8: {error}") from None
+        (text,) = self.texts(1, what)
+        return text
+
+    def texts(self, count: int, what: str) -> list[str]:
+        """Read strings that follow each other.
+
+        A vocabulary has a hundred thousand of them: this loop is what opening a file takes.
+        """
+        length_at = struct.Struct(self.order + ("Q" if self.wide else "I"))
+        data, end, prefix = self.data.data, len(self.data), length_at.size
+        found = []
+        for _ in range(count):
+            start = self.at + prefix
+            length = length_at.unpack_from(data, self.at)[0] if start <= end else end
+            if start + length > end:
+                self.count(f"{what}: length of a string", 1)  # raises: it says what is missing
+            try:
+                found.append(str(data[start : start + length], "utf-8"))
+            except UnicodeDecodeError as error:
+                raise self.error(what, f"a string is not UTF-8: {error}") from None
+            self.at = start + length
+        return found

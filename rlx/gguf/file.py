@@ -11,6 +11,7 @@ tensor, never a crash, and never memory that only the file says is needed.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import mmap
 import os
@@ -62,6 +63,15 @@ class GgufFile:
             return np.zeros(0, np.uint8), ""
         (part,) = parts.values()
         return part.data[: part.header.tensors_start], part.header.order
+
+    @property
+    def digest(self) -> str:
+        """A digest of the heads of all parts: metadata, and what tensors there are."""
+        parts = {part.path: part for part in self._parts.values()}
+        heads = hashlib.sha256()
+        for part in parts.values():
+            heads.update(part.data[: part.header.data_start].data)
+        return heads.hexdigest()
 
     def element_type(self, name: str) -> ElementType:
         """Return what a tensor holds; a FormatError for a type that cannot be read."""

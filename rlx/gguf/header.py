@@ -125,6 +125,8 @@ def _read_array(cursor: Cursor, what: str, depth: int) -> MetadataValue:
     if kind not in (_BOOL, _STRING, _ARRAY):
         raise cursor.error(what, f"{kind} is no type of metadata")
     count = cursor.count(what, 1 if kind == _BOOL else 4)
+    if kind == _STRING:
+        return cursor.texts(count, what)
     return [_read_value(cursor, kind, what, depth + 1) for _ in range(count)]
 
 

@@ -18,9 +18,10 @@ from rlx.gguf import GgufFile
 from rlx.ir.shape import Dim
 from rlx.language.batch_graph import batch_prompt, batch_step
 from rlx.language.config import DecoderConfig
+from rlx.language.lora import Adapters
 from rlx.language.programs import step_and_prompt
 from rlx.language.sampling import Sampling
-from rlx.language.weights import Accuracy
+from rlx.language.weights import Accuracy, CacheDType
 from rlx.runtime.executable import Executable
 
 _PROMPT_ROWS = 256
@@ -39,6 +40,8 @@ class Batch:
     backend: str = "auto"
     threads: int | None = None
     accuracy: Accuracy = "exact"
+    adapters: Adapters | None = None
+    cache_dtype: CacheDType = "f32"
 
     def generate(
         self, prompts: Sequence[Sequence[int]], *, max_tokens: int, stop: frozenset[int]
@@ -91,12 +94,13 @@ class Batch:
             "context": self.context,
             "sampling": self.sampling,
             "accuracy": self.accuracy,
+            "adapters": self.adapters,
+            "cache_dtype": self.cache_dtype,
         }
         step, weights = batch_step(self.file, **options)
         prompt, _ = batch_prompt(self.file, rows=rows, **options)
-        return step_and_prompt(
-            step, prompt, weights.values, backend=self.backend, threads=self.threads
-        )
+        value_of = weights.values.__getitem__
+        return step_and_prompt(step, prompt, value_of, backend=self.backend, threads=self.threads)
 
     @property
     def _most_rows(self) -> int:

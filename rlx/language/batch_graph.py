@@ -18,9 +18,10 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim, upper
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import Decoder, positions
+from rlx.language.lora import Adapters
 from rlx.language.rope import rope_tables
 from rlx.language.sampling import Sampling, sampled
-from rlx.language.weights import Accuracy, Weights
+from rlx.language.weights import Accuracy, CacheDType, Weights
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class _Step(Decoder):
         found = []
         for slot, past in enumerate(self.lengths):
             mine = [
-                ops.narrow(state, axis=0, start=slot * self.context, length=past + 1)
+                self.recalled(ops.narrow(state, axis=0, start=slot * self.context, length=past + 1))
                 for state in (keys, values)
             ]
             found.append(self.found(ops.narrow(q, axis=0, start=slot, length=1), *mine))
@@ -47,8 +48,8 @@ class _Step(Decoder):
         return together
 
     def _all_written(self, name: str, rows: Value) -> Value:
-        size = len(self.lengths) * self.context
-        kept = state = self.graph.param(name, (size, self.config.kv_width))
+        kept = state = self.room(name, len(self.lengths) * self.context)
+        rows = self.rounded(rows)
         for slot, place in enumerate(self.places):
             row = ops.narrow(rows, axis=0, start=slot, length=1)
             state = ops.dynamic_update_slice(state, row, place)
@@ -73,15 +74,21 @@ class _Prompt(Decoder):
         return self.found(q, keys, values)
 
     def _mine(self, name: str, rows: Value) -> Value:
-        kept = self.graph.param(name, (self.size * self.context, self.config.kv_width))
-        self.state[kept] = state = ops.dynamic_update_slice(kept, rows, self.place)
+        kept = self.room(name, self.size * self.context)
+        self.state[kept] = state = ops.dynamic_update_slice(kept, self.rounded(rows), self.place)
         sizes = (self.past + self.rows, self.config.kv_width)
-        mine: Value = ops.dynamic_slice(state, self.first, sizes=sizes)
-        return mine
+        return self.recalled(ops.dynamic_slice(state, self.first, sizes=sizes))
 
 
 def batch_step(
-    file: GgufFile, *, size: int, context: int, sampling: Sampling, accuracy: Accuracy
+    file: GgufFile,
+    *,
+    size: int,
+    context: int,
+    sampling: Sampling,
+    adapters: Adapters | None,
+    accuracy: Accuracy,
+    cache_dtype: CacheDType,
 ) -> tuple[Graph, Weights]:
     """Return the graph of a step. Outputs: the next token of each sequence, logits, the state."""
     config, graph = DecoderConfig.of(file), Graph("batch_step")
@@ -92,14 +99,15 @@ def batch_step(
     at = graph.input("positions", (size,), DType.I32)
     pairs = [graph.input(name, (size, 2), DType.I32) for name in ("starts", "places")]
     starts, places = ([_pair(each, slot) for slot in range(size)] for each in pairs)
-    weights = Weights(graph, file, config, None, accuracy)
+    weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
         ops.gather(graph.constant(table), at, axis=0)
         for table in rope_tables(config, context, file)
     )
     decoder = _Step(
-        graph, config, weights, size, 0, context, None, cosines, sines, {}, lengths, tuple(places)
-    )
+        graph, config, weights, size, 0, context, None, cosines, sines, {}, cache_dtype, lengths,
+        tuple(places),
+    )  # fmt: skip
     logits = decoder.logits(decoder.hidden(tokens))
     chosen = [
         sampled(
@@ -118,7 +126,15 @@ def batch_step(
 
 
 def batch_prompt(
-    file: GgufFile, *, rows: Dim, size: int, context: int, sampling: Sampling, accuracy: Accuracy
+    file: GgufFile,
+    *,
+    rows: Dim,
+    size: int,
+    context: int,
+    sampling: Sampling,
+    adapters: Adapters | None,
+    accuracy: Accuracy,
+    cache_dtype: CacheDType,
 ) -> tuple[Graph, Weights]:
     """Return the graph for the prompt of one sequence. Outputs: its next token, and the state."""
     config, graph = DecoderConfig.of(file), Graph("batch_prompt")
@@ -128,12 +144,12 @@ def batch_prompt(
     seed = graph.input("seed", (2,), DType.U32)
     start = graph.input("start", (2,), DType.I32)
     first, last = (graph.input(name, (2,), DType.I32) for name in ("first", "last"))
-    weights = Weights(graph, file, config, None, accuracy)
+    weights = Weights(graph, file, config, adapters, accuracy)
     cosines, sines = (
         positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )
     decoder = _Prompt(
-        graph, config, weights, rows, past, context, start, cosines, sines, {}, first,
+        graph, config, weights, rows, past, context, start, cosines, sines, {}, cache_dtype, first,
         first + start, size,
     )  # fmt: skip
     row = ops.dynamic_slice(decoder.hidden(tokens), last, sizes=(1, config.hidden))

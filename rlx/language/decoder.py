@@ -25,7 +25,7 @@ from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.rope import rope_tables
 from rlx.language.sampling import Sampling, sampled
-from rlx.language.weights import Accuracy, Weights
+from rlx.language.weights import Accuracy, CacheDType, Weights
 
 _LAST = np.iinfo(np.int32).max
 """Beyond any row: starts are clamped to the last."""
@@ -47,6 +47,8 @@ class Decoder:
     sines: Value
     state: dict[Value, Value]
     """The params that are replaced, and by what."""
+    kept: CacheDType = "f32"
+    """What keys and values are rounded to when they are kept."""
 
     def hidden(self, tokens: Value) -> Value:
         """Return what the last layer gives for every token."""
@@ -107,8 +109,8 @@ class Decoder:
             together = weights.linear(x, f"{name}.attn_qkv", sum(widths))
             q, k, v = _split(together, widths)
         else:
-            q = weights.linear(x, f"{name}.attn_q", widths[0], heads=config.heads)
-            k = weights.linear(x, f"{name}.attn_k", widths[1], heads=config.kv_heads)
+            q = weights.linear(x, f"{name}.attn_q", widths[0])
+            k = weights.linear(x, f"{name}.attn_k", widths[1])
             v = weights.linear(x, f"{name}.attn_v", widths[2])
         return self._normed(q, f"{name}.attn_q_norm"), self._normed(k, f"{name}.attn_k_norm"), v
 
@@ -134,16 +136,27 @@ class Decoder:
             return rows
         replaced = self.written(name, rows)
         length = self.past + self.rows
-        result: Value = ops.narrow(replaced, axis=0, start=0, length=length)
-        return result
+        return self.recalled(ops.narrow(replaced, axis=0, start=0, length=length))
 
     def written(self, name: str, rows: Value) -> Value:
         """Write the new rows into the state, and return it all."""
         assert self.start is not None
-        kept = self.graph.param(name, (self.context, self.config.kv_width))
-        self.state[kept] = replaced = ops.dynamic_update_slice(kept, rows, self.start)
-        whole: Value = replaced
+        kept = self.room(name, self.context)
+        whole: Value = ops.dynamic_update_slice(kept, self.rounded(rows), self.start)
+        self.state[kept] = whole
         return whole
+
+    def room(self, name: str, rows: int) -> Value:
+        """Return the param that keeps keys or values of a layer."""
+        return self.graph.param(name, (rows, self.config.kv_width), self.kept)
+
+    def rounded(self, rows: Value) -> Value:
+        """Return keys or values as they are kept."""
+        return rows if self.kept == "f32" else ops.cast(rows, to=DType(self.kept))
+
+    def recalled(self, rows: Value) -> Value:
+        """Return keys or values that were kept, as numbers to compute with."""
+        return rows if self.kept == "f32" else ops.cast(rows, to=DType.F32)
 
     # Feed-forward networks
 
@@ -170,11 +183,16 @@ class Decoder:
         used, rows = config.experts_used, x.shape[0]
         each = ops.expand(ops.reshape(x, shape=(rows, 1, hidden)), shape=(rows, used, hidden))
         each = ops.reshape(each, shape=(rows * used, hidden))
+        order = None if rows == 1 else ops.argsort(chosen)
+        if order is not None:  # rows of an expert follow each other, and meet it together
+            each, chosen = (ops.gather(given, order, axis=0) for given in (each, chosen))
         wide = self._expert_width
         gate = weights.experts(each, f"{name}.ffn_gate_exps.weight", chosen, wide)
         up = weights.experts(each, f"{name}.ffn_up_exps.weight", chosen, wide)
         inner = self._activated(gate) * up
         out = weights.experts(inner, f"{name}.ffn_down_exps.weight", chosen, hidden)
+        if order is not None:
+            out = ops.gather(out, ops.argsort(order), axis=0)
         weighted = ops.reshape(out, shape=(rows, used, hidden)) * shares
         total: Value = ops.reduce_sum(weighted, axes=(1,))
         return total
@@ -202,6 +220,7 @@ def decoder_graph(
     sampling: Sampling,
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
+    cache_dtype: CacheDType = "f32",
 ) -> tuple[Graph, Weights]:
     """Return a graph and its weights. Outputs: the next token, its logits, and the state."""
     config = DecoderConfig.of(file)
@@ -215,7 +234,9 @@ def decoder_graph(
     cosines, sines = (
         positions(graph, table, start, rows) for table in rope_tables(config, context, file)
     )
-    decoder = Decoder(graph, config, weights, rows, past, context, start, cosines, sines, state={})
+    decoder = Decoder(
+        graph, config, weights, rows, past, context, start, cosines, sines, {}, cache_dtype
+    )
     at = graph.constant(np.array([_LAST, 0], np.int32))
     last: Value = ops.dynamic_slice(decoder.hidden(tokens), at, sizes=(1, config.hidden))
     logits = decoder.logits(last)

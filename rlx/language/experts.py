@@ -8,6 +8,8 @@
     pool.refresh(program.take_capture())
 
 On a CPU placement changes no number. A layer is three products of chosen matrices: gate, up, down.
+`host_weights` are where the weights of experts that are not resident are read instead: for each
+layer the stacks of its products, f32 `[E, K, N]`, which stay where the caller has them.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError
+from rlx.errors import InputError, UnsupportedError
 from rlx.ir import ops
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Graph, Node, Value
+from rlx.passes.rewrite import bodies_of
 from rlx.runtime.compile import compile as compile_graph
 
 Array = NDArray[Any]
+
+
+_PRODUCTS = (ops.grouped_matmul, ops.grouped_dequant_matmul)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +52,34 @@ class ExpertMonitor:
         *,
         num_experts: int,
         products_per_layer: int = 3,
+        host_weights: Sequence[Sequence[Any]] = (),
         params: Mapping[str, Any] | None = None,
         backend: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.num_experts = num_experts
+        self._host: dict[int, Array] = {}
+        """The weights of a product, by its number, that lie elsewhere."""
+        for layer, stacks in enumerate(host_weights):
+            for matrix, stack in enumerate(stacks):
+                ordinal = layer * products_per_layer + matrix
+                self._host[ordinal] = np.ascontiguousarray(stack, np.float32)
         self._per_layer = products_per_layer
         self._count = len(graph.outputs)
         self._gates: list[Value] = []
         self._products: list[Value] = []
-        watched, image = _copied(graph)
+        watched, image = Graph(graph.name), dict[Value, Value]()
         for node in graph.nodes:
-            if node.op in (ops.grouped_matmul, ops.grouped_dequant_matmul):
+            watched.copy_node(node, image)
+            _require_no_products_within(node)
+            if node.op in _PRODUCTS:
                 self._products.append(image[node.operands[2]])
+                image[node.result] = self._placed(watched, node, image)
             elif node.op is ops.topk and node.operands[0].shape[-1] == num_experts:
                 self._gates.append(image[node.results[1]])
-        donated = {watched.leaf(name): watched.outputs[at] for name, at in graph.donations.items()}
-        outputs = [*watched.outputs, *self._gates, *self._products]
-        watched.set_outputs(outputs, donated=donated)
+        outputs = [image[output] for output in graph.outputs]
+        donated = {watched.leaf(name): outputs[at] for name, at in graph.donations.items()}
+        watched.set_outputs([*outputs, *self._gates, *self._products], donated=donated)
         self.program = compile_graph(watched, params=params, backend=backend, threads=threads)
         self._masks: list[Array] | None = None
         self._mask: Array | None = None
@@ -80,7 +96,7 @@ class ExpertMonitor:
 
     def run(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         """Run, and remember what was chosen; return the outputs of the graph itself."""
-        outputs = self.program.run(feeds)
+        outputs = self.program.run({**feeds, **self._host_feeds()})
         chosen = outputs[self._count :]
         self._capture = [np.asarray(ids) for ids in chosen[: len(self._gates)]]
         self._stats = self._counted(chosen[len(self._gates) :])
@@ -104,6 +120,36 @@ class ExpertMonitor:
             mask = self._masks[layer] if layer < len(self._masks) else None
         return mask is None or bool(mask[expert])
 
+    def _placed(self, graph: Graph, node: Node, image: Mapping[Value, Value]) -> Value:
+        """Return a product whose rows of experts that are not resident meet host weights."""
+        ordinal, product = len(self._products) - 1, image[node.result]
+        if ordinal not in self._host:
+            return product
+        x, experts = image[node.operands[0]], image[node.operands[2]]
+        stack = self._host[ordinal]
+        shape = (self.num_experts, x.shape[-1], product.shape[-1])
+        if stack.shape != shape:
+            raise InputError(
+                f"host weights of product {ordinal} have shape {stack.shape}; "
+                f"they must have {shape}",
+                remedy="stack the matrices of all experts, as grouped_matmul takes them",
+            )
+        here = graph.input(f"resident_{ordinal}", (self.num_experts,), "bool")
+        elsewhere = graph.input(f"host_weights_{ordinal}", shape)
+        of_row = ops.reshape(ops.gather(here, experts, axis=0), shape=(x.shape[0], 1))
+        result: Value = ops.where(of_row, product, ops.grouped_matmul(x, elsewhere, experts))
+        return result
+
+    def _host_feeds(self) -> dict[str, Array]:
+        """Return the host weights, and which experts do not need them."""
+        feeds: dict[str, Array] = {}
+        for ordinal, stack in self._host.items():
+            layer = ordinal // self._per_layer
+            mask = [self.is_resident(layer, expert) for expert in range(self.num_experts)]
+            feeds[f"resident_{ordinal}"] = np.array(mask)
+            feeds[f"host_weights_{ordinal}"] = stack
+        return feeds
+
     def _counted(self, products: Sequence[Array]) -> ResidencyStats:
         calls, tokens = [0, 0], [0, 0]
         for ordinal, experts in enumerate(products):
@@ -121,14 +167,6 @@ class ExpertMonitor:
                 remedy="say of every expert whether it is resident",
             )
         return np.asarray(mask, bool)
-
-
-def _copied(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
-    copy, image = Graph(graph.name), dict[Value, Value]()
-    for node in graph.nodes:
-        copy.copy_node(node, image)
-    copy.set_outputs(image[output] for output in graph.outputs)
-    return copy, image
 
 
 @dataclass(slots=True)
@@ -194,3 +232,18 @@ def budget_of(
     if expert_bytes == 0 or layers == 0:
         return cap
     return min(cap, max(free - reserve, 0) // (expert_bytes * layers))
+
+
+def _require_no_products_within(node: Node) -> None:
+    """Refuse products in bodies of loops and branches, whose experts no output tells."""
+    bodies = bodies_of(node.attrs)
+    while bodies:
+        for inner in bodies.pop().nodes:
+            if inner.op in _PRODUCTS:
+                raise UnsupportedError(
+                    f"{node.op.name}: its body multiplies by matrices of experts, which an "
+                    "ExpertMonitor counts outside of loops and branches alone",
+                    remedy="monitor the graph of one step, and loop over its runs",
+                    source=node.source,
+                )
+            bodies += bodies_of(inner.attrs)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -21,22 +22,26 @@ from numpy.typing import NDArray
 
 from rlx.errors import InputError
 from rlx.gguf import GgufFile, read
+from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
 from rlx.language.batch import Batch
 from rlx.language.config import DecoderConfig
-from rlx.language.decoder import decoder_graph
 from rlx.language.lora import Adapters
-from rlx.language.programs import step_and_prompt
+from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
-from rlx.language.weights import Accuracy
+from rlx.language.weights import Accuracy, CacheDType, param_value
 from rlx.runtime.executable import Executable
+from rlx.runtime.interface import NamedGraph
 
 _PROMPT_ROWS = 256
 """Tokens of a prompt that one run takes."""
 
 _CONTEXT = 2048
 """Tokens of state, unless the caller or the model says less."""
+
+_MOST_BATCHES = 4
+"""Sizes of batches whose programs are kept: each has the weights in an arena of its own."""
 
 
 @dataclass(eq=False)
@@ -51,12 +56,13 @@ class LanguageModel:
     threads: int | None = None
     adapters: Adapters | None = None
     accuracy: Accuracy = "exact"
+    cache_dtype: CacheDType = "f32"
     history: list[int] = field(default_factory=list)
     """The tokens whose keys and values are kept."""
     logits: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Of the last token that was fed."""
-    _batches: dict[int, Batch] = field(default_factory=dict)
-    """Programs for so many sequences."""
+    _batches: OrderedDict[int, Batch] = field(default_factory=OrderedDict)
+    """Programs for so many sequences: those that were used last."""
     _known: dict[Executable, int] = field(default_factory=dict)
     """How many tokens each program has the keys and values of."""
 
@@ -123,39 +129,50 @@ class LanguageModel:
         Weights are read once for a token of every sequence. The sequence at place i draws from
         seed + i; nothing of it is kept afterwards.
         """
-        if self.adapters is not None:
-            raise InputError(
-                "a batch has no adapters", remedy="merge them into the model: Adapters.merged"
-            )
         ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
-        if len(prompts) not in self._batches:
-            self._batches[len(prompts)] = Batch(
-                self.file, len(prompts), self.context, self.sampling, self.seed, self.backend,
-                self.threads, self.accuracy,
+        batch = self._batch(len(prompts))
+        return batch.generate(prompts, max_tokens=max_tokens, stop=ends)
+
+    def _batch(self, size: int) -> Batch:
+        """Return the programs for `size` sequences; those not used for long are let go."""
+        if size not in self._batches:
+            self._batches[size] = Batch(
+                self.file, size, self.context, self.sampling, self.seed, self.backend,
+                self.threads, self.accuracy, self.adapters, self.cache_dtype,
             )  # fmt: skip
-        return self._batches[len(prompts)].generate(prompts, max_tokens=max_tokens, stop=ends)
+        self._batches.move_to_end(size)
+        while len(self._batches) > _MOST_BATCHES:
+            self._batches.popitem(last=False)
+        return self._batches[size]
 
     # Programs
 
     @functools.cached_property
     def _programs(self) -> tuple[Executable, Executable]:
         """The program for a step and the one for prompts."""
-        rows = (1, Dim("rows", min=1, max=self._most_rows))
-        made = [
-            decoder_graph(
-                self.file,
-                rows=each,
-                context=self.context,
-                sampling=self.sampling,
-                adapters=self.adapters,
-                accuracy=self.accuracy,
+        step = self._graph("step", 1)
+        prompt = self._graph("prompt", Dim("rows", min=1, max=self._most_rows))
+        value_of = functools.partial(param_value, self.file, self.config, self.adapters)
+        return step_and_prompt(step, prompt, value_of, backend=self.backend, threads=self.threads)
+
+    def _graph(self, kind: str, rows: int | Dim) -> NamedGraph:
+        options: dict[str, Any] = {
+            "rows": rows,
+            "context": self.context,
+            "sampling": self.sampling,
+            "accuracy": self.accuracy,
+            "cache_dtype": self.cache_dtype,
+        }
+        name = graph_name(kind, self.file, self.adapters, *options.values())
+
+        def build() -> Graph:
+            from rlx.language.decoder import (
+                decoder_graph,  # all ops, which a known program needs not
             )
-            for each in rows
-        ]
-        (step, weights), (prompt, _) = made
-        return step_and_prompt(
-            step, prompt, weights.values, backend=self.backend, threads=self.threads
-        )
+
+            return decoder_graph(self.file, adapters=self.adapters, **options)[0]
+
+        return NamedGraph(name, build, takes_all_extents=True)
 
     @property
     def _most_rows(self) -> int:
@@ -202,17 +219,19 @@ def load(
     threads: int | None = None,
     adapters: Adapters | None = None,
     accuracy: Accuracy = "exact",
+    cache_dtype: CacheDType | None = None,
 ) -> LanguageModel:
     """Return the model of a GGUF file; its programs are compiled when they are first needed.
 
     Decoded weights meet activations in f32 (`exact`), or in blocks of eight bits (`int8`): faster,
     where the machine multiplies bytes, and as exact as the weights of a file usually are.
+    Keys and values are kept as `cache_dtype`, and computed with in f32: "f16" and "bf16" take
+    half of the memory, and of the reading at long contexts. Unless it is given that is "f32" for
+    `exact`, and "f16" for `int8`, which rounds more than that elsewhere.
     """
-    if accuracy not in get_args(Accuracy):
-        raise InputError(
-            f"there is no accuracy {accuracy!r}",
-            remedy=f"use one of: {', '.join(get_args(Accuracy))}",
-        )
+    _require_one_of("accuracy", accuracy, get_args(Accuracy))
+    kept = cache_dtype or ("f16" if accuracy == "int8" else "f32")
+    _require_one_of("cache_dtype", kept, get_args(CacheDType))
     file = read(path)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else context
@@ -221,5 +240,10 @@ def load(
             f"a context of {size} tokens; the model has {own}", remedy=f"choose 2 to {own}"
         )
     return LanguageModel(
-        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy
+        file, size, sampling or Sampling(), seed, backend, threads, adapters, accuracy, kept
     )
+
+
+def _require_one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise InputError(f"there is no {what} {given!r}", remedy=f"use one of: {', '.join(known)}")

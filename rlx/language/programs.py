@@ -1,33 +1,68 @@
-"""The two programs of a decoder: for a step and for prompts, over one arena if that can be."""
+"""The two programs of a decoder: for a step and for prompts, over one arena if that can be.
+
+Programs are found in the cache by a name: a digest of the files' heads, which say all that a graph
+is made of but for numbers, and of the options. Graphs are built where none is found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from rlx.errors import UnsupportedError
+from rlx.gguf import GgufFile
 from rlx.ir.graph import Graph
+from rlx.language.lora import Adapters
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import compile_beside
 from rlx.runtime.executable import Executable
+from rlx.runtime.interface import NamedGraph
 
 Array: TypeAlias = np.ndarray[Any, Any]
+ValueOf: TypeAlias = Callable[[str], Array]
+"""Gives what a param that is no state holds."""
+
+_FREQUENCIES = "rope_freqs.weight"
+"""The one tensor whose numbers are in the graph: its tables of cosines and sines."""
 
 
 def step_and_prompt(
-    step: Graph, prompt: Graph, weights: Mapping[str, Array], **options: Any
+    step: Graph | NamedGraph, prompt: Graph | NamedGraph, value_of: ValueOf, **options: Any
 ) -> tuple[Executable, Executable]:
     """Compile both, with a state of zeros.
 
     Matrices of floats are laid out for so many rows, and then arenas are two.
     """
-    zero = np.float32(0)
-    empty = {n: np.broadcast_to(zero, step.leaf(n).type.static_shape) for n in step.donations}
-    options["params"] = {**weights, **empty}
     try:
         first, second = compile_beside([step, prompt], **options)
     except UnsupportedError:
-        first, second = (compile_graph(graph, **options) for graph in (step, prompt))
+        first, second = (compile_graph(_built(graph), **options) for graph in (step, prompt))
+        _set_params(second, value_of)
+    _set_params(first, value_of)
     return first, second
+
+
+def graph_name(kind: str, file: GgufFile, adapters: Adapters | None, *options: object) -> str:
+    """Return the name of a graph that `kind` makes of a file, of adapters of their types."""
+    digest = hashlib.sha256(file.digest.encode())
+    if _FREQUENCIES in file.tensors:
+        digest.update(file.tensor_bytes(_FREQUENCIES).tobytes())
+    if adapters is not None:
+        types = sorted((n, v.shape, str(v.dtype)) for n, v in adapters.values.items())
+        options = (*options, adapters.lora, types)
+    digest.update(repr(options).encode())
+    return f"{kind} {digest.hexdigest()}"
+
+
+def _built(graph: Graph | NamedGraph) -> Graph:
+    return graph.build() if isinstance(graph, NamedGraph) else graph
+
+
+def _set_params(program: Executable, value_of: ValueOf) -> None:
+    state = set(program.donated_params)
+    for name, type in ((param.name, param.type) for param in program.signature.params):
+        empty = np.broadcast_to(np.zeros((), type.dtype.numpy), type.static_shape)
+        program.set_param(name, empty if name in state else value_of(name))

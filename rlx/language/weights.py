@@ -19,6 +19,8 @@ from rlx.language.lora import Adapters
 Array = NDArray[Any]
 Accuracy: TypeAlias = Literal["exact", "int8"]
 """What packed matrices meet: activations in f32, or rounded to eight bits in blocks of 32."""
+CacheDType: TypeAlias = Literal["f32", "f16", "bf16"]
+"""What keys and values are kept as."""
 
 
 @dataclass(slots=True)
@@ -38,19 +40,16 @@ class Weights:
 
     def vector(self, name: str, size: int) -> Value:
         """Return a tensor of one axis, as f32."""
-        return self._param(name, self._decoded(name, (size,)))
+        self._require_shape(name, (size,))
+        return self._param(name)
 
-    def linear(self, x: Value, name: str, rows: int, *, heads: int | None = None) -> Value:
-        """Return `x @ W^T`, plus adapter and bias if there are any.
-
-        `heads` of W are put in rope's order.
-        """
-        result = self._product(x, f"{name}.weight", rows, heads)
+    def linear(self, x: Value, name: str, rows: int) -> Value:
+        """Return `x @ W^T`, plus adapter and bias if there are any."""
+        result = self._product(x, f"{name}.weight", rows)
         if self.adapters is not None and f"{name}.lora_a" in self.adapters.values:
-            result = result + self._adapted(x, name, rows, heads)
+            result = result + self._adapted(x, name, rows)
         if self.has(f"{name}.bias"):
-            bias = self._decoded(f"{name}.bias", (rows,))
-            result = result + self._param(f"{name}.bias", self._in_rope_order(bias, heads))
+            result = result + self.vector(f"{name}.bias", rows)
         return result
 
     def experts(self, x: Value, name: str, chosen: Value, rows: int) -> Value:
@@ -58,30 +57,36 @@ class Weights:
         shape = (self.config.experts, rows, int(x.shape[-1]))  # type: ignore[arg-type]
         self._require_shape(name, shape)
         kind = self.file.element_type(name).blocks
+        stack = self._param(name)
         if kind is None:
-            stack = self._param(name, self.file.dequant_f32(name))
             turned = ops.transpose(stack, perm=(0, 2, 1))
             return ops.grouped_matmul(x, turned, chosen)
-        blocks = self._param(name, self.file.tensor_bytes(name))
-        return ops.grouped_dequant_matmul(x, blocks, chosen, scheme=kind.name)
+        return ops.grouped_dequant_matmul(x, stack, chosen, scheme=kind.name)
 
     def embedded(self, tokens: Value) -> Value:
         """Return the rows of the embedding table for `tokens`: decoded after they are gathered."""
         name = "token_embd.weight"
-        table = self._matrix(name, self.config.vocabulary, self.config.hidden, None)
-        rows = ops.gather(table, tokens, axis=0)
+        self._require_shape(name, (self.config.vocabulary, self.config.hidden))
+        rows = ops.gather(self._param(name), tokens, axis=0)
         kind = self.file.element_type(name).blocks
         if kind is None:
             return rows
         return ops.dequantize_blocks(rows, scheme=kind.name)
 
-    def _product(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
+    def _product(self, x: Value, name: str, rows: int) -> Value:
         columns = x.shape[-1]
         assert isinstance(columns, int)
         self._require_shape(name, (rows, columns))
-        return self._rows_product(x, name, heads)
+        kind, param = self.file.element_type(name).blocks, self._param(name)
+        if kind is None:
+            plain: Value = ops.matmul(x, swapped(param))
+            return plain
+        rounds = self.accuracy == "int8"
+        multiply = ops.int8_dequant_matmul if rounds else ops.dequant_matmul
+        product: Value = multiply(x, param, scheme=kind.name)
+        return product
 
-    def _adapted(self, x: Value, name: str, rows: int, heads: int | None) -> Value:
+    def _adapted(self, x: Value, name: str, rows: int) -> Value:
         """Return what the adapter of a matrix gives."""
         assert self.adapters is not None
         factors = []
@@ -94,48 +99,20 @@ class Weights:
                     f"it is {shape}",
                     remedy="use adapters that were trained for this model",
                 )
-            factors.append(self._param(f"{name}.{part}", value))
+            factors.append(self._param(f"{name}.{part}"))
         narrow = ops.matmul(x, factors[0]) * self.adapters.lora.scale
         product = ops.matmul(narrow, factors[1])
-        if heads is None or not self.config.interleaved_rope:
+        heads = rope_heads(self.config, name)
+        if heads is None:
             return product
         count, width = x.shape[0], rows // heads // 2
         by_pairs = ops.reshape(product, shape=(count, heads, width, 2))
         halves = ops.transpose(by_pairs, perm=(0, 1, 3, 2))
         return ops.reshape(halves, shape=(count, rows))
 
-    def _rows_product(self, x: Value, name: str, heads: int | None) -> Value:
-        kind = self.file.element_type(name).blocks
-        rows = self.file.dequant_f32(name) if kind is None else self.file.tensor_bytes(name)
-        param = self._param(name, self._in_rope_order(rows, heads))
-        if kind is None:
-            plain: Value = ops.matmul(x, swapped(param))
-            return plain
-        rounds = self.accuracy == "int8"
-        multiply = ops.int8_dequant_matmul if rounds else ops.dequant_matmul
-        product: Value = multiply(x, param, scheme=kind.name)
-        return product
-
-    def _matrix(self, name: str, rows: int, columns: int, heads: int | None) -> Value:
-        self._require_shape(name, (rows, columns))
-        packed = self.file.element_type(name).blocks is not None
-        value = self.file.tensor_bytes(name) if packed else self.file.dequant_f32(name)
-        return self._param(name, self._in_rope_order(value, heads))
-
-    def _in_rope_order(self, rows: Array, heads: int | None) -> Array:
-        """Put the even rows of each head before the odd ones, as `rope` pairs them."""
-        if heads is None or not self.config.interleaved_rope:
-            return rows
-        by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-        return np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2)).reshape(rows.shape)
-
-    def _decoded(self, name: str, shape: tuple[int, ...]) -> Array:
-        self._require_shape(name, shape)
-        return self.file.dequant_f32(name)
-
-    def _param(self, name: str, value: Array) -> Value:
+    def _param(self, name: str) -> Value:
         if name not in self._params:
-            self.values[name] = value
+            value = self.values[name] = param_value(self.file, self.config, self.adapters, name)
             self._params[name] = self.graph.param(name, value.shape, value.dtype.name)
         return self._params[name]
 
@@ -147,3 +124,30 @@ class Weights:
                 f"{self.file.path}: tensor {name!r} {found}; it must have shape {shape}",
                 remedy="use the file of a language model, as its maker wrote it",
             )
+
+
+def param_value(
+    file: GgufFile, config: DecoderConfig, adapters: Adapters | None, name: str
+) -> Array:
+    """Return what a param holds: rows of blocks as they lie in the file, or decoded numbers.
+
+    Rows of q and k are in rope's order.
+    """
+    if adapters is not None and name in adapters.values:
+        return adapters.values[name]
+    packed = file.element_type(name).blocks is not None and len(file.tensors[name].dims) > 1
+    value = file.tensor_bytes(name) if packed else file.dequant_f32(name)
+    heads = rope_heads(config, name.rpartition(".")[0])
+    return value if heads is None else _in_rope_order(value, heads)
+
+
+def rope_heads(config: DecoderConfig, name: str) -> int | None:
+    """Return the heads of a matrix whose rows lie otherwise than `rope` pairs them, else None."""
+    kinds = {"attn_q": config.heads, "attn_k": config.kv_heads}
+    return kinds.get(name.rpartition(".")[2]) if config.interleaved_rope else None
+
+
+def _in_rope_order(rows: Array, heads: int) -> Array:
+    """Put the even rows of each head before the odd ones, as `rope` pairs them."""
+    by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2)).reshape(rows.shape)

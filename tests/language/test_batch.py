@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rlx.errors import InputError
+from rlx.gguf import read
+from rlx.language.lora import Adapters, Lora
 from rlx.language.model import load
 from rlx.language.sampling import Sampling
 from tests.language.tiny import VOCABULARY, random_weights, write_model
@@ -48,6 +50,31 @@ def test_models_of_floats_have_batches_too(tmp_path: Path) -> None:
         model.reset()
         alone.append(list(model.generate(prompt, max_tokens=4, stop=())))
     assert model.generate_batch(PROMPTS[:2], max_tokens=4, stop=()) == alone
+
+
+def test_batches_have_adapters(path: Path) -> None:
+    """What adapters change in one sequence, they change in a batch."""
+    first = Adapters.first(read(path), Lora(rank=2, targets=("attn_q", "ffn_down")), seed=1)
+    learned = np.random.default_rng(2)
+    values = {
+        n: learned.standard_normal(v.shape).astype(np.float32) for n, v in first.values.items()
+    }
+    adapters = Adapters(first.lora, values)
+    model = load(path, context=32, threads=1, adapters=adapters)
+    alone = []
+    for prompt in PROMPTS[:2]:
+        model.reset()
+        alone.append(list(model.generate(prompt, max_tokens=4, stop=())))
+    assert model.generate_batch(PROMPTS[:2], max_tokens=4, stop=()) == alone
+    without = load(path, context=32, threads=1)
+    assert without.generate_batch(PROMPTS[:2], max_tokens=4, stop=()) != alone
+
+
+def test_programs_of_a_few_sizes_are_kept(path: Path) -> None:
+    model = load(path, context=8, threads=1)
+    for size in (1, 2, 3, 4, 1, 5):  # programs of no token are not compiled
+        model.generate_batch([[1]] * size, max_tokens=0, stop=())
+    assert list(model._batches) == [3, 4, 1, 5]
 
 
 def test_prompts_are_checked(path: Path) -> None:

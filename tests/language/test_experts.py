@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from rlx.errors import InputError
+from rlx.errors import InputError, ShapeError
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.language.experts import ExpertMonitor, ExpertPool, ResidencyStats, budget_of, union
+from rlx.language.model import load
+from rlx.runtime.compile import compile as compile_graph
 from tests.codegen.kernels.test_packed import packed_rows
+from tests.language.tiny import HIDDEN, LAYERS, random_weights, write_model
 
 CHOSEN = np.array([0, 1, 1, 2], np.int32)
 FEEDS = {
@@ -39,6 +45,77 @@ def test_masks_change_accounts_and_no_number() -> None:
     np.testing.assert_array_equal(all_resident, some)
     assert program.take_stats() == ResidencyStats(2, 3, 1, 1)
     assert program.take_stats() is None
+
+
+def test_experts_that_are_not_resident_are_read_from_host_weights() -> None:
+    g = Graph("mixture")
+    x, w, e = g.input("x", (4, 3)), g.input("w", (3, 3, 2)), g.input("e", (4,), "i32")
+    g.set_outputs([g.grouped_matmul(x, w, e)])
+    host = [[FEEDS["w"] * 2]]
+    program = ExpertMonitor(g, num_experts=3, products_per_layer=1, host_weights=host, threads=1)
+    (resident,) = program.run(FEEDS)
+    program.set_resident([True, False, True])
+    (placed,) = program.run(FEEDS)
+    np.testing.assert_allclose(placed, resident * np.array([[1], [2], [2], [1]]), rtol=1e-6)
+    assert program.take_stats() == ResidencyStats(2, 2, 1, 2)
+    with pytest.raises(InputError, match=r"product 0 have shape \(2, 3, 2\); they must have"):
+        ExpertMonitor(g, num_experts=3, products_per_layer=1, host_weights=[[host[0][0][:2]]])
+
+
+def test_prompts_of_a_mixture_meet_each_expert_once(tmp_path: Path) -> None:
+    """In tiles of its rows; steps stream the same bytes, in one arena, to the same logits."""
+    weights, rng = random_weights(), np.random.default_rng(1)
+    for name in [name for name in weights if ".ffn_" in name and "norm" not in name]:
+        experts = np.stack([weights.pop(name)] * 4)
+        noise = 0.05 * rng.standard_normal(experts.shape).astype(np.float32)
+        weights[name.replace(".weight", "_exps.weight")] = experts + noise
+    for layer in range(LAYERS):
+        gate = rng.standard_normal((4, HIDDEN)).astype(np.float32)
+        weights[f"blk.{layer}.ffn_gate_inp.weight"] = gate
+    more = {"expert_count": 4, "expert_used_count": 2}
+    path = write_model(tmp_path / "m.gguf", "qwen3moe", weights, packed=True, **more)
+    model, tokens = load(path, context=32, threads=1), [5, 3, 5, 17, 40, 2, 5]
+    for token in tokens:
+        model.feed([token])
+    expected = model.logits
+    model.reset()
+    model.feed(tokens)
+    np.testing.assert_allclose(model.logits, expected, rtol=1e-4, atol=1e-4)
+    step, prompt = model._programs
+    assert step.arena is prompt.arena
+    products = [line for line in str(prompt.schedule).splitlines() if "grouped_dequant" in line]
+    assert len(products) == 3 * LAYERS
+    assert all("tile(" in line for line in products)
+
+
+@pytest.mark.parametrize("top_k", [1, 4])
+def test_the_group_limited_gate_is_the_specifications(top_k: int) -> None:
+    """06, section 12, row by row; ties go to the lower number."""
+    rng = np.random.default_rng(4)
+    scores = rng.uniform(size=(6, 16)).astype(np.float32)
+    routing = np.round(scores + 0.3 * rng.standard_normal((6, 16)), 1).astype(np.float32)
+    attributes: dict[str, Any] = {
+        "n_group": 4,
+        "topk_group": 2,
+        "top_k": top_k,
+        "routed_scaling": 1.5,
+    }
+    g = Graph("gate")
+    g.set_outputs(g.group_limited_gate(g.input("s", (6, 16)), g.input("r", (6, 16)), **attributes))
+    program = compile_graph(g, threads=1)
+    numbers, shares = program.run({"s": scores, "r": routing})
+    for row in range(6):
+        of_group = np.sort(routing[row].reshape(4, 4))[:, -2:].sum(axis=1, dtype=np.float32)
+        groups = np.argsort(-of_group, kind="stable")[:2]
+        allowed = [e for e in range(16) if e // 4 in groups]
+        chosen = sorted(allowed, key=lambda e: (-routing[row, e], e))[:top_k]
+        assert numbers[row].tolist() == chosen
+        total = scores[row, chosen].sum() if top_k > 1 else 1.0
+        np.testing.assert_allclose(shares[row], scores[row, chosen] * 1.5 / total, rtol=1e-5)
+    with pytest.raises(ShapeError, match="16 experts do not form 3 equal groups"):
+        g.group_limited_gate(*g.inputs, n_group=3)
+    with pytest.raises(ShapeError, match="9 experts of each row; 2 groups have 4 each"):
+        g.group_limited_gate(*g.inputs, n_group=4, topk_group=2, top_k=9)
 
 
 def test_masks_per_layer() -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import rlx
 from rlx.errors import FormatError, InputError, UnsupportedError
 from rlx.gguf import read
+from rlx.ir.reference.interpreter import check_extents, symbolic_uses
+from rlx.language import decoder
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import decoder_graph
+from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
+from rlx.language.programs import graph_name
 from rlx.language.sampling import Sampling
+from rlx.language.weights import CacheDType
 from rlx.runtime.compile import compile as compile_graph
 from tests.gguf.files import gguf_file
 from tests.language.tiny import VOCABULARY, metadata, random_weights, write_model
@@ -46,6 +54,64 @@ def test_prompts_and_steps_take_turns(model: LanguageModel) -> None:
         np.testing.assert_allclose(model.logits, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_programs_are_found_by_the_head_of_the_file(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No graph is built for a file whose head, and options, were met before."""
+    monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
+    model = load(path, context=32, backend="llvm", threads=1)
+    model.feed(TOKENS[:4])
+    built: list[int] = []
+    make = decoder.decoder_graph
+
+    def spy(*args: Any, **options: Any) -> Any:
+        built.append(options["context"])
+        return make(*args, **options)
+
+    monkeypatch.setattr(decoder, "decoder_graph", spy)
+    again = load(path, context=32, backend="llvm", threads=1)
+    again.feed(TOKENS[:4])
+    np.testing.assert_array_equal(again.logits, model.logits)
+    assert built == []
+    load(path, context=30, backend="llvm", threads=1).feed(TOKENS[:4])
+    assert built == [30, 30]
+    again._programs[0].schedule  # noqa: B018 (its graph is built to be shown)
+    assert built == [30, 30, 32]
+
+
+def test_what_is_in_a_graph_is_in_its_name(path: Path, tmp_path: Path) -> None:
+    file = read(path)
+    narrow, wide = (Adapters.first(file, Lora(rank=rank)) for rank in (2, 4))
+    half_values = {name: value.astype(np.float16) for name, value in narrow.values.items()}
+    halves = replace(narrow, values=half_values)
+    names = {
+        graph_name("step", file, None, 1),
+        graph_name("step", file, None, 2),
+        graph_name("prompt", file, None, 1),
+        *(graph_name("step", file, adapters, 1) for adapters in (narrow, wide, halves)),
+    }
+    assert len(names) == 6
+    scaled = []
+    for factor in (1.0, 2.0):  # the same head, and other tables of cosines
+        weights = {**random_weights(), "rope_freqs.weight": np.full(8, factor, np.float32)}
+        scaled.append(read(write_model(tmp_path / f"{factor}.gguf", "llama", weights, packed=True)))
+    assert scaled[0].digest == scaled[1].digest
+    assert graph_name("step", scaled[0], None) != graph_name("step", scaled[1], None)
+
+
+@pytest.mark.parametrize("rows", [(1,), (256, 1, 16)])
+def test_decoders_take_all_extents_within_the_bounds(path: Path, rows: tuple[int, ...]) -> None:
+    """What lets a program found by its name run without asking its graph's ops."""
+    model = load(path, context=128, threads=1)
+    dim = rlx.Dim("rows", min=1, max=model._most_rows)
+    graph = model._graph("prompt", 1 if rows == (1,) else dim).build()
+    uses = symbolic_uses(graph)
+    for count in rows:
+        fits = min(count, model._most_rows)
+        for past in (0, 1, model.context - (1 if rows == (1,) else model._most_rows)):
+            check_extents(uses, {"rows": fits, "past": past})
+
+
 def test_the_reference_interpreter_agrees(path: Path, model: LanguageModel) -> None:
     graph, weights = decoder_graph(read(path), rows=5, context=32, sampling=Sampling())
     state = {n: np.zeros(graph.leaf(n).type.static_shape, np.float32) for n in graph.donations}
@@ -58,6 +124,30 @@ def test_the_reference_interpreter_agrees(path: Path, model: LanguageModel) -> N
     model.reset()
     assert model.feed(TOKENS[:5]) == token[0]
     np.testing.assert_allclose(model.logits, logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "within"), [("f16", 1e-3), ("bf16", 1e-2)])
+def test_keys_and_values_in_16_bits(
+    path: Path, model: LanguageModel, kept: CacheDType, within: float
+) -> None:
+    """Of the largest logit: half an ulp of f16 is 5e-4, of bf16 4e-3. A batch rounds alike."""
+    rounded = load(path, context=32, threads=1, cache_dtype=kept)
+    for each in (model, rounded):
+        each.reset()
+        each.feed(TOKENS[:9])
+        each.feed(TOKENS[9:10])
+    error = np.abs(model.logits - rounded.logits).max() / np.abs(model.logits).max()
+    assert 0 < error < within
+    step, prompt = rounded._programs
+    assert step.arena is prompt.arena
+    assert step.state("blk.0.keys").dtype.itemsize == 2
+    assert load(path, context=32).cache_dtype == "f32"
+    assert load(path, context=32, accuracy="int8").cache_dtype == "f16"
+    rounded.reset()
+    alone = list(rounded.generate(TOKENS[:3], max_tokens=3, stop=()))
+    assert rounded.generate_batch([TOKENS[:3]], max_tokens=3, stop=()) == [alone]
+    with pytest.raises(InputError, match="there is no cache_dtype 'f8'"):
+        load(path, cache_dtype="f8")  # type: ignore[arg-type]
 
 
 def test_generate_feeds_what_it_yields(model: LanguageModel) -> None:

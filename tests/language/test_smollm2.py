@@ -63,6 +63,19 @@ def test_logits_with_activations_of_eight_bits() -> None:
     assert hits >= 50
 
 
+def test_logits_with_keys_and_values_in_f16() -> None:
+    """Measured: 5e-4 of the largest logit at most, every likeliest token is the same."""
+    from examples.chat import model_path
+
+    rounded = load(model_path(), context=256, backend="llvm", threads=2, cache_dtype="f16")
+    for token, argmax, logits in zip(
+        EXPECTED["tokens"], EXPECTED["argmax"], EXPECTED["logits"], strict=True
+    ):
+        assert rounded.feed([token]) == argmax
+        error = np.abs(rounded.logits[0, EXPECTED["places"]] - logits).max()
+        assert error < 1e-3 * np.abs(rounded.logits).max()
+
+
 @pytest.mark.parametrize("number", range(10))
 def test_greedy_texts_are_equal(model: LanguageModel, number: int) -> None:
     model.reset()

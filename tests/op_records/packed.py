@@ -7,7 +7,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.dtype import DType
-from tests.record_data import Array, Generator, normal, uniform
+from tests.record_data import Array, Generator, normal, separate, uniform
 from tests.records import Maker, Operand, OpRecord, over_all_dtypes
 
 _SCALE_BYTES = {
@@ -75,6 +75,9 @@ RECORDS: list[OpRecord] = [
     OpRecord(ops.grouped_dequant_matmul, "experts",
              (Operand((4, 64), normal), _rows("q5_0", 3, 5), _CHOSEN), {"scheme": "q5_0"},
              (DType.F32,), growth=200.0),
+    OpRecord(ops.group_limited_gate, "two groups of four",
+             (Operand((3, 8), uniform(0.1, 1.0)), Operand((3, 8), separate)),
+             {"n_group": 4, "topk_group": 2, "top_k": 3}),
     OpRecord(ops.dequant_moe_weights, "stack", (_rows("q4_0", 3, 5),), {"scheme": "q4_0"},
              (DType.F32,), growth=0.0),
 ] + [

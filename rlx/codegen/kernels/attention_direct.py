@@ -1,39 +1,47 @@
 """Attention of a few queries: vectors run along the heads, keys are read where they lie.
 
-Each key is used once or twice, so memory sets the pace. Blocks of `panel` keys stream by with
+Each key is used a few times, so memory sets the pace: query heads that share a head of keys and
+values (grouped-query attention) read these together, once. Blocks of `panel` keys stream by with
 a running maximum and sum.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlx.codegen.kernels.attention_operands import Attention, Heads
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.weights import exp_weight
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, maximum, minimum, select
+from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
+from rlx.ir.shape import upper
+
+_AHEAD = 8
+"""Keys between the one that is read and the one that is asked for: rows of a head lie apart, and
+processors foresee too few of them."""
 
 
 def attend_directly(work: Attention, rows: int, panel: int, lanes: int) -> None:
-    """Build the kernel: every item is one head."""
+    """Build the kernel: every item is some heads that share keys, with all of their queries."""
     k = work.k
-    count = work.scope.extents(work.axes.batch) * work.axes.heads
-    with k.loop("head", count, kind=LoopKind.PARALLEL) as number:
-        heads = work.heads(number)
-        with k.loop("row", work.queries, step=rows) as row:
-            _Rows.at(work, heads, row, rows, panel, lanes).compute()
+    together = rows // upper(work.axes.queries)
+    count = work.scope.extents(work.axes.batch) * (work.axes.heads // together)
+    with k.loop("head" if together == 1 else "group", count, kind=LoopKind.PARALLEL) as number:
+        _Rows.at(work, work.heads(number, together), together, panel, lanes).compute()
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A few queries and what they carry over the blocks of keys."""
+    """The queries of some heads, one after the other, and what they carry over the blocks of keys.
+
+    `rows` of them lie head by head: row i is query i % queries of head i / queries.
+    """
 
     work: Attention
-    heads: Heads
-    row: E
+    first: Heads
+    """The first of the heads."""
     rows: int
     panel: int
     lanes: int
@@ -43,10 +51,10 @@ class _Rows:
     total: Buffer
 
     @classmethod
-    def at(cls, work: Attention, heads: Heads, row: E, rows: int, panel: int, lanes: int) -> _Rows:
-        k = work.k
+    def at(cls, work: Attention, first: Heads, together: int, panel: int, lanes: int) -> _Rows:
+        k, rows = work.k, together * upper(work.axes.queries)
         state = cls(
-            work, heads, row, rows, panel, lanes,
+            work, first, rows, panel, lanes,
             k.local("scores", work.prim, rows * panel),
             k.local("sums", work.prim, rows * work.depth),
             k.local("maximum", work.prim, rows),
@@ -67,38 +75,52 @@ class _Rows:
     def prim(self) -> Prim:
         return self.work.prim
 
+    def _row(self, i: E | int) -> tuple[Heads, E]:
+        """Return the head and the query of a row."""
+        queries = upper(self.work.axes.queries)
+        if queries == self.rows:
+            return self.first, index(i)
+        member = index(i) / queries
+        return replace(self.first, query=self.first.query + member), index(i) % queries
+
     def compute(self) -> None:
         k, work = self.k, self.work
-        last = work.keys_seen(self.row, self.rows)
+        last = work.keys_seen(index(0), upper(work.axes.queries))
         with k.loop("block", (last + (self.panel - 1)) / self.panel) as block:
             first = k.let("first_key", block * self.panel)
             count = k.let("key_count", minimum(work.key_count - first, self.panel))
             self._score(first, count)
             with k.loop("i", self.rows) as i:
-                self._weigh(self.row + i, i, first, count)
+                self._weigh(i, first, count)
             self._accumulate(first, count)
         if work.skips_keys:
             self._add_skipped(last)
         self._finish()
 
     def _score(self, first: E, count: E) -> None:
-        """One dot product per query and key."""
-        k, work, heads = self.k, self.work, self.heads
-        with k.loop("i", self.rows) as i, k.loop("j", count) as j:
-            total = k.mutable("total", const(0.0, self.prim))
-            accumulators = [(total, BinaryOp.ADD)]
+        """One dot product per row and key; a key is read once for all rows."""
+        k, work = self.k, self.work
+        with k.loop("j", count) as j:
+            work.ask_for(work.keys, self.first, first + j + _AHEAD)
+            totals = [k.mutable("total", const(0.0, self.prim)) for _ in range(self.rows)]
+            accumulators = [(total, BinaryOp.ADD) for total in totals]
             with k.loop("d", work.depth, kind=LoopKind.SIMD, accumulators=accumulators) as d:
-                x = work.read(work.q, heads.batch, heads.query, work.query(self.row + i), d)
-                key = work.read(work.keys, heads.batch, heads.kv, first + j, d)
-                total.set(total + x * key)
-            k.store(self.scores, i * self.panel + j, total * work.scale)
+                kv = self.first
+                key = k.let("key", work.read(work.keys, kv.batch, kv.kv, first + j, d))
+                for i, total in enumerate(totals):
+                    heads, query = self._row(i)
+                    x = work.read(work.q, heads.batch, heads.query, work.query(query), d)
+                    total.set(total + x * key)
+            for i, total in enumerate(totals):
+                k.store(self.scores, i * self.panel + j, total * work.scale)
 
-    def _weigh(self, query: E, i: E, first: E, count: E) -> None:
+    def _weigh(self, i: E, first: E, count: E) -> None:
         """Turn one row of scores into weights and update its running maximum and sum."""
         k, at, work = self.k, i * self.panel, self.work
+        heads, query = self._row(i)
         top = k.mutable("top", k.load(self.maximum, i))
         with k.loop("j", count, kind=LoopKind.SIMD, accumulators=[(top, BinaryOp.MAX)]) as j:
-            given = work.given(self.heads, query, first + j) if work.mask else None
+            given = work.given(heads, query, first + j) if work.mask else None
             score = work.score(k.load(self.scores, at + j), query, first + j, given)
             score = k.let("score", score)
             k.store(self.scores, at + j, score)
@@ -120,10 +142,11 @@ class _Rows:
 
     def _accumulate(self, first: E, count: E) -> None:
         """Add this block's weights times its values, in registers."""
-        k, work, heads, depth = self.k, self.work, self.heads, self.work.depth
+        k, work, heads, depth = self.k, self.work, self.first, self.work.depth
         part = RegisterTile.of(k, "part", self.rows, depth, self.lanes, self.prim, column="d")
         part.load(lambda i, d: k.load(self.sums, i * depth + d, self.lanes))
         with k.loop("j", count) as j:
+            work.ask_for(work.values, heads, first + j + _AHEAD)
             part.accumulate(
                 lambda i: k.load(self.scores, i * self.panel + j),
                 lambda d: work.read_vector(
@@ -136,15 +159,21 @@ class _Rows:
     def _add_skipped(self, last: E) -> None:
         """Add the values of keys that no query sees, times their weight of 0."""
         k, depth = self.k, self.work.depth
-        skipped = self.work.skipped_values(self.heads, last, self.lanes)
+        skipped = self.work.skipped_values(self.first, last, self.lanes)
         with k.loop("i", self.rows) as i, k.loop("d", depth, kind=LoopKind.SIMD) as d:
             at = i * depth + d
             k.store(self.sums, at, k.load(self.sums, at) + k.load(skipped, d))
 
     def _finish(self) -> None:
         k, work = self.k, self.work
-        with k.loop("i", minimum(work.queries - self.row, self.rows)) as i:
+        queries = upper(work.axes.queries)
+        with (
+            k.loop("head", self.rows // queries) as member,
+            k.loop("query", work.queries) as query,
+        ):
+            i = k.let("i", member * queries + query)
+            heads = replace(self.first, query=self.first.query + member)
             inverse = k.let("inverse", 1.0 / k.load(self.total, i))
             with k.loop("d", work.depth, kind=LoopKind.SIMD) as d:
                 value = k.load(self.sums, i * work.depth + d) * inverse
-                work.write(self.heads, self.row + i, d, value)
+                work.write(heads, query, d, value)

@@ -74,11 +74,14 @@ class Attention:
     def caps(self) -> bool:
         return self.softcap is not None and self.softcap > 0
 
-    def heads(self, number: E) -> Heads:
-        """Name the parts of a head's number, counted over the batch."""
-        k = self.k
-        batch = k.let("batch", number / self.axes.heads)
-        query = k.let("query_head", number % self.axes.heads)
+    def heads(self, number: E, together: int = 1) -> Heads:
+        """Name the parts of a head's number, counted over the batch.
+
+        With `together` heads counted as one, that is the first of them.
+        """
+        k, each = self.k, self.axes.heads // together
+        batch = k.let("batch", number / each)
+        query = k.let("query_head", number % each * together)
         return Heads(batch, query, k.let("kv_head", query / self.axes.group))
 
     def keys_seen(self, row: E, rows: int) -> E:
@@ -165,6 +168,11 @@ class Attention:
     def read_vector(self, reader: Reader, batch: E, head: E, position: E, d: E, *, lanes: int) -> E:
         groups, place = self._place(len(reader.shape), batch, head, position, d)
         return reader.grouped(groups).read_vector(*place, lanes=lanes)
+
+    def ask_for(self, reader: Reader, heads: Heads, position: E) -> None:
+        """Hint that a key, or a value, is read soon."""
+        groups, place = self._place(len(reader.shape), heads.batch, heads.kv, position, index(0))
+        reader.grouped(groups).ask_for(*place, count=self.depth)
 
     def write(self, heads: Heads, row: E, d: E, value: E) -> None:
         """Store one element of the result, or consecutive ones."""

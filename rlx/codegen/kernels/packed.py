@@ -12,14 +12,13 @@ buffer that stays in the cache, against which tiles of rows run in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.packed_blocks import PackedBlock
+from rlx.codegen.kernels.packed_tiles import Multiply, Panels, panel_rows, store_row
 from rlx.codegen.kernels.parallel import is_large, product_loop
-from rlx.codegen.kernels.product_tiles import matrix_groups, row_groups
+from rlx.codegen.kernels.product_split import matrix_groups, row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
@@ -28,16 +27,10 @@ from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.block_types import BlockType, block_type
 from rlx.ir.lowering import Streamed, Tile
-from rlx.ir.shape import Extent, product, upper
+from rlx.ir.shape import product, upper
 
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
-
-DEPTH = 256
-"""Elements of K that are decoded at a time: 32 KiB for 32 columns."""
-
-BLOCK_ROWS = 96
-"""Rows that meet decoded weights before these are decoded again."""
 
 _STRIP_PADDING = 16
 """Elements between the rows of a copied strip, so that they do not meet in the cache."""
@@ -189,80 +182,52 @@ def dequant_matmul_in_tiles(
     columns, count = upper(out.shape[-1]), blocks_of_row(kind, x)
     multiplied = product((*out.shape, x.shape[-1]))
     with panel_rows(k, lowering, right.extent(0), columns, multiplied) as (panel, start, stop):
-        work = _TiledProduct(
-            k, left, right, lowering, kind, memory_of(blocks), book, columns, count, panel
+        panels = Panels(
+            k, lowering, kind, memory_of(blocks), book, columns, count, kind.size, panel
         )
-        work.compute(start, stop)
-
-
-@contextmanager
-def panel_rows(
-    k: KernelBuilder, shape: Tile, height: E, columns: int, multiplied: Extent
-) -> Iterator[tuple[E, E, E]]:
-    """Open a parallel loop over the panels of `columns`, for some rows at a time.
-
-    Yields the panel, the first row and the row behind the last; `multiplied` is the work of all.
-    """
-    panels = -(-columns // shape.columns)
-    block_rows = BLOCK_ROWS // shape.rows * shape.rows
-    row_blocks = (height + (block_rows - 1)) / block_rows
-    with k.loop("item", row_blocks * panels, kind=product_loop(multiplied)) as item:
-        start = k.let("first_row", item / panels * block_rows)
-        stop = k.let("end_row", minimum(start + block_rows, height))
-        yield item % panels, start, stop
+        TiledProduct(left, panels).compute(right, start, stop)
 
 
 @dataclass(frozen=True, slots=True)
-class _TiledProduct:
-    """A block of rows of `x` by the rows of weights in a few panels."""
+class TiledProduct:
+    """Rows of `x` by the rows of weights in a few panels, which are decoded."""
 
-    k: KernelBuilder
     x: GroupedReader
-    out: GroupedWriter
-    shape: Tile
-    kind: BlockType
-    memory: Buffer
-    book: Buffer | None
-    columns: int
-    blocks: int
-    panel: E
+    panels: Panels
+
+    def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
+        k, shape = self.panels.k, self.panels.shape
+        weights = k.local("weights", Prim.F32, self._depth * shape.columns)
+        strip = k.local("strip", Prim.F32, shape.rows * self._stride)
+
+        def decoded(block: E, count: E) -> Multiply:
+            self._decode(weights, block, count)
+            elements = k.let("elements", count * self.panels.kind.elements)
+
+            def add(waiting: Buffer, row: E, at: E) -> None:
+                self._copy(strip, row, stop, block * self.panels.kind.elements, elements)
+                self._multiply(strip, weights, waiting, at, elements)
+
+            return add
+
+        self.panels.multiply(out, start, stop, decoded)
 
     @property
-    def _blocks_at_once(self) -> int:
-        return min(self.blocks, max(1, DEPTH // self.kind.elements))
+    def _depth(self) -> int:
+        return self.panels.at_once * self.panels.kind.elements
 
-    def compute(self, start: E, stop: E) -> None:
-        """Add up tiles over all of K, some blocks at a time, then store them."""
-        k, shape = self.k, self.shape
-        depth = self._blocks_at_once * self.kind.elements
-        weights = k.local("weights", Prim.F32, depth * shape.columns)
-        strip = k.local("strip", Prim.F32, shape.rows * (depth + _STRIP_PADDING))
-        waiting = k.local("waiting", Prim.F32, BLOCK_ROWS * shape.columns)
-        with k.loop("i", BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
-            k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
-        with k.loop("block", self.blocks, step=self._blocks_at_once) as block:
-            count = k.let("count", minimum(self.blocks - block, self._blocks_at_once))
-            self._decode(weights, block, count)
-            elements = k.let("elements", count * self.kind.elements)
-            with k.loop("row", stop, start=start, step=shape.rows) as row:
-                self._copy(strip, row, stop, block * self.kind.elements, elements)
-                self._multiply(strip, weights, waiting, (row - start) * shape.columns, elements)
-        with k.loop("row", stop, start=start) as row:
-            for j in range(0, shape.columns, shape.lanes):
-                sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
-                store_row(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
+    @property
+    def _stride(self) -> int:
+        return self._depth + _STRIP_PADDING
 
     def _decode(self, weights: Buffer, block: E, count: E) -> None:
         """Decode `count` blocks from `block` on, of every panel."""
-        k, shape, kind = self.k, self.shape, self.kind
-        size = self.blocks * kind.size * shape.lanes
-        most = -(-self.columns // shape.lanes) - 1
+        panels, k = self.panels, self.panels.k
+        shape, kind = panels.shape, panels.kind
         with k.loop("number", count) as number:
-            for vector in range(shape.columns // shape.lanes):
-                panel = self.panel * (shape.columns // shape.lanes) + vector
-                base = minimum(panel, most) * size + (block + number) * (kind.size * shape.lanes)
-                first = k.let("base", base)
-                packed = PackedBlock(k, self.memory, kind, first, shape.lanes, self.book)
+            for vector in range(panels.vectors):
+                first = panels.base(vector, block + number)
+                packed = PackedBlock(k, panels.memory, kind, first, shape.lanes, panels.book)
                 runs, words = packed.runs(), packed.words()
                 with k.loop("place", kind.length) as place:
                     for at, value in packed.weights(runs, place, words):
@@ -271,38 +236,22 @@ class _TiledProduct:
 
     def _copy(self, strip: Buffer, row: E, stop: E, start: E, count: E) -> None:
         """Copy the rows of a tile side by side; the last row stands for those that are missing."""
-        k, stride = self.k, self._blocks_at_once * self.kind.elements + _STRIP_PADDING
-        with k.loop("i", self.shape.rows) as i:
+        k = self.panels.k
+        with k.loop("i", self.panels.shape.rows) as i:
             source = k.let("source", minimum(row + i, stop - 1))
             with k.loop("p", count, kind=LoopKind.SIMD) as p:
-                k.store(strip, i * stride + p, self.x.read_real(source, start + p))
+                k.store(strip, i * self._stride + p, self.x.read_real(source, start + p))
 
     def _multiply(self, strip: Buffer, weights: Buffer, waiting: Buffer, at: E, count: E) -> None:
-        k, shape = self.k, self.shape
-        stride = self._blocks_at_once * self.kind.elements + _STRIP_PADDING
+        k, shape = self.panels.k, self.panels.shape
         tile = RegisterTile.of(k, "tile", shape.rows, shape.columns, shape.lanes, Prim.F32)
         tile.load(lambda i, j: k.load(waiting, at + i * shape.columns + j, shape.lanes))
         with k.loop("p", count) as p:
             tile.accumulate(
-                lambda i: k.load(strip, i * stride + p),
+                lambda i: k.load(strip, i * self._stride + p),
                 lambda j: k.load(weights, p * shape.columns + j, shape.lanes),
             )
         tile.store(lambda i, j, sums: k.store(waiting, at + i * shape.columns + j, sums))
-
-
-def store_row(
-    k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, columns: int
-) -> None:
-    """Store a vector of a row's results; those past the last column are left out."""
-    lanes = value.type.lanes
-    if columns % lanes == 0:
-        with k.if_(first < columns):
-            out.write_vector(row, first, value=value)
-        return
-    done = k.local("done", Prim.F32, lanes)
-    k.store(done, 0, value)
-    with k.loop("j", minimum(columns - first, lanes)) as j:
-        out.write(row, first + j, value=k.load(done, j))
 
 
 def blocks_of_row(kind: BlockType, operand: Reader) -> int:

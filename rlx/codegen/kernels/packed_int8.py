@@ -16,10 +16,11 @@ import operator
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.packed import BLOCK_ROWS, DEPTH, memory_of, panel_rows, store_row
+from rlx.codegen.kernels.packed import memory_of
+from rlx.codegen.kernels.packed_tiles import Multiply, Panels, panel_rows, store_row
 from rlx.codegen.kernels.packed_words import Segment, WordBlock, bias_of, has_whole_words
 from rlx.codegen.kernels.parallel import product_loop, rows
-from rlx.codegen.kernels.product_tiles import row_groups
+from rlx.codegen.kernels.product_split import row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
@@ -214,71 +215,52 @@ def dequant_matmul_words_in_tiles(
     )
     multiplied = product((*out.shape, count * kind.elements))
     with panel_rows(k, lowering, target.extent(0), columns, multiplied) as (panel, start, stop):
-        work = _TiledProduct(
-            k, given, target, lowering, kind, memory_of(blocks), book, columns, count, panel
-        )
-        work.compute(start, stop)
+        size = words_of_block(scheme)
+        panels = Panels(k, lowering, kind, memory_of(blocks), book, columns, count, size, panel)
+        _TiledProduct(given, panels).compute(target, start, stop)
 
 
 @dataclass(frozen=True, slots=True)
 class _TiledProduct:
-    """A block of rows by the rows of weights in a few panels."""
+    """Rows of eight bits by the rows of weights in a few panels, which are unpacked to codes."""
 
-    k: KernelBuilder
     given: _Rows
-    out: GroupedWriter
-    shape: Tile
-    kind: BlockType
-    memory: Buffer
-    book: Buffer | None
-    columns: int
-    blocks: int
-    panel: E
+    panels: Panels
 
-    @property
-    def _blocks_at_once(self) -> int:
-        return min(self.blocks, max(1, DEPTH // self.kind.elements))
+    def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
+        panels, k = self.panels, self.panels.k
+        columns, elements = panels.shape.columns, panels.at_once * panels.kind.elements
+        codes = k.local("codes", Prim.U32, elements // BYTES * columns)
+        scales, offsets = (
+            k.local(name, Prim.F32, elements // SUMMED * columns) for name in ("scales", "offsets")
+        )
 
-    @property
-    def _vectors(self) -> int:
-        return self.shape.columns // self.shape.lanes
-
-    def compute(self, start: E, stop: E) -> None:
-        """Add up tiles over all of K, some blocks at a time, then store them."""
-        k, shape, many = self.k, self.shape, self._blocks_at_once
-        codes = k.local("codes", Prim.U32, many * self.kind.elements // BYTES * shape.columns)
-        most = many * self.kind.elements // SUMMED * shape.columns
-        scales, offsets = (k.local(name, Prim.F32, most) for name in ("scales", "offsets"))
-        waiting = k.local("waiting", Prim.F32, BLOCK_ROWS * shape.columns)
-        with k.loop("i", BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
-            k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
-        with k.loop("block", self.blocks, step=many) as block:
-            count = k.let("count", minimum(self.blocks - block, many))
+        def unpacked(block: E, count: E) -> Multiply:
             lengths, has_offsets = self._unpack(codes, scales, offsets, block, count)
-            with k.loop("row", stop, start=start, step=shape.rows) as row, k.loop("b", count) as b:
-                tiles = _BlockOfTiles(
-                    self, codes, scales, offsets, waiting, lengths, has_offsets, row, stop
-                )
-                tiles.add((row - start) * shape.columns, block + b, b)
-        with k.loop("row", stop, start=start) as row:
-            for j in range(0, shape.columns, shape.lanes):
-                sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
-                store_row(k, self.out, row, self.panel * shape.columns + j, sums, self.columns)
+
+            def add(waiting: Buffer, row: E, at: E) -> None:
+                with k.loop("b", count) as b:
+                    tiles = _BlockOfTiles(
+                        self, codes, scales, offsets, waiting, lengths, has_offsets, row, stop
+                    )
+                    tiles.add(at, block + b, b)
+
+            return add
+
+        panels.multiply(out, start, stop, unpacked)
 
     def _unpack(
         self, codes: Buffer, scales: Buffer, offsets: Buffer, first: E, count: E
     ) -> tuple[list[int], bool]:
         """Unpack blocks; return the lengths of their segments, and whether these have offsets."""
-        k, shape, kind = self.k, self.shape, self.kind
-        size = words_of_block(kind.name) * shape.lanes
-        last = -(-self.columns // shape.lanes) - 1
+        panels, k = self.panels, self.panels.k
+        shape, kind = panels.shape, panels.kind
         lengths: list[int] = []
         has_offsets = False
         with k.loop("number", count) as number:
-            for vector in range(self._vectors):
-                panel = minimum(self.panel * self._vectors + vector, last)
-                base = k.let("base", panel * (self.blocks * size) + (first + number) * size)
-                block = WordBlock(k, self.memory, kind, base, shape.lanes, self.book)
+            for vector in range(panels.vectors):
+                base = panels.base(vector, first + number)
+                block = WordBlock(k, panels.memory, kind, base, shape.lanes, panels.book)
                 segments, looked_up = block.segments(), block.words()
                 lengths = [segment.length for segment in segments]
                 per_run = kind.length // BYTES
@@ -317,24 +299,25 @@ class _BlockOfTiles:
             first += length
 
     def _add(self, at: E, block: E, number: E, segment: int, first: int, length: int) -> None:
-        work, k, shape = self.work, self.work.k, self.work.shape
-        elements, lanes, columns = work.kind.elements, shape.lanes, shape.columns
+        panels, given = self.work.panels, self.work.given
+        k, shape, kind = panels.k, panels.shape, panels.kind
+        elements, lanes, columns = kind.elements, shape.lanes, shape.columns
         place = k.let("place", block * elements + first)
         word = k.let("word", number * (elements // BYTES) + first // BYTES)
         scale = k.let("at", (number * len(self.lengths) + segment) * columns)
         tile = RegisterTile.of(
             k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
         )
-        bias = bias_of(work.kind)
+        bias = bias_of(kind)
         tile.load(lambda i, _: (self._sum(i, place, length) * bias).splat(lanes))
         with k.loop("p", length // BYTES, kind=LoopKind.UNROLL) as p:
             tile.accumulate(
-                lambda i: work.given.words.read_real(self._source(i), place / BYTES + p),
+                lambda i: given.words.read_real(self._source(i), place / BYTES + p),
                 lambda j: k.load(self.codes, (word + p) * columns + j, lanes),
             )
 
         def add(i: E, j: E, dots: E) -> None:
-            unit = work.given.unit(self._source(i), place)
+            unit = given.unit(self._source(i), place)
             total = k.load(self.waiting, at + i * columns + j, lanes)
             total = fma(k.load(self.scales, scale + j, lanes) * unit, dots.cast(Prim.F32), total)
             if self.has_offsets:

@@ -84,7 +84,8 @@ def _attention_in_tiles(
 ) -> None:
     """`tile.rows` queries meet `tile.columns` keys at a time.
 
-    Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements.
+    Queries fill the lanes of vectors; up to three (`is_direct`) leave them to the head's elements,
+    and then the rows of a tile are the queries of one head, or of several that share keys.
     Keys stream by once with a running maximum and sum (Milakov and Gimelshein 2018; Dao et al.
     2022), so that the scores of one tile are all that ever exists of the score matrix.
     """
@@ -96,7 +97,9 @@ def _attention_in_tiles(
     )
     keys, lanes = tile.columns, tile.lanes
     in_lanes = tile.rows % lanes == 0 and head_dim % lanes == 0 and head_dim % keys == 0
-    along_heads = keys % lanes == 0 and head_dim % lanes == 0
+    together, apart = divmod(tile.rows, max(1, upper(axes.queries)))
+    shares = apart == 0 and together > 0 and axes.group % together == 0
+    along_heads = keys % lanes == 0 and head_dim % lanes == 0 and shares
     if not (along_heads if axes.is_direct else in_lanes):
         raise ShapeError(
             f"tiles of {tile.rows} queries and {keys} keys do not fit head_dim {head_dim} "

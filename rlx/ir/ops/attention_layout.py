@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rlx.errors import ShapeError
 from rlx.ir.shape import Extent, Shape, divide, format_shape, upper
+
+if TYPE_CHECKING:
+    from rlx.ir.graph import Node
 
 MASKED_SCORE = -1e9
 """Replaces the score of a masked key. Finite: a row without a visible key becomes uniform."""
@@ -68,6 +72,14 @@ def attention_layout(
     if keys == 0:
         raise ShapeError("k and v hold no key; there must be at least one")
     return AttentionLayout(batch, num_heads, kv_heads, queries, keys, head_dim, head_major)
+
+
+def layout_of(node: Node) -> AttentionLayout:
+    """Return the extents of an attention node."""
+    q, k, v = (operand.shape for operand in node.operands[:3])
+    attributes = node.attrs.as_dict()
+    named = {key: attributes[key] for key in ("num_heads", "head_dim", "layout")}
+    return attention_layout(q, k, v, **named)
 
 
 def mask_view(mask: Shape, layout: AttentionLayout) -> Shape:

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from rlx.errors import ShapeError
 from rlx.ir.block_types import block_type
 from rlx.ir.composite import composite
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.lowering import Streamed, lowered_by
+from rlx.ir.lowering import Streamed, Tile, lowered_by
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.indexing import gather
+from rlx.ir.ops.elementwise import cast, eq, gt, where
+from rlx.ir.ops.indexing import gather, topk
 from rlx.ir.ops.linalg import matmul, swapped
 from rlx.ir.ops.packed import dequant_matmul, dequantize_blocks
+from rlx.ir.ops.reduction import reduce_max, reduce_sum
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_shape
 from rlx.ir.ops.shape import reshape
+from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
 
-__all__ = ["dequant_moe_weights", "grouped_dequant_matmul", "grouped_matmul"]
+__all__ = [
+    "dequant_moe_weights",
+    "group_limited_gate",
+    "grouped_dequant_matmul",
+    "grouped_matmul",
+]
 
 _FAMILY = "packed"
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def grouped_matmul(x: Value, weights: Value, experts: Value) -> Value:
     """`x[i] @ weights[experts[i]]` for x `[M, K]`, weights `[E, K, N]` and experts `[M]`.
 
-    The matrices that rows have chosen are gathered, one for each row.
+    Each row reads the matrix that it has chosen where that lies. (By the formula, matrices are
+    gathered, one for each row.)
     """
+    require_dtype(x.type, "float", "x")
     require_shape(weights.type, (*weights.shape[:1], *x.shape[1:], *weights.shape[2:]), "weights")
     require_shape(experts.type, x.shape[:1], "experts")
     rows = reshape(x, shape=(x.shape[0], 1, *x.shape[1:]))
@@ -39,6 +54,72 @@ def dequant_moe_weights(blocks: Value, *, scheme: str) -> Value:
     require_rank(blocks.type, 3, "blocks")
     result: Value = swapped(dequantize_blocks(blocks, scheme=scheme))
     return result
+
+
+@composite(_FAMILY, Trait.WHOLE)
+def group_limited_gate(
+    scores: Value,
+    routing: Value,
+    *,
+    n_group: int = 8,
+    topk_group: int = 4,
+    top_k: int = 8,
+    routed_scaling: float = 2.5,
+) -> tuple[Value, Value]:
+    """Choose experts of the best groups (DeepSeek-V3): numbers i64 and shares, `[rows, top_k]`.
+
+    `routing` `[rows, E]` decides: a group of neighbors is as good as its best two experts together,
+    and only experts of the best `topk_group` groups are chosen from. Shares are their `scores`, and
+    for more than one expert sum to `routed_scaling`.
+    """
+    require_shape(scores.type, routing.shape, "scores")
+    rows, count = _require_groups(routing, n_group)
+    if top_k > topk_group * (count // n_group):
+        raise ShapeError(
+            f"{top_k} experts of each row; {topk_group} groups have {count // n_group} each",
+            remedy="choose from more groups, or fewer experts",
+        )
+    groups = reshape(routing, shape=(rows, n_group, count // n_group))
+    best, _ = topk(groups, k=min(2, count // n_group))
+    _, kept = topk(reduce_sum(best, axes=(-1,)), k=topk_group)
+    allowed = reshape(_is_among(kept, n_group), shape=(rows, n_group, 1))
+    _, chosen = topk(reshape(where(allowed, groups, -math.inf), shape=(rows, count)), k=top_k)
+    each = reshape(scores, shape=(rows, 1, count))
+    shares = reduce_sum(where(_is_number(chosen, count), each, 0.0), axes=(-1,))
+    if top_k > 1:
+        total = reduce_sum(shares, axes=(-1,), keepdims=True)
+        shares = shares * (routed_scaling / (total + _LEAST_TOTAL))
+    else:
+        shares = shares * routed_scaling
+    return chosen, shares
+
+
+_LEAST_TOTAL = 1e-20
+"""Added to the sum of shares, so that experts without any have none."""
+
+
+def _require_groups(routing: Value, n_group: int) -> tuple[Extent, int]:
+    """Return rows and experts; a ShapeError where experts do not form equal groups."""
+    require_rank(routing.type, 2, "routing")
+    rows, count = routing.shape
+    if not isinstance(count, int) or n_group < 1 or count % n_group:
+        raise ShapeError(
+            f"{count} experts do not form {n_group} equal groups",
+            remedy="choose an n_group that divides their number",
+        )
+    return rows, count
+
+
+def _is_number(numbers: Value, count: int) -> Value:
+    """Return of every number which of `count` it is, on a new last axis."""
+    known = numbers.graph.constant(np.arange(count, dtype=np.int64))
+    return eq(reshape(numbers, shape=(*numbers.shape, 1)), known)
+
+
+def _is_among(numbers: Value, count: int) -> Value:
+    """Return of each of `count` whether it is among the numbers of a row."""
+    found = reduce_max(cast(_is_number(numbers, count), to=DType.F32), axes=(-2,))
+    return gt(found, 0.5)
 
 
 def _gathered_product(
@@ -115,8 +196,31 @@ def _streamed(
 ) -> None:
     """Each row of `x` meets the blocks of its expert as they stream by."""
     del x, experts, codebook, scheme
+    _require_whole_panels(streamed.lanes, blocks, count, transposed=transposed)
+
+
+@lowered_by(grouped_dequant_matmul, Tile, layouts=(1,))
+def _in_tiles(
+    tile: Tile,
+    x: TensorType,
+    blocks: TensorType,
+    experts: TensorType,
+    codebook: TensorType | None = None,
+    *,
+    scheme: str,
+    transposed: bool,
+    count: int,
+) -> None:
+    """Neighboring rows of one expert meet its decoded blocks in tiles of `tile.columns`."""
+    del x, experts, codebook, scheme
+    tile.require_positive()
+    _require_whole_panels(tile.lanes, blocks, count, transposed=transposed)
+
+
+def _require_whole_panels(lanes: int, blocks: TensorType, count: int, *, transposed: bool) -> None:
+    """Raise a ShapeError if an expert's rows do not fill panels of as many rows as lanes."""
     rows = blocks.shape[-1]
-    if not transposed or not isinstance(rows, int) or rows % (count * streamed.lanes):
+    if not transposed or not isinstance(rows, int) or rows % (count * lanes):
         raise ShapeError(
             f"{rows} rows of blocks of {count} experts are no whole panels",
             remedy="leave the choice to the passes",

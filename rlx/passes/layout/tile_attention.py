@@ -11,7 +11,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Tile
-from rlx.ir.ops.attention_layout import AttentionLayout, attention_layout
+from rlx.ir.ops.attention_layout import AttentionLayout, layout_of
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import (
@@ -55,7 +55,7 @@ def attention_tile(node: Node, target: Target) -> Tile | None:
     q = node.operands[0]
     if q.dtype not in (DType.F32, DType.F64):
         return None
-    axes = _axes(node)
+    axes = layout_of(node)
     return (_direct_tile if axes.is_direct else _lane_tile)(axes, q.dtype, target)
 
 
@@ -75,19 +75,17 @@ def _lane_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | No
 
 
 def _direct_tile(axes: AttentionLayout, dtype: DType, target: Target) -> Tile | None:
-    """Return a tile of few queries, with lanes that divide a head."""
+    """Return a tile of the few queries of as many heads that share keys as registers hold.
+
+    Lanes divide a head.
+    """
     lanes = target.lanes(dtype.size)
     while lanes > 1 and axes.head_dim % lanes:
         lanes //= 2
     budget = target.vector_registers - _REGISTERS_BESIDE_TILE
-    rows = max(1, upper(axes.queries))
-    if lanes == 1 or axes.head_dim // lanes * rows > budget:
+    queries = max(1, upper(axes.queries))
+    most = budget // (axes.head_dim // lanes * queries)
+    if lanes == 1 or most < 1:
         return None
+    rows = queries * max(n for n in range(1, most + 1) if axes.group % n == 0)
     return Tile(rows, max(1, min(8, budget // rows)) * lanes, lanes)
-
-
-def _axes(node: Node) -> AttentionLayout:
-    q, k, v = (operand.shape for operand in node.operands[:3])
-    attributes = node.attrs.as_dict()
-    named = {key: attributes[key] for key in ("num_heads", "head_dim", "layout")}
-    return attention_layout(q, k, v, **named)

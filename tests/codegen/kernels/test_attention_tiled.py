@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx.runtime.compile as runtime
+from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Tile
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Extent
+from rlx.passes.layout.tile_attention import attention_tile
+from rlx.passes.rewrite import with_lowering
+from rlx.target import detect_target
 
 BACKENDS = ("c", "llvm")
 HEADS, DEPTH = 3, 16
@@ -26,10 +31,12 @@ def check(
     queries: int,
     keys: int,
     shape: str = "b s hd",
-    kv_heads: int = HEADS,
+    heads: int = HEADS,
+    kv_heads: int | None = None,
     dtype: str = "f32",
     mask: tuple[int, ...] | Array | None = None,
     symbolic: bool = False,
+    most_queries: int = 40,
     q_scale: float = 1.0,
     last_value: float | None = None,
     **attributes: Any,
@@ -42,7 +49,7 @@ def check(
     def operand(name: str, positions: int, heads: int) -> Value:
         extent: Extent = positions
         if symbolic:
-            extent = Dim("q" if name == "q" else "k", max=40)
+            extent = Dim("q", max=most_queries) if name == "q" else Dim("k", max=40)
         layouts: dict[str, tuple[Extent, ...]] = {
             "s hd": (extent, heads * DEPTH),
             "b s hd": (2, extent, heads * DEPTH),
@@ -54,7 +61,8 @@ def check(
         feeds[name] = random.standard_normal(sizes).astype(value.dtype.numpy)
         return value
 
-    operands = [operand("q", queries, HEADS), operand("k", keys, kv_heads)]
+    kv_heads = kv_heads or heads
+    operands = [operand("q", queries, heads), operand("k", keys, kv_heads)]
     operands.append(operand("v", keys, kv_heads))
     feeds["q"] = feeds["q"] * feeds["q"].dtype.type(q_scale)
     if mask is not None:
@@ -63,7 +71,7 @@ def check(
         feeds["mask"] = data.astype(operands[0].dtype.numpy)
     if last_value is not None:
         feeds["v"][0, -1, 1] = last_value
-    g.set_outputs([ops.attention(*operands, num_heads=HEADS, head_dim=DEPTH, **attributes)])
+    g.set_outputs([ops.attention(*operands, num_heads=heads, head_dim=DEPTH, **attributes)])
     compiled = runtime.compile(g, backend=backend, threads=1)
     assert any(isinstance(node.lowering, Tile) for node in compiled.plan.graph.nodes)  # type: ignore[union-attr]
     (expected,) = evaluate(g, feeds)
@@ -121,6 +129,49 @@ def test_large_scores_do_not_overflow(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_grouped_heads_scale_and_softcap(backend: str) -> None:
     check(backend, queries=14, keys=20, kv_heads=1, score_scale=0.5, softcap=2.0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", ["s hd", "b s hd", "b s h d", "b h s d"])
+@pytest.mark.parametrize(("queries", "mask_kind"), [(1, "causal"), (3, "causal"), (2, "none")])
+def test_few_queries_of_heads_that_share_keys(
+    backend: str, shape: str, queries: int, mask_kind: str
+) -> None:
+    """Six heads over two of keys: three of them are one item, in every layout."""
+    layout = "bhsd" if shape == "b h s d" else "auto" if shape == "s hd" else "bshd"
+    how: dict[str, Any] = {"shape": shape, "layout": layout, "mask_kind": mask_kind}
+    for keys in (queries, 37, 300):
+        check(backend, queries=queries, keys=keys, heads=6, kv_heads=2, **how)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mask", [(2, 20), (2, 2, 20), (1, 6, 2, 20), (2, 1, 1, 20)])
+@pytest.mark.parametrize("mask_kind", ["custom", "bias"])
+def test_heads_that_share_keys_have_masks_of_their_own(
+    backend: str, mask: tuple[int, ...], mask_kind: str
+) -> None:
+    check(backend, queries=2, keys=20, heads=6, kv_heads=2, mask=mask, mask_kind=mask_kind)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (2, 40), (3, 17)])
+def test_symbolic_lengths_of_heads_that_share_keys(backend: str, queries: int, keys: int) -> None:
+    shared: dict[str, Any] = {"heads": 6, "kv_heads": 2, "symbolic": True, "most_queries": 3}
+    check(backend, queries=queries, keys=keys, mask_kind="causal", **shared)
+
+
+def test_heads_that_share_keys_read_them_once() -> None:
+    """Rows of a tile are the queries of as many heads of a group as registers hold."""
+    g = Graph("attention")
+    q, k, v = (g.input(name, (1, heads * 64)) for name, heads in (("q", 9), ("k", 3), ("v", 3)))
+    node = ops.attention(q, k, v, num_heads=9, head_dim=64).node
+    wide = replace(detect_target(), architecture="x86_64", features=frozenset({"avx512f"}))
+    tile = attention_tile(node, wide)
+    assert tile is not None
+    assert tile.rows == 3
+    wrong = replace(tile, rows=2)
+    with pytest.raises(ShapeError, match="do not fit"):
+        with_lowering(node, wrong)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

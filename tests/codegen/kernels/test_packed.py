@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
+from rlx.codegen.c.emit import emit_kernel
 from rlx.codegen.kernels.build import thunk_body
 from rlx.codegen.schedule import Thunk
 from rlx.errors import ShapeError, UnsupportedError
@@ -16,6 +20,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.lowering import Lowering, Streamed, Tile
 from rlx.ir.shape import Dim
 from rlx.runtime.executable import Executable
+from rlx.target import named_target
 from tests.ir.test_block_decoding import random_blocks
 
 
@@ -53,6 +58,18 @@ def check(compiled: object, packed: np.ndarray, scheme: str, rows: int) -> None:
     (y,) = compiled.run({"x": x})
     scale = np.abs(x).astype(np.float64) @ np.abs(weights.T)
     assert (np.abs(y - x @ weights.T) <= 2e-6 * scale).all()
+
+
+@pytest.mark.parametrize("op", ["dequant_matmul", "int8_dequant_matmul"])
+def test_a_packed_product_reads_as_its_golden(golden: Callable[[str, str], None], op: str) -> None:
+    """One row by 32 rows of Q4_1 for AVX-512 with VNNI: as floats, and as integers."""
+    g = Graph("product")
+    x, w = g.input("x", (1, 64)), g.param("w", (32, 40), "u8")
+    g.set_outputs([getattr(g, op)(x, w, scheme="q4_1")])
+    program = runtime.lower_for(g, named_target("x86-64-v4-vnni"))
+    product = [kernel for kernel in program.module.kernels if "dequant_matmul" in kernel.name]
+    assert len(product) == 1
+    golden(f"{op}_q4_1.c", emit_kernel(replace(product[0], doc=())) + "\n")
 
 
 @pytest.mark.parametrize("scheme", BLOCK_TYPES)

@@ -9,16 +9,26 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx.runtime.compile as runtime
+from rlx.codegen.checks import parts_of
+from rlx.codegen.kernels.packed_tiles import last_of_block
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import index
+from rlx.codegen.loops.interpreter import run_kernel
+from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.verify import verify_kernel
 from rlx.errors import IndexOutOfRangeError, ShapeError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.graph import Graph
+from rlx.ir.lowering import Tile
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad
 from rlx.passes.vmap import vmap
+from rlx.runtime.compile import lower_for
 from rlx.runtime.executable import Executable
+from rlx.target import detect_target
 
 Array = NDArray[Any]
 SCALES = (0.25, 0.5, 1.0)
@@ -77,6 +87,68 @@ def test_compiled_products_agree_with_dense_ones(rows: int) -> None:
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+@pytest.mark.parametrize("scheme", ["q4_1", "q6_k"])
+def test_rows_of_one_expert_meet_it_together(scheme: str, order: str) -> None:
+    """More rows than experts: tiles of neighbors, also of more than a tile holds, and of one."""
+    width = BLOCK_TYPES[scheme].elements
+    weights = np.random.default_rng(0).standard_normal((3, 48, 2 * width)).astype(np.float32)
+    stack = encode(weights, scheme)
+    dense = decode_blocks(stack, BLOCK_TYPES[scheme])
+    program = compiled(grouped(stack, Dim("rows", max=160), scheme), stack, threads=2)
+    assert "tile(" in str(program.schedule)
+    for count in (1, 7, 160):
+        chosen = np.random.default_rng(count).choice(3, count, p=(0.8, 0.0, 0.2)).astype(np.int32)
+        chosen = np.sort(chosen) if order == "sorted" else chosen
+        x = np.random.default_rng(count).standard_normal((count, 2 * width)).astype(np.float32)
+        (y,) = program.run({"x": x, "experts": chosen})
+        expected = np.einsum("mk,mnk->mn", x, dense[chosen])
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("rows", range(1, 15))
+def test_the_tiles_of_a_block_are_whole(rows: int) -> None:
+    """The sums of all its rows wait in one buffer: 96 rows in tiles of 11 were written behind it.
+
+    It crashed on machines with 32 registers, where more than 96 of 121 rows chose one expert.
+    """
+    k = KernelBuilder("block")
+    found = k.argument("found", Prim.I64, writable=True)
+    k.store(found, 0, last_of_block(k, Tile(rows, 16, 16), index(0), index(1000)))
+    place = np.zeros(1, np.int64)
+    run_kernel(k.build(), {"found": place})
+    assert place[0] % rows == 0
+    assert 96 - rows < place[0] <= 96
+
+
+def plain(rows: int) -> Graph:
+    g = Graph("grouped")
+    x, w, experts = (
+        g.input("x", (rows, 96)),
+        g.input("w", (3, 96, 512)),
+        g.input("e", (rows,), "i32"),
+    )
+    g.set_outputs([g.grouped_matmul(x, w, experts)])
+    return g
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        pytest.param(grouped(np.zeros((3, 512, 420), np.uint8), 64, "q6_k"), id="tiles"),
+        pytest.param(grouped(np.zeros((3, 4096, 420), np.uint8), 2, "q6_k"), id="streamed"),
+        pytest.param(plain(64), id="plain"),
+    ],
+)
+def test_large_products_of_chosen_experts_are_shared_among_threads(graph: Graph) -> None:
+    kernels = lower_for(graph, detect_target()).kernels.values()
+    (kernel,) = (each for each in kernels if each.name.startswith("grouped"))
+    verify_kernel(kernel)
+    parts = parts_of(kernel)
+    assert parts is not None
+    assert parts.loop.parallel_loop is not None
+
+
 @pytest.mark.parametrize("bad", [-1, 3])
 @pytest.mark.parametrize("rows", [32, 5])
 def test_an_expert_that_is_not_there_is_an_error(bad: int, rows: int) -> None:
@@ -123,6 +195,27 @@ def test_plain_matrices_of_experts() -> None:
     }
     expected = [[0.02, 0.0215], [0.134, 0.14], [0.233, 0.2435], [0.482, 0.497]]
     np.testing.assert_allclose(evaluate(g, feeds)[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_plain_matrices_are_read_where_they_lie(backend: str) -> None:
+    """Chosen matrices are not gathered: 64 of 48 x 100 would be 1.2 MB."""
+    g, random = Graph("grouped"), np.random.default_rng(0)
+    x, w, experts = g.input("x", (64, 48)), g.input("w", (3, 48, 100)), g.input("e", (64,), "i32")
+    g.set_outputs([g.grouped_matmul(x, w, experts)])
+    feeds = {
+        "x": random.standard_normal((64, 48)).astype(np.float32),
+        "w": random.standard_normal((3, 48, 100)).astype(np.float32),
+        "e": random.integers(0, 3, 64).astype(np.int32),
+    }
+    compiled = runtime.compile(g, backend=backend, threads=2)
+    assert isinstance(compiled, Executable)
+    got, expected = compiled.run(feeds)[0], evaluate(g, feeds)[0]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    assert compiled.plan.arena_bytes < 2 * sum(array.nbytes for array in feeds.values())
+    feeds["e"][7] = 3
+    with pytest.raises(IndexOutOfRangeError):
+        compiled.run(feeds)
 
 
 def test_blocks_that_do_not_fit_are_refused() -> None:

@@ -7,7 +7,7 @@ from rlx.ir.graph import Value
 from rlx.passes.vmap.carried import Batching
 from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch, leading
 
-leading(ops.dequantize_blocks)
+leading(ops.dequantize_blocks, ops.bytes_as_words)
 
 
 @batch(ops.dequant_matmul)
