@@ -138,7 +138,13 @@ def quantize(
     for the terminal's. The result is called with inputs; its `graph` and `params` are for
     `rlx.compile` and `rlx.aot`.
     """
-    choice = Choice(method, percentile, largest_error, keep)
+    if not (hasattr(calibration, "__iter__") or hasattr(calibration, "__getitem__")):
+        raise InputError(
+            f"the calibration set is a {type(calibration).__name__}",
+            remedy="give an iterable of inputs, for example a list of batches",
+        )
+    kept = (keep,) if isinstance(keep, str) else keep
+    choice = Choice(method, percentile, largest_error, kept)
     if isinstance(function_or_graph, Graph):
         graph = function_or_graph
         values = graph.param_values if params is None else params

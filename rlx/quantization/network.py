@@ -15,9 +15,10 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import copy_node, finish
+from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
 from rlx.quantization.calibration import Activation
 from rlx.quantization.report import Layer, Report
-from rlx.quantization.rounding import Choice, Rounding, Steps, quantized_weights, rounding_of
+from rlx.quantization.rounding import Choice, Rounding, Steps, quantized_weights, roundings_of
 from rlx.quantization.sites import Scales, Site, along, declared_weights, sites_of
 
 Array = NDArray[Any]
@@ -40,10 +41,13 @@ class Network:
 
     @classmethod
     def of(cls, graph: Graph, params: Mapping[str, Any]) -> Self:
-        """Find the products of `graph`; an error if none has weights."""
+        """Find the products of `graph`; an error if none has weights.
+
+        Frozen batch norms are part of the weights before them, and are rounded with these.
+        """
         given = {name: np.asarray(array) for name, array in params.items()}
         original = inputs_as_params(graph, given)
-        declared, values = declared_weights(original, given)
+        declared, values = declared_weights(fold_batch_norm(original), given)
         sites, others = sites_of(declared)
         if not sites:
             raise GraphError(
@@ -53,11 +57,19 @@ class Network:
         return cls(original, given, declared, values, sites, others)
 
     def roundings(self, seen: Mapping[Value, Activation], choice: Choice) -> list[Rounding]:
-        """Return how each product is rounded, for what was seen of its input."""
-        return [
-            rounding_of(site, seen[site.activation], self.values[site.weights], choice)
-            for site in self.sites
-        ]
+        """Return how each product is rounded, for what was seen of its input.
+
+        Products that read one input share its codes: it is rounded once.
+        """
+        groups: dict[tuple[Value, int, bool], list[Site]] = {}
+        for site in self.sites:
+            key = site.activation, site.channels, site.inputs_axis is None
+            groups.setdefault(key, []).append(site)
+        found = dict[Site, Rounding]()
+        for (activation, *_), sites in groups.items():
+            weights = [self.values[site.weights] for site in sites]
+            found |= zip(sites, roundings_of(sites, seen[activation], weights, choice), strict=True)
+        return [found[site] for site in self.sites]
 
     def require_known(self, names: Sequence[str]) -> None:
         """Raise InputError for a name that is of no product's weights."""

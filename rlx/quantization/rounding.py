@@ -1,4 +1,4 @@
-"""How the input and the weights of a layer are rounded: the way that loses least."""
+"""How the input and the weights of layers are rounded: the way that loses least."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ class Choice:
     largest_error: float
     keep: Sequence[str]
 
+    def __post_init__(self) -> None:
+        if not self.largest_error >= 0:
+            raise InputError(
+                f"largest_error is {self.largest_error}",
+                remedy="give a share of the result's norm: 0.1, or 0 to keep all layers in floats",
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
@@ -51,35 +58,66 @@ class Steps:
     zero: int = 0
 
 
-def rounding_of(site: Site, activation: Activation, w: Array, choice: Choice) -> Rounding:
-    """Return how the input of a layer is rounded: the way that loses least."""
+def roundings_of(
+    sites: Sequence[Site], activation: Activation, weights: Sequence[Array], choice: Choice
+) -> list[Rounding]:
+    """Return how layers that read one input round it: in one way, that loses least over all."""
+    _require_finite(weights)
     scale = activation.histogram.scale(choice.method, choice.percentile)
     candidates = [Steps(np.array([scale], np.float32))]
-    if site.inputs_axis is not None:
-        candidates.append(_equalized(activation, w, site.inputs_axis))
-    errors = [_error(site, steps, activation.first, w) for steps in candidates]
-    best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+    if sites[0].inputs_axis is not None:
+        axes = [site.inputs_axis for site in sites]
+        candidates.append(_equalized(activation, _largest_of_inputs(weights, axes)))
+    exact = [_result(site, activation.first, w) for site, w in zip(sites, weights, strict=True)]
+    errors = [
+        [
+            _error(site, steps, activation.first, w, wanted)
+            for site, w, wanted in zip(sites, weights, exact, strict=True)
+        ]
+        for steps in candidates
+    ]
+    totals = [float(np.sum(np.square(each))) for each in errors]
+    best = int(np.argmin(np.nan_to_num(totals, nan=np.inf)))
+    found = zip(sites, weights, errors[best], strict=True)
+    steps = candidates[best]
+    return [
+        Rounding(_layer(site, steps, activation, w, error, choice), steps)
+        for site, w, error in found
+    ]
+
+
+def _layer(
+    site: Site, steps: Steps, activation: Activation, w: Array, error: float, choice: Choice
+) -> Layer:
+    """Return what the report says of a layer."""
     reason = "kept" if site.weights in choice.keep else ""
-    if not reason and not errors[best] <= choice.largest_error:
+    if not reason and not error <= choice.largest_error:
         reason = f"error above {choice.largest_error:.0%}"
     if activation.histogram.largest == 0:
         reason = "its input was always zero"
     if w.size // w.shape[site.outputs_axis] > LONGEST_SUM:
         reason = "its sums are beyond i32"
-    kind, largest = site.node.op.name, float(candidates[best].scales.max())
-    layer = Layer(site.weights, kind, largest, errors[best], w.nbytes, not reason, reason)
-    return Rounding(layer, candidates[best])
+    kind, largest = site.node.op.name, float(steps.scales.max())
+    return Layer(site.weights, kind, largest, error, w.nbytes, not reason, reason)
 
 
-def _equalized(activation: Activation, w: Array, axis: int) -> Steps:
+def _largest_of_inputs(weights: Sequence[Array], axes: Sequence[int | None]) -> Array:
+    """Return the largest magnitude of the weights that meet each input channel."""
+    each = []
+    for w, axis in zip(weights, axes, strict=True):
+        others = tuple(other for other in range(w.ndim) if other != axis)
+        each.append(np.abs(w).max(axis=others, initial=0.0))
+    found: Array = np.max(each, axis=0)
+    return found
+
+
+def _equalized(activation: Activation, weights: Array) -> Steps:
     """Return a scale for each input channel, by the root of what inputs and weights have there.
 
     Weights are multiplied by the same before they are rounded, so that channels of outliers do not
     set the scale of all. Xiao et al., SmoothQuant (2023). What is mostly of one sign gets a zero
     point, and so all 256 codes.
     """
-    others = tuple(other for other in range(w.ndim) if other != axis)
-    weights = np.abs(w).max(axis=others, initial=0.0)
     channels = np.maximum(activation.high, -activation.low)
     known = (weights > 0) & (channels > 0)
     ratio = np.sqrt(np.where(known, channels, 1.0) / np.where(known, weights, 1.0))
@@ -91,9 +129,8 @@ def _equalized(activation: Activation, w: Array, axis: int) -> Steps:
     return Steps(scales, round(-128 - low / step) if lopsided else 0)
 
 
-def _error(site: Site, steps: Steps, x: Array, w: Array) -> float:
+def _error(site: Site, steps: Steps, x: Array, w: Array, exact: Array) -> float:
     """Return how far the layer's result moves when input and weights are rounded."""
-    exact = _result(site, x, w)
     scales, zero = steps.scales, steps.zero
     codes, factors = quantized_weights(site.scaled(w, scales), site.outputs_axis)
     step = along(scales, site.channels, x.ndim) if len(scales) > 1 else scales[0]
@@ -115,14 +152,18 @@ def _result(site: Site, x: Array, w: Array) -> Array:
 def quantized_weights(w: Array, axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return codes and one scale for each index of `axis`: symmetric, without -128."""
     others = tuple(other for other in range(w.ndim) if other != axis)
+    _require_finite([w])
     largest = np.abs(w).max(axis=others, initial=0.0)
-    if not np.isfinite(largest).all():
-        raise InputError("weights are not finite", remedy="quantize a network that was trained")
     scales = np.where(largest > 0, largest / 127.0, 1.0).astype(np.float32)
     shape = [1] * w.ndim
     shape[axis] = -1
     codes = np.clip(_round_away(w / scales.reshape(shape)), -127, 127)
     return codes.astype(np.int8), scales
+
+
+def _require_finite(weights: Sequence[Array]) -> None:
+    if not all(np.isfinite(w).all() for w in weights):
+        raise InputError("weights are not finite", remedy="quantize a network that was trained")
 
 
 def _round_away(x: Array) -> Array:

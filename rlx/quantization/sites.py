@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
+from rlx.ir.reference.interpreter import fold
+from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.rewrite import copy_node, finish
 from rlx.quantization.report import Layer
 
@@ -101,66 +105,78 @@ def _readers(graph: Graph) -> Counter[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The leaf that weights come from, and the transpose between."""
+    """The leaf that weights are computed from, by a chain that nothing else reads."""
 
     leaf: Value
-    transpose: Value | None = None
-
-    @property
-    def replaced(self) -> tuple[Value, ...]:
-        """What nothing reads once the weights are a param of their own."""
-        return (self.leaf,) if self.transpose is None else (self.leaf, self.transpose)
-
-    def array(self, values: Mapping[str, Array]) -> Array:
-        """Return the weights as the product reads them."""
-        known = self.leaf.op is ops.constant
-        node = self.leaf.node
-        array = node.attribute("value").array if known else values[str(node.name)]
-        turned = self.transpose
-        return np.asarray(
-            array if turned is None else np.transpose(array, turned.node.attribute("perm"))
-        )
+    chain: tuple[Value, ...]
+    """From the weights to the leaf."""
 
 
 def declared_weights(graph: Graph, values: Mapping[str, Array]) -> tuple[Graph, dict[str, Array]]:
-    """Return `graph` with a param for the weights of each product, laid out as it reads them.
+    """Return `graph` with a param for the weights of each product, as it reads them.
 
     %1 = transpose (param "w": f32[N, K])    ->    param "w": f32[K, N]
+    %1 = mul (param "w") %scale              ->    param "w", scaled
     %1 = constant                            ->    param "weights_0"
     """
     sources = _sources(graph)
     arrays = dict(values)
     if not sources:
         return graph, arrays
-    gone = {value.node for source in sources.values() for value in source.replaced}
+    made = _computed(graph, [node.operands[1] for node in sources], values)
+    gone = {value.node for source in sources.values() for value in source.chain}
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         source = sources.get(node)
         if source is not None:
+            weights = node.operands[1]
             name = str(source.leaf.node.name or f"weights_{len(arrays)}")
-            arrays[name] = source.array(values)
-            value_map[node.operands[1]] = target.param(name, arrays[name].shape, DType.F32)
+            arrays[name] = made[weights]
+            value_map[weights] = target.param(name, arrays[name].shape, DType.F32)
         if node not in gone:
             copy_node(target, node, value_map)
     finish(target, graph, value_map)
     return target, arrays
 
 
+def _computed(
+    graph: Graph, wanted: Sequence[Value], values: Mapping[str, Array]
+) -> dict[Value, Array]:
+    """Return values that depend on params and constants alone."""
+    needed, found = {value.node for value in ancestors(wanted)}, dict[Value, Array]()
+    for node in graph.nodes:
+        if node in needed:
+            known = node.op is ops.param
+            arrays = [found[operand] for operand in node.operands]
+            results = (np.asarray(values[str(node.name)]),) if known else fold(node, arrays)
+            found |= zip(node.results, results, strict=True)
+    return found
+
+
 def _sources(graph: Graph) -> dict[Node, _Source]:
     """Return, for products whose weights are not a param as they read it, where these are."""
-    readers = _readers(graph)
+    readers, fixed = _readers(graph), setup_nodes(graph)
     found = {}
     for node in graph.nodes:
-        if node.op in _PRODUCTS and (source := _source(node.operands[1], readers)) is not None:
+        if node.op in _PRODUCTS and (source := _source(node.operands[1], readers, fixed)):
             found[node] = source
     return found
 
 
-def _source(weights: Value, readers: Mapping[Value, int]) -> _Source | None:
-    turned = weights.op is ops.transpose
-    leaf = weights.node.operands[0] if turned else weights
-    alone = readers[weights] == readers[leaf] == 1
-    is_moved = leaf.op is ops.constant or (turned and leaf.op is ops.param)
-    if not (alone and is_moved and leaf.dtype is DType.F32):
+def _source(
+    weights: Value, readers: Mapping[Value, int], fixed: Collection[Node]
+) -> _Source | None:
+    """Follow what has as many elements as the weights to a leaf; each is read once."""
+    chain = [weights]
+    while not chain[-1].op.has(Trait.LEAF):
+        value = chain[-1]
+        alike = [o for o in value.node.operands if o.type.elements == weights.type.elements]
+        if not alike or len(value.node.results) != 1 or value.node not in fixed:
+            return None
+        chain.append(alike[0])
+    leaf = chain[-1]
+    moved = leaf.op is ops.constant or (leaf.op is ops.param and leaf is not weights)
+    alone = all(readers[value] == 1 for value in chain)
+    if not (alone and moved and leaf.dtype is weights.dtype is DType.F32):
         return None
-    return _Source(leaf, weights if turned else None)
+    return _Source(leaf, tuple(chain))

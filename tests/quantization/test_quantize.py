@@ -65,6 +65,12 @@ def test_a_layer_that_loses_too_much_stays_in_floats() -> None:
     assert done.report.quantized_bytes == done.report.float_bytes
 
 
+def test_one_name_to_keep_needs_no_list() -> None:
+    w, x = np.linspace(-1, 1, 32, dtype="f4").reshape(8, 4), np.ones((2, 8), "f4")
+    done = quantize(lambda w, x: x @ w, [x], params=w, keep="w")
+    assert [layer.reason for layer in done.report.layers] == ["kept"]
+
+
 def test_weights_of_a_traced_function_are_its_params() -> None:
     w = RANDOM.normal(size=(16, 8)).astype(np.float32)
     x = RANDOM.normal(size=(4, 16)).astype(np.float32)
@@ -86,6 +92,14 @@ def test_wrong_uses_are_errors() -> None:
         quantize(graph, batches, params=params, keep=("other",))
     with pytest.raises(InputError, match="the calibration set has no batch"):
         quantize(graph, [], params=params)
+    for wrong in (-0.1, float("nan")):
+        with pytest.raises(InputError, match="largest_error is"):
+            quantize(graph, batches, params=params, largest_error=wrong)
+    infinite = params | {"taps": params["taps"] * np.float32(np.inf)}
+    with pytest.raises(InputError, match="not finite"):
+        quantize(graph, batches, params=infinite)
+    with pytest.raises(InputError, match="the calibration set is a int"):
+        quantize(graph, 5, params=params)  # type: ignore[arg-type]
     bare = Graph("bare")
     bare.set_outputs([bare.relu(bare.input("x", (2,), "f32"))])
     with pytest.raises(GraphError, match="has no product or convolution"):
@@ -127,6 +141,23 @@ def test_channels_of_outliers_do_not_set_the_scale_of_all() -> None:
     (layer,) = done.report.layers
     assert layer.is_quantized
     assert layer.error < 0.02
+
+
+def test_layers_that_read_one_input_round_it_once() -> None:
+    graph, random = Graph("shared"), np.random.default_rng(1)
+    x = graph.input("x", (16, 64), "f32")
+    weights = {f"w{i}": random.normal(size=(64, 32)).astype("f4") * 3.0**i for i in range(3)}
+    made = [graph.matmul(x, graph.param(name, (64, 32), "f32")) for name in weights]
+    graph.set_outputs(made)
+    array = random.normal(size=(16, 64)).astype(np.float32)
+    array[:, 3] *= 100
+    done = quantize(graph, [{"x": array}], params=weights)
+    assert [layer.is_quantized for layer in done.report.layers] == [True] * 3
+    assert all(layer.error < 0.02 for layer in done.report.layers)
+    rounded = [node for node in done.graph.nodes if node.op.name == "quantize"]
+    assert len({(node.operands[0], node.attrs) for node in rounded}) == 1
+    for close, w in zip(done(array), weights.values(), strict=True):
+        assert np.linalg.norm(close - array @ w) < 0.03 * np.linalg.norm(array @ w)
 
 
 def test_activations_of_one_sign_get_all_codes() -> None:
@@ -199,6 +230,39 @@ def test_a_graph_is_called_with_its_inputs() -> None:
     np.testing.assert_array_equal(done(x)[0], done({"x": x})[0])
     with pytest.raises(InputError, match="was given 2 inputs and takes 1"):
         done(x, x)
+
+
+def test_frozen_batch_norms_are_rounded_with_the_weights_before_them() -> None:
+    graph, random = Graph("norm"), np.random.default_rng(1)
+    x, w = graph.input("x", (2, 8, 9, 9), "f32"), graph.param("w", (16, 8, 3, 3), "f32")
+    names = ("gamma", "beta", "mean", "variance")
+    vectors = [graph.param(name, (16,), "f32") for name in names]
+    y = graph.batch_norm_inference(graph.conv(x, w), *vectors, axis=1, eps=1e-5)
+    graph.set_outputs([graph.relu(y)])
+    values = {name: random.uniform(0.5, 2, 16).astype("f4") for name in names}
+    values["w"] = random.normal(size=(16, 8, 3, 3)).astype("f4")
+    image = random.normal(size=(2, 8, 9, 9)).astype("f4")
+    done = quantize(graph, [image], params=values)
+    assert [(layer.name, layer.is_quantized) for layer in done.report.layers] == [("w", True)]
+    assert "batch_norm_inference" not in {node.op.name for node in done.graph.nodes}
+    (exact,) = rlx.compile(graph, params=values).run({"x": image})
+    assert np.linalg.norm(done(image)[0] - exact) < 0.02 * np.linalg.norm(exact)
+
+
+def test_weights_that_are_computed_from_params_are_quantized() -> None:
+    graph, random = Graph("masked"), np.random.default_rng(1)
+    x, w = graph.input("x", (16, 32), "f32"), graph.param("w", (8, 32), "f32")
+    gain = graph.param("gain", (8, 1), "f32")
+    graph.set_outputs(
+        [graph.matmul(x, graph.transpose(gain * w, perm=(1, 0))) + graph.reshape(gain, shape=(8,))]
+    )
+    shapes = {"w": (8, 32), "gain": (8, 1)}
+    values = {name: random.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+    array = random.normal(size=(16, 32)).astype("f4")
+    done = quantize(graph, [array], params=values)
+    assert done.params["w"].shape == (32, 8)
+    exact = array @ (values["gain"] * values["w"]).T + values["gain"][:, 0]
+    assert np.linalg.norm(done(array)[0] - exact) < 0.02 * np.linalg.norm(exact)
 
 
 def test_transposed_weights_are_laid_out_as_they_are_read() -> None:

@@ -112,6 +112,8 @@ def fake_quantize_ema(
 
     `decay * state + (1 - decay) * own`; a state of 0 is the first batch's own scale.
     """
+    if not 0 <= decay <= 1:
+        raise GraphError(f"decay is {decay}", remedy="give a number from 0 to 1, for example 0.99")
     own = _scale_of(x, None, bits, axis)
     _require_channels("state", state, own.shape[0])
     moved = where(le(state, 0.0), own, state * decay + own * (1.0 - decay))

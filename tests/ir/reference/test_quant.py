@@ -191,6 +191,8 @@ def test_wrong_uses_are_errors_with_both_numbers() -> None:
         apply(ops.quantize, X.astype(np.float64), scales=(0.1,))
     with pytest.raises(GraphError, match="bits is 3"):
         apply(ops.fake_quantize, X, bits=3)
+    with pytest.raises(GraphError, match="decay is 2"):
+        apply(ops.fake_quantize_ema, X, np.ones(1, np.float32), decay=2.0)
     with pytest.raises(ShapeError, match=r"scale has shape \(2,\); it must be \(5,\)"):
         apply(ops.fake_quantize_lsq, X, np.ones(2, np.float32), axis=0)
 

@@ -36,6 +36,7 @@ zero(
     ops.matmul_bytes,
     ops.conv_bytes,
     ops.pack_bytes,
+    ops.bytes_as_words,
     ops.matmul_codes,
     ops.conv_codes,
     because="integers only; passes make them",

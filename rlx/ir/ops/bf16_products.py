@@ -1,0 +1,131 @@
+"""Products of bf16, two at a time: what products and convolutions of bf16 are lowered to.
+
+Operands are words of two bf16 along the contracted axis, u32, as `words_of_bf16` makes them. Sums
+are f32; a product of two words adds that of the upper halves, then that of the lower ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Value
+from rlx.ir.lowering import Direct, Tile, lowered_by
+from rlx.ir.op import Trait, op
+from rlx.ir.ops.conv import conv, require_direct
+from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
+from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left
+from rlx.ir.ops.linalg import matmul, require_tile
+from rlx.ir.ops.requirements import require_dtype
+from rlx.ir.ops.shape import narrow, pad
+from rlx.ir.shape import upper
+from rlx.ir.types import TensorType
+
+__all__ = ["conv_bf16", "matmul_bf16"]
+
+_FAMILY = "linalg"
+_PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
+_PAIR = 2
+_HALF_BITS = 16
+_UPPER = 0xFFFF0000
+
+
+def words_of_bf16(x: Value, axis: int) -> Value:
+    """Return pairs of bf16 as words: elements half the axis apart, the first in the lower half.
+
+    Neighbors in memory stay neighbors, so that words are made of whole vectors. An odd extent ends
+    in a zero.
+    """
+    extent = upper(x.shape[axis])
+    half = -(-extent // _PAIR)
+    bits = bitcast(x, to=DType.U16)
+    if extent % _PAIR:
+        none = (0,) * x.rank
+        bits = pad(bits, low=none, high=(*none[:axis], 1, *none[axis + 1 :]), value=0)
+    bits = cast(bits, to=DType.U32)
+    low, high = (narrow(bits, axis=axis, start=start, length=half) for start in (0, half))
+    result: Value = bitwise_or(low, shift_left(high, _HALF_BITS))
+    return result
+
+
+def _matmul_of_pairs(a: Value, b: Value) -> Value:
+    """One product for each half of the words."""
+    return _summed(matmul, a, b)
+
+
+@op(_FAMILY, *_PRODUCT, decompose=_matmul_of_pairs)
+def matmul_bf16(a: TensorType, b: TensorType) -> TensorType:
+    """`a [..., M, K / 2] @ b [..., K / 2, N]` over words of two bf16, in f32."""
+    result: TensorType = matmul.infer(_sums(a), _sums(b))
+    return result
+
+
+def _conv_of_pairs(x: Value, w: Value, **attributes: Any) -> Value:
+    """One convolution for each half of the words."""
+    return _summed(functools.partial(conv, **attributes), x, w)
+
+
+@op(_FAMILY, *_PRODUCT, decompose=_conv_of_pairs)
+def conv_bf16(
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers = (),
+    padding: Pads = (),
+    dilation: Numbers = (),
+    input_dilation: Numbers = (),
+    groups: int = 1,
+) -> TensorType:
+    """`conv` over words of two input channels in bf16, in f32."""
+    result: TensorType = conv.infer(
+        _sums(x), _sums(w), stride=stride, padding=padding, dilation=dilation,
+        input_dilation=input_dilation, groups=groups,
+    )  # fmt: skip
+    return result
+
+
+@lowered_by(matmul_bf16, Tile, layouts=(1,))
+def _matmul_bf16_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
+    """Register tiles of `tile.rows` rows by one panel of columns."""
+    _sums(a)
+    require_tile(tile, b)
+
+
+@lowered_by(conv_bf16, Direct, layouts=(1,))
+def _conv_bf16_direct(
+    direct: Direct,
+    x: TensorType,
+    w: TensorType,
+    *,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Register tiles over an input that is padded already."""
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    require_direct(direct, x, w, sliding, groups)
+
+
+def _sums(words: TensorType) -> TensorType:
+    """Return the type of words as what is summed."""
+    require_dtype(words, "u32")
+    return words.with_dtype(DType.F32)
+
+
+def _summed(product: Callable[[Value, Value], Any], a: Value, b: Value) -> Value:
+    """Return the sum of the products of the upper and of the lower halves."""
+    result: Value = product(_upper(a), _upper(b)) + product(_lower(a), _lower(b))
+    return result
+
+
+def _upper(words: Value) -> Value:
+    kept = bitwise_and(words, words.graph.constant(_UPPER, DType.U32))
+    return bitcast(kept, to=DType.F32)
+
+
+def _lower(words: Value) -> Value:
+    return bitcast(shift_left(words, _HALF_BITS), to=DType.F32)

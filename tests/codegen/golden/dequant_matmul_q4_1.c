@@ -1,0 +1,39 @@
+static void dequant_matmul_32(
+    const float *restrict x, const uint8_t *restrict packed_blocks, float *restrict y) {
+  for (int64_t panel = 0; panel < 2; ++panel) {
+    const int64_t first = panel * 640;
+    f32x16 total = splat_f32x16(0.0f);
+    for (int64_t block = 0; block < 2; ++block) {
+      const int64_t base = first + block * 320;
+      const int64_t start = block * 32;
+      const f32x16 half = f16_to_f32x16(__builtin_convertvector(load_u8x16(packed_blocks + base),
+              u16x16)
+          | (__builtin_convertvector(load_u8x16(packed_blocks + base + 16), u16x16)
+              << splat_u16x16(8)));
+      const f32x16 half_2 = f16_to_f32x16(__builtin_convertvector(load_u8x16(packed_blocks + base
+                  + 32), u16x16)
+          | (__builtin_convertvector(load_u8x16(packed_blocks + base + 48), u16x16)
+              << splat_u16x16(8)));
+      f32x16 sum = splat_f32x16(0.0f);
+      f32x16 sum_2 = splat_f32x16(0.0f);
+      #pragma GCC unroll 16
+      for (int64_t place = 0; place < 16; ++place) {
+        const i32x16 byte =
+            __builtin_convertvector(load_u8x16(packed_blocks + base + (4 + place) * 16), i32x16);
+        const f32x16 weight = __builtin_convertvector(byte & splat_i32x16(15), f32x16);
+        sum = fma_f32x16(splat_f32x16(x[start + place]), weight, sum);
+        const f32x16 weight_2 = __builtin_convertvector(byte >> splat_i32x16(4), f32x16);
+        sum_2 = fma_f32x16(splat_f32x16(x[start + place + 16]), weight_2, sum_2);
+      }
+      total = fma_f32x16(half, sum, total);
+      const float plain = fold_add_f32x16(load_f32x16(x + start));
+      total = fma_f32x16(half_2, splat_f32x16(plain), total);
+      total = fma_f32x16(half, sum_2, total);
+      const float plain_2 = fold_add_f32x16(load_f32x16(x + start + 16));
+      total = fma_f32x16(half_2, splat_f32x16(plain_2), total);
+    }
+    if (panel * 16 < 32) {
+      store_f32x16(y + panel * 16, total);
+    }
+  }
+}
