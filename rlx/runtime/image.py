@@ -1,13 +1,14 @@
-"""What running a program takes: places in the arena, and nothing of how they came about.
+"""The runtime image: all that running a program takes, without graph, plan or schedule.
 
 An image is made from a program, or read from a file that an earlier process left:
 
-    rlx-image 2
+    rlx-image 3
     {"name": "mlp", "arena_bytes": 4096, ...}
     <the constants that passes made>
 
 Constants that stand in the source graph as they are needed are told by their number among its
-constants: weights in a graph are not stored a second time.
+constants: weights in a graph are not stored a second time. Where the source graph will not be at
+hand, all are stored.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rlx.ir.types import TensorType
 if TYPE_CHECKING:
     from rlx.passes.memory.plan import MemoryPlan
 
-_FIRST_LINE = b"rlx-image 2\n"
+_FIRST_LINE = b"rlx-image 3\n"
 _LEAST_SHARED_BYTES = 256
 """Smaller constants are stored, whether or not the source graph has them."""
 
@@ -64,6 +65,8 @@ class Image:
     threads: int = 1
     passing: tuple[str, ...] = ()
     """Large params that `setup` alone reads."""
+    resident_bytes: int = 0
+    """Behind these lie inputs, outputs and temporaries; 0 where that is not known."""
     residents: str | None = None
     """Digest of what stays in the arena from call to call, and where; None where ops of the user's
     own make it (`graph_digest`)."""
@@ -83,13 +86,15 @@ class Image:
             regions=tuple(regions),
             threads=threads,
             passing=passing_params(plan),
+            resident_bytes=plan.resident_bytes,
             residents=residents_digest(plan),
         )
 
 
-def dumps_image(image: Image, source: Graph) -> bytes:
-    """Return the file for an image of `source`, which must be at hand when it is read."""
-    numbers = {literal: i for i, literal in enumerate(literals_of(source))}
+def dumps_image(image: Image, source: Graph | None) -> bytes:
+    """Return the file for an image of `source`, which must be at hand when it is read, if given."""
+    known = [] if source is None else literals_of(source)
+    numbers = {literal: i for i, literal in enumerate(known)}
     content = bytearray()
     constants: list[list[Any]] = []
     for offset, literal in image.constants:
@@ -108,12 +113,13 @@ def dumps_image(image: Image, source: Graph) -> bytes:
         "regions": [list(asdict(region).values()) for region in image.regions],
         "threads": image.threads,
         "passing": image.passing,
+        "resident_bytes": image.resident_bytes,
         "residents": image.residents,
     }
     return _FIRST_LINE + json.dumps(facts).encode() + b"\n" + bytes(content)
 
 
-def loads_image(data: bytes, source: Graph) -> Image:
+def loads_image(data: bytes, source: Graph | None) -> Image:
     """Return the image that `dumps_image` wrote, or raise FormatError."""
     if not data.startswith(_FIRST_LINE):
         raise FormatError("not an image of a program", remedy="compile the program again")
@@ -128,7 +134,8 @@ def loads_image(data: bytes, source: Graph) -> Image:
         )
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(
-            f"the image of {source.name!r} is not one: {error}", remedy="compile the program again"
+            f"the image of {source.name if source else 'a program'!r} is not one: {error}",
+            remedy="compile the program again",
         ) from error
 
 
@@ -147,9 +154,9 @@ def _placed_constants(plan: MemoryPlan) -> Iterator[tuple[int, Literal]]:
 
 
 def _constants(
-    rows: list[list[Any]], content: bytes, source: Graph
+    rows: list[list[Any]], content: bytes, source: Graph | None
 ) -> Iterator[tuple[int, Literal]]:
-    shared = literals_of(source)
+    shared = [] if source is None else literals_of(source)
     start = 0
     for offset, first, *shape in rows:
         if not shape:

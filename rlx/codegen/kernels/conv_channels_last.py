@@ -16,7 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.channel_vectors import ask_for_row, channels_of, write_channels
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.panel_order import PanelOrder, panel_order
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import RegisterTile, TileSpan, tile_span
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -27,16 +29,7 @@ from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
-from rlx.ir.shape import floor_divide, product
-
-_WEIGHTS_KEPT = 512 * 1024
-"""Bytes of weights that stay in the second-level cache: images then meet all of their panels."""
-
-_AHEAD = 8
-"""Rows of a panel that are asked for before they are needed."""
-
-_LINE = 64
-"""Bytes of a cache line."""
+from rlx.ir.shape import Extent, floor_divide, product
 
 
 @kernel("conv_channels_last", lowering=Direct)
@@ -62,11 +55,11 @@ def conv_channels_last(
     spatial = tuple(range(1, rank - 1))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), *each, (rank - 1,)))
-    large = static(product((*w.shape, x.prim.size))) > _WEIGHTS_KEPT
     work = _Tiles(
         k, x.memory, w.memory, target, lowering, planes, scope.extents, static(w.shape[-1])
     )
-    work.compute(product_loop(product((*out.shape, *w.shape[:-1]))), panels_first=large)
+    kind = product_loop(product((*out.shape, *w.shape[:-1])))
+    work.compute(kind, panel_order(x.shape, w.shape, x.prim.size, work.bands, work.panels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +89,30 @@ class _Tiles:
     def panels(self) -> int:
         return -(-self.outputs // self.shape.columns)
 
-    def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
+    @property
+    def bands(self) -> Extent:
+        """Bands of rows of a layer."""
+        return floor_divide(self.planes.positions[1] + (self.shape.high - 1), self.shape.high)
+
+    def compute(self, kind: LoopKind, order: PanelOrder) -> None:
         """Go over panels, images and bands of rows, and over the tiles of each band."""
-        k, shape, (_, rows, columns) = self.k, self.shape, self.planes.positions
-        images, layers = self.target.extent(0), self.extents.number(self.planes.positions[0])
-        bands = self.extents.number(floor_divide(rows + (shape.high - 1), shape.high))
-        counts: list[int | E] = [bands, layers, images, self.panels]
-        if not panels_first:
-            counts = [self.panels, bands, layers, images]
-        with k.loop("item", images * (self.panels * layers * bands), kind=kind) as item:
-            parts = _parts(k, item, counts)
-            band, layer, image, panel = parts if panels_first else (*parts[1:], parts[0])
-            row = self._span("row", band * shape.high, shape.high, 1)
+        k, shape, columns = self.k, self.shape, self.planes.positions[2]
+        layers, bands = map(self.extents.number, (self.planes.positions[0], self.bands))
+        groups = self.extents.number(floor_divide(self.bands + (order.bands - 1), order.bands))
+        images, panels = self.target.extent(0), self.panels
+        with k.loop("item", images * (panels * layers * groups), kind=kind) as item:
+            if order.panels_first:
+                group, layer, image, panel = _parts(k, item, [groups, layers, images, panels])
+            else:
+                panel, group, layer, image = _parts(k, item, [panels, groups, layers, images])
             panel = k.let("panel", panel)
-            with k.loop("first", self.extents(columns), step=shape.wide) as first:
-                place = _Place(image, layer, row, self._span("column", first, shape.wide, 2))
-                self._finish(panel, self._sums(panel, place), place)
+            first = k.let("first_band", group * order.bands)
+            stop = k.let("stop_band", minimum(first + order.bands, bands))
+            with k.loop("band", stop, start=first) as band:
+                row = self._span("row", band * shape.high, shape.high, 1)
+                with k.loop("first", self.extents(columns), step=shape.wide) as at:
+                    place = _Place(image, layer, row, self._span("column", at, shape.wide, 2))
+                    self._finish(panel, self._sums(panel, place), place)
 
     def _span(self, name: str, first: E, size: int, axis: int) -> TileSpan:
         return tile_span(self.k, name, first, size, self.planes.positions[axis], self.extents)
@@ -131,8 +132,7 @@ class _Tiles:
             weights = k.let("weights", number * (inner * shape.columns))
             with k.loop("c", inner) as c:
                 row = k.let("panel_row", weights + c * shape.columns)
-                with k.loop("j", shape.columns, step=self._line, kind=LoopKind.UNROLL) as j:
-                    k.prefetch(self.w, row + (_AHEAD * shape.columns + j))
+                ask_for_row(k, self.w, row, shape.columns)
                 tile.accumulate(
                     lambda i: k.load(self.x, source + self._position(i) + c),
                     lambda j: k.load(self.w, row + j, shape.lanes),
@@ -140,10 +140,6 @@ class _Tiles:
         done = k.local("done", self.w.prim, positions * shape.columns)
         tile.store(lambda i, j, value: k.store(done, i * shape.columns + j, value))
         return done
-
-    @property
-    def _line(self) -> int:
-        return max(1, _LINE // self.w.prim.size)
 
     def _start(self, place: _Place) -> E:
         """Return where the first tap of a tile's first position lies."""
@@ -167,22 +163,15 @@ class _Tiles:
 
     def _finish(self, panel: E, sums: Buffer, place: _Place) -> None:
         """Compute what follows the convolution on vectors of channels, and store."""
-        k, shape, lanes = self.k, self.shape, self.shape.lanes
-        first, count = k.let("first_channel", panel * shape.columns), index(shape.columns)
-        if self.outputs % shape.columns:
-            count = k.let("channels", minimum(self.outputs - first, shape.columns))
+        k, shape = self.k, self.shape
+        channels = channels_of(k, panel, shape.columns, self.outputs)
         with (
             k.loop("i", place.row.stop, start=place.row.first) as i,
             k.loop("m", place.column.stop, start=place.column.first) as m,
         ):
             line = self._target(place, i, m)
             at = k.let("sum", (i * shape.wide + m) * shape.columns)
-            whole = count / lanes * lanes
-            with k.loop("j", whole, step=lanes) as j:
-                line.write_vector(first + j, value=k.load(sums, at + j, lanes))
-            if self.outputs % lanes:
-                with k.loop("j", count, start=whole) as j:
-                    line.write(first + j, value=k.load(sums, at + j))
+            write_channels(k, line, sums, at, channels, shape.lanes, self.outputs)
 
     def _target(self, place: _Place, i: E, m: E) -> GroupedWriter:
         """Return the writer of one position's channels."""

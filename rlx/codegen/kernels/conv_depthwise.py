@@ -21,8 +21,9 @@ from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Wri
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.transposes import every_second
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, fma, index, shuffle
+from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Windowed
@@ -224,9 +225,7 @@ class _Plane:
         if lanes == 1 or self.planes.strides[2] == 1:
             return k.load(self.x, at, lanes)
         low, high = k.load(self.x, at, lanes), k.load(self.x, at + (lanes - 1), lanes)
-        half = lanes // 2
-        even = [2 * lane if lane < half else 2 * lane + 1 for lane in range(lanes)]
-        return shuffle(low, high, even)
+        return every_second(low, high)
 
 
 def _pieces(columns: int | E, lanes: int) -> Iterator[tuple[int | E, int | E, int]]:

@@ -18,13 +18,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.channel_vectors import ask_for_row
 from rlx.codegen.kernels.extents import Extents
+from rlx.codegen.kernels.panel_order import PanelOrder, panel_order
 from rlx.codegen.kernels.parallel import product_loop
 from rlx.codegen.kernels.register_tile import (
     Accumulate,
     RegisterTile,
     TileSpan,
     multiply_add,
+    multiply_add_bf16,
     multiply_add_bytes,
     tile_span,
 )
@@ -32,17 +35,14 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
-from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
 from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry, static
-from rlx.ir.shape import floor_divide, product
+from rlx.ir.shape import Extent, floor_divide, product
 
 _SQUARE = 8
 """Rows and lanes that change places in registers at a time: 24 shuffles for 64 elements."""
-
-_WEIGHTS_KEPT = 512 * 1024
-"""Bytes of weights that stay in the second-level cache: images then meet all of their panels."""
 
 
 @kernel("conv", lowering=Direct)
@@ -82,6 +82,25 @@ def conv_bytes_direct(
     _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add_bytes)
 
 
+@kernel("conv_bf16", lowering=Direct)
+def conv_bf16_direct(
+    scope: Scope,
+    x: Reader,
+    w: Reader,
+    out: Writer,
+    *,
+    lowering: Direct,
+    stride: Numbers,
+    padding: Pads,
+    dilation: Numbers,
+    input_dilation: Numbers,
+    groups: int,
+) -> None:
+    """Elements are words of two channels, and sums are f32; all else is as for floats."""
+    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add_bf16, Prim.F32)
+
+
 def _convolve(
     scope: Scope,
     x: Reader,
@@ -91,6 +110,7 @@ def _convolve(
     sliding: Geometry,
     groups: int,
     add: Accumulate,
+    sums: Prim | None = None,
 ) -> None:
     planes = Planes.of(x.shape, w.shape, sliding)
     if x.memory is None or w.memory is None:
@@ -100,12 +120,12 @@ def _convolve(
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), (1,), *each))
     panels = -(-(outputs // groups) // lowering.columns)
-    size = product((*w.shape, x.prim.size))
     work = _Tiles(
-        k, x.memory, w.memory, target, lowering, planes, scope.extents, outputs, groups, panels, add
-    )
+        k, x.memory, w.memory, target, lowering, planes, scope.extents, outputs, groups, panels,
+        sums or w.memory.prim, add,
+    )  # fmt: skip
     kind = product_loop(product((*out.shape, *w.shape[1:])))
-    work.compute(kind, panels_first=static(size) > _WEIGHTS_KEPT)
+    work.compute(kind, panel_order(x.shape, w.shape, x.prim.size, work.bands, panels * groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +143,41 @@ class _Tiles:
     groups: int
     panels: int
     """Panels of one group."""
+    prim: Prim
+    """What the sums are: of the type of the weights, unless these are words."""
     add: Accumulate
 
-    def compute(self, kind: LoopKind, *, panels_first: bool) -> None:
+    @property
+    def bands(self) -> Extent:
+        """Bands of rows of a layer."""
+        return floor_divide(self.planes.positions[1] + (self.shape.high - 1), self.shape.high)
+
+    def compute(self, kind: LoopKind, order: PanelOrder) -> None:
         """Go over panels, images and bands of rows, and over the tiles of each band."""
-        k, planes, shape = self.k, self.planes, self.shape
-        rows, columns = planes.positions[1:]
-        layers = self.extents.number(planes.positions[0])
-        bands = self.extents.number(floor_divide(rows + (shape.high - 1), shape.high))
-        images, panels = self.target.extent(0), self.groups * self.panels
-        with k.loop("item", images * (panels * layers * bands), kind=kind) as item:
-            band, rest = _split(item, bands)
-            layer, rest = _split(rest, layers)
-            if panels_first:
+        k, shape, panels = self.k, self.shape, self.groups * self.panels
+        layers, bands = map(self.extents.number, (self.planes.positions[0], self.bands))
+        parts = self.extents.number(floor_divide(self.bands + (order.bands - 1), order.bands))
+        images = self.target.extent(0)
+        with k.loop("item", images * (panels * layers * parts), kind=kind) as item:
+            if order.panels_first:
+                part, rest = _split(item, parts)
+                layer, rest = _split(rest, layers)
                 image, panel = rest % images, k.let("panel", rest / images)
             else:
-                panel, image = _split(rest, panels)
+                panel, rest = _split(item, panels)
                 panel = k.let("panel", panel)
+                part, rest = _split(rest, parts)
+                layer, image = _split(rest, layers)
             image = k.let("image", image)
-            row = self._span("row", band * shape.high, shape.high, 1)
             group, number = self._group(panel)
-            with k.loop("first", self.extents(columns), step=shape.wide) as first:
-                column = self._span("column", first, shape.wide, 2)
-                place = _Place(image, group, number, layer, row, column)
-                self._finish(self._sums(panel, k.let("at", self._start(place))), place)
+            first = k.let("first_band", part * order.bands)
+            stop = k.let("stop_band", minimum(first + order.bands, bands))
+            with k.loop("band", stop, start=first) as band:
+                row = self._span("row", band * shape.high, shape.high, 1)
+                with k.loop("first", self.extents(self.planes.positions[2]), step=shape.wide) as at:
+                    column = self._span("column", at, shape.wide, 2)
+                    place = _Place(image, group, number, layer, row, column)
+                    self._finish(self._sums(panel, k.let("at", self._start(place))), place)
 
     # Where
 
@@ -182,7 +213,7 @@ class _Tiles:
         start = k.let("panel_start", panel * (steps * shape.columns))
         positions = shape.high * shape.wide
         tile = RegisterTile.of(
-            k, "tile", positions, shape.columns, shape.lanes, self.w.prim, add=self.add
+            k, "tile", positions, shape.columns, shape.lanes, self.prim, add=self.add
         )
         tile.zero()
         with ExitStack() as loops:
@@ -196,11 +227,12 @@ class _Tiles:
             source = (source + tap[1] * planes.dilations[1]) * columns
             source = k.let("source", at + (source + tap[2] * planes.dilations[2]))
             weights = k.let("weights", start + step * shape.columns)
+            ask_for_row(k, self.w, weights, shape.columns)
             tile.accumulate(
                 lambda i: k.load(self.x, source + self._position(i)),
                 lambda j: k.load(self.w, weights + j, shape.lanes),
             )
-        done = k.local("done", self.w.prim, positions * shape.columns)
+        done = k.local("done", self.prim, positions * shape.columns)
         tile.store(lambda i, j, value: k.store(done, i * shape.columns + j, value))
         return done
 
@@ -237,7 +269,7 @@ class _Tiles:
         k, shape = self.k, self.shape
         square, positions = min(_SQUARE, shape.lanes), shape.high * shape.wide
         stride = -(-positions // square) * square
-        result = k.local("by_channel", self.w.prim, shape.columns * stride)
+        result = k.local("by_channel", self.prim, shape.columns * stride)
         with (
             k.loop("j", shape.columns, step=square) as j,
             k.loop("i", positions, step=square) as i,

@@ -28,6 +28,7 @@ from rlx.codegen.kernels.folds import (
 from rlx.codegen.kernels.parallel import LOOP_NAMES, rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.shape import coordinates
+from rlx.codegen.kernels.transposes import every_second
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.ir.dtype import DType
@@ -39,6 +40,9 @@ LOCAL_ELEMENTS = 4096
 
 MOST_COLUMNS = 256
 """Inner elements worked on together."""
+
+_APART, _FEWEST_LANES = 2, 4
+"""Windows so far apart are folded in explicit vectors, if these are no shorter."""
 
 WRITTEN_OUT = 16
 """Taps along a row that are written out; more are a loop."""
@@ -82,6 +86,10 @@ class Windows:
         end = len(self.shape) - self.inner
         return every[: self._first], *((axis,) for axis in every[self._first : end]), every[end:]
 
+    def at(self, position: E, column: E) -> tuple[E, ...]:
+        """Return the indices of an element of a row; without inner axes there are no columns."""
+        return (position, column) if self.inner else (position,)
+
     @property
     def inner_elements(self) -> Extent:
         return product(self.shape[len(self.shape) - self.inner :])
@@ -112,7 +120,7 @@ def windows_of(shape: Shape, *, inner: int, **geometry: Any) -> Windows:
     return Windows(shape, axes, inner, columns, max(1, min(fitting, upper(last.count))))
 
 
-@kernel("max_pool", "min_pool", "sum_pool", "prod_pool")
+@kernel(*POOLS)
 def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
     """Fold every window, by the fold that the anchor's name stands for."""
     anchor = scope.body.anchor
@@ -120,7 +128,8 @@ def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
     fold = across_columns(POOLS[anchor.op.name](x.dtype))
     windows = windows_of(x.shape, **geometry)
     fold_block = _fold_long if windows.last.reach > LOCAL_ELEMENTS else _fold_rows
-    source, target = x.grouped(windows.groups), y.grouped(windows.groups)
+    groups = windows.groups if windows.inner else windows.groups[:-1]  # rows in vectors
+    source, target = x.grouped(groups), y.grouped(groups)
     lines = (windows.leading, *(axis.count for axis in windows.outer))
     with rows(scope.k, "row", scope.extents(product(lines)), x.type.elements) as row:
         leading, *place = coordinates(scope, row, lines)
@@ -128,7 +137,11 @@ def pool(scope: Scope, x: Reader, y: Writer, **geometry: Any) -> None:
         with blocks(scope, windows) as block:
 
             def write(at: E, column: E, state: State) -> None:
-                line.write(block.first + at, block.column + column, value=fold.finish(state, at))
+                value, place = fold.finish(state, at), block.first + at
+                if isinstance(value, E) and value.type.lanes > 1:
+                    line.write_vector(place, value=value)
+                else:
+                    line.write(*windows.at(place, block.column + column), value=value)
 
             fold_block(scope, windows, image, place, block, fold, write)
 
@@ -150,14 +163,71 @@ def _fold_rows(
     with lanes(scope, windows, block, scope.extents(0), span) as (i, c):
         stored(k, fold, state, i * windows.columns + c, fold.start)
     start, stop = _inside(scope, last, base, span)
+    done = _fold_in_registers(scope, windows, image, place, base, (start, stop), fold, state)
     with outer_taps(scope, windows, place) as (positions, _):
         line = image.at(*positions)
-        with lanes(scope, windows, block, start, stop) as (i, c):
+        with lanes(scope, windows, block, done, stop) as (i, c):
             at = k.let("at", i * windows.columns + c)
-            value = line.read(base + i, block.column + c)
+            value = line.read(*windows.at(base + i, block.column + c))
             stored(k, fold, state, at, fold.take(loaded(k, state, at), value))
-    with lanes(scope, windows, block, scope.extents(0), block.width) as (i, c):
+    paired = _fold_pairs(scope, windows, block, fold, state, write)
+    with lanes(scope, windows, block, paired, block.width) as (i, c):
         write(i, c, _fold_taps(scope, windows, fold, state, i * last.stride, c))
+
+
+def _fold_in_registers(
+    scope: Scope,
+    windows: Windows,
+    image: GroupedReader,
+    place: Sequence[E],
+    base: E,
+    span: tuple[E, E],
+    fold: Fold,
+    state: Sequence[Buffer],
+) -> E:
+    """Fold vectors of the rows while they are in registers; return where the whole ones end."""
+    k, (start, stop), count = scope.k, span, scope.lanes(state[0].prim)
+    wide = upper(windows.last.extent) >= count >= _FEWEST_LANES
+    if windows.columns > 1 or len(state) > 1 or windows.inner or not wide:
+        return start
+    whole = k.let("whole", start + maximum(stop - start, 0) / count * count)
+    with k.loop("i", whole, start=start, step=count) as i:
+        running = accumulators(k, fold, count)
+        with outer_taps(scope, windows, place) as (positions, _):
+            value = k.let("value", image.at(*positions).read_vector(base + i, lanes=count))
+            assign(k, fold, running, fold.take(tuple(running), value))
+        k.store(state[0], i, running[0])
+    return whole
+
+
+def _fold_pairs(
+    scope: Scope,
+    windows: Windows,
+    block: Block,
+    fold: Fold,
+    state: Sequence[Buffer],
+    write: Callable[[E, E, State], None],
+) -> E:
+    """Fold windows that lie two elements apart, a vector of them at a time; return how many.
+
+    Every second element of two vectors is one shuffle: no compiler finds it in loads two apart.
+    """
+    k, last, (line, *rest) = scope.k, windows.last, state
+    count = scope.lanes(line.prim)
+    few = last.size > WRITTEN_OUT or upper(last.count) < count or count < _FEWEST_LANES
+    if few or rest or windows.columns > 1 or last.stride != _APART:
+        return scope.extents(0)
+    whole = k.let("whole", block.width / count * count)
+    with k.loop("i", whole, step=count) as i:
+        total: State = ()
+        for tap in range(last.size):
+            at = i * _APART + tap * last.dilation
+            low, high = k.load(line, at, count), k.load(line, at + (count - 1), count)
+            found = (k.let("elements", every_second(low, high)),)
+            total = fold.join(total, found) if total else found
+            total = (k.let(fold.names[0], total[0]),)
+        write(i, scope.extents(0), total)
+    return whole
 
 
 def _fold_taps(
@@ -195,7 +265,7 @@ def _fold_long(
         with outer_taps(scope, windows, place) as (positions, _):
             line = image.at(*positions)
             with tap_loop(scope, "tap", last, block.first + i) as (position, _):
-                value = line.read(position, block.column + c)
+                value = line.read(*windows.at(position, block.column + c))
                 assign(k, fold, running, fold.take(tuple(running), value))
         write(i, c, tuple(running))
 

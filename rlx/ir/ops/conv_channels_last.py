@@ -109,7 +109,7 @@ def _direct(
 
 
 @lowered_by(conv_channels_last, Windowed)
-def _windowed(
+def _depthwise(
     windowed: Windowed,
     x: TensorType,
     w: TensorType,
@@ -120,12 +120,16 @@ def _windowed(
     input_dilation: Numbers,
     groups: int,
 ) -> None:
-    """Channels in vectors, each with its taps, over an input that is padded already."""
-    _bare_planes(x, w, geometry(x.rank - 2, stride, padding, dilation, input_dilation))
-    if windowed.lanes < 2 or not groups == x.shape[-1] == w.shape[-1]:
+    """Vectors of channels, each of which is a group, over an input that is read in place."""
+    require_dtype(x, "f32 f64")
+    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
+    cropped = any(min(axis.low, axis.high) < 0 or axis.input_dilation > 1 for axis in sliding)
+    alone = x.shape[-1] == w.shape[-1] == groups and w.shape[-2] == 1
+    if windowed.lanes < 1 or not (known and alone) or cropped:
         raise ShapeError(
-            f"channels in vectors of {windowed.lanes} do not fit x of type {x} and w of type {w} "
-            f"in {groups} groups: every channel has taps of its own",
+            f"vectors of {windowed.lanes} channels do not fit x of type {x} and w of type {w} in "
+            f"{groups} groups: each channel is a group, extents are known, nothing is cropped",
             remedy="leave the choice to the passes",
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from rlx.errors import ShapeError
+from rlx.ir.demands import is_nonnegative
 from rlx.ir.shape import Extent, Shape, floor_divide, product
 
 Numbers: TypeAlias = tuple[int, ...]
@@ -31,7 +32,7 @@ class Sliding:
     def positions(self, extent: Extent, taps: Extent) -> Extent:
         """Return how many windows of `taps` fit along an axis of `extent`."""
         room = spread(extent, self.input_dilation) + self.low + self.high - reach(taps, self)
-        if isinstance(room, int) and room < 0:
+        if not is_nonnegative(room):
             raise ShapeError(
                 f"a window of {taps} taps, {self.dilation} apart, does not fit {extent} elements "
                 f"padded by {self.low} and {self.high}",

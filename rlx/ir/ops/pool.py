@@ -25,6 +25,7 @@ from rlx.ir.shape import Extent
 from rlx.ir.types import TensorType
 
 _FAMILY = "pool"
+_WINDOWED = (Trait.WHOLE, Trait.WINDOWED)
 
 Divisor: TypeAlias = Literal["window", "padded", "inside"]
 """What a mean divides by: the window's size, always; its positions in the operand or its
@@ -50,7 +51,7 @@ def _pool(name: str, doc: str, *traits: Trait, decompose: Any = None) -> SingleR
 
     around = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.STORES_ONCE)
     return declare_op(
-        name, _FAMILY, infer, traits=(Trait.WHOLE, *around, *traits), doc=doc, decompose=decompose
+        name, _FAMILY, infer, traits=(*_WINDOWED, *around, *traits), doc=doc, decompose=decompose
     )
 
 
@@ -83,7 +84,7 @@ def prod_pool_formula(
 prod_pool = _pool("prod_pool", "Product of each window.", decompose=prod_pool_formula)
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, *_WINDOWED)
 @in_single_precision
 def mean_pool(
     x: Value,
@@ -113,7 +114,7 @@ def mean_pool(
     return total / sum_pool(ones, **geometry)
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, *_WINDOWED)
 def max_pool_take(
     x: TensorType,
     values: TensorType,
@@ -138,7 +139,7 @@ def max_pool_take(
     return values.with_shape(windowed_shape(x.shape, axes, inner))
 
 
-@op(_FAMILY, Trait.WHOLE)
+@op(_FAMILY, *_WINDOWED)
 def max_pool_backward(
     x: TensorType,
     dy: TensorType,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import ShapeError
+from rlx.ir.demands import is_nonnegative
 from rlx.ir.ops.conv_geometry import per_axis, require_length
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape, is_at_most
 
@@ -101,7 +102,7 @@ def _window_axis(
     low, high = widths
     reach = dilation * (size - 1) + 1
     rest = extent + low + high - reach
-    if isinstance(rest, int) and rest < 0:
+    if not is_nonnegative(rest):
         raise ShapeError(
             f"a window of {reach} positions is larger than the padded extent "
             f"{extent} + {low} + {high}",

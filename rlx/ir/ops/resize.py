@@ -29,12 +29,15 @@ from rlx.ir.ops.resampling import (
     Taps,
     taps_of,
 )
+from rlx.ir.ops.resize_at_run_time import resampled_at_run_time, whole_factor
 from rlx.ir.ops.shape import concat, expand, narrow, reshape, slice, transpose
-from rlx.ir.shape import Extent, Shape, divide, format_shape
+from rlx.ir.shape import Extent, Shape, divide, format_shape, upper
 
 _FAMILY = "resize"
 _MOST_PHASES = 4
 """Whole factors by which an axis grows without a table of positions."""
+_SAMPLE = 8
+"""An extent that shows how an axis of any extent grows by a whole factor."""
 
 BlockOrder: TypeAlias = Literal["dcr", "crd"]
 """Whether the place within a block or the channel varies slowest: depth, column, row or column,
@@ -46,7 +49,7 @@ row, depth in the words of ONNX."""
 def resize(
     x: Value,
     *,
-    size: tuple[int, ...],
+    size: Shape,
     mode: Interpolation = "nearest",
     coordinates: Coordinates = "half_pixel",
     rounding: Rounding = "round_prefer_floor",
@@ -60,13 +63,14 @@ def resize(
 ) -> Value:
     """Resample the spatial axes to `size`, one after another.
 
-    `scale` is what positions are computed with, by default the quotient of the extents.
+    `scale` is what positions are computed with, by default the quotient of the extents. Where an
+    extent is symbolic, positions are computed by the program, unless it grows by a whole factor.
     `region` and `extrapolation` serve `tf_crop_and_resize`.
     """
     first = _first_axis(x, size, inner)
-    scales = scale or tuple(_quotient(x, first + n, extent) for n, extent in enumerate(size))
+    scales: tuple[float | None, ...] = scale or (None,) * len(size)
     regions = region or ((0.0, 1.0),) * len(size)
-    if not len(scales) == len(regions) == len(size) or min(scales) <= 0:
+    if not len(scales) == len(regions) == len(size) or (scale and min(scale) <= 0):
         raise ShapeError(
             f"scale {scale} and region {region} do not fit size {size}",
             remedy="give one positive scale and one region per spatial axis",
@@ -74,14 +78,40 @@ def resize(
     how = Resampling(mode, coordinates, rounding, cubic_coefficient, exclude_outside, antialias)
     times: dict[int, int] = {}
     for number, extent in enumerate(size):
-        axis = first + number
-        taps = taps_of(_static(x, axis), extent, scales[number], regions[number], how)
+        axis, factor = first + number, scales[number]
+        if not isinstance(extent, int) or not isinstance(x.shape[axis], int):
+            x = _symbolic(x, axis, extent, factor, how, times)
+            continue
+        exact = _quotient(x, axis, extent) if factor is None else factor
+        taps = taps_of(_static(x, axis), extent, exact, regions[number], how)
         repeats = _repeats(taps, _static(x, axis))
         if repeats is None:
             x = _resampled(x, axis, taps, extrapolation)
         else:
             times[axis] = repeats
     return _repeated(x, times)
+
+
+def _symbolic(
+    x: Value, axis: int, size: Extent, scale: float | None, how: Resampling, times: dict[int, int]
+) -> Value:
+    """Return `x` with a symbolic axis resampled, or enter into `times` how often it repeats."""
+    factor = whole_factor(x.shape[axis], size, scale, how)
+    if factor is not None:
+        taps = taps_of(_SAMPLE, _SAMPLE * factor, factor, (0.0, 1.0), how)
+        repeats, phases = _repeats(taps, _SAMPLE), _phases(taps, _SAMPLE)
+        if repeats is not None:
+            times[axis] = repeats
+            return x
+        if phases is not None and all(map(_is_even, phases)):
+            middle = [[(s, w[_SAMPLE // 2, None]) for s, w in phase] for phase in phases]
+            return _interleaved(x, axis, middle)
+    return resampled_at_run_time(x, axis, size, scale, how)
+
+
+def _is_even(phase: list[tuple[int, Array]]) -> bool:
+    """True if results of a phase weigh their elements alike, wherever they are."""
+    return all(np.allclose(weights, weights[0], rtol=0, atol=1e-12) for _, weights in phase)
 
 
 @composite(_FAMILY, Trait.WHOLE)
@@ -185,7 +215,7 @@ def _phases(taps: Taps, extent: int) -> list[list[tuple[int, Array]]] | None:
 
 def _interleaved(x: Value, axis: int, phases: list[list[tuple[int, Array]]]) -> Value:
     """Compute each phase from shifts of `x` along `axis`, and lay them between each other."""
-    extent = _static(x, axis)
+    extent = x.shape[axis]
     shifts = [shift for phase in phases for shift, _ in phase]
     before, after = max(0, -min(shifts)), max(0, max(shifts))
     ends = [_end(x, axis, 0, before), x, _end(x, axis, extent - 1, after)]
@@ -204,7 +234,7 @@ def _interleaved(x: Value, axis: int, phases: list[list[tuple[int, Array]]]) -> 
     return reshape(concat(*parts, axis=axis + 1), shape=wide)
 
 
-def _end(x: Value, axis: int, at: int, times: int) -> Value | None:
+def _end(x: Value, axis: int, at: Extent, times: int) -> Value | None:
     """Return one position of an axis, repeated."""
     if times == 0:
         return None
@@ -234,9 +264,9 @@ def _repeated(x: Value, times: dict[int, int]) -> Value:
     return reshape(spread, shape=joined)
 
 
-def _first_axis(x: Value, size: tuple[int, ...], inner: int) -> int:
+def _first_axis(x: Value, size: Shape, inner: int) -> int:
     first = x.rank - inner - len(size)
-    if not size or first < 0 or inner < 0 or min(size) < 1:
+    if not size or first < 0 or inner < 0 or min(map(upper, size)) < 1:
         raise ShapeError(
             f"size {size} with {inner} inner axes does not fit shape {format_shape(x.shape)}",
             remedy="give one positive extent per spatial axis",

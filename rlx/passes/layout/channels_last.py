@@ -29,19 +29,23 @@ from rlx.ir.ops.conv_channels_last import channels_to_back, channels_to_front, t
 from rlx.ir.ops.conv_geometry import attributes_of
 from rlx.ir.shape import Shape, normalize_axis, product, upper
 from rlx.passes.layout.convolution_tiles import LEAST_WORK, is_pointwise, sliding_of
+from rlx.passes.layout.winograd_tiles import choose_winograd, images_of, sums_integers
 from rlx.passes.lowering.phases import setup_nodes
 from rlx.passes.rewrite import GraphPass, Rewritten, copy_node, finish, unchanged
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.target import Target
 
 _LEAST_RANK = 3
-_POOLS = (ops.max_pool, ops.min_pool, ops.sum_pool)
 _PER_AXIS = (ops.pad, ops.slice)
 """Ops whose attributes have an entry for every axis."""
 
 _ALONG_AXIS = (ops.concat, ops.narrow)
 _JOIN = 1.5
 """What a joined byte costs, in bytes packed: measured, DenseNet-121 loses and SqueezeNet gains."""
+
+
+_TRANSPOSED = 2.0
+"""Bytes that are transposed in a cycle."""
 
 
 def channels_last(target: Target) -> GraphPass:
@@ -68,7 +72,7 @@ def _moved(graph: Graph, target: Target) -> set[Node]:
     for node in graph.nodes:
         for operand in node.operands:
             readers[operand].add(node)
-    gains = (part for part in parts if _saved(part) > _transposed(part, readers, graph))
+    gains = (part for part in parts if _saved(part, target) > _transposed(part, readers, graph))
     return {node for part in gains for node in part}
 
 
@@ -78,7 +82,7 @@ def _is_able(node: Node, fixed: set[Node], target: Target) -> bool:
         return False
     if node.op is ops.conv:
         return node.operands[1].node in fixed and _has_tiles(node, target)
-    if node.op in _POOLS:
+    if node.op.has(Trait.WINDOWED):
         given = len(node.attribute("kernel_size"))
         return node.attribute("inner") == 0 and given == node.result.rank - 2
     if node.op in _PER_AXIS or node.op in _ALONG_AXIS:
@@ -87,16 +91,28 @@ def _is_able(node: Node, fixed: set[Node], target: Target) -> bool:
 
 
 def _has_tiles(node: Node, target: Target) -> bool:
-    """True for one group of known channels and taps that fill a vector, with enough work."""
+    """True for known channels and taps that fill a vector, with enough work.
+
+    All channels are one group, or each is a group of its own.
+    """
     x, w = node.operands
     known = all(isinstance(extent, int) for extent in w.shape)
-    if x.dtype not in (DType.F32, DType.F64) or not known or node.attribute("groups") != 1:
+    if x.dtype not in (DType.F32, DType.F64) or not known:
+        return False
+    if node.attribute("groups") != 1 and not _is_depthwise(node):
         return False
     if any(axis.input_dilation > 1 or min(axis.low, axis.high) < 0 for axis in sliding_of(node)):
         return False
     lanes = target.lanes(x.dtype.size)
     work = upper(product((*node.result.shape, *w.shape[1:])))
     return lanes > 1 and upper(w.shape[0]) >= lanes and work >= LEAST_WORK
+
+
+def _is_depthwise(node: Node) -> bool:
+    """True if each channel is a group, in images of known extents."""
+    x, w = node.operands
+    static = all(isinstance(extent, int) for extent in x.shape[1:])
+    return static and x.shape[1] == w.shape[0] == node.attribute("groups")
 
 
 def _parts(graph: Graph, able: set[Node]) -> list[set[Node]]:
@@ -127,16 +143,36 @@ def _images(node: Node) -> Iterator[Value]:
     yield from (operand for operand in given if operand.rank == node.result.rank)
 
 
-def _saved(part: set[Node]) -> float:
+def _saved(part: set[Node], target: Target) -> float:
     """Return the bytes that need no packing or turning, less what joins cost more.
 
+    Cycles that Winograd's transforms save count as the bytes that are transposed meanwhile.
     Products pack their pixels, tiles turn their results; channels that are joined last are
     written in short pieces.
     """
     convolutions = [node for node in part if node.op is ops.conv]
-    sides = (n.operands[0] if is_pointwise(n) else n.result for n in convolutions)
+    whole = (n for n in convolutions if n.attribute("groups") == 1)
+    sides = (n.operands[0] if is_pointwise(n) else n.result for n in whole)
     joined = sum(node.result.type.bytes for node in part if node.op is ops.concat)
-    return sum(side.type.bytes for side in sides) - _JOIN * joined
+    packed = sum(side.type.bytes for side in sides)
+    cycles = sum(_transform_saves(node, target) for node in convolutions)
+    return packed + _TRANSPOSED * cycles - _JOIN * joined
+
+
+def _transform_saves(node: Node, target: Target) -> float:
+    """Return the cycles that Winograd's transforms save a convolution."""
+    x, w = node.operands
+    if node.attribute("groups") != 1:
+        return 0.0
+    images = images_of(
+        (x.shape[0], *x.shape[2:], x.shape[1]),
+        w.shape[2:],
+        w.shape[0],
+        sliding_of(node),
+        x.dtype.size,
+    )
+    found = choose_winograd(images, target) if images and not sums_integers(node) else None
+    return found.saved if found else 0.0
 
 
 def _transposed(part: set[Node], readers: dict[Value, set[Node]], graph: Graph) -> int:
@@ -228,7 +264,7 @@ def _convolved(x: Value, w: Value, node: Node) -> Value:
         weights = ops.transpose(_reshaped(w, w.shape[:2]), perm=(1, 0))
         product_of: Value = ops.matmul(x, weights)
         return product_of
-    attributes = attributes_of(sliding_of(node))
+    attributes = {**attributes_of(sliding_of(node)), "groups": node.attribute("groups")}
     result: Value = ops.conv_channels_last(x, taps_to_front(w), **attributes)
     return result
 
@@ -236,7 +272,7 @@ def _convolved(x: Value, w: Value, node: Node) -> Value:
 def _attributes(node: Node) -> Attrs:
     """Return the attributes of `node` over images with channels last."""
     given = node.attrs.as_dict()
-    if node.op in _POOLS:
+    if node.op.has(Trait.WINDOWED):
         return make_attrs(node.op, {**given, "inner": 1})
     if node.op in _PER_AXIS:
         turned = {name: (value[0], *value[2:], value[1])

@@ -15,7 +15,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.lowering import Direct
+from rlx.ir.lowering import Direct, Windowed, Winograd
 from rlx.ir.op import make_attrs
 from rlx.ir.ops.conv_channels_last import planes_of
 from rlx.ir.ops.conv_geometry import (
@@ -28,10 +28,23 @@ from rlx.ir.ops.conv_geometry import (
     padded_shape,
 )
 from rlx.ir.ops.conv_padding import padded
+from rlx.ir.ops.conv_winograd import transformed_weights
+from rlx.ir.ops.winograd import TAPS
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import Choice, Why
-from rlx.passes.layout.convolution_tiles import FEWEST_LANES, cheapest_tile
-from rlx.passes.layout.pack_operands import in_panels
+from rlx.passes.layout.convolution_tiles import (
+    FEWEST_LANES,
+    Vectors,
+    cheapest_tile,
+    only_pads,
+)
+from rlx.passes.layout.pack_operands import in_panels, is_prepared
+from rlx.passes.layout.winograd_tiles import (
+    WinogradChoice,
+    choose_winograd,
+    images_of,
+    sums_integers,
+)
 from rlx.passes.rewrites.decompose import expand_formula
 from rlx.target import Target
 
@@ -41,40 +54,87 @@ _FEW_CHANNELS = 8
 def choose_channels_last(node: Node, target: Target) -> Choice:
     """Choose the tile of a convolution with channels last."""
     x, w = node.operands
+    if is_depthwise(node):
+        lanes = min(target.lanes(x.dtype.size), 1 << upper(w.shape[-1]).bit_length() - 1)
+        return Why.CHANNELS_LAST.because(lanes, lowering=Windowed(lanes))
     if x.dtype not in (DType.F32, DType.F64) or node.attribute("groups") != 1:
         return Why.DTYPE.because(x.dtype)
     if not all(isinstance(extent, int) for extent in w.shape):
         return Why.SYMBOLIC_WINDOW.because(w.type)
-    lanes = target.lanes(x.dtype.size)
-    tile = cheapest_tile(_planes(node), upper(w.shape[-1]), lanes, target.vector_registers)
+    found = transformed(node, target)
+    if found is not None:
+        step = found.lowering.step
+        return Why.TRANSFORMED.because((step + TAPS - 1) ** 2, (TAPS * step) ** 2, found.lowering)
+    tile = cheapest_tile(_planes(node), upper(w.shape[-1]), Vectors.of(target, x.dtype.size))
     if tile is None:
         return Why.FEW_CHANNELS.because(w.shape[-1], FEWEST_LANES)
     return Why.CONVOLVED.because(lowering=tile)
 
 
+def is_depthwise(node: Node) -> bool:
+    """True if each channel is a group, in images of known extents that are only padded."""
+    x, w = node.operands
+    if x.dtype not in (DType.F32, DType.F64):
+        return False
+    known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
+    alone = x.shape[-1] == w.shape[-1] == node.attribute("groups") and w.shape[-2] == 1
+    return known and alone and only_pads(_sliding_of(node))
+
+
+def transformed(node: Node, target: Target) -> WinogradChoice | None:
+    """Choose Winograd's convolution where it is faster, and its weights are made in `setup`."""
+    x, w = node.operands
+    images = images_of(x.shape, w.shape[:-2], w.shape[-1], _sliding_of(node), x.dtype.size)
+    if images is None or sums_integers(node) or not is_prepared(w):
+        return None
+    return choose_winograd(images, target)
+
+
 def lowered_channels_last(node: Node, choice: Choice) -> Value:
     """Return the convolution over its padded input, with weights in panels."""
     tile = choice.lowering
+    if isinstance(tile, Winograd):
+        return _in_points(node, tile)
+    if isinstance(tile, Windowed):
+        return node.result.graph.append(node.op, node.operands, node.attrs, lowering=tile)[0]
     if not isinstance(tile, Direct):
         formula = expand_formula(node)
         assert isinstance(formula, Value)  # it is a composite of one result
         return formula
     x, w = node.operands
     sliding = _sliding_of(node)
-    x, sliding = padded(x, sliding, first=1), bare(sliding)
-    if upper(x.shape[-1]) <= _FEW_CHANNELS and sliding[-1].dilation == 1:
+    last = sliding[-1]
+    if upper(x.shape[-1]) <= _FEW_CHANNELS and last.dilation == last.input_dilation == 1:
         x, w, sliding = _in_one_row(x, w, sliding)
+    else:
+        x, sliding = padded(x, sliding, first=1), bare(sliding)
     panels = in_panels(w, tile.columns, tile.lanes, transposed=False)
     attrs = make_attrs(ops.conv_channels_last, {**attributes_of(sliding), "groups": 1})
     return node.result.graph.append(node.op, (x, panels), attrs, lowering=tile)[0]
 
 
+def _in_points(node: Node, blocks: Winograd) -> Value:
+    """Return Winograd's convolution, with transformed weights in panels."""
+    x, w = node.operands
+    u = transformed_weights(w, blocks.step)
+    panels = in_panels(u, blocks.columns, blocks.lanes, transposed=False)
+    padding = attributes_of(_sliding_of(node))["padding"]
+    attrs = make_attrs(ops.conv_winograd, {"padding": padding, "step": blocks.step})
+    return node.result.graph.append(ops.conv_winograd, (x, panels), attrs, lowering=blocks)[0]
+
+
 def _in_one_row(x: Value, w: Value, sliding: Geometry) -> tuple[Value, Value, Geometry]:
-    """Take the channels of a row's elements as elements of one channel."""
+    """Take the channels of a row's elements as elements of one channel; the input is padded.
+
+    Rows are padded in one run each, not a few channels at a time.
+    """
     channels = upper(x.shape[-1])
-    row = ops.reshape(x, shape=(*x.shape[:-2], x.shape[-2] * channels, 1))
+    row = ops.reshape(x, shape=(*x.shape[:-2], x.shape[-2] * channels))
     taps = ops.reshape(w, shape=(*w.shape[:-3], w.shape[-3] * channels, 1, w.shape[-1]))
-    return row, taps, (*sliding[:-1], Sliding(stride=sliding[-1].stride * channels))
+    last = sliding[-1]
+    apart = Sliding(last.stride * channels, last.low * channels, last.high * channels)
+    wide = padded(row, (*sliding[:-1], apart), first=1)
+    return ops.reshape(wide, shape=(*wide.shape, 1)), taps, bare((*sliding[:-1], apart))
 
 
 def _sliding_of(node: Node) -> Geometry:

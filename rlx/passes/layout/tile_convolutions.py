@@ -5,10 +5,12 @@
             %3 = pack_channels %w {width = 32}
             %4 = conv %2, %3 lowering = direct(high = 1, wide = 14, columns = 32, lanes = 16)
 
-A convolution of single taps, or whose window is the whole image, is a matrix product. Others of
-f32 and f64 get tiles, or, where a group has one channel, rows in vectors; either over an input
-that is padded (and spread apart, where a gradient asks for it) beforehand. What is too small stays
-as it is. 16-bit operands are widened first, and the result is rounded once.
+A convolution whose window is the whole image is a matrix product, and one of single taps where that
+costs less than tiles (`single_taps.py`). Others of f32 and f64 get tiles, or, where a group has one
+channel, rows in vectors; either over an input that is padded (and spread apart, where a gradient
+asks for it) beforehand. What is too small stays as it is. 16-bit operands are widened first, and
+the result is rounded once; bf16 runs over words of two channels where the target multiplies pairs
+(`conv_bf16`).
 
 The tile is the one of least cost (`convolution_tiles.py`). Weights are packed in `setup`.
 Requires nothing; run it before products are packed, and before fusion.
@@ -23,7 +25,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Direct, Lowering, Windowed
 from rlx.ir.op import make_attrs
+from rlx.ir.ops.bf16_products import words_of_bf16
 from rlx.ir.ops.conv_geometry import (
+    Geometry,
     Planes,
     attributes_of,
     bare,
@@ -36,11 +40,14 @@ from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.layout.convolution_tiles import (
     FEWEST_LANES,
     LEAST_WORK,
+    Vectors,
     cheapest_tile,
     is_bare,
     is_pointwise,
+    only_pads,
     sliding_of,
 )
+from rlx.passes.layout.single_taps import beats_product
 from rlx.passes.layout.tile_channels_last import choose_channels_last, lowered_channels_last
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
 from rlx.target import Target
@@ -68,17 +75,37 @@ def tile_convolutions(target: Target, seen: ChoiceObserver = nobody) -> GraphPas
 
 def choose_convolution(node: Node, target: Target) -> Choice:
     """Choose how `node`, a convolution, is computed."""
+    x, _ = node.operands
+    if not x.dtype.is_low_precision:
+        return _choose(node, target)
+    if x.dtype is DType.BF16 and target.dots_bf16:
+        choice = _choose(node, target)
+        if choice.why in (Why.WHOLE_WINDOW, Why.SINGLE_TAPS):
+            return choice
+        if choice.why is Why.CONVOLVED and _pairs_channels(node):
+            return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
+    return Why.WIDENED.because(x.dtype)
+
+
+def _pairs_channels(node: Node) -> bool:
+    """True if channels meet in pairs, over an input that is only padded."""
+    alone = node.attribute("groups") == 1 and upper(node.operands[1].shape[1]) > 1
+    return alone and only_pads(sliding_of(node))
+
+
+def _choose(node: Node, target: Target) -> Choice:
     x, w = node.operands
-    if x.dtype.is_low_precision:
-        return Why.WIDENED.because(x.dtype)
-    if x.dtype not in (DType.F32, DType.F64):
+    if x.dtype not in (DType.F32, DType.F64, DType.BF16):
         return Why.DTYPE.because(x.dtype)
     if not all(isinstance(e, int) for e in (x.shape[1], *w.shape)):
         return Why.SYMBOLIC_WINDOW.because(w.type)
     if is_product(node):
         return Why.WHOLE_WINDOW.because()
     if is_pointwise(node) and isinstance(product(node.result.shape[2:]), int):
-        return Why.SINGLE_TAPS.because()
+        tile = choose_tile(node, target)
+        if tile is None or not beats_product(node, tile, target):
+            return Why.SINGLE_TAPS.because()
+        return Why.CONVOLVED.because(lowering=tile)
     work = upper(product((*node.result.shape, *w.shape[1:])))
     if work < LEAST_WORK:
         return Why.SMALL.because(work, LEAST_WORK)
@@ -112,7 +139,8 @@ def choose_tile(node: Node, target: Target) -> Direct | None:
     """Choose the tile of least cost; None for too few channels."""
     x, w = node.operands
     each = upper(w.shape[0]) // node.attribute("groups")
-    return cheapest_tile(_planes(node), each, target.lanes(x.dtype.size), target.vector_registers)
+    vectors = Vectors.of(target, max(x.dtype.size, DType.F32.size))  # bf16 is summed in f32
+    return cheapest_tile(_planes(node), each, vectors)
 
 
 def _planes(node: Node) -> Planes:
@@ -127,6 +155,8 @@ def _planes(node: Node) -> Planes:
 def _rewritten(node: Node, choice: Choice) -> Value | None:
     if choice.why is Why.WIDENED:
         return _in_single_precision(node)
+    if choice.why is Why.PAIRS:
+        return _convolution_of_pairs(node, choice.lowering)
     if choice.why is Why.WHOLE_WINDOW:
         return _as_product(node)
     if choice.why is Why.SINGLE_TAPS:
@@ -137,6 +167,18 @@ def _rewritten(node: Node, choice: Choice) -> Value | None:
 def _in_single_precision(node: Node) -> Value:
     wide = [ops.cast(operand, to=DType.F32) for operand in node.operands]
     result: Value = ops.cast(ops.conv(*wide, **node.attrs.as_dict()), to=node.result.dtype)
+    return result
+
+
+def _convolution_of_pairs(node: Node, lowering: Lowering | None) -> Value:
+    """Return a convolution of bf16 over words of two channels, rounded once."""
+    assert isinstance(lowering, Direct)
+    x, w = node.operands
+    image = words_of_bf16(padded(x, sliding_of(node)), 1)
+    panels = ops.pack_channels(words_of_bf16(w, 1), width=lowering.columns, groups=1)
+    attrs = make_attrs(ops.conv_bf16, {**attributes_of(bare(sliding_of(node))), "groups": 1})
+    sums = image.graph.append(ops.conv_bf16, (image, panels), attrs, lowering=lowering)[0]
+    result: Value = ops.cast(sums, to=node.result.dtype)
     return result
 
 
@@ -153,13 +195,19 @@ def _as_product(node: Node) -> Value:
 def _as_products(node: Node) -> Value:
     """Return the matrix of weights times the pixels of every image."""
     x, w = node.operands
-    stride = tuple(axis.stride for axis in sliding_of(node))
-    if set(stride) != {1}:
-        starts = (0,) * x.rank
-        x = ops.slice(x, start=starts, stop=x.shape, step=(1, 1, *stride))
+    x = every_window(x, sliding_of(node))
     pixels = ops.reshape(x, shape=(*x.shape[:2], product(x.shape[2:])))
     weights = ops.reshape(w, shape=w.shape[:2])
     result: Value = ops.reshape(ops.matmul(weights, pixels), shape=node.result.shape)
+    return result
+
+
+def every_window(x: Value, sliding: Geometry) -> Value:
+    """Return the pixels of `x` that windows of single taps meet."""
+    stride = tuple(axis.stride for axis in sliding)
+    if set(stride) == {1}:
+        return x
+    result: Value = ops.slice(x, start=(0,) * x.rank, stop=x.shape, step=(1, 1, *stride))
     return result
 
 

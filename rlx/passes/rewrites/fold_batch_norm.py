@@ -1,4 +1,4 @@
-"""Frozen batch norms become part of the convolution before them.
+"""Batch-norm folding: a norm with constant statistics becomes part of the convolution before it.
 
     %y = conv %x, %w                            %u = mul %w, %scale   (in setup)
     %z = batch_norm_inference %y, ...    ->     %v = conv %x, %u

@@ -88,7 +88,7 @@ def test_bits_are_the_same_on_two_threads() -> None:
 
 def test_bias_activation_and_residual_join_the_convolution() -> None:
     g = graph_of((1, 14, 14, 16), (3, 3, 16, 32), {}, "f32")
-    (thunk,) = rlx.compile(g, backend="llvm").schedule.phase(Phase.RUN)
+    (thunk,) = rlx.compile(g, backend="llvm", precision="strict").schedule.phase(Phase.RUN)
     assert isinstance(thunk, Thunk)
     anchor = find_anchor(thunk_body(thunk))
     assert anchor is not None
@@ -97,7 +97,7 @@ def test_bias_activation_and_residual_join_the_convolution() -> None:
 
 def test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c() -> None:
     g = graph_of((1, 58, 58, 64), (3, 3, 64, 64), {}, "f32")
-    source = str(rlx.compile(g, backend="c").c_source)
+    source = str(rlx.compile(g, backend="c", precision="strict").c_source)
     kernel = source[source.index("static void conv_") :]
     assert kernel[: kernel.index("\n}\n")].count("\n") <= 110
 

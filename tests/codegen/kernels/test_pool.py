@@ -73,3 +73,22 @@ def test_bits_are_the_same_on_two_threads() -> None:
     )
     for first, second in zip(one, two, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "f16"])
+@pytest.mark.parametrize("kind", ["max_pool", "min_pool", "sum_pool", "prod_pool"])
+@pytest.mark.parametrize("width", [33])
+def test_windows_two_apart_are_folded_in_vectors(kind: str, dtype: str, width: int) -> None:
+    """Whole vectors, what is left of a row, padding, and work before and after."""
+    g = Graph("pooled")
+    x = g.input("x", (2, 3, 9, width), dtype)
+    geometry = {"kernel_size": (3, 3), "stride": (2, 2), "padding": ((1, 1), (1, 1))}
+    pooled = getattr(g, kind)(-x, **geometry)
+    g.set_outputs([pooled + pooled])
+    values = np.random.default_rng(4).integers(-2, 3, (2, 3, 9, width)).astype(x.dtype.numpy)
+    if x.dtype.is_float and kind != "prod_pool":
+        values[0, 1, 4, 5] = values[1, 2, 8, width - 1] = np.nan
+        values[1, 0, 3, 7] = np.inf
+    for backend in ("llvm", "c"):
+        (found,) = runtime.compile(g, backend=backend).run({"x": values})
+        np.testing.assert_array_equal(found, evaluate(g, {"x": values})[0])

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import rlx
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.passes.layout.channels_last import channels_last
+from rlx.passes.layout.tile_convolutions import tile_convolutions
 from rlx.target import named_target
 
 AVX512 = named_target("x86-64-v4")
@@ -151,3 +153,13 @@ def test_the_number_of_images_may_be_symbolic() -> None:
     for count in (0, 1, 3):
         found, expected = run(g, n=count)
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_few_channels_are_padded_in_one_run() -> None:
+    """Three channels at a time, padding would take five times as long as the copy."""
+    g = Graph("stem")
+    x, w = g.input("x", (1, 9, 10, 3)), g.param("w", (5, 5, 3, 32))
+    g.set_outputs([g.conv_channels_last(x, w, stride=(2, 2), padding=((2, 2), (2, 1)))])
+    done = tile_convolutions(AVX512)(g)
+    (padded,) = (node for node in done.nodes if node.op is ops.pad)
+    assert padded.result.shape == (1, 13, 13 * 3)

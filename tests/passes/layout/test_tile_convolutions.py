@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Direct, Windowed
+from rlx.ir.ops.conv_geometry import Planes, geometry
 from rlx.ir.shape import Dim
 from rlx.passes.layout.choices import Choice, Why
+from rlx.passes.layout.convolution_tiles import Vectors, cheapest_tile, cycles_of_step
 from rlx.passes.layout.tile_convolutions import choose_convolution, tile_convolutions
 from rlx.target import named_target
 
@@ -26,10 +29,34 @@ def choice(*given: Any, **attributes: Any) -> Choice:
 
 
 def test_single_taps_and_whole_windows_are_products() -> None:
-    assert choice((1, 64, 14, 14), (64, 64, 1, 1)).why is Why.SINGLE_TAPS
-    assert choice((1, 64, 14, 14), (64, 64, 1, 1), stride=(2, 2)).why is Why.SINGLE_TAPS
+    assert choice((1, 64, 56, 56), (256, 64, 1, 1)).why is Why.SINGLE_TAPS
     assert choice((4, 64, 7, 7), (64, 64, 7, 7)).why is Why.WHOLE_WINDOW
     assert choice((1, 64, 14, 14), (64, 32, 1, 1), groups=2).why is Why.CONVOLVED
+
+
+def test_single_taps_are_tiles_where_pixels_would_be_packed_for_few_channels() -> None:
+    """49 pixels would be 64 columns of a product, and those of 512 channels packed at each call."""
+    deep = choice((1, 2048, 7, 7), (512, 2048, 1, 1))
+    assert (deep.why, deep.lowering) == (Why.CONVOLVED, Direct(1, 7, 32, 16))
+    assert choice((1, 512, 28, 28), (64, 512, 1, 1), stride=(2, 2)).why is Why.CONVOLVED
+
+
+def test_single_taps_of_weights_of_the_call_stay_a_product() -> None:
+    g = Graph("call")
+    y = g.conv(g.input("x", (1, 2048, 7, 7)), g.input("w", (512, 2048, 1, 1)))
+    assert choose_convolution(y.node, AVX512).why is Why.SINGLE_TAPS
+
+
+def test_half_as_many_multiply_units_make_loads_cheap() -> None:
+    """With one unit a tile of one vector per position costs no more than two: 28 rows are even."""
+    node = convolution((1, 64, 30, 30), (16, 64, 3, 3))
+    one = replace(AVX512, multiply_units=1)
+    planes, size = Planes.of((1, 64, 30, 30), (16, 64, 3, 3), geometry(2)), 4
+    for target in (AVX512, one):
+        tile = choose_convolution(node, target).lowering
+        assert tile == cheapest_tile(planes, 16, Vectors.of(target, size))
+    assert cycles_of_step(14, 2, 1) == 2 * cycles_of_step(14, 2, 2) == 28
+    assert cycles_of_step(4, 1, 1) == cycles_of_step(4, 1, 2) == 4
 
 
 def test_tiles_cover_the_result_at_least_cost() -> None:

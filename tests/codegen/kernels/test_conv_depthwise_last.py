@@ -1,0 +1,121 @@
+"""Depthwise convolutions with channels in vectors: borders in place, epilogues, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+from rlx.codegen.kernels.build import find_anchor, thunk_body
+from rlx.codegen.schedule import Phase, Thunk
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import Windowed
+from rlx.ir.op import make_attrs
+from tests.codegen.kernels.test_conv_channels_last import graph_of, run
+
+Shape = tuple[int, ...]
+PADDED = {"padding": ((1, 1), (1, 1))}
+CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
+    "tails-everywhere": ((2, 11, 17, 37), (3, 3), PADDED),
+    "one-tile": ((2, 7, 7, 32), (3, 3), PADDED),
+    "every-second": ((1, 15, 16, 48), (3, 3), {"padding": ((1, 1), (0, 1)), "stride": (2, 2)}),
+    "steps-beyond-the-window": ((1, 9, 14, 16), (2, 2), {"stride": (3, 4)}),
+    "dilated": ((1, 13, 12, 16), (5, 5), {"padding": ((2, 2), (4, 4)), "dilation": (2, 2)}),
+    "one-axis": ((3, 40, 21), (4,), {"padding": ((3, 0),), "stride": (2,)}),
+    "three-axes": ((1, 5, 6, 7, 19), (2, 3, 2), {"padding": ((1, 0), (1, 1), (0, 1))}),
+    "one-pixel": ((1, 1, 1, 16), (3, 3), PADDED),
+    "padding-beyond-the-image": ((1, 3, 3, 16), (3, 3), {"padding": ((4, 4), (5, 5))}),
+    "no-images": ((0, 5, 5, 16), (3, 3), PADDED),
+    "no-padding": ((1, 28, 29, 16), (3, 3), {}),
+    "single-taps": ((1, 5, 6, 16), (1, 1), {}),
+    "few-channels": ((2, 6, 5, 3), (3, 3), PADDED),
+}
+
+
+def depthwise(name: str, dtype: str) -> Graph:
+    x, taps, attributes = CASES[name]
+    return graph_of(x, (*taps, 1, x[-1]), {**attributes, "groups": x[-1]}, dtype)
+
+
+def lowering_of(program: Any) -> object:
+    (thunk,) = program.schedule.phase(Phase.RUN)
+    assert isinstance(thunk, Thunk)
+    anchor = find_anchor(thunk_body(thunk))
+    assert anchor is not None
+    return anchor.lowering
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vectors_of_channels_agree_with_the_reference(name: str) -> None:
+    g = depthwise(name, "f32")
+    assert isinstance(lowering_of(rlx.compile(g, backend="llvm")), Windowed)
+    found, expected = run(g, "llvm")
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["tails-everywhere", "every-second", "three-axes"])
+def test_c_computes_what_llvm_does(name: str) -> None:
+    g = depthwise(name, "f64")
+    found, expected = run(g, "c")
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(found, run(g, "llvm")[0])
+
+
+def test_bits_are_the_same_on_two_threads() -> None:
+    g = graph_of((3, 30, 31, 64), (3, 3, 1, 64), {**PADDED, "groups": 64}, "f32")
+    np.testing.assert_array_equal(run(g, "llvm", 2)[0], run(g, "llvm", 1)[0])
+
+
+def test_what_lies_outside_is_no_product_with_zero() -> None:
+    """An infinite weight meets no padding: the corner is the sum of four taps."""
+    g = Graph("borders")
+    x, w = g.input("x", (1, 4, 4, 16)), g.input("w", (3, 3, 1, 16))
+    g.set_outputs([g.conv_channels_last(x, w, groups=16, padding=PADDED["padding"])])
+    taps = np.ones((3, 3, 1, 16), np.float32)
+    taps[0, 0] = np.inf
+    (y,) = rlx.compile(g)(x=np.ones((1, 4, 4, 16), np.float32), w=taps)
+    assert (y[0, 0, 0] == 4).all()
+    assert np.isinf(y[0, 1, 1]).all()
+
+
+def test_a_network_of_depthwise_layers_is_transposed_at_its_edges_alone() -> None:
+    g = Graph("inverted_residual")
+    x = g.input("x", (1, 16, 28, 28))
+    wide = g.relu(g.conv(x, g.param("up", (96, 16, 1, 1))))
+    each = g.relu(
+        g.conv(wide, g.param("each", (96, 1, 3, 3)), groups=96, padding=PADDED["padding"])
+    )
+    g.set_outputs([g.conv(each, g.param("down", (16, 96, 1, 1))) + x])
+    text = str(rlx.compile(g).schedule)
+    assert "windowed(lanes" in text
+    assert "pad(" not in text
+    moved = [line for line in text.split("run:")[1].splitlines() if " transpose(" in line]
+    assert len(moved) <= 2
+    arrays = {
+        name: np.random.default_rng(3).standard_normal(shape).astype("f4")
+        for name, shape in (("x", (1, 16, 28, 28)), ("up", (96, 16, 1, 1)),
+                            ("each", (96, 1, 3, 3)), ("down", (16, 96, 1, 1)))
+    }  # fmt: skip
+    params = {name: array for name, array in arrays.items() if name != "x"}
+    (found,) = rlx.compile(g, params=params)(x=arrays["x"])
+    np.testing.assert_allclose(found, rlx.ir.reference.evaluate(g, arrays)[0], rtol=2e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("w", "attributes"),
+    [
+        ((3, 3, 1, 32), {"groups": 16}),
+        ((3, 3, 1, 16), {"groups": 16, "padding": ((-1, 0), (0, 0))}),
+    ],
+    ids=["multiplied", "cropped"],
+)
+def test_what_does_not_fit_is_refused(w: Shape, attributes: dict[str, Any]) -> None:
+    g = Graph("misfit")
+    x, weights = g.input("x", (1, 8, 8, 16)), g.param("w", w)
+    attrs = make_attrs(ops.conv_channels_last, attributes)
+    with pytest.raises(ShapeError, match="vectors of 16 channels do not fit"):
+        g.append(ops.conv_channels_last, (x, weights), attrs, lowering=Windowed(16))

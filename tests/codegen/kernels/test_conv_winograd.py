@@ -1,0 +1,247 @@
+"""Winograd's convolutions: within their bound at odd sizes, chosen where they pay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+from rlx.codegen.kernels.build import find_anchor, thunk_body
+from rlx.codegen.schedule import Phase, Thunk
+from rlx.errors import DTypeError, ShapeError
+from rlx.ir import ops
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import Direct, Winograd
+from rlx.ir.op import make_attrs
+from rlx.ir.ops.conv_winograd import transformed_weights
+from rlx.ir.ops.winograd import Matrix, transforms
+from rlx.ir.reference import evaluate
+from rlx.ir.shape import Dim
+from rlx.passes.layout.pack_operands import in_panels
+from rlx.passes.layout.tile_convolutions import tile_convolutions
+from rlx.target import named_target
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+CASES: dict[str, tuple[Shape, int, Pads]] = {
+    "odd-extents": ((2, 9, 11, 16), 32, ((1, 1), (1, 1))),
+    "odd-channels": ((1, 7, 5, 19), 37, ((0, 1), (2, 0))),
+    "one-result": ((1, 3, 3, 4), 5, ((0, 0), (0, 0))),
+    "one-pixel": ((3, 1, 1, 8), 16, ((1, 1), (1, 1))),
+    "wide": ((1, 3, 30, 3), 16, ((2, 2), (0, 0))),
+    "no-padding": ((1, 10, 10, 16), 16, ((0, 0), (0, 0))),
+}
+
+
+def winograd_graph(x: Shape, outputs: int, pads: Pads, step: int, dtype: str) -> Graph:
+    """Return the convolution with bias and activation, whatever a direct one would cost."""
+    g = Graph("winograd")
+    image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
+    u = in_panels(transformed_weights(weights, step), 32, 16, transposed=False)
+    attrs = make_attrs(ops.conv_winograd, {"padding": pads, "step": step})
+    record = Winograd(step, 12, 6, 32, 16, 1, 2)
+    y = g.append(ops.conv_winograd, (image, u), attrs, lowering=record)[0]
+    g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
+    return g
+
+
+def direct_graph(x: Shape, outputs: int, pads: Pads, dtype: str = "f32") -> Graph:
+    g = Graph("direct")
+    image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
+    y = g.conv_channels_last(image, weights, padding=pads)
+    g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
+    return g
+
+
+def numbers(x: Shape, outputs: int, dtype: str) -> dict[str, Array]:
+    random = np.random.default_rng(3)
+    shapes = {"x": x, "w": (3, 3, x[-1], outputs), "bias": (outputs,)}
+    return {name: random.standard_normal(s).astype(dtype) for name, s in shapes.items()}
+
+
+def magnitudes(*stages: Matrix) -> Array:
+    """Return the magnitudes of the stages of a transform, for both axes of a tile."""
+    whole = np.eye(len(stages[0][0]))
+    for stage in stages:
+        whole = np.abs(np.array([[float(each) for each in row] for row in stage])) @ whole
+    return np.kron(whole, whole)
+
+
+def error_bound(feeds: dict[str, Array], pads: Pads, step: int) -> Array:
+    """Return the largest error of each result.
+
+    A result is rounded once per sum over channels, at most 5 times in each of the two stages of
+    each of the four transforms of image and result, 5 times for a transformed weight, and twice
+    more for bias and the weights' matrix. Each rounding is of a number no larger than the same
+    formula gives for magnitudes.
+    """
+    x, w = (np.abs(feeds[name].astype("f8")) for name in "xw")
+    tile, made = step + 2, transforms(step)
+    wide = np.pad(x, ((0, 0), *pads, (0, 0)))
+    height, width = wide.shape[1] - 2, wide.shape[2] - 2
+    wide = np.pad(wide, ((0, 0), (0, step), (0, step), (0, 0)))
+    u = (magnitudes(made.taps) @ w.reshape(9, -1)).reshape(tile * tile, *w.shape[2:])
+    bound = np.zeros((len(x), height, width, w.shape[-1]))
+    for i in range(0, height, step):
+        for j in range(0, width, step):
+            image = wide[:, i : i + tile, j : j + tile].reshape(len(x), tile * tile, -1)
+            points = np.einsum("pt,ntc->npc", magnitudes(*made.image), image)
+            sums = np.einsum("npc,pck->npk", points, u)
+            results = np.einsum("rp,npk->nrk", magnitudes(*made.result), sums)
+            part = bound[:, i : i + step, j : j + step]
+            block = results.reshape(len(x), step, step, -1)
+            part[...] = block[:, : part.shape[1], : part.shape[2]]
+    roundings = x.shape[-1] + 8 * 5 + 5 + 2
+    unit = np.finfo(feeds["x"].dtype).eps / 2
+    biases: Array = np.abs(feeds["bias"].astype("f8"))
+    whole: Array = roundings * unit * (bound + biases) * (1 + 1e-4)
+    return whole
+
+
+@pytest.mark.parametrize("step", [2, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_within_the_bound(name: str, step: int) -> None:
+    x, outputs, pads = CASES[name]
+    feeds = numbers(x, outputs, "f4")
+    params = {each: feeds[each] for each in ("w", "bias")}
+    wide = {each: array.astype("f8") for each, array in feeds.items()}
+    exact = evaluate(direct_graph(x, outputs, pads, "f64"), wide)[0]
+    bound = error_bound(feeds, pads, step)
+    g = winograd_graph(x, outputs, pads, step, "f32")
+    for found in (evaluate(g, feeds)[0], rlx.compile(g, params=params)(x=feeds["x"])[0]):
+        assert found.shape == exact.shape
+        assert (np.abs(found - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_the_transforms_are_exact(step: int) -> None:
+    """In f64 the result is that of the direct convolution to the last digits."""
+    x, outputs, pads = CASES["odd-channels"]
+    feeds = numbers(x, outputs, "f8")
+    found = evaluate(winograd_graph(x, outputs, pads, step, "f64"), feeds)[0]
+    exact = evaluate(direct_graph(x, outputs, pads, "f64"), feeds)[0]
+    np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_c_computes_what_llvm_does() -> None:
+    x, outputs, pads = CASES["odd-channels"]
+    feeds = numbers(x, outputs, "f8")
+    params = {each: feeds[each] for each in ("w", "bias")}
+    g = winograd_graph(x, outputs, pads, 4, "f64")
+    c, llvm = (rlx.compile(g, backend=b, params=params)(x=feeds["x"])[0] for b in ("c", "llvm"))
+    np.testing.assert_array_equal(c, llvm)
+
+
+def test_bits_are_the_same_on_two_threads() -> None:
+    x, outputs, pads = (3, 12, 13, 32), 64, ((1, 1), (1, 1))
+    feeds = numbers(x, outputs, "f4")
+    params = {each: feeds[each] for each in ("w", "bias")}
+    g = winograd_graph(x, outputs, pads, 4, "f32")
+    one, two = (rlx.compile(g, params=params, threads=n)(x=feeds["x"])[0] for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_any_number_of_images() -> None:
+    n = Dim("n", max=4)
+    g = Graph("images")
+    weights = g.param("w", (3, 3, 64, 64))
+    y = g.conv_channels_last(g.input("x", (n, 20, 20, 64)), weights, padding=((1, 1), (1, 1)))
+    g.set_outputs([y])
+    feeds = numbers((3, 20, 20, 64), 64, "f4")
+    program = rlx.compile(g, params={"w": feeds["w"]})
+    assert isinstance(lowering_of(program), Winograd)
+    for count in (1, 3):
+        given = {"x": feeds["x"][:count], "w": feeds["w"]}
+        expected = evaluate(g, given)[0]
+        np.testing.assert_allclose(program(x=given["x"])[0], expected, atol=2e-3)
+
+
+def lowering_of(program: Any) -> object:
+    """Return the record of the only convolution of a program's run."""
+    found = []
+    for thunk in program.schedule.phase(Phase.RUN):
+        assert isinstance(thunk, Thunk)
+        anchor = find_anchor(thunk_body(thunk))
+        if anchor is not None and anchor.op.family == "conv":
+            found.append(anchor.lowering)
+    (record,) = found
+    return record
+
+
+def test_large_layers_are_transformed_unless_precision_is_strict() -> None:
+    g = direct_graph((1, 56, 56, 64), 64, ((1, 1), (1, 1)))
+    assert isinstance(lowering_of(rlx.compile(g)), Winograd)
+    assert isinstance(lowering_of(rlx.compile(g, precision="strict")), Direct)
+    assert "winograd(step = 4" in str(rlx.compile(g).schedule)
+
+
+def test_a_single_layer_with_channels_in_front_is_transformed() -> None:
+    g = Graph("layer")
+    x, w = g.input("x", (1, 64, 56, 56)), g.param("w", (64, 64, 3, 3))
+    g.set_outputs([g.conv(x, w, padding=((1, 1), (1, 1)))])
+    assert isinstance(lowering_of(rlx.compile(g)), Winograd)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "attributes"),
+    [
+        (64, {"stride": (2, 2)}),
+        (64, {"dilation": (2, 2)}),
+        (64, {"padding": ((3, 3), (0, 0))}),
+        (8, {}),
+    ],
+    ids=["strided", "dilated", "padding-beyond-the-window", "few-channels"],
+)
+def test_others_stay_direct(outputs: int, attributes: dict[str, Any]) -> None:
+    g = Graph("other")
+    x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, outputs))
+    g.set_outputs([g.conv_channels_last(x, w, **attributes)])
+    assert not isinstance(lowering_of(rlx.compile(g)), Winograd)
+
+
+def test_weights_of_the_call_are_not_transformed_at_every_call() -> None:
+    g = Graph("call")
+    x, w = g.input("x", (1, 56, 56, 64)), g.input("w", (3, 3, 64, 64))
+    g.set_outputs([g.conv_channels_last(x, w)])
+    assert isinstance(lowering_of(rlx.compile(g)), Direct)
+
+
+def test_weights_that_are_computed_take_no_longer_to_choose_for() -> None:
+    """Every product reads the one before twice: 2^64 paths lead to the param."""
+    g = Graph("computed")
+    x, w = g.input("x", (1, 56, 56, 64)), g.param("w", (3, 3, 64, 64))
+    for _ in range(64):
+        w = w * w
+    g.set_outputs([g.conv_channels_last(x, w)])
+    (y,) = tile_convolutions(named_target("x86-64-v3"))(g).outputs
+    assert isinstance(y.node.lowering, Winograd)
+
+
+def test_blocks_that_do_not_fit_are_refused() -> None:
+    g = Graph("misfit")
+    x, u = g.input("x", (1, 8, 8, 16)), g.param("u", (36, 16, 32))
+    attrs = make_attrs(ops.conv_winograd, {"padding": ((1, 1), (1, 1)), "step": 4})
+    with pytest.raises(ShapeError, match="blocks of 12 tiles, 5 rows and 32 columns"):
+        g.append(ops.conv_winograd, (x, u), attrs, lowering=Winograd(4, 12, 5, 32, 16, 1, 1))
+    with pytest.raises(ShapeError, match="do not fit tiles of 3 by 3 positions"):
+        g.conv_winograd(x, u, padding=((1, 1), (1, 1)), step=3)
+
+
+def test_functions_are_strict_if_asked() -> None:
+    random = np.random.default_rng(1)
+    x, w = (random.standard_normal(s).astype("f4") for s in ((1, 64, 28, 28), (64, 64, 3, 3)))
+    by_strict = rlx.jit(lambda x: rlx.nn.conv(x, w, padding="SAME"), precision="strict")(x)
+    g = Graph("layer")
+    image, weights = g.input("x", x.shape), g.param("w", w.shape)
+    g.set_outputs([g.conv(image, weights, padding=((1, 1), (1, 1)))])
+    direct = rlx.compile(g, params={"w": w}, precision="strict")(x=x)[0]
+    transformed = rlx.compile(g, params={"w": w})(x=x)[0]
+    np.testing.assert_allclose(by_strict, direct, atol=1e-4)
+    assert not np.array_equal(transformed, direct)
+    with pytest.raises(DTypeError, match="was given 'exact'"):
+        rlx.jit(lambda x: x, precision="exact")
