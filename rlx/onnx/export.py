@@ -20,7 +20,7 @@ from rlx.onnx import export_indexing as export_indexing
 from rlx.onnx.export_rules import RULES
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import decompose
-from rlx.runtime.aot import Traceable
+from rlx.runtime.aot_source import Traceable
 
 OPSET = 21
 

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from rlx.ir.graph import Graph, Node
+from rlx.ir.loop_signature import loop_signature
 from rlx.onnx.export_rules import export_rule
 
 _LARGEST = np.iinfo(np.int64).max
@@ -37,22 +38,20 @@ def _declared(writer: Any, prefix: str, values: Sequence[Any]) -> list[tuple[str
 @export_rule("scan")
 def scan(writer: Any, node: Node, *operands: str) -> list[str]:
     """`Scan` over the rows; a `Loop` where there are none."""
-    body, carries = node.attribute("body"), node.attribute("num_carries")
-    first = carries + node.attribute("num_consts")
-    consts, rows = operands[carries:first], operands[first:]
+    body, signature = node.attribute("body"), loop_signature(node)
+    given, leaves = signature.split(operands), signature.split(body.inputs)
     inner, name = writer.inner(), writer.fresh("scan")
-    leaves = body.inputs
-    inputs = _declared(writer, name, (*leaves[:carries], *leaves[first:]))
+    inputs = _declared(writer, name, (*leaves.carries, *leaves.rows))
     names = [each[0] for each in inputs]
-    results = inner.inline(body, [*names[:carries], *consts, *names[carries:]])
-    count = len(node.results)
-    if not rows:
-        return _counted(writer, node, inner, name, inputs, results, operands[:carries])
+    carries, count = signature.num_carries, len(node.results)
+    results = inner.inline(body, [*names[:carries], *given.consts, *names[carries:]])
+    if not given.rows:
+        return _counted(writer, node, inner, name, inputs, results, given.carries)
     backward = int(node.attribute("reverse"))
     made: list[str] = writer.emit_all(
-        "Scan", [*operands[:carries], *rows], count,
-        body=_body(inner, name, inputs, results), num_scan_inputs=len(rows),
-        scan_input_directions=[backward] * len(rows),
+        "Scan", [*given.carries, *given.rows], count,
+        body=_body(inner, name, inputs, results), num_scan_inputs=len(given.rows),
+        scan_input_directions=[backward] * len(given.rows),
         **({"scan_output_directions": [backward] * (count - carries)} if count > carries else {}),
     )  # fmt: skip
     return made
@@ -84,9 +83,8 @@ def _loop_header(name: str) -> tuple[list[tuple[str, int, Any]], str]:
 @export_rule("while_loop")
 def while_loop(writer: Any, node: Node, *operands: str) -> list[str]:
     """A `Loop` that asks the condition before the first trip and after each; it counts them."""
-    consts = node.attribute("num_consts")
-    split = len(operands) - consts
-    carries, shared = operands[:split], operands[split:]
+    given = loop_signature(node).split(operands)
+    carries, shared, split = given.carries, given.consts, len(given.carries)
     body, condition = node.attribute("body"), node.attribute("condition")
     inner, name = writer.inner(), writer.fresh("while")
     header, _ = _loop_header(name)

@@ -18,12 +18,13 @@ import onnx
 
 from rlx.errors import FormatError, InternalError, RlxError, Source, UnsupportedError
 from rlx.ir.reference import evaluate
+from rlx.ir.shape import symbols_of
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, ValueNeededError
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.registry import Operator, find_operator
-from rlx.onnx.values import Weight, folds, is_known, is_supported, is_symbolic, traced_in
+from rlx.onnx.values import Extents, Weight, folds, is_known, is_supported, is_symbolic, traced_in
 from rlx.onnx.versions import DROPPED, MOVED
 from rlx.onnx.violations import violation
 from rlx.tracing.apply import graph as open_graph
@@ -186,6 +187,13 @@ class Importer:
         except Exception as error:  # the file is at fault, or else rlx
             resolved = self._with_attributes(proto, scope)
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
+            extents = _extents_read(resolved, scope)
+            if extents:
+                raise UnsupportedError(
+                    f"{proto.op_type} is not known for extents that runs decide: {extents}",
+                    source=where,
+                    remedy="give numbers for them in dims=",
+                ) from error
             wrong = violation(resolved, scope.opsets, scope.values)
             if wrong is None:
                 raise InternalError(
@@ -242,9 +250,12 @@ class Importer:
             if not all(map(is_known, inputs)):
                 raise _needs_all(proto, inputs)
             return found.translate(*inputs, **attributes)
-        if symbolic.is_arithmetic(found, inputs):
-            return symbolic.apply(found, inputs, attributes)
         if any(map(is_symbolic, inputs)):
+            result = symbolic.arithmetic(found, inputs, attributes)
+            if result is not None:
+                return result
+            inputs = _computed(found, inputs)
+        if any(map(is_symbolic, inputs)):  # as shapes
             return found.translate(*inputs, **attributes)
         if holds_bodies or not all(map(is_known, inputs)):
             foreign = next((v for v in inputs if not is_supported(v)), None)
@@ -369,6 +380,24 @@ def _elements(output: Any) -> int:
     return int(output.type.elements) if output.type.is_static else 0
 
 
+def _extents_read(proto: Any, scope: Scope) -> str:
+    """Return the symbols of the extents that a node reads, or of its operands, as text."""
+    values = [scope.values.get(name) for name in proto.input]
+    shapes = [as_value(value).shape for value in traced_in(values)]
+    shapes += [tuple(value.flat) for value in values if isinstance(value, Extents)]
+    return ", ".join(dict.fromkeys(s.name for shape in shapes for s in symbols_of(shape)))
+
+
+def _computed(found: Operator, inputs: Sequence[Any]) -> list[Any]:
+    """Return inputs with numbers of the program for extents, but where these are a shape."""
+    return [
+        symbolic.computed(value)
+        if is_symbolic(value) and place not in found.static and not found.all_static
+        else value
+        for place, value in enumerate(inputs)
+    ]
+
+
 def _static(value: Any, name: str) -> Any:
     if isinstance(value, Weight):
         return np.asarray(value.array)
@@ -376,7 +405,8 @@ def _static(value: Any, name: str) -> Any:
         raise ValueNeededError(
             f"input {name!r} decides the shape of the result, and is known at run time only",
             names=(name,),
-            remedy="make it a constant of the model, or run the model in rlx.onnx.InferenceSession",
+            remedy="make it a constant of the model, load it with numbers for its extents, or run "
+            "the model in rlx.onnx.InferenceSession",
         )
     return value
 

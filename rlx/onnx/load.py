@@ -10,7 +10,8 @@ from rlx.ir.graph import Graph
 from rlx.onnx.importer import Importer, Scope
 from rlx.onnx.inputs import Dims, declared_inputs, input_type
 from rlx.onnx.model import Model, names_of, read_model
-from rlx.onnx.values import is_known, is_supported
+from rlx.onnx.symbolic import computed
+from rlx.onnx.values import is_known, is_supported, is_symbolic
 from rlx.tracing.trace import Trace, TracedArray, as_value, opened
 from rlx.tracing.tracer import Tracer
 
@@ -58,6 +59,8 @@ def _identifier(model: Model) -> str:
 
 
 def _output(name: str, value: Any) -> Any:
+    if is_symbolic(value):
+        return computed(value)
     if isinstance(value, TracedArray) or (
         not isinstance(value, list)
         and is_known(value)

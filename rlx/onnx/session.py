@@ -27,10 +27,12 @@ from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
 from rlx.runtime.compile import compile
-from rlx.runtime.locks import unforkable
+from rlx.runtime.locks import call_lock, unforkable
 from rlx.tracing.pytree import tree_flatten
 
 _STAGES_KEPT = 64
+_KEYWORDS_WITHOUT_EFFECT = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
+"""Of ONNX Runtime's session: they tune how it rewrites graphs and chooses providers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,11 @@ class _Compiled:
 class InferenceSession:
     """A model, compiled for each set of input shapes at its first run and kept.
 
-    `providers`, `sess_options` and `provider_options` are taken, for programs written for ONNX
-    Runtime, and have no effect. `backend` and `threads` are those of `rlx.compile`, and `dims` is
-    that of `rlx.onnx.load`: an `rlx.Dim` with a bound makes one program for all extents up to it.
+    `providers`, `provider_options`, and ONNX Runtime's keywords `disabled_optimizers`,
+    `enable_fallback` and `read_config_from_model` are taken, for programs written for it, and have
+    no effect; of `sess_options` the number of threads counts. `backend` and `threads` are those of
+    `rlx.compile`, and `dims` is that of `rlx.onnx.load`: an `rlx.Dim` with a bound makes one
+    program for all extents up to it.
     """
 
     def __init__(
@@ -81,9 +85,10 @@ class InferenceSession:
         backend: str = "auto",
         threads: int | None = None,
         dims: Dims | None = None,
-        **_: Any,
+        **others: Any,
     ) -> None:
         del providers, provider_options
+        _check_keywords(others)
         self._dims = dims or {}
         self._model = read_model(path_or_bytes)
         self._backend = backend
@@ -95,6 +100,9 @@ class InferenceSession:
         self._known: dict[int, frozenset[str]] = {}
         """By first node: the values that stages from there on have been found to need."""
         self._short_way: ShortWay | None = None
+        self._lookup = call_lock()
+        """Held while stages are looked up and kept."""
+        self._compiling = call_lock()
 
     # What ONNX Runtime's session tells
 
@@ -168,10 +176,13 @@ class InferenceSession:
         keys = tuple((name, key_of(value, name in known, shapes.get(name)))
                      for name, value in values.items())  # fmt: skip
         key = first, known, keys
-        if key in self._stages:
-            self._stages.move_to_end(key)
-            return self._stages[key]
-        with unforkable():
+        found = self._recalled(key)
+        if found is not None:
+            return found
+        with self._compiling, unforkable():
+            found = self._recalled(key)  # what another thread has made meanwhile
+            if found is not None:
+                return found
             try:
                 stage = make_stage(self._model, values, known, first, shapes)
             except ValueNeededError as error:
@@ -181,10 +192,20 @@ class InferenceSession:
                 self._known[first] = known | more
                 return self._compiled(values, known, first)
             compiled = _Compiled(stage, self._executable(stage))
-        self._stages[key] = compiled
-        if len(self._stages) > _STAGES_KEPT:
-            self._stages.popitem(last=False)
+            self._keep(key, compiled)
         return compiled
+
+    def _recalled(self, key: Any) -> _Compiled | None:
+        with self._lookup:
+            if key in self._stages:
+                self._stages.move_to_end(key)
+            return self._stages.get(key)
+
+    def _keep(self, key: Any, compiled: _Compiled) -> None:
+        with self._lookup:
+            self._stages[key] = compiled
+            if len(self._stages) > _STAGES_KEPT:
+                self._stages.popitem(last=False)
 
     def _bounded(self, values: Mapping[str, Any]) -> dict[str, Shape]:
         """Return the shapes of inputs as `dims` has them, by name."""
@@ -223,6 +244,17 @@ class InferenceSession:
             for name, value in declared.items()
             if name in feed or value in self._inputs
         }
+
+
+def _check_keywords(others: Mapping[str, Any]) -> None:
+    """Raise InputError for a keyword that neither this session nor ONNX Runtime's has."""
+    for name in others:
+        if name not in _KEYWORDS_WITHOUT_EFFECT:
+            raise InputError(
+                f"InferenceSession has no keyword {name!r}",
+                remedy="its keywords are: backend, threads, dims; of ONNX Runtime's: sess_options, "
+                f"providers, provider_options, {', '.join(_KEYWORDS_WITHOUT_EFFECT)}",
+            )
 
 
 def _executed(stage: Stage, run: Any, values: Mapping[str, Any]) -> dict[str, Any]:

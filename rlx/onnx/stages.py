@@ -66,7 +66,7 @@ def _at_extents(leaf: Any, binding: Mapping[str, int]) -> Any:
     if not is_symbolic(leaf):
         return leaf
     numbers = [evaluate(extent, binding) for extent in leaf.flat]
-    return np.asarray(numbers, np.int64).reshape(leaf.shape)
+    return np.asarray(numbers, leaf.integers).reshape(leaf.shape)
 
 
 def _own(leaf: Any) -> Any:

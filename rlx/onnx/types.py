@@ -29,13 +29,23 @@ def numpy_dtype(number: Any) -> np.dtype[Any]:
 
 def dtype_of(number: Any) -> DType:
     """Return our dtype for an element type."""
-    try:
-        return as_dtype(numpy_dtype(number))
-    except DTypeError:
+    if not computes(numpy_dtype(number)):
         raise ForeignDTypeError(
             f"element type {type_name(number)} is computed by NumPy only, with all inputs known",
             remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
-        ) from None
+        )
+    return as_dtype(numpy_dtype(number))
+
+
+def computes(dtype: np.dtype[Any]) -> bool:
+    """True for a dtype that our ops compute with as the standard does.
+
+    Floats of eight bits are stored and converted only, and without the standard's saturation.
+    """
+    try:
+        return not as_dtype(dtype).is_storage
+    except DTypeError:
+        return False
 
 
 def type_name(number: Any) -> str:

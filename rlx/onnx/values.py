@@ -5,7 +5,7 @@ traced array   known at run time only
 Weight         an initializer: a param of the graph as soon as an operator reads it
 list           a sequence
 None           an input that is left out, or an empty optional
-Extents        a known vector of which some numbers are symbolic extents (an object array)
+Extents        known integers of which some are symbolic extents
 Deferred       what NumPy makes of a traced array after the run: strings by their numbers, maps
 Map            a dictionary with the dtype of its values
 """
@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import DTypeError
-from rlx.ir.dtype import as_dtype
 from rlx.ir.shape import Dim
+from rlx.onnx.types import computes
 from rlx.tracing.pytree import register_pytree_node
 from rlx.tracing.trace import TracedArray
 
@@ -36,6 +35,22 @@ class Weight:
 
     name: str
     array: Array
+
+
+class Extents(np.ndarray[Any, Any]):
+    """Known integers of which some are symbolic extents, as objects."""
+
+    integers: np.dtype[Any]
+    """The dtype that the model gives to them."""
+
+    @classmethod
+    def of(cls, values: Array, integers: np.dtype[Any]) -> Extents:
+        found = values.view(cls)
+        found.integers = integers
+        return found
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.integers = getattr(other, "integers", np.dtype(np.int64))
 
 
 class Map(dict[Any, Any]):
@@ -76,9 +91,8 @@ def is_known(value: Any) -> bool:
 
 
 def is_symbolic(value: Any) -> bool:
-    """True for a known vector with symbolic extents."""
-    is_objects = isinstance(value, np.ndarray) and value.dtype == object
-    return is_objects and any(isinstance(each, Dim) for each in value.flat)
+    """True for known integers with symbolic extents among them."""
+    return isinstance(value, Extents) and any(isinstance(each, Dim) for each in value.flat)
 
 
 def is_supported(value: Any) -> bool:
@@ -87,11 +101,7 @@ def is_supported(value: Any) -> bool:
         return all(map(is_supported, value))
     if not isinstance(value, np.ndarray):
         return not isinstance(value, (Deferred, Map))
-    try:
-        as_dtype(value.dtype)
-    except DTypeError:
-        return False
-    return True
+    return computes(value.dtype)
 
 
 def folds(array: Array) -> bool:

@@ -53,6 +53,35 @@ def test_the_command_shows_a_model_for_all_extents(
     assert "two_layers.onnx:0 in Gemm_hidden" in shown
 
 
+def test_the_command_compiles_a_model(path: Path, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    assert (
+        main(["compile", str(path), "--shape", "x=f32[2, 4]", "-o", str(build), "--emit-only"]) == 0
+    )
+    assert "float *y" in (build / "small.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"), [("cortex-m4", "float total = 0.0f;"), ("x86-64-v3", "float sums[8];")]
+)
+def test_the_command_shows_what_a_model_is_for_a_target(
+    path: Path, capsys: pytest.CaptureFixture[str], target: str, shown: str
+) -> None:
+    shape = ["--shape", "x=f32[2, 4]", "--stage", "c"]
+    assert main(["inspect", str(path), *shape, "--target", target]) == 0
+    assert shown in capsys.readouterr().out
+
+
+def test_the_command_times_the_kernels_of_a_model(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", str(path), "--shape", "x=f32[2, 4]", "--repeats", "2"]) == 0
+    table = capsys.readouterr().out
+    assert "small, " in table
+    assert "matmul_relu_2x8" in table
+    assert "whole run" in table
+
+
 def test_an_open_extent_is_asked_for(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(path), "--random", "0"]) == 1
     assert "--shape" in capsys.readouterr().err

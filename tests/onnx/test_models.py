@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,23 @@ def test_one_program_reads_text_of_all_widths() -> None:
     assert len(bounded._stages) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not is_installed("rapidocr_onnxruntime"), reason="the models ship in it")
+def test_one_program_finds_text_in_pictures_of_all_sizes() -> None:
+    """Its images shrink and grow: `Resize` over extents that are multiples of 32."""
+    path = package_directory("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models"
+    detector = path / "ch_PP-OCRv4_det_infer.onnx"
+    height, width = (32 * rlx.Dim(name, min=1, max=6) for name in "hw")
+    bounded = InferenceSession(detector, dims={"x": (1, 3, height, width)})
+    theirs = peer.InferenceSession(detector, providers=["CPUExecutionProvider"])
+    for extents in ((32, 64), (96, 160), (192, 192)):
+        x = np.random.default_rng(0).normal(size=(1, 3, *extents)).astype(np.float32)
+        (found,), (expected,) = (each.run(None, {"x": x}) for each in (bounded, theirs))
+        assert found.shape == (1, 1, *extents)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert len(bounded._stages) == 1
+
+
 @pytest.mark.skipif(not is_installed("silero_vad"), reason="the models ship in silero-vad")
 def test_windows_of_sound_compile_nothing_new() -> None:
     path = package_directory("silero_vad", "silero-vad") / "data" / "silero_vad.onnx"
@@ -99,6 +117,35 @@ def test_windows_of_sound_compile_nothing_new() -> None:
         sound = np.random.default_rng(seed).normal(size=(1, 576)).astype(np.float32)
         _, feed["state"] = session.run(None, {"input": sound, **feed})
     assert len(session._stages) == 2
+
+
+def sound() -> Array:
+    """Return two seconds: silence, a buzz that swells and fades as vowels do, and noise."""
+    time = np.arange(32000) / 16000
+    buzz = sum(np.sin(2 * np.pi * 140 * k * time) / k for k in range(1, 20))
+    swell = np.clip(np.sin(2 * np.pi * 3 * time), 0, 1) * (time > 0.5)
+    noise = np.random.default_rng(0).normal(size=time.size) * 0.01
+    return (0.2 * buzz * swell + noise).astype(np.float32)
+
+
+@pytest.mark.skipif(
+    not (is_installed("silero_vad") and is_installed("torch")), reason="its wrapper takes tensors"
+)
+def test_the_wrapper_of_the_voice_detector_runs_with_its_import_exchanged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A window after another with the state between them, and windows in one call."""
+    silero, torch = pytest.importorskip("silero_vad"), pytest.importorskip("torch")
+    given = sound()
+    found = []
+    for runtime in (peer, rlx.onnx):
+        monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+        windows = silero.load_silero_vad(onnx=True).audio_forward(torch.from_numpy(given), 16000)
+        block = silero.load_silero_vad(sequence=True).audio_forward(given)
+        found.append((windows.numpy().ravel(), np.ravel(block)))
+    for theirs, ours in zip(*found, strict=True):
+        assert theirs.size == 63
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.skipif(not is_installed("magika"), reason="the model ships in magika")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,37 +18,18 @@ onnx = pytest.importorskip("onnx")
 import rlx.onnx  # noqa: E402
 from rlx.errors import FormatError, InternalError, RlxError  # noqa: E402
 from rlx.onnx import registry  # noqa: E402
-from tests.onnx.models import FLOAT, flattening, model, node, perceptron, recurrent  # noqa: E402
+from tests.onnx.models import FLOAT, model, node  # noqa: E402
 
 
-def mutated(content: bytes, rng: random.Random) -> bytes:
-    """Return a file that is cut, or in which some bytes are changed, missing or added."""
-    data = bytearray(content[: rng.randrange(len(content))] if rng.random() < 0.2 else content)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        place = rng.randrange(len(data) or 1)
-        kind = rng.randrange(3)
-        if kind == 0 and data:
-            data[place] = rng.randrange(256)
-        elif kind == 1:
-            del data[place : place + 1]
-        else:
-            data.insert(place, rng.randrange(256))
-    return bytes(data)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits the memory by it")
+@pytest.mark.parametrize("seed", range(2))
 def test_damaged_models_are_refused_with_typed_errors(seed: int) -> None:
-    rng = random.Random(seed)
-    whole = [made.SerializeToString() for made in (perceptron(), flattening(), recurrent())]
-    refused = 0
-    for _ in range(1000):
-        try:
-            rlx.onnx.load(mutated(rng.choice(whole), rng), dims={"batch": 2, "n": 2})
-        except InternalError:
-            raise
-        except RlxError:
-            refused += 1
-    assert refused > 500
+    """In a process of its own, with 1 GB of memory and five minutes."""
+    command = [sys.executable, "-m", "tests.onnx.mutated", str(seed), "2000"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 1000
 
 
 NODES: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = (

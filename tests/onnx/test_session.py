@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,25 @@ def test_options_that_programs_set_are_there_and_threads_are_taken() -> None:
     assert "CPUExecutionProvider" in rlx.onnx.get_available_providers()
     session = InferenceSession(perceptron(), options, providers=["CPUExecutionProvider"])
     assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_keywords_are_those_of_the_two_runtimes() -> None:
+    InferenceSession(perceptron(), disabled_optimizers=["ConstantFolding"], enable_fallback=0)
+    with pytest.raises(InputError, match=r"(?s)no keyword 'thread'.*threads, dims"):
+        InferenceSession(perceptron(), thread=2)
+
+
+def test_threads_share_the_stages_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlx.onnx.session._STAGES_KEPT", 2)
+    made = session(perceptron())
+
+    def calls(seed: int) -> int:
+        rng = np.random.default_rng(seed)
+        shapes = [(int(rng.integers(1, 6)), 4) for _ in range(40)]
+        return sum(
+            made.run(None, {"x": np.ones(s, np.float32)})[0].shape == (s[0], 3) for s in shapes
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(calls, range(4))) == [40] * 4
+    assert len(made._stages) == 2

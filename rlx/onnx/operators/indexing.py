@@ -10,14 +10,20 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
-from rlx.ir.shape import normalize_axis
-from rlx.onnx.operators.shape import listable
+from rlx.ir.shape import Dim, Extent, normalize_axis, upper
+from rlx.onnx.operators.shape import integers, listable, positions
 from rlx.onnx.registry import Static, operator
+from rlx.onnx.symbolic import computed, extents_array
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 
 
-def _from_front(indices: Any, extent: int) -> Any:
+def _from_front(indices: Any, extent: Extent) -> Any:
     """Return indices in [0, extent): negative ones count from the back."""
+    if isinstance(extent, Dim):
+        if isinstance(indices, np.ndarray) and (indices >= 0).all():
+            return indices
+        number = rnp.reshape(computed(extents_array([extent])), ())
+        return rnp.where(rnp.less(indices, 0), rnp.add(indices, number), indices)
     if isinstance(indices, np.ndarray):
         return np.where(indices < 0, indices + extent, indices)
     return rnp.where(rnp.less(indices, 0), rnp.add(indices, extent), indices)
@@ -27,8 +33,12 @@ def _from_front(indices: Any, extent: int) -> Any:
 def gather(data: Any, indices: Any, *, axis: int = 0) -> Any:
     position = normalize_axis(axis, data.ndim)
     if isinstance(indices, np.ndarray) and not indices.ndim:
-        index = (*(slice(None),) * position, int(indices))
-        return rnp.getitem(data, index)
+        index, extent = int(indices), data.shape[position]
+        if isinstance(extent, Dim):
+            start = extent + index if index < 0 else index
+            one = emit(ops.narrow, data, axis=position, start=start, length=1)
+            return rnp.squeeze(one, position)
+        return rnp.getitem(data, (*(slice(None),) * position, index))
     return emit(ops.gather, data, _from_front(indices, data.shape[position]), axis=position)
 
 
@@ -95,10 +105,11 @@ def scatter_nd(data: Any, indices: Any, updates: Any, *, reduction: str = "none"
 
 @operator("OneHot")
 def one_hot(indices: Any, depth: Static, values: Any, *, axis: int = -1) -> Any:
-    count = listable(int(np.reshape(depth, ())), "the axis of classes")
+    (count,) = integers(depth)
+    listable(upper(count), "the axis of classes")
     position = axis if axis >= 0 else axis + indices.ndim + 1
     wide = rnp.expand_dims(rnp.astype(indices, "i64"), position)
-    places = np.arange(count).reshape((-1, *(1,) * (indices.ndim - position)))
+    places = rnp.reshape(positions(count), (count, *(1,) * (indices.ndim - position)))
     off, on = rnp.getitem(values, 0), rnp.getitem(values, 1)
     return emit(ops.where, rnp.equal(_from_front(wide, count), places), on, off)
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
 from rlx.ir import ops
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import Extent, floor_divide, format_shape, normalize_axis
 from rlx.onnx.operators.shape import integers
 from rlx.onnx.registry import Static, operator
 from rlx.tracing.apply import emit
@@ -72,14 +73,15 @@ def resize(
     axes: Any = None,
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Any:
-    """Leading axes that keep their extents are left out: these may be symbolic."""
+    """Leading axes that keep their extents are left out."""
     named = [normalize_axis(a, x.ndim) for a in axes] if axes else list(range(x.ndim))
     extents = [x.shape[axis] for axis in named]
-    if sizes is not None and sizes.size:
+    by_sizes = sizes is not None and sizes.size
+    if by_sizes:
         wanted, factors = _by_sizes(integers(sizes), extents, keep_aspect_ratio_policy)
     else:
         factors = [float(s) for s in scales]
-        wanted = [e if f == 1 else math.floor(e * f) for e, f in zip(extents, factors, strict=True)]
+        wanted = [scaled(e, f) for e, f in zip(extents, factors, strict=True)]
     regions = _regions(roi, len(named))
     rows = {a: r for a, *r in zip(named, wanted, factors, regions, strict=True)}
     rest = [rows.get(axis, [extent, 1.0, (0.0, 1.0)]) for axis, extent in enumerate(x.shape)]
@@ -88,8 +90,9 @@ def resize(
         first += 1
     size, scale, region = zip(*rest[first:], strict=True)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    quotients = by_sizes and keep_aspect_ratio_policy == "stretch"
     return emit(
-        ops.resize, x, size=size, scale=scale, mode=_MODES.get(mode, mode),
+        ops.resize, x, size=size, scale=() if quotients else scale, mode=_MODES.get(mode, mode),
         coordinates=coordinate_transformation_mode, rounding=nearest_mode,
         region=region if crops else (), cubic_coefficient=cubic_coeff_a,
         exclude_outside=bool(exclude_outside), extrapolation=extrapolation_value,
@@ -98,6 +101,14 @@ def resize(
 
 
 _MODES = {"bilinear": "linear"}
+
+
+def scaled(extent: Extent, factor: float) -> Extent:
+    """Return an extent times a factor, rounded down: exactly, as floats are fractions."""
+    if isinstance(extent, int):
+        return math.floor(extent * factor)
+    above, below = factor.as_integer_ratio()
+    return floor_divide(extent * above, below)
 
 
 @operator("Upsample")
@@ -122,13 +133,22 @@ def resize_10(x: Any, scales: Static, *, mode: str = "nearest") -> Any:
 
 
 def _by_sizes(
-    sizes: tuple[int, ...], extents: list[int], policy: str
-) -> tuple[list[int], list[float]]:
-    factors = [size / extent for size, extent in zip(sizes, extents, strict=True)]
+    sizes: tuple[Extent, ...], extents: list[Extent], policy: str
+) -> tuple[list[Extent], list[float]]:
+    """Return the extents wanted, and the factors; with the policy "stretch" those of axes kept."""
     if policy == "stretch":
-        return list(sizes), factors
-    one = min(factors) if policy == "not_larger" else max(factors)
-    return [math.floor(one * extent + 0.5) for extent in extents], [one] * len(extents)
+        pairs = zip(sizes, extents, strict=True)
+        return list(sizes), [1.0 if size == extent else math.nan for size, extent in pairs]
+    pairs = zip(sizes, extents, strict=True)
+    known = [(s, e) for s, e in pairs if isinstance(s, int) and isinstance(e, int)]
+    if len(known) < len(extents):
+        raise UnsupportedError(
+            f"axes of extents {format_shape(tuple(extents))} keep their ratio, {policy}, which "
+            "runs would decide",
+            remedy="give numbers for the extents in dims=",
+        )
+    one = (min if policy == "not_larger" else max)(size / extent for size, extent in known)
+    return [math.floor(one * extent + 0.5) for _, extent in known], [one] * len(extents)
 
 
 def _regions(roi: Any, count: int) -> list[tuple[float, float]]:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import FormatError, ShapeError
+from rlx.errors import FormatError, ShapeError, UnsupportedError
 from rlx.ir import ops
-from rlx.ir.shape import Dim, broadcast_shapes, normalize_axis, product
+from rlx.ir.dtype import DType, as_dtype
+from rlx.ir.shape import (
+    Dim,
+    Extent,
+    broadcast_shapes,
+    divide,
+    floor_divide,
+    is_at_most,
+    normalize_axis,
+    product,
+)
+from rlx.ir.types import TensorType
 from rlx.onnx.registry import Static, operator
-from rlx.onnx.symbolic import extents_array
+from rlx.onnx.symbolic import computed, extents_array
 from rlx.onnx.types import numpy_dtype
+from rlx.onnx.values import is_symbolic
 from rlx.tracing.apply import emit
 
 _MOST_LISTED = 1 << 28
@@ -138,12 +151,12 @@ def concat(*inputs: Any, axis: int = 1) -> Any:
 def split(
     x: Any, sizes: Static = None, *, axis: int = 0, num_outputs: int | None = None, node: Any = 0
 ) -> Any:
-    """Parts of given sizes; else of equal ones, of which the last may be smaller."""
+    """Parts of given sizes; else of equal ones, of which the last may be smaller since opset 18."""
     position = normalize_axis(axis, x.ndim)
     extent = x.shape[position]
     count = num_outputs or node.outputs
     if sizes is None:
-        part = -(-extent // count)
+        part = -(-extent // count) if num_outputs else divide(extent, count)
         listed = [part] * (count - 1)
         listed.append(extent - part * (count - 1))
     else:
@@ -164,19 +177,47 @@ def slice_(x: Any, starts: Static, ends: Static, axes: Static = None, steps: Sta
     strides = (1,) * len(firsts) if steps is None else integers(steps)
     index = [slice(None)] * x.ndim
     for axis, first, last, step in zip(named, firsts, lasts, strides, strict=True):
-        index[normalize_axis(axis, x.ndim)] = _resolved(x.shape, axis, first, last, step)
+        position = normalize_axis(axis, x.ndim)
+        extent = x.shape[position]
+        if step > 0 and any(isinstance(each, Dim) for each in (extent, first, last)):
+            x = _symbolic_part(x, position, first, last, step)
+        else:
+            index[position] = _resolved(extent, first, last, step)
     return rnp.getitem(x, tuple(index))
 
 
-def _resolved(shape: Any, axis: int, first: Any, last: Any, step: int) -> slice:
+def _symbolic_part(x: Any, axis: int, first: Extent, last: Extent, step: int) -> Any:
+    """Take a part of an axis whose bounds are extents; bounds outside of it end at its ends."""
+    extent = x.shape[axis]
+    start = _end(first, extent, axis)
+    length = _end(last, extent, axis) - start
+    part = emit(ops.narrow, x, axis=axis, start=start, length=length)
+    if step == 1:
+        return part
+    steps = tuple(step if each == axis else 1 for each in range(x.ndim))
+    return emit(ops.slice, part, start=(0,) * x.ndim, stop=part.shape, step=steps)
+
+
+def _end(bound: Extent, extent: Extent, axis: int) -> Extent:
+    """Return a bound of a slice as a number of elements from the front."""
+    if isinstance(bound, int) and bound < 0:
+        return 0 if is_at_most(bound + extent, 0) else bound + extent
+    if is_at_most(bound, extent):
+        return bound
+    if is_at_most(extent, bound):
+        return extent
+    raise UnsupportedError(
+        f"whether {bound} elements are more than the extent {extent} of axis {axis} differs "
+        "between runs",
+        remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the extent",
+    )
+
+
+def _resolved(extent: int, first: int, last: int, step: int) -> slice:
     """Bring the bounds of a slice into its axis; Python counts a negative end from the back.
 
     A backward slice that starts before the axis starts at its first element.
     """
-    extent = shape[axis]
-    if not isinstance(extent, int) or isinstance(last, Dim):
-        whole = first == 0 and step == 1 and (last == extent or _is_large(last))
-        return slice(None) if whole else slice(first, last, step)
     if step < 0:
         last = last + extent if -extent <= last < 0 else last
         first = first + extent if first < 0 else first
@@ -184,13 +225,14 @@ def _resolved(shape: Any, axis: int, first: Any, last: Any, step: int) -> slice:
     return slice(first, last, step)
 
 
-def _is_large(last: Any) -> bool:
-    return isinstance(last, int) and last >= np.iinfo(np.int32).max
-
-
 @operator("Tile", since=6)
 def tile(x: Any, repeats: Static) -> Any:
-    return rnp.tile(x, integers(repeats)) if repeats.size else x
+    counts = integers(repeats)
+    if not any(isinstance(count, Dim) for count in counts):
+        return rnp.tile(x, counts) if counts else x
+    pairs = tuple(extent for pair in zip(counts, x.shape, strict=True) for extent in pair)
+    repeated = emit(ops.expand, rnp.expand_dims(x, tuple(range(0, 2 * x.ndim, 2))), shape=pairs)
+    return rnp.reshape(repeated, tuple(n * d for n, d in zip(counts, x.shape, strict=True)))
 
 
 @operator("Tile")
@@ -214,11 +256,12 @@ def pad(
             f"{len(widths)} widths for {count} axes; each has one before and one after",
             remedy="the model is malformed: export it again",
         )
-    low, high = [0] * x.ndim, [0] * x.ndim
+    low: list[Extent] = [0] * x.ndim
+    high: list[Extent] = [0] * x.ndim
     for place, axis in enumerate(named):
         low[axis], high[axis] = widths[place], widths[place + count]
     x = _cropped(x, low, high)
-    before, after = [max(w, 0) for w in low], [max(w, 0) for w in high]
+    before, after = ([0 if is_at_most(w, 0) else w for w in widths] for widths in (low, high))
     if mode != "constant":
         modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
         return rnp.pad(x, tuple(zip(before, after, strict=True)), mode=modes[mode])
@@ -230,14 +273,13 @@ def pad(
     return rnp.where(inside, padded, rnp.reshape(value, ()))
 
 
-def _cropped(x: Any, low: list[int], high: list[int]) -> Any:
-    if min([*low, *high], default=0) >= 0:
-        return x
-    index = tuple(
-        slice(max(-first, 0), extent - max(-last, 0))
-        for first, last, extent in zip(low, high, x.shape, strict=True)
-    )
-    return rnp.getitem(x, index)
+def _cropped(x: Any, low: Sequence[Extent], high: Sequence[Extent]) -> Any:
+    for axis, (first, last) in enumerate(zip(low, high, strict=True)):
+        start, behind = (0 if is_at_most(0, width) else -width for width in (first, last))
+        if start or behind:
+            length = x.shape[axis] - start - behind
+            x = emit(ops.narrow, x, axis=axis, start=start, length=length)
+    return x
 
 
 @operator("CenterCropPad")
@@ -275,28 +317,67 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 @operator("Trilu")
 def trilu(x: Any, k: Static = None, *, upper: int = 1) -> Any:
-    rows = np.arange(x.shape[-2])[:, None]
-    columns = np.arange(x.shape[-1])[None, :]
+    rows = positions(x.shape[-2])[:, None]
+    columns = positions(x.shape[-1])[None, :]
     offset = 0 if k is None else int(np.reshape(k, ()))
     kept = columns - rows >= offset if upper else columns - rows <= offset
     return emit(ops.where, kept, x, np.zeros((), x.dtype))
 
 
+def positions(extent: Extent) -> Any:
+    """Return the numbers of the elements along an axis."""
+    if isinstance(extent, int):
+        return np.arange(extent)
+    return emit(ops.iota, type=TensorType(DType.I64, (extent,)))
+
+
 @operator("EyeLike")
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     made = x.dtype if dtype is None else numpy_dtype(dtype)
-    return np.eye(x.shape[0], x.shape[1], k).astype(made)
+    rows, columns = map(positions, x.shape)
+    diagonal = rnp.equal(columns[None, :], rows[:, None] + k)
+    return rnp.astype(diagonal, made)
 
 
 @operator("Range")
 def range_(start: Static, limit: Static, delta: Static, *, stash_type: int = 1) -> Any:
     del stash_type  # computed in f64
+    if any(map(is_symbolic, (start, limit, delta))):
+        return _symbolic_range(start, limit, delta)
     first, step = np.reshape(start, ()), np.reshape(delta, ())
     exact = (float(np.reshape(limit, ())) - float(first)) / float(step)
     count = listable(max(math.ceil(exact), 0), "the range")
     wide = np.int64 if first.dtype.kind in "iu" else np.float64
     numbers: Any = first.astype(wide) + np.arange(count) * step.astype(wide)
     return numbers.astype(first.dtype)
+
+
+def _symbolic_range(start: Any, limit: Any, delta: Any) -> Any:
+    """Return a range of as many numbers as extents tell."""
+    (first,), (last,), (step,) = map(integers, (start, limit, delta))
+    if isinstance(step, Dim) or step == 0:
+        raise UnsupportedError(
+            f"the range moves in steps of {step}",
+            remedy="load the model with a number for the extent",
+        )
+    away = last - first if step > 0 else first - last
+    count = _not_negative(floor_divide(away + (abs(step) - 1), abs(step)), first, last)
+    kept = next(each.integers for each in (start, limit) if is_symbolic(each))
+    numbers = emit(ops.iota, type=TensorType(as_dtype(kept), (count,)))
+    begin = computed(start) if is_symbolic(start) else first
+    return rnp.astype(numbers * step + rnp.reshape(begin, ()), kept)
+
+
+def _not_negative(count: Extent, first: Extent, last: Extent) -> Extent:
+    """Return how many numbers a range has, which is none where it would end before it starts."""
+    if is_at_most(0, count):
+        return count
+    if is_at_most(count, 0):
+        return 0
+    raise UnsupportedError(
+        f"the extents leave open whether the range from {first} to {last} is empty",
+        remedy="bound them so that it is known: rlx.Dim(name, min=..., max=...)",
+    )
 
 
 @operator("ReverseSequence")
