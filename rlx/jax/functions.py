@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,16 +55,3 @@ local_device_count = device_count
 def default_backend() -> str:
     """The name of the one kind of device."""
     return "cpu"
-
-
-@contextlib.contextmanager
-def named_scope(name: str) -> Iterator[None]:
-    """Nothing: nodes are named by the user's lines."""
-    del name
-    yield
-
-
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """`fun` itself."""
-    del name
-    return fun

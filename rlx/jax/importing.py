@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 
-MODULES = ("", ".lax", ".nn", ".numpy", ".numpy.fft", ".numpy.linalg", ".ops", ".random",
-           ".scipy", ".scipy.linalg", ".scipy.ndimage", ".scipy.optimize", ".scipy.signal",
-           ".scipy.sparse", ".scipy.sparse.linalg", ".scipy.special", ".scipy.stats", ".tree",
-           ".tree_util")  # fmt: skip
+MODULES = ("", ".ad_checkpoint", ".debug", ".dtypes", ".errors", ".experimental", ".ffi",
+           ".flatten_util", ".lax", ".nn", ".nn.initializers", ".numpy", ".numpy.fft",
+           ".numpy.linalg", ".ops", ".random", ".scipy", ".scipy.fft",
+           ".scipy.integrate", ".scipy.linalg", ".scipy.ndimage", ".scipy.optimize",
+           ".scipy.signal", ".scipy.sparse", ".scipy.sparse.linalg", ".scipy.special",
+           ".scipy.stats", ".tree",
+           ".test_util", ".tree_util", ".typing")  # fmt: skip
 """Those of JAX that are there, without the leading `jax`."""
 
 

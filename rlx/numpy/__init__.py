@@ -6,10 +6,13 @@ Results have the dtypes that JAX gives with 64-bit types enabled; Python numbers
 from __future__ import annotations
 
 from ml_dtypes import bfloat16 as bfloat16
+from ml_dtypes import float8_e4m3fn as float8_e4m3fn
+from ml_dtypes import float8_e5m2 as float8_e5m2
 from numpy import array_repr as array_repr
 from numpy import array_str as array_str
 from numpy import bool_ as bool_
 from numpy import complex64 as complex64
+from numpy import complex128 as complex128
 from numpy import e as e
 from numpy import euler_gamma as euler_gamma
 from numpy import float16 as float16
@@ -48,7 +51,9 @@ from rlx.numpy.comparison import isscalar as isscalar
 from rlx.numpy.comparison import iterable as iterable
 from rlx.numpy.counting import bincount as bincount
 from rlx.numpy.counting import histogram as histogram
+from rlx.numpy.counting import histogram2d as histogram2d
 from rlx.numpy.counting import histogram_bin_edges as histogram_bin_edges
+from rlx.numpy.counting import histogramdd as histogramdd
 from rlx.numpy.creation import arange as arange
 from rlx.numpy.creation import array as array
 from rlx.numpy.creation import asarray as asarray
@@ -87,6 +92,7 @@ from rlx.numpy.cumulative import gradient as gradient
 from rlx.numpy.cumulative import nancumprod as nancumprod
 from rlx.numpy.cumulative import nancumsum as nancumsum
 from rlx.numpy.cumulative import trapezoid as trapezoid
+from rlx.numpy.cumulative import unwrap as unwrap
 from rlx.numpy.diagonals import diag as diag
 from rlx.numpy.diagonals import diagonal as diagonal
 from rlx.numpy.diagonals import trace as trace
@@ -138,6 +144,7 @@ from rlx.numpy.editing import select as select
 from rlx.numpy.editing import trim_zeros as trim_zeros
 from rlx.numpy.editing import unstack as unstack
 from rlx.numpy.editing import vsplit as vsplit
+from rlx.numpy.eigenvalues import roots as roots
 from rlx.numpy.einsum import einsum as einsum
 from rlx.numpy.elementwise import abs as abs
 from rlx.numpy.elementwise import absolute as absolute
@@ -247,6 +254,10 @@ from rlx.numpy.indexing import take as take
 from rlx.numpy.indexing import take_along_axis as take_along_axis
 from rlx.numpy.namespace import __array_api_version__ as __array_api_version__
 from rlx.numpy.namespace import __array_namespace_info__ as __array_namespace_info__
+from rlx.numpy.neighbors import nextafter as nextafter
+from rlx.numpy.neighbors import packbits as packbits
+from rlx.numpy.neighbors import spacing as spacing
+from rlx.numpy.neighbors import unpackbits as unpackbits
 from rlx.numpy.parts import bitwise_count as bitwise_count
 from rlx.numpy.parts import copysign as copysign
 from rlx.numpy.parts import divmod as divmod
@@ -259,8 +270,11 @@ from rlx.numpy.parts import logaddexp2 as logaddexp2
 from rlx.numpy.parts import modf as modf
 from rlx.numpy.polynomials import convolve as convolve
 from rlx.numpy.polynomials import correlate as correlate
+from rlx.numpy.polynomials import poly as poly
 from rlx.numpy.polynomials import polyadd as polyadd
 from rlx.numpy.polynomials import polyder as polyder
+from rlx.numpy.polynomials import polydiv as polydiv
+from rlx.numpy.polynomials import polyfit as polyfit
 from rlx.numpy.polynomials import polyint as polyint
 from rlx.numpy.polynomials import polymul as polymul
 from rlx.numpy.polynomials import polysub as polysub
@@ -287,10 +301,12 @@ from rlx.numpy.products import dot as dot
 from rlx.numpy.products import inner as inner
 from rlx.numpy.products import kron as kron
 from rlx.numpy.products import matmul as matmul
+from rlx.numpy.products import matvec as matvec
 from rlx.numpy.products import outer as outer
 from rlx.numpy.products import tensordot as tensordot
 from rlx.numpy.products import vdot as vdot
 from rlx.numpy.products import vecdot as vecdot
+from rlx.numpy.products import vecmat as vecmat
 from rlx.numpy.reductions import all as all
 from rlx.numpy.reductions import amax as amax
 from rlx.numpy.reductions import amin as amin

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 import numpy as np
 
+from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import product
@@ -13,7 +16,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, static_shape
 from rlx.numpy.creation import linspace, ones_like
 from rlx.numpy.reductions import max, min, sum
-from rlx.numpy.shaping import ravel
+from rlx.numpy.shaping import ravel, reshape, stack
 from rlx.numpy.sorting import searchsorted
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.errors import ConcretizationError
@@ -87,3 +90,66 @@ def histogram(
         widths = elementwise.subtract(edges[1:], edges[:-1])
         counts = elementwise.divide(elementwise.divide(counts, widths), sum(counts))
     return counts, edges
+
+
+@function
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> Any:
+    """How many rows of `sample` lie in each cell of a grid of bins; and the bins' ends by axis.
+
+    `bins` is one number, or a number or ends for each axis.
+    """
+    (sample,) = inexact(sample)
+    sample = reshape(sample, (-1, 1)) if sample.ndim == 1 else sample
+    axes = static_shape(sample)[1]
+    per_axis = _each(bins) if isinstance(bins, (list, tuple)) or shape_of(bins) else [bins] * axes
+    if len(per_axis) != axes:
+        raise ShapeError(
+            f"bins for {len(per_axis)} axes are given; the sample has {axes}",
+            remedy="give one number, or a number or ends for each axis",
+        )
+    ranges = [None] * axes if range is None else range
+    columns = [sample[:, axis] for axis in builtins.range(axes)]
+    triples = zip(columns, per_axis, ranges, strict=True)
+    edges = [histogram_bin_edges(*each) for each in triples]
+    counts = [each.shape[0] - 1 for each in edges]
+    place: Any = 0
+    inside: Any = True
+    for column, ends, count in zip(columns, edges, counts, strict=True):
+        own = elementwise.subtract(searchsorted(ends, column, "right"), 1)
+        own = elementwise.where(elementwise.equal(column, ends[count]), count - 1, own)
+        within = elementwise.logical_and(
+            elementwise.greater_equal(own, 0), elementwise.less(own, count)
+        )
+        place = elementwise.add(elementwise.multiply(place, count), own)
+        inside = elementwise.logical_and(inside, within)
+    (weights,) = inexact(ones_like(columns[0]) if weights is None else weights)
+    cells = math.prod(counts)
+    found = reshape(_bincount(elementwise.where(inside, place, cells), weights, cells), counts)
+    if density:
+        total = sum(found)
+        for axis, ends in enumerate(edges):
+            shape = [-1 if each == axis else 1 for each in builtins.range(axes)]
+            found = elementwise.divide(
+                found, reshape(elementwise.subtract(ends[1:], ends[:-1]), shape)
+            )
+        found = elementwise.divide(found, total)
+    return found, edges
+
+
+def _each(bins: Any) -> list[Any]:
+    """Return what a list or a vector says of each axis."""
+    return list(bins.tolist() if isinstance(bins, np.ndarray) else bins)
+
+
+@function
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> Any:
+    """How many points (x, y) lie in each cell; and the ends of the bins of both axes."""
+    several = bins if isinstance(bins, (list, tuple)) else _each(bins) if shape_of(bins) else ()
+    ends = np.asarray(bins) if isinstance(bins, (list, tuple)) and len(bins) > 2 else bins
+    pair = [ends, ends] if len(several) > 2 else bins
+    counts, (first, second) = histogramdd(stack([x, y], -1), pair, range, weights, density)
+    return counts, first, second

@@ -26,7 +26,7 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     """Return the dtype that is named, `default` for `None`."""
     if dtype is None:
         return default
-    named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C64}
+    named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C128}
     return named.get(dtype) or as_array_dtype(dtype)
 
 

@@ -11,6 +11,7 @@ from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, static_shape
 from rlx.numpy.creation import dtype_of, full_like
+from rlx.numpy.indexing import take
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, flip, ravel
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
@@ -207,3 +208,24 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
     )
     inner = elementwise.divide(weighted, elementwise.add(before, behind))
     return concatenate([part(slopes, 0, 1), inner, part(slopes, extent - 2, 1)], axis)
+
+
+@function
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:
+    """Angles without jumps: each step is made less than half a `period` by whole periods."""
+    (p,) = inexact(p)
+    if p.shape[axis] == 0:
+        return p
+    steps = diff(p, axis=axis)
+    half = 0.5 * period
+    wrapped = elementwise.subtract(
+        elementwise.remainder(elementwise.add(steps, half), period), half
+    )
+    upward = elementwise.logical_and(
+        elementwise.equal(wrapped, -half), elementwise.greater(steps, 0)
+    )
+    correction = elementwise.subtract(elementwise.where(upward, half, wrapped), steps)
+    small = elementwise.less(elementwise.abs(steps), half if discont is None else discont)
+    shifts = cumsum(elementwise.where(small, 0, correction), axis)
+    start = expand_dims(take(elementwise.multiply(p, 0), 0, axis), axis)
+    return elementwise.add(p, concatenate([start, shifts], axis))

@@ -34,6 +34,7 @@ int_ = np.int64
 double = np.float64
 single = np.float32
 csingle = np.complex64
+cdouble = complex_ = np.complex128
 bool = np.bool_
 """Names that NumPy and JAX have for the same classes."""
 
@@ -44,11 +45,14 @@ def finfo(dtype: Any) -> Any:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> builtins.bool:
-    """True if a type is a kind of another; bfloat16 is floating."""
+    """True if a type is a kind of another; bfloat16 and floats of eight bits are floating."""
     first = arg1 if _is_abstract(arg1) else _numpy(arg1)
-    if first == ml_dtypes.bfloat16:
+    if any(first == each for each in _EXTENSIONS):
         return arg2 in (np.generic, np.number, np.inexact, np.floating) or _numpy(arg2) == first
     return np.issubdtype(first, arg2)
+
+
+_EXTENSIONS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 def _is_abstract(x: Any) -> builtins.bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from rlx.errors import DTypeError
@@ -148,8 +149,9 @@ def fmod(x: Any, y: Any) -> Any:
     if x.value.dtype.is_int:
         rest = emit(ops.sub, x, emit(ops.mul, emit(ops.div, x, y), y))
         return where(equal(y, 0), 0, rest)
-    magnitude = emit(ops.mod, abs(x), abs(y))
-    return where(signbit(x), negative(magnitude), magnitude)
+    below = signbit(x)  # unlike abs, the choice has the derivative 1 at 0
+    magnitude = emit(ops.mod, where(below, negative(x), x), abs(y))
+    return where(below, negative(magnitude), magnitude)
 
 
 @function
@@ -196,7 +198,7 @@ def abs(x: Any) -> Any:
     """Magnitude, of complex numbers too."""
     x = as_tracer(x)
     if x.value.dtype.is_complex:
-        return emit(ops.sqrt, emit(ops.complex_norm_sq, x))
+        return hypot(emit(ops.real, x), emit(ops.imag, x))
     unsigned = x.value.dtype is DType.BOOL or x.value.dtype.is_unsigned_int
     return x if unsigned else _same(ops.abs, x)
 
@@ -221,8 +223,10 @@ def square(x: Any) -> Any:
 def cbrt(x: Any) -> Any:
     """The real cube root."""
     (x,) = inexact(x)
-    root = emit(ops.pow, abs(x), as_tracer(np.asarray(1 / 3, x.dtype)))
-    return where(signbit(x), negative(root), root)
+    below = signbit(x)  # unlike abs, the choice has a derivative at 0: the root's is infinite
+    size = where(below, negative(x), x)
+    root = emit(ops.pow, size, as_tracer(np.asarray(1 / 3, x.dtype)))
+    return where(below, negative(root), root)
 
 
 @function
@@ -282,19 +286,24 @@ def log10(x: Any) -> Any:
 def logaddexp(x: Any, y: Any) -> Any:
     """`log(exp(x) + exp(y))`, without overflow."""
     x, y = inexact(x, y)
-    difference = subtract(x, y)
-    larger = maximum(x, y)
+    # Choices, where maximum and abs would have no second derivative at equal numbers
+    above = greater_equal(x, y)
+    larger, below = where(above, x, y), subtract(where(above, y, x), where(above, x, y))
     # Equal infinities have a NaN difference and need no correction.
-    return where(isnan(difference), add(x, y), add(larger, log1p(exp(negative(abs(difference))))))
+    none = isnan(below)
+    return where(none, add(x, y), add(larger, log1p(exp(where(none, 0, below)))))
 
 
 @function
 def hypot(x: Any, y: Any) -> Any:
     """`sqrt(x * x + y * y)`, without overflow."""
-    x, y = (abs(each) for each in inexact(x, y))
-    larger, smaller = maximum(x, y), minimum(x, y)
-    ratio = divide(smaller, where(equal(larger, 0), 1, larger))
-    scaled = multiply(larger, sqrt(add(1, square(ratio))))
+    # Choices, where abs and maximum would have no second derivative on the axes
+    x, y = (where(signbit(each), negative(each), each) for each in inexact(x, y))
+    above = logical_or(greater(x, y), isnan(x))
+    larger, smaller = where(above, x, y), where(above, y, x)
+    none = equal(larger, 0)
+    ratio = divide(smaller, where(none, 1, larger))
+    scaled = where(none, 0, multiply(larger, sqrt(add(1, square(ratio)))))
     return where(logical_or(isinf(x), isinf(y)), np.inf, scaled)
 
 
@@ -382,9 +391,12 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """`x` with NaN and infinities replaced by finite numbers."""
     x = as_tracer(x)
+    if x.value.dtype.is_complex:
+        parts = (nan_to_num(emit(part, x), nan, posinf, neginf) for part in (ops.real, ops.imag))
+        return emit(ops.complex, *parts)
     if not x.value.dtype.is_float:
         return x
-    limit = _LARGEST[x.value.dtype]
+    limit = float(ml_dtypes.finfo(x.value.dtype.numpy).max)  # type: ignore[no-untyped-call]
     x = where(isnan(x), nan, x)
     x = where(equal(x, np.inf), limit if posinf is None else posinf, x)
     return where(equal(x, -np.inf), -limit if neginf is None else neginf, x)
@@ -535,7 +547,10 @@ conjugate = conj
 
 @function
 def angle(x: Any) -> Any:
-    """The argument of a complex number."""
+    """The argument of a complex number; of a real one 0 or pi, with no slope."""
+    x = as_tracer(x)
+    if not x.value.dtype.is_complex:
+        x = emit(ops.stop_gradient, inexact(x)[0])
     return arctan2(imag(x), real(x))
 
 
@@ -556,7 +571,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
 
 def _python_type(dtype: Any) -> Any:
     """Return the dtype that Python's `float`, `int`, `bool` stand for."""
-    return {float: "f64", int: "i64", bool: "bool", complex: "c64"}.get(dtype, dtype)
+    return {float: "f64", int: "i64", bool: "bool", complex: "c128"}.get(dtype, dtype)
 
 
 def zero_of(x: Any) -> Any:
@@ -607,11 +622,3 @@ def _require_bits(symbol: str, *arrays: Any) -> None:
                 f"`{symbol}` takes bools or integers and was given {dtype}",
                 remedy="compare first, as in (x > 0) & (y > 0)",
             )
-
-
-_LARGEST = {
-    DType.F16: 65504.0,
-    DType.BF16: float.fromhex("0x1.fep127"),
-    DType.F32: float(np.finfo(np.float32).max),
-    DType.F64: float(np.finfo(np.float64).max),
-}

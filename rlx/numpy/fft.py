@@ -22,7 +22,7 @@ from rlx.numpy.creation import dtype_of
 from rlx.numpy.devices import placed
 from rlx.numpy.repetition import pad
 from rlx.numpy.shaping import concatenate, flip, moveaxis, roll
-from rlx.tracing.apply import as_tracer, convert, emit, function
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 Axes = Sequence[int] | None
 
@@ -183,12 +183,9 @@ def _complex(a: Any) -> Any:
     x = as_tracer(a)
     if x.value.dtype.is_complex:
         return x
-    if x.value.dtype is DType.F64 and not x.weak:
-        raise DTypeError(
-            "transforms are computed in complex64, and f64 is given, which it would not hold",
-            remedy="convert it with .astype('float32')",
-        )
-    return convert(convert(x, DType.F32), DType.C64)
+    (x,) = inexact(x)
+    part = x.value.dtype if x.value.dtype is DType.F64 else DType.F32
+    return convert(convert(x, part), part.with_parts)
 
 
 def _length(n: Any) -> int:
@@ -206,8 +203,7 @@ def _along(x: Any, n: int | None, axis: int, norm: str | None, *, inverse: bool)
     place = normalize_axis(axis, x.ndim)
     length = _length(static_shape(x)[place])
     scale = _scale(norm, length, inverse=inverse)
-    rows = moveaxis(x, place, -1)
-    return moveaxis(emit(ops.fft, rows, inverse=inverse, scale=scale), -1, place)
+    return emit(ops.fft, x, axis=place, inverse=inverse, scale=scale)
 
 
 def _resized(x: Any, n: int, axis: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
 from rlx.numpy import elementwise, index_modes, indexing, shaping, updates
@@ -37,6 +37,18 @@ class IndexUpdater:
         return IndexedUpdate(self._array, _without_masks(index))
 
 
+def _require_kept(array: Any, values: Any) -> None:
+    """Refuse values whose fractions, or imaginary parts, an array of this dtype would lose."""
+    own, given = element_type(array).dtype, element_type(values).dtype
+    loses = given.is_complex and not own.is_complex
+    if loses or (given.is_float and not own.is_differentiable):
+        raise DTypeError(
+            f"values of dtype {given} for an array of dtype {own}, which cannot hold them",
+            source=calling_source(),
+            remedy=f"convert the values, with .astype({own.value!r}), or the array",
+        )
+
+
 def _without_masks(index: Any) -> Any:
     """Return `index` with masks of known elements as the positions where they are true."""
     items = index if isinstance(index, tuple) else (index,)
@@ -54,7 +66,8 @@ class _Update(ABC):
     What else JAX takes, about indices that are sorted or unique, is not needed.
     """
 
-    __slots__ = ()
+    __slots__ = ("_array",)
+    _array: Any
 
     @abstractmethod
     def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
@@ -65,6 +78,10 @@ class _Update(ABC):
         """Return a copy with `values` added there."""
 
     @abstractmethod
+    def _of(self, array: Any) -> _Update:
+        """Return what this is, of another array."""
+
+    @abstractmethod
     def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
         """Return a copy with `change(element, value)` there."""
 
@@ -73,24 +90,34 @@ class _Update(ABC):
 
     def multiply(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         del hints
+        _require_kept(self._array, values)
         return self._changed(elementwise.multiply, values, mode)
 
     mul = multiply
 
     def divide(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
+        """Return a copy divided there; of integers it holds floats, as in JAX."""
         del hints
-        return self._changed(elementwise.divide, values, mode)
+        own = self._array
+        if not element_type(own).dtype.is_differentiable:
+            given = element_type(values)
+            own = elementwise.divide(own, 1 if given.weak else np.ones((), given.dtype.numpy))
+        _require_kept(own, values)
+        return self._of(own)._changed(elementwise.divide, values, mode)
 
     def power(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         del hints
+        _require_kept(self._array, values)
         return self._changed(elementwise.power, values, mode)
 
     def min(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         del hints
+        _require_kept(self._array, values)
         return self._changed(elementwise.minimum, values, mode)
 
     def max(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         del hints
+        _require_kept(self._array, values)
         return self._changed(elementwise.maximum, values, mode)
 
     def apply(
@@ -98,13 +125,19 @@ class _Update(ABC):
     ) -> Any:
         """Return a copy with `function` of the elements there."""
         del hints
-        return self._changed(lambda element, _: function(element), 0, mode)
+
+        def change(element: Any, _: Any) -> Any:
+            found = function(element)
+            _require_kept(self._array, found)
+            return found
+
+        return self._changed(change, 0, mode)
 
 
 class IndexedUpdate(_Update):
     """What `x.at[index]` returns. An index that repeats is changed as often as it does."""
 
-    __slots__ = ("_array", "_index")
+    __slots__ = ("_index",)
 
     def __init__(self, array: Any, index: Any) -> None:
         self._array = array
@@ -120,12 +153,17 @@ class IndexedUpdate(_Update):
     def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` at the index; where an index repeats, the last one stays."""
         del hints
+        _require_kept(self._array, values)
         return self._update(updates.index_set, values, mode)
 
     def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` added at the index; repeated indices add up."""
         del hints
+        _require_kept(self._array, values)
         return self._update(updates.index_add, values, mode)
+
+    def _of(self, array: Any) -> IndexedUpdate:
+        return IndexedUpdate(array, self._index)
 
     def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
         def update(x: Any, index: Any, values: Any) -> Any:
@@ -142,7 +180,7 @@ class IndexedUpdate(_Update):
 class MaskedUpdate(_Update):
     """What `x.at[mask]` returns: the elements where `mask`, over the leading axes, is true."""
 
-    __slots__ = ("_array", "_mask")
+    __slots__ = ("_mask",)
 
     def __init__(self, array: Any, mask: Any) -> None:
         leading = array.shape[: len(mask.shape)]
@@ -159,11 +197,18 @@ class MaskedUpdate(_Update):
     def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with the number `values` at all of them."""
         del hints
+        _require_kept(self._array, values)
         return self._changed(lambda _, new: new, values, mode)
 
     def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         del hints
+        _require_kept(self._array, values)
         return self._changed(elementwise.add, values, mode)
+
+    def _of(self, array: Any) -> MaskedUpdate:
+        found = MaskedUpdate.__new__(MaskedUpdate)
+        found._array, found._mask = array, self._mask
+        return found
 
     def _changed(self, change: Change, values: Any, mode: str | None) -> Any:
         del mode  # a mask has no position outside

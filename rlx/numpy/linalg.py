@@ -23,6 +23,8 @@ from rlx.numpy.decompositions import svd as svd
 from rlx.numpy.decompositions import svdvals as svdvals
 from rlx.numpy.diagonals import diagonal as _diagonal
 from rlx.numpy.diagonals import trace as _trace
+from rlx.numpy.eigenvalues import eig as eig
+from rlx.numpy.eigenvalues import eigvals as eigvals
 from rlx.numpy.matrices import block_diag as block_diag
 from rlx.numpy.matrices import cho_factor as cho_factor
 from rlx.numpy.matrices import cho_solve as cho_solve

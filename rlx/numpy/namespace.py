@@ -29,14 +29,14 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The types of what no type is named for."""
         require_device(device)
-        kinds = {"real floating": DType.F64, "complex floating": DType.C64}
+        kinds = {"real floating": DType.F64, "complex floating": DType.C128}
         kinds |= {"integral": DType.I64, "indexing": DType.I64}
         return {kind: dtype.numpy for kind, dtype in kinds.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
         """The standard's types that are there, by name, of a `kind` or of all."""
         require_device(device)
-        standard = [dtype.numpy for dtype in DType if dtype not in (DType.F16, DType.BF16)]
+        standard = [dtype.numpy for dtype in DType if not dtype.is_low_precision]
         return {d.name: d for d in standard if kind is None or isdtype(d, kind)}
 
 

@@ -11,8 +11,10 @@ from rlx.ir import ops
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, static_shape
 from rlx.numpy.creation import zeros_like
+from rlx.numpy.decompositions import lstsq
 from rlx.numpy.indexing import take
 from rlx.numpy.products import matmul
+from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import atleast_1d, concatenate, flip, stack
 from rlx.tracing.apply import as_tracer, emit, function, inexact, promoted
 
@@ -118,3 +120,58 @@ def _slid(a: Any, v: Any, mode: str, *, turns: bool) -> Any:
 
 def _extended(p: Any, count: int) -> Any:
     return emit(ops.pad, p, low=(count - p.shape[0],), high=(0,))
+
+
+@function
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with these zeros, and 1 at the highest power."""
+    zeros = atleast_1d(as_tracer(seq_of_zeros))
+    found = as_tracer(np.ones(1, zeros.dtype))
+    for index in range(static_shape(zeros)[0]):
+        factor = stack([as_tracer(np.ones((), zeros.dtype)), elementwise.negative(zeros[index])])
+        found = polymul(found, factor)
+    return found
+
+
+@function
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+    """The quotient and the remainder of two polynomials."""
+    if trim_leading_zeros:
+        raise ShapeError("trim_leading_zeros asks for the values", remedy="leave it out")
+    u, v = (atleast_1d(each) for each in inexact(u, v))
+    steps, width = u.shape[0] - v.shape[0] + 1, v.shape[0]
+    quotient = []
+    for index in range(steps):
+        factor = elementwise.divide(u[index], v[0])
+        quotient.append(factor)
+        low, high = (index,), (u.shape[0] - index - width,)
+        u = elementwise.subtract(
+            u, emit(ops.pad, elementwise.multiply(factor, v), low=low, high=high)
+        )
+    return (stack(quotient) if quotient else zeros_like(u[:1])), u
+
+
+@function
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None,
+    cov: bool = False,
+) -> Any:  # fmt: skip
+    """The polynomial of degree `deg` of the least sum of squares; columns of `y` are apart."""
+    if full or cov:
+        raise ShapeError("polyfit gives the coefficients only", remedy="leave full and cov out")
+    x, y = inexact(x, y)
+    powers, rows = vander(x, deg + 1), y
+    if w is not None:
+        powers = elementwise.multiply(powers, w[:, None])
+        rows = elementwise.multiply(y, w[:, None] if y.ndim == 2 else w)
+    if rcond is None:
+        rcond = static_shape(x)[0] * np.finfo(powers.dtype).eps
+    scale = sqrt_of_squares(powers)
+    scaled = elementwise.divide(powers, scale)
+    found = lstsq(scaled, rows, rcond)[0]
+    return elementwise.divide(found, scale[:, None] if found.ndim == 2 else scale)
+
+
+def sqrt_of_squares(columns: Any) -> Any:
+    """Return the length of each column."""
+    return elementwise.sqrt(sum(elementwise.square(columns), 0))

@@ -11,7 +11,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, moveaxis, ravel, reshape, roll
-from rlx.tracing.apply import emit, function, promoted
+from rlx.tracing.apply import as_tracer, emit, function, promoted
 from rlx.tracing.trace import shape_of
 
 
@@ -150,3 +150,15 @@ def operands(name: str, x: Any, y: Any) -> Any:
     if x.value.dtype is DType.BOOL:
         raise DTypeError(f"{name} takes no bools", remedy="cast one operand with .astype('i64')")
     return x, y
+
+
+@function
+def matvec(x1: Any, x2: Any) -> Any:
+    """Matrices times vectors, the last axis of each; leading axes broadcast."""
+    return vecdot(elementwise.conj(x1), expand_dims(x2, -2))
+
+
+@function
+def vecmat(x1: Any, x2: Any) -> Any:
+    """Vectors, conjugated, times matrices; leading axes broadcast."""
+    return vecdot(expand_dims(x1, -2), moveaxis(as_tracer(x2), -1, -2))

@@ -75,7 +75,7 @@ def sort_complex(x: Any) -> Any:
     """Complex numbers by their real parts, then by their imaginary parts."""
     (x,) = promoted([x])
     if not x.value.dtype.is_complex:
-        x = elementwise.astype(x, "c64" if x.value.dtype is not DType.F64 else "c128")
+        x = elementwise.astype(x, "c128" if x.value.dtype.size == 8 else "c64")
     order = lexsort((elementwise.imag(x), elementwise.real(x)))
     return take_along_axis(x, order, -1)
 

@@ -38,6 +38,7 @@ from rlx.random.keys import key as key
 from rlx.random.keys import key_data as key_data
 from rlx.random.keys import split as split
 from rlx.random.keys import wrap_key_data as wrap_key_data
+from rlx.random.matrices import orthogonal as orthogonal
 from rlx.random.rejection import ball as ball
 from rlx.random.rejection import beta as beta
 from rlx.random.rejection import chisquare as chisquare
@@ -48,6 +49,8 @@ from rlx.random.rejection import generalized_normal as generalized_normal
 from rlx.random.rejection import loggamma as loggamma
 from rlx.random.rejection import poisson as poisson
 from rlx.random.rejection import t as t
+from rlx.random.trials import binomial as binomial
+from rlx.random.trials import multinomial as multinomial
 from rlx.random.uniforms import bernoulli as bernoulli
 from rlx.random.uniforms import bits as bits
 from rlx.random.uniforms import rademacher as rademacher

@@ -1,5 +1,6 @@
 """Names of SciPy that JAX has, too."""
 
+from rlx.scipy import fft as fft
 from rlx.scipy import linalg as linalg
 from rlx.scipy import ndimage as ndimage
 from rlx.scipy import optimize as optimize

@@ -18,6 +18,20 @@ from rlx.numpy.linalg import lu_factor as lu_factor
 from rlx.numpy.linalg import lu_solve as lu_solve
 from rlx.numpy.linalg import solve_triangular as solve_triangular
 from rlx.numpy.linalg import toeplitz as toeplitz
+from rlx.scipy.structured import circulant as circulant
+from rlx.scipy.structured import companion as companion
+from rlx.scipy.structured import convolution_matrix as convolution_matrix
+from rlx.scipy.structured import dft as dft
+from rlx.scipy.structured import eigh_tridiagonal as eigh_tridiagonal
+from rlx.scipy.structured import fiedler as fiedler
+from rlx.scipy.structured import hadamard as hadamard
+from rlx.scipy.structured import hankel as hankel
+from rlx.scipy.structured import helmert as helmert
+from rlx.scipy.structured import invhilbert as invhilbert
+from rlx.scipy.structured import invpascal as invpascal
+from rlx.scipy.structured import leslie as leslie
+from rlx.scipy.structured import pascal as pascal
+from rlx.scipy.structured import polar as polar
 
 
 def cholesky(a: Any, lower: bool = False) -> Any:

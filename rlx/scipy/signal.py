@@ -6,8 +6,6 @@ import itertools
 import math
 from typing import Any
 
-import numpy as np
-
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.numpy import fft
@@ -23,8 +21,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
         raise ShapeError(f"arrays of {a.ndim} and {b.ndim} axes", remedy="reshape one of them")
     if method not in ("auto", "direct", "fft"):
         raise InputError(f"method is {method!r}", remedy="use auto, direct or fft")
-    is_wide = a.ndim == 1 and a.dtype == np.float64  # spectra are complex64
-    if method == "fft" or (method == "auto" and min(a.size, b.size) > _MOST_DIRECT and not is_wide):
+    if method == "fft" or (method == "auto" and min(a.size, b.size) > _MOST_DIRECT):
         return fftconvolve(a, b, mode)
     whole = rnp.convolve(a, b) if a.ndim == 1 else _direct(a, b)
     return _cut(whole, a.shape, b.shape, mode)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -50,9 +50,12 @@ class _Kind:
     bytes: int = 0
     is_refused: bool = False
     """No code can be generated, or it would keep too much memory: it stays interpreted."""
+    compiling: Any = field(default_factory=call_lock)
+    """Held by the thread that compiles it; other kinds of calls go on meanwhile."""
 
 
 _lock = call_lock()
+"""Guards the table of kinds and the counts; never held while something is compiled."""
 _kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
 _compiled = 0
 
@@ -70,13 +73,16 @@ def _run_of(key: Hashable, graph: Graph, cost: int, weak: Sequence[bool]) -> Run
         kind = _kinds.setdefault(key, _Kind())
         _kinds.move_to_end(key)
         kind.spent += cost
-        if kind.run is None and not kind.is_refused and kind.spent > COMPILING:
-            _compile(kind, graph, weak)
         _forget_oldest(kind)
-        return kind.run
+        is_due = kind.run is None and not kind.is_refused and kind.spent > COMPILING
+    if is_due:
+        with kind.compiling:
+            if kind.run is None and not kind.is_refused:
+                _compile(key, kind, graph, weak)
+    return kind.run
 
 
-def _compile(kind: _Kind, graph: Graph, weak: Sequence[bool]) -> None:
+def _compile(key: Hashable, kind: _Kind, graph: Graph, weak: Sequence[bool]) -> None:
     global _compiled
     try:
         with unforkable():
@@ -84,11 +90,14 @@ def _compile(kind: _Kind, graph: Graph, weak: Sequence[bool]) -> None:
     except (RlxError, MemoryError):
         kind.is_refused = True
         return
-    _compiled += 1
-    if arena_bytes(run) > MOST_BYTES:
-        kind.is_refused = True
-        return
-    kind.run, kind.bytes = run, arena_bytes(run)
+    with _lock:
+        _compiled += 1
+        if arena_bytes(run) > MOST_BYTES:
+            kind.is_refused = True
+            return
+        kind.run, kind.bytes = run, arena_bytes(run)
+        if _kinds.get(key) is kind:  # it may have been forgotten meanwhile
+            _forget_oldest(kind)
 
 
 def _forget_oldest(current: _Kind) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import calling_source
+from rlx.passes.rewrite import has_effect
 from rlx.tracing.apply import emit, static_int
 from rlx.tracing.bodies import (
     apply,
@@ -63,7 +64,10 @@ def scan_rows(
     given = values_of([*carries, *rows], inputs)
     body = body_of(program, program.captured, leading=count)
     if not body.outputs:
-        return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
+        effects = [node for node in body.nodes if has_effect(node)]
+        if not effects:
+            return tree_unflatten(program.tree, [])  # a loop that gives nothing is none
+        body.set_outputs(effects[-1].results[-1:])
     results = apply(
         ops.scan,
         [*given[:count], *captured, *given[count:]],
@@ -74,6 +78,7 @@ def scan_rows(
         reverse=bool(reverse),
         checkpoints=_checkpoints(checkpoints, steps),
     )
+    results = results[: len(program.weak)]
     last, stacked = tree_unflatten(program.tree, tracers(results, program.weak))
     return last, stacked
 

@@ -22,7 +22,7 @@ class ElementType:
     weak: bool = False
 
 
-_WEAK_KINDS = {"int": DType.I64, "float": DType.F64, "complex": DType.C64}
+_WEAK_KINDS = {"int": DType.I64, "float": DType.F64, "complex": DType.C128}
 _ABOVE: dict[str, tuple[str, ...]] = {
     "bool": ("int",),
     "int": ("u8", "i8"),
@@ -34,7 +34,9 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "i16": ("i32",),
     "i32": ("i64",),
     "i64": ("float",),
-    "float": ("f16", "bf16", "complex"),
+    "float": ("f8_e4m3fn", "f8_e5m2", "f16", "bf16", "complex"),
+    "f8_e4m3fn": (),
+    "f8_e5m2": (),
     "f16": ("f32",),
     "bf16": ("f32",),
     "f32": ("f64", "c64"),
@@ -43,7 +45,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c64": ("c128",),
     "c128": (),
 }
-"""The next wider types; `c128` only holds the lattice together."""
+"""The next wider types; floats of eight bits meet no other type, as in JAX."""
 
 
 def promote_types(types: Iterable[ElementType]) -> ElementType:
@@ -55,11 +57,6 @@ def promote_types(types: Iterable[ElementType]) -> ElementType:
             remedy="pass one array or more",
         )
     joined = functools.reduce(_join, [_node(type) for type in given])
-    if joined == "c128":
-        raise DTypeError(
-            f"{' and '.join(str(t.dtype) for t in given)} meet in complex128, which rlx lacks",
-            remedy="cast one of them, for example with .astype('f32')",
-        )
     if joined in _WEAK_KINDS:
         return ElementType(_WEAK_KINDS[joined], weak=True)
     return ElementType(DType(joined))
@@ -84,6 +81,11 @@ def _node(type: ElementType) -> str:
 def _join(left: str, right: str) -> str:
     """Return the least node above both."""
     shared = _reachable(left) & _reachable(right)
+    if not shared:
+        raise DTypeError(
+            f"{left} and {right} meet in no type: floats of eight bits are converted by name",
+            remedy="convert one of them, with .astype",
+        )
     return max(shared, key=lambda node: (len(_reachable(node)), node))
 
 

@@ -206,5 +206,5 @@ def _supported(dtype: np.dtype[Any]) -> DType:
 _PYTHON_NUMBERS: Sequence[tuple[type, DType]] = (
     (int, DType.I64),
     (float, DType.F64),
-    (complex, DType.C64),
+    (complex, DType.C128),
 )

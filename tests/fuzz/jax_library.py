@@ -23,7 +23,8 @@ def of_jax() -> SimpleNamespace:
     others = ("grad", "jvp", "vmap", "checkpoint", "value_and_grad")
     names = {name: getattr(jax, name) for name in others}
     library = SimpleNamespace(**{**vars(jax.numpy), **_with_conventions()})
-    layers = SimpleNamespace(**{**vars(jax.nn), "dot_product_attention": _attention})
+    own = {"dot_product_attention": _attention, "logsumexp": _logsumexp}
+    layers = SimpleNamespace(**{**vars(jax.nn), **own})
     return SimpleNamespace(
         np=library, nn=layers, rlx=SimpleNamespace(**control, **names, map=jax.lax.map)
     )
@@ -65,6 +66,14 @@ def _attention(
         visible = jnp.tri(queries, keys, max(keys - queries, 0), jnp.bool_)
     weights = jax.nn.softmax(jnp.where(visible, scores, -1e9), axis=-1)
     return jnp.swapaxes(weights @ values, -2, -3).astype(v.dtype)
+
+
+def _logsumexp(x: Any, **options: Any) -> Any:
+    """The derivative over no elements is 0 in rlx, as that of a sum; JAX divides 0 by 0."""
+    import jax
+
+    result = jax.nn.logsumexp(x, **options)
+    return jax.lax.stop_gradient(result) if x.size == 0 else result
 
 
 def _of_reals(function: Function, otherwise: Function) -> Function:

@@ -43,16 +43,118 @@ print(f"{float(value):.4f} {float(total):.4f}")
 '''  # fmt: skip
 
 
+KALMAN = '''
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+
+def smooth(noise, observed):
+    move = jnp.array([[1.0, 1.0], [0.0, 1.0]], jnp.float32)
+    seen = jnp.array([[1.0, 0.0]], jnp.float32)
+    def step(carry, y):
+        mean, cov = carry
+        mean, cov = move @ mean, move @ cov @ move.T + 0.1 * jnp.eye(2, dtype=jnp.float32)
+        spread = seen @ cov @ seen.T + noise
+        gain = jnp.linalg.solve(spread, seen @ cov).T
+        off = y - seen @ mean
+        density = jax.scipy.stats.norm.logpdf(off[0], 0.0, jnp.sqrt(spread[0, 0]))
+        return (mean + gain @ off, cov - gain @ seen @ cov), density
+    start = jnp.zeros(2, jnp.float32), jnp.eye(2, dtype=jnp.float32)
+    (mean, _), densities = lax.scan(step, start, observed)
+    return jnp.sum(densities), mean
+
+observed = jnp.cumsum(random.normal(random.PRNGKey(1), (40, 1)), 0)
+(value, mean), slope = jax.jit(jax.value_and_grad(smooth, has_aux=True))(jnp.float32(0.5), observed)
+print(f"{float(value):.2f} {float(slope):.2f} {float(mean[0]):.2f}")
+'''  # fmt: skip
+
+SAMPLING = '''
+from functools import partial
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from jax.flatten_util import ravel_pytree
+from jax.nn import initializers
+
+params = {"w": initializers.glorot_normal()(random.PRNGKey(0), (3, 2)), "b": jnp.zeros(2)}
+start, unravel = ravel_pytree(params)
+start = start.astype(jnp.float32)
+
+def energy(flat):
+    tree = unravel(flat)
+    return jnp.sum(tree["w"] ** 2) / 2 + jnp.sum((tree["b"] - 1.0) ** 2)
+
+@partial(jax.jit, static_argnums=2)
+def hmc(key, q, steps):
+    def leap(_, state):
+        q, p = state
+        p = p - 0.05 * jax.grad(energy)(q)
+        q = q + 0.1 * p
+        return q, p - 0.05 * jax.grad(energy)(q)
+    def sample(q, key):
+        for_p, for_u = random.split(key)
+        p = random.normal(for_p, q.shape, jnp.float32)
+        new, moved = lax.fori_loop(0, 5, leap, (q, p))
+        gain = energy(q) - energy(new) + (jnp.sum(p**2) - jnp.sum(moved**2)) / 2
+        q = lax.cond(jnp.log(random.uniform(for_u)) < gain, lambda: new, lambda: q)
+        return q, q
+    return lax.scan(sample, q, random.split(key, steps))[1]
+
+chain = hmc(random.PRNGKey(2), start, 50)
+print(f"{float(jnp.mean(chain)):.3f} {float(jnp.std(chain)):.3f}")
+'''  # fmt: skip
+
+FLOW = '''
+import jax
+import jax.numpy as jnp
+from jax import lax, random, tree_util
+from jax.ad_checkpoint import checkpoint_name
+
+def field(params, x):
+    hidden = checkpoint_name(jnp.tanh(x @ params["in"]), "hidden")
+    return hidden @ params["out"]
+
+@jax.checkpoint
+def rk4(params, x, dt):
+    a = field(params, x)
+    b = field(params, x + dt / 2 * a)
+    c = field(params, x + dt / 2 * b)
+    return x + dt / 6 * (a + 2 * b + 2 * c + field(params, x + dt * c))
+
+def loss(params, x, y):
+    end = lax.fori_loop(0, 8, lambda _, x: rk4(params, x, 0.125), x)
+    return jnp.mean(jnp.square(end - y))
+
+@jax.jit
+def step(params, moments, x, y):
+    value, grads = jax.value_and_grad(loss)(params, x, y)
+    moments = tree_util.tree_map(lambda m, g: 0.9 * m + g, moments, grads)
+    return tree_util.tree_map(lambda p, m: p - 0.1 * m, params, moments), moments, value
+
+keys = random.split(random.key(3), 3)
+params = {"in": 0.5 * random.normal(keys[0], (2, 8)), "out": 0.5 * random.normal(keys[1], (8, 2))}
+x = random.normal(keys[2], (32, 2))
+y = x @ jnp.array([[0.0, 1.0], [-1.0, 0.0]], jnp.float32)
+moments = tree_util.tree_map(jnp.zeros_like, params)
+for _ in range(20):
+    params, moments, value = step(params, moments, x, y)
+print(f"{float(value):.3f}")
+'''  # fmt: skip
+
+PROGRAMS = {"classifier": PROGRAM, "kalman": KALMAN, "sampling": SAMPLING, "flow": FLOW}
+
+
 def output_of(*arguments: str) -> str:
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=300
     ).stdout
 
 
-def test_a_program_prints_on_rlx_what_it_prints_on_jax(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_prints_on_rlx_what_it_prints_on_jax(name: str, tmp_path: Path) -> None:
     pytest.importorskip("jax")
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(PROGRAMS[name])
     assert output_of("-m", "rlx.jax", str(program)) == output_of(str(program))
 
 
@@ -103,3 +205,29 @@ def test_trees_have_their_short_names() -> None:
     assert rlx.jax.tree.reduce(lambda x, y: x + y, tree) == 6
     for name in rlx.jax.tree.__all__:
         assert getattr(rlx.jax.tree, name) is getattr(rlx.tree_util, f"tree_{name}")
+
+
+MODULES = '''
+from jax.ad_checkpoint import checkpoint_name, checkpoint_policies
+from jax.dtypes import canonicalize_dtype
+from jax.flatten_util import ravel_pytree
+from jax.nn.initializers import glorot_uniform
+from jax.typing import ArrayLike
+import jax, jax.numpy as jnp
+
+def layer(w, x: ArrayLike):
+    return jnp.tanh(checkpoint_name(x @ w, "product"))
+
+w = glorot_uniform()(jax.random.PRNGKey(0), (4, 4), canonicalize_dtype("float32"))
+policy = checkpoint_policies.save_only_these_names("product")
+loss = lambda w: jnp.sum(jax.checkpoint(layer, policy=policy)(w, jnp.ones((2, 4), "float32")))
+flat, unravel = ravel_pytree(jax.jit(jax.grad(loss))(w))
+print([f"{value:.4f}" for value in flat.tolist()], unravel(flat).shape)
+'''  # fmt: skip
+
+
+def test_smaller_modules_of_jax_are_where_programs_import_them(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    program = tmp_path / "program.py"
+    program.write_text(MODULES)
+    assert output_of("-m", "rlx.jax", str(program)) == output_of(str(program))

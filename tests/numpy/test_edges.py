@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,14 @@ def test_floor_divide_by_and_of_infinities() -> None:
 @pytest.mark.parametrize("name", ["cbrt", "signbit"])
 def test_functions_that_tell_zeros_apart(name: str) -> None:
     same(rlx.jit(getattr(rnp, name))(FLOATS), getattr(np, name)(FLOATS))
+
+
+def test_the_derivative_of_fmod_at_zero_is_one() -> None:
+    slopes = rlx.vmap(rlx.grad(lambda x: rnp.fmod(x, abs(x) + 1)))(FLOATS)
+    np.testing.assert_array_equal(slopes, np.ones(len(FLOATS)))
+    divisors = np.array([2, -2, 8], np.float32)
+    slopes = rlx.vmap(rlx.grad(lambda y: rnp.fmod(np.float32(7.5), y)))(divisors)
+    np.testing.assert_array_equal(slopes, [-3, 3, 0])
 
 
 def test_fmod_keeps_the_sign_of_zero() -> None:
@@ -130,3 +139,44 @@ def test_what_can_change_is_copied_and_what_cannot_is_given_back() -> None:
     assert all(each[0] == 0.0 for each in copies)
     assert rnp.asarray(np.arange(3.0)).base is not x
     assert np.shares_memory(rnp.asarray(copies[0]), copies[0])
+
+
+PARTS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
+SPECIAL = np.array([complex(re, im) for re in PARTS for im in PARTS])
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt"])
+def test_complex_functions_of_zeros_infinities_and_nan(name: str, dtype: Any) -> None:
+    """Roots below zero lie on the side of the sign of their zero, as in C and NumPy."""
+    z = SPECIAL.astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    found = rlx.jit(getattr(rnp, name))(z)
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-6)
+    np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.complex64, 1e30), (np.complex128, 1e200)])
+def test_complex_squares_overflow_only_where_they_are_large(dtype: Any, large: float) -> None:
+    z = np.array([complex(large, large), complex(large, -large), 3 + 4j], dtype)
+    for found in (rlx.jit(rnp.square)(z), rnp.square(z)):
+        np.testing.assert_array_equal(found.real, [0, 0, -7])
+        np.testing.assert_array_equal(found.imag, [np.inf, -np.inf, 24])
+
+
+@pytest.mark.parametrize("x", [-6.0, -9.0, -12.0])
+def test_exact_gelu_keeps_its_tail(x: float) -> None:
+    expected = x / 2 * math.erfc(-x / math.sqrt(2))
+    for dtype, tolerance in ((np.float32, 3e-6), (np.float64, 1e-13)):
+        found = rlx.jit(lambda x: nn.gelu(x, approximate=False))(dtype(x))
+        np.testing.assert_allclose(found, expected, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+def test_the_reciprocal_of_a_complex_infinity_is_zero(dtype: Any, backend: str) -> None:
+    inf, nan = np.inf, np.nan
+    z = np.array([complex(inf, 0), complex(0, -inf), complex(-inf, inf), complex(inf, nan)], dtype)
+    for function in (rnp.reciprocal, lambda z: 1 / z):
+        assert (np.asarray(rlx.jit(function, backend=backend)(z)) == 0).all()

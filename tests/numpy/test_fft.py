@@ -14,7 +14,7 @@ from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
-from rlx.ir.ops.signal import prime_factors
+from rlx.ir.ops.fourier import prime_factors
 from rlx.ir.reference import evaluate
 from rlx.passes.rewrites.decompose import decompose
 
@@ -61,6 +61,31 @@ def test_facts_of_fft_round_trip(n: int) -> None:
     np.testing.assert_allclose(back, x, atol=1e-9)
     re, im = np.split(x, 2, axis=-1)
     np.testing.assert_allclose(by_formula(x), planes(np.fft.fft(re + 1j * im)), atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((5, 61), 1),
+        ((2, 67), 1),
+        ((3, 2048), 1),
+        ((2, 4096), 1),
+        ((17, 15, 19), 1),
+        ((4, 60, 3), 1),
+    ],
+)
+def test_compiled_transforms_of_any_length(shape: tuple[int, ...], axis: int, backend: Any) -> None:
+    """Rows and columns that fill no vector, loops of primes, lengths that are taken apart."""
+    x = numbers(*shape)
+    found = rlx.jit(lambda x: rnp.fft.fft(x, axis=axis), backend=backend)(x)
+    np.testing.assert_allclose(found, np.fft.fft(x, axis=axis), rtol=1e-4, atol=1e-4)
+
+
+def test_a_batched_transform_is_one_along_the_next_axis() -> None:
+    x = numbers(3, 5, 8)
+    found = rlx.jit(rlx.vmap(lambda x: rnp.fft.ifft(x, axis=0)))(x)
+    np.testing.assert_allclose(found, np.fft.ifft(x, axis=1), rtol=1e-4, atol=1e-5)
 
 
 def test_facts_of_fft_vjp_and_limit_16() -> None:
@@ -131,6 +156,17 @@ def test_compiled_transforms_agree_under_vmap_and_in_both_backends() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [8, 100, 67])
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_transforms_of_f64_are_complex128_and_exact_to_it(n: int, backend: str) -> None:
+    x = RNG.standard_normal((3, n))
+    spectrum = rlx.jit(rnp.fft.fft, backend=backend)(x)
+    assert spectrum.dtype == np.complex128
+    np.testing.assert_allclose(spectrum, np.fft.fft(x), atol=1e-12)
+    back = rlx.jit(lambda x: rnp.fft.irfft(rnp.fft.rfft(x), n), backend=backend)(x)
+    np.testing.assert_allclose(back, x, atol=1e-14)
+
+
 def test_facts_of_prime_factors() -> None:
     assert prime_factors(12) == [2, 2, 3]
     assert prime_factors(7) == [7]
@@ -138,8 +174,8 @@ def test_facts_of_prime_factors() -> None:
 
 
 def test_what_has_no_transform_is_refused() -> None:
-    with pytest.raises(DTypeError, match="f64 is given"):
-        rnp.fft.fft(np.zeros(4))
+    with pytest.raises(DTypeError, match="complex numbers are given"):
+        rnp.fft.rfft(np.zeros(4, np.complex64))
     with pytest.raises(InputError, match="norm is 'both'"):
         rnp.fft.fft(np.zeros(4, np.float32), norm="both")
     with pytest.raises(ShapeError, match="needs one at least"):

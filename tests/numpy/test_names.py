@@ -10,7 +10,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import RlxError
+from rlx.errors import DTypeError, RlxError, ShapeError
 
 RNG = np.random.default_rng(11)
 V = RNG.standard_normal(9)
@@ -24,6 +24,36 @@ LONG = np.sort(RNG.standard_normal(200)).round(1)
 UP = np.array([0.0, 1.0, 2.5, 4.0])
 
 USES: dict[str, Callable[[Any, Any], Any]] = {
+    # bits
+    "nextafter": lambda n, _: (
+        n.nextafter(V, 1.0), n.nextafter(np.array([0.0, -0.0, 1.0, np.inf, 2.0]), -np.inf),
+        n.nextafter(V.astype("f4"), V[::-1].astype("f4")), n.nextafter(np.nan, V),
+    ),
+    "spacing": lambda n, _: n.spacing(V),
+    "packbits": lambda n, _: (
+        n.packbits(M > 0), n.packbits(M > 0, axis=1), n.packbits(M > 0, 0, bitorder="little"),
+    ),
+    "unpackbits": lambda n, _: (
+        n.unpackbits(N.astype("u1")), n.unpackbits(N.astype("u1")[None], 1, bitorder="little"),
+        n.unpackbits(N.astype("u1"), count=13), n.unpackbits(N.astype("u1"), count=-3),
+    ),
+    # polynomials and products
+    "poly": lambda n, _: n.poly(V[:4]),
+    "polydiv": lambda n, _: (n.polydiv(V, M[0, :3])[0], n.polydiv(V, M[0, :3])[1][-2:]),
+    "polyfit": lambda n, _: (
+        n.polyfit(V, V**2 - V, 3), n.polyfit(V, np.stack([V, V**3], 1), 3, w=V**2 + 1),
+    ),
+    "matvec": lambda n, _: (n.matvec(T, M[0, :4]), n.matvec(1j * T, 1j * T[:, 0])),
+    "vecmat": lambda n, _: (n.vecmat(M[0, :3], T), n.vecmat(1j * T[:, :, 0], T)),
+    "unwrap": lambda n, _: (
+        n.unwrap(9 * M), n.unwrap(9 * M, axis=0, period=4.0), n.unwrap(3 * V, 4.5),
+    ),
+    "histogram2d": lambda n, _: (
+        *n.histogram2d(LONG, LONG[::-1], 4), *n.histogram2d(LONG, LONG**2, [3, UP], density=True),
+    ),
+    "histogramdd": lambda n, _: n.histogramdd(
+        M[:, :3], (2, 3, 4), ((-1, 1), (-2, 2), (0, 1)), weights=np.arange(4.0)
+    ),
     # running
     "cumprod": lambda n, _: n.cumprod(M, 1),
     "cumulative_sum": lambda n, _: n.cumulative_sum(M, axis=1, include_initial=True),
@@ -216,3 +246,37 @@ def test_kinds_of_types() -> None:
     assert rnp.isdtype(np.dtype("u1"), ("unsigned integer", "bool"))
     assert rnp.finfo(rnp.bfloat16).bits == 16
     assert rnp.can_cast("i16", "i32")
+
+
+@pytest.mark.parametrize("bins", [[3, 4], [-1, 0, 0.5, 2], np.linspace(-1, 1, 4), 3])
+def test_bins_of_two_axes(bins: Any) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    for found, wanted in zip(rnp.histogram2d(x, y, bins), np.histogram2d(x, y, bins), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_grid_has_bins_for_each_axis_of_the_sample() -> None:
+    sample = np.random.default_rng(0).normal(size=30)
+    (counts, (ends,)) = rnp.histogramdd(sample, 4)
+    np.testing.assert_array_equal(counts, np.histogramdd(sample, 4)[0])
+    np.testing.assert_allclose(ends, np.histogramdd(sample, 4)[1][0], rtol=1e-12)
+    with pytest.raises(ShapeError, match="bins for 3 axes are given; the sample has 1"):
+        rnp.histogramdd(sample, np.array([3, 4, 5]))
+    with pytest.raises(ShapeError, match="number of bins"):
+        rnp.histogramdd(np.ones((4, 2)), np.array([3, 4]))
+
+
+def test_bits_are_no_fractions_and_bytes_are_unpacked() -> None:
+    with pytest.raises(DTypeError, match="bits are truths"):
+        rnp.packbits(np.ones(3))
+    with pytest.raises(DTypeError, match="bytes are unpacked"):
+        rnp.unpackbits(np.array([256, 257]))
+
+
+def test_parts_of_complex_numbers_become_finite() -> None:
+    z = np.array([complex(np.nan, 1), complex(2, np.inf), 3 - 4j])
+    np.testing.assert_array_equal(rnp.nan_to_num(z), np.nan_to_num(z))
+
+
+def test_no_angles_are_unwrapped_to_none() -> None:
+    assert rnp.unwrap(np.zeros((2, 0))).shape == (2, 0)

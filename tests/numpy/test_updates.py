@@ -11,7 +11,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import IndexOutOfRangeError
+from rlx.errors import DTypeError, IndexOutOfRangeError
 from rlx.tracing import apply
 
 RANDOM = np.random.default_rng(5)
@@ -77,6 +77,29 @@ def test_a_function_is_applied_as_often_as_an_index_repeats() -> None:
     np.testing.assert_allclose(changed, [X[0, 0], 4 * X[0, 1] + 3, X[0, 2], 2 * X[0, 3] + 1])
 
 
+def test_integers_divided_at_an_index_are_floats() -> None:
+    x = np.array([7, 8, 9], np.int32)
+    mask = np.array([False, True, False])
+
+    def update(x: Any, mask: Any) -> Any:
+        return (
+            x.at[1].divide(16),
+            x.at[np.array([1, 1])].divide(np.float32(2.5)),
+            x.at[mask].divide(3),
+        )
+
+    for found in (rlx.jit(update)(x, mask), update(rnp.asarray(x), rnp.asarray(mask))):
+        assert [each.dtype for each in found] == [np.float32] * 3
+        np.testing.assert_allclose(found[0], [7, 0.5, 9])
+        np.testing.assert_allclose(found[1], [7, 1.28, 9], rtol=1e-6)
+        np.testing.assert_allclose(found[2], [7, 8 / 3, 9], rtol=1e-6)
+
+
+def test_a_function_whose_fractions_the_array_cannot_hold_is_refused() -> None:
+    with pytest.raises(DTypeError, match="which cannot hold them"):
+        rlx.jit(lambda x: x.at[1].apply(lambda element: element / 2))(np.arange(3))
+
+
 def test_powers_keep_the_dtype_of_the_array() -> None:
     x = np.array([2, 3, 4], np.int32)
     changed = rlx.jit(lambda x, i: x.at[i].power(np.array([2, 1, 2])))(x, np.array([0, 2, 0]))
@@ -127,11 +150,18 @@ def test_outside_jit_no_update_is_made_element_by_element() -> None:
 
 def test_outside_jit_integers_change_as_inside() -> None:
     x, index = rnp.asarray(np.array([3, 4, 5], np.int32)), np.array([0, 0, 2])
-    for change, value in (("multiply", 0.5), ("max", 9), ("set", 2), ("multiply", 3)):
+    for change, value in (("max", 9), ("set", 2), ("multiply", 3)):
         inside = rlx.jit(lambda x, i, c=change, v=value: getattr(x.at[i], c)(v))(x, index)
         outside = getattr(x.at[index], change)(value)
         assert outside.dtype == inside.dtype
         np.testing.assert_array_equal(outside, inside)
+
+    def halve(x: Any, index: Any) -> Any:
+        return x.at[index].multiply(0.5)
+
+    for refused in (rlx.jit(halve), halve):
+        with pytest.raises(DTypeError, match="f64 for an array of dtype i32"):
+            refused(x, index)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,14 @@ import rlx.random as rr
 
 jax = pytest.importorskip("jax")
 jr = pytest.importorskip("jax.random")
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_32_bits() -> Iterator[None]:
+    """JAX's default, which other tests of the process may have changed."""
+    with jax.enable_x64(False):
+        yield
+
 
 Array = NDArray[Any]
 SEEDS = (0, 7, 2**31 - 1)
@@ -170,6 +179,29 @@ def test_numbers_of_a_distribution_are_jaxs(name: str) -> None:
 def test_integers_of_a_distribution_are_jaxs(name: str) -> None:
     key, theirs = keys(7)
     assert_equal(getattr(rr, name)(key, *WHOLE[name]), getattr(jr, name)(theirs, *WHOLE[name]))
+
+
+TRIALS = (
+    (np.float32(10), np.float32(0.3), (50,)),
+    (np.float32(1000), np.array([0.4, 0.9], np.float32), (20, 2)),
+    (np.array([5, 2000, np.nan, -1, np.inf], np.float32), np.float32(0.6), (5,)),
+    (np.float32(10), np.array([-0.5, 0, 1, np.nan], np.float32), (4,)),
+)
+
+
+@pytest.mark.parametrize("given", TRIALS)
+def test_counts_of_successes_are_jaxs(given: tuple[Any, ...]) -> None:
+    key, theirs = keys(7)
+    drawn = rlx.jit(lambda key: rr.binomial(key, *given))(key)
+    np.testing.assert_array_equal(drawn, np.asarray(jr.binomial(theirs, *given)))
+
+
+def test_counts_of_several_outcomes_are_jaxs_and_sum_up() -> None:
+    key, theirs = keys(7)
+    chances = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], np.float32)
+    drawn = rlx.jit(lambda key: rr.multinomial(key, np.float32(100), chances))(key)
+    np.testing.assert_array_equal(drawn, jr.multinomial(theirs, np.float32(100), chances))
+    np.testing.assert_array_equal(drawn.sum(axis=-1), [100, 100])
 
 
 CHOICES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [

@@ -147,3 +147,11 @@ def test_more_than_there_are_cannot_be_drawn_without_replacement() -> None:
         rr.choice(rr.key(0), 3, (4,), replace=False)
     with pytest.raises(ShapeError, match="4 positions are drawn without replacement from 3"):
         rr.categorical(rr.key(0), np.zeros(3, np.float32), shape=(4,), replace=False)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_endless_trials_end(chance: float) -> None:
+    """Rejection never accepts where the moments are NaN: infinitely many trials are not drawn."""
+    drawn = rr.binomial(rr.key(0), np.array([np.inf, 3.0]), chance)
+    assert np.asarray(drawn)[0] == np.inf
+    assert 0 <= np.asarray(drawn)[1] <= 3

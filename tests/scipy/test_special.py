@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,30 @@ def test_lax_has_them_under_its_own_names() -> None:
     assert rlx.lax.erf_inv is special.erfinv
     assert rlx.lax.bessel_i1e is special.i1e
     np.testing.assert_allclose(rlx.lax.logistic(0.3), special.expit(0.3))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", ["gammaln", "digamma"])
+def test_large_odd_negative_integers_are_poles(name: str, dtype: Any) -> None:
+    """Half above them is not a number of the type, and must not be rounded to the next integer."""
+    x = np.array([-3.0, -(2.0 ** np.finfo(dtype).nmant + 1)], dtype)
+    assert np.isinf(np.asarray(getattr(special, name)(x))).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_polygamma_is_infinite_at_negative_integers(n: int) -> None:
+    scipy = pytest.importorskip("scipy.special")
+    x = np.array([-2.0, -1.0, -0.0, 0.0])
+    np.testing.assert_array_equal(np.asarray(special.polygamma(n, x)), scipy.polygamma(n, x))
+
+
+def test_zeta_of_integers_has_values_at_negative_q() -> None:
+    scipy = pytest.importorskip("scipy.special")
+    x, q = np.array([2.0, 3, 4, 2.5, 1, 0.5]), np.array([-0.5, -1.5, -4.5, -0.5, 0, 0])
+    expected = scipy.zeta(x, q)
+    np.testing.assert_allclose(np.asarray(special.zeta(x, q)), expected, rtol=1e-8)
+
+
+def test_poch_of_no_factors_is_1() -> None:
+    z = np.array([np.nan, np.inf, 0.0, -1.0, 2.5])
+    np.testing.assert_array_equal(np.asarray(special.poch(z, 0.0)), np.ones(5))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,3 +125,29 @@ def test_a_program_that_needs_more_memory_than_all_may_keep_is_not_kept(
     for _ in range(6):
         np.testing.assert_allclose(rnp.exp(LARGE), np.exp(LARGE), rtol=1e-6)
     assert rlx.eager_cache_info().kept == 0
+
+
+def test_other_kinds_of_calls_go_on_while_one_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, finish = threading.Event(), threading.Event()
+    compile_program: Any = vars(eager)["compile_program"]
+    shapes: list[Any] = []
+
+    def slow(graph: Any, *args: Any, **how: Any) -> Any:
+        shapes.append(graph.inputs[0].shape)
+        if shapes[-1] == (70_000,):
+            begun.set()
+            assert finish.wait(60)
+        return compile_program(graph, *args, **how)
+
+    monkeypatch.setattr(eager, "compile_program", slow)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(lambda: [rnp.exp(LARGE) for _ in range(4)]) for _ in range(2)]
+        assert begun.wait(60)
+        other = LARGE[:60_000]
+        for _ in range(5):
+            np.testing.assert_allclose(rnp.exp(other), np.exp(other), rtol=2e-6)
+        assert not any(each.done() for each in waiting)
+        finish.set()
+        for each in waiting:
+            np.testing.assert_allclose(each.result()[-1], np.exp(LARGE), rtol=2e-6)
+    assert sorted(shapes) == [(60_000,), (70_000,)]  # each kind once, whoever waits

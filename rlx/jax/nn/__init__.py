@@ -1,11 +1,15 @@
 """`jax.nn`: `rlx.nn`, and JAX's remaining activations."""
 
+from rlx.jax.nn import initializers as initializers
 from rlx.jax.nn.functions import celu as celu
 from rlx.jax.nn.functions import glu as glu
 from rlx.jax.nn.functions import hard_tanh as hard_tanh
 from rlx.jax.nn.functions import identity as identity
+from rlx.jax.nn.functions import log1mexp as log1mexp
+from rlx.jax.nn.functions import logmeanexp as logmeanexp
 from rlx.jax.nn.functions import one_hot as one_hot
 from rlx.jax.nn.functions import sparse_plus as sparse_plus
+from rlx.jax.nn.functions import sparse_sigmoid as sparse_sigmoid
 from rlx.jax.nn.functions import squareplus as squareplus
 from rlx.jax.nn.functions import standardize as standardize
 from rlx.nn.activations import *  # noqa: F403

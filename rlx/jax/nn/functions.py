@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import rlx.numpy as rnp
@@ -46,6 +47,31 @@ def sparse_plus(x: Any) -> Any:
     """0 up to -1, `x` from 1 on, a parabola between."""
     inner = rnp.multiply(0.25, rnp.square(rnp.add(x, 1.0)))
     return rnp.where(rnp.less_equal(x, -1.0), 0.0, rnp.where(rnp.greater_equal(x, 1.0), x, inner))
+
+
+@function
+def sparse_sigmoid(x: Any) -> Any:
+    """0 up to -1, 1 from 1 on, a line between: the slope of `sparse_plus`."""
+    return rnp.multiply(0.5, rnp.clip(rnp.add(x, 1.0), 0.0, 2.0))
+
+
+@function
+def log1mexp(x: Any) -> Any:
+    """`log(1 - exp(-x))` of positive x, by the form that keeps its digits (Maechler, 2012)."""
+    small = rnp.less(x, math.log(2))
+    near = rnp.log(rnp.negative(rnp.expm1(rnp.negative(rnp.where(small, x, 1.0)))))
+    return rnp.where(small, near, rnp.log1p(rnp.negative(rnp.exp(rnp.negative(x)))))
+
+
+@function
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """`log(mean(exp(x)))`, of the elements where `where` holds."""
+    if where is None:
+        kept, counted = x, rnp.ones_like(x)
+    else:
+        kept, counted = rnp.where(where, x, -math.inf), rnp.where(where, rnp.ones_like(x), 0)
+    total = nn.logsumexp(kept, axis, keepdims)
+    return rnp.subtract(total, rnp.log(rnp.sum(counted, axis, keepdims=keepdims)))
 
 
 @function

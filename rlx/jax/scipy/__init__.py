@@ -1,5 +1,7 @@
 """`jax.scipy`: `rlx.scipy`."""
 
+from rlx.jax.scipy import fft as fft
+from rlx.jax.scipy import integrate as integrate
 from rlx.jax.scipy import linalg as linalg
 from rlx.jax.scipy import ndimage as ndimage
 from rlx.jax.scipy import optimize as optimize

@@ -5,42 +5,24 @@ They end when the residual is small; loops that end by themselves have forward d
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.tracing.pytree import tree_flatten, tree_unflatten
 from rlx.transforms.control import while_loop
+from rlx.transforms.ravel import ravel_pytree
 
 Map = Callable[[Any], Any]
 
 
-def _flat(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return all elements of a tree in one vector, and the way back."""
-    leaves, structure = tree_flatten(tree)
-    shapes: list[Any] = [rnp.shape(leaf) for leaf in leaves]
-    vector = rnp.concatenate([rnp.ravel(rnp.asarray(leaf)) for leaf in leaves])
-
-    def back(vector: Any) -> Any:
-        parts, start = [], 0
-        for shape in shapes:
-            size = math.prod(shape)
-            parts.append(rnp.reshape(vector[start : start + size], shape))
-            start += size
-        return tree_unflatten(structure, parts)
-
-    return vector, back
-
-
 def _system(a: Any, b: Any, x0: Any, m: Any) -> tuple[Map, Any, Any, Map, Callable[[Any], Any]]:
     """Return the map, right side, start and preconditioner on vectors, and the way back."""
-    right, back = _flat(b)
-    begin = rnp.zeros_like(right) if x0 is None else _flat(x0)[0]
+    right, back = ravel_pytree(b)
+    begin = rnp.zeros_like(right) if x0 is None else ravel_pytree(x0)[0]
 
     def on_vectors(given: Any) -> Map:
         if callable(given):
-            return lambda v: _flat(given(back(v)))[0]
+            return lambda v: ravel_pytree(given(back(v)))[0]
         return lambda v: rnp.matmul(given, v)
 
     return on_vectors(a), right, begin, (lambda v: v) if m is None else on_vectors(m), back

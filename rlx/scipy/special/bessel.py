@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rlx.numpy as rnp
@@ -93,12 +94,24 @@ def i1e(x: Any) -> Any:
 @function
 def i0(x: Any) -> Any:
     """The modified Bessel function of order 0."""
-    (x,) = inexact(x)
-    return rnp.exp(rnp.abs(x)) * i0e(x)
+    return _with_series(x, i0e, order=0)
 
 
 @function
 def i1(x: Any) -> Any:
     """The modified Bessel function of order 1."""
+    return _with_series(x, i1e, order=1)
+
+
+def _with_series(x: Any, scaled: Callable[[Any], Any], order: int) -> Any:
+    """Near 0, sum the powers of x: their derivatives, unlike those of abs, hold there too."""
     (x,) = inexact(x)
-    return rnp.exp(rnp.abs(x)) * i1e(x)
+    near = rnp.less(rnp.abs(x), 1)
+    quarter = rnp.square(rnp.where(near, x, 0)) / 4
+    series: Any = 0.0
+    for k in reversed(range(11)):
+        series = series * quarter + 1 / (math.factorial(k) * math.factorial(k + order))
+    if order == 1:
+        series = series * x / 2
+    far = rnp.where(near, 1, x)
+    return rnp.where(near, series, rnp.exp(rnp.abs(far)) * scaled(far))

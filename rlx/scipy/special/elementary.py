@@ -43,27 +43,61 @@ def logit(x: Any) -> Any:
 @function
 def xlogy(x: Any, y: Any) -> Any:
     """`x * log(y)`, 0 for x = 0."""
-    x, y = inexact(x, y)
+    return _xlogy(*inexact(x, y))
+
+
+@custom_jvp
+def _xlogy(x: Any, y: Any) -> Any:
     is_zero = elementwise.equal(x, 0)
     product = elementwise.multiply(x, elementwise.log(elementwise.where(is_zero, 1, y)))
     return elementwise.where(is_zero, 0.0, product)
 
 
+@_xlogy.defjvp
+def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (of_x, of_y) = primals, tangents
+    return _xlogy(x, y), of_x * elementwise.log(y) + of_y * elementwise.divide(x, y)
+
+
 @function
 def xlog1py(x: Any, y: Any) -> Any:
     """`x * log(1 + y)`, 0 for x = 0."""
-    x, y = inexact(x, y)
+    return _xlog1py(*inexact(x, y))
+
+
+@custom_jvp
+def _xlog1py(x: Any, y: Any) -> Any:
     is_zero = elementwise.equal(x, 0)
     product = elementwise.multiply(x, elementwise.log1p(elementwise.where(is_zero, 0, y)))
     return elementwise.where(is_zero, 0.0, product)
+
+
+@_xlog1py.defjvp
+def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (of_x, of_y) = primals, tangents
+    return _xlog1py(x, y), of_x * elementwise.log1p(y) + of_y * elementwise.divide(
+        x, elementwise.add(y, 1)
+    )
 
 
 @function
 def entr(x: Any) -> Any:
     """`-x * log(x)`, 0 at 0 and -inf below."""
     (x,) = inexact(x)
+    return _entr(x)
+
+
+@custom_jvp
+def _entr(x: Any) -> Any:
     inside = elementwise.negative(xlogy(x, elementwise.where(elementwise.less(x, 0), 1, x)))
     return elementwise.where(elementwise.less(x, 0), -np.inf, inside)
+
+
+@_entr.defjvp
+def _entr_jvp(primals: Any, tangents: Any) -> Any:
+    (x,) = primals
+    slope = elementwise.negative(elementwise.add(elementwise.log(x), 1))  # infinite at 0
+    return _entr(x), elementwise.multiply(tangents[0], slope)
 
 
 @function
@@ -182,6 +216,13 @@ _LANCZOS = (
 )  # fmt: skip
 
 
+def past_integer(x: Any) -> Any:
+    """Return `x` less the nearest integer; by `floor`, as `round` hands its derivative through."""
+    rest = elementwise.subtract(x, elementwise.floor(elementwise.add(x, 0.5)))
+    # Of large odd numbers the sum is rounded, and the next integer was taken
+    return elementwise.subtract(rest, elementwise.floor(elementwise.add(rest, 0.5)))
+
+
 @function
 def gammaln(x: Any) -> Any:
     """The logarithm of the absolute value of the gamma function."""
@@ -196,8 +237,7 @@ def gammaln(x: Any) -> Any:
     value = elementwise.add(elementwise.subtract(power, t), elementwise.log(series))
     value = elementwise.add(value, math.log(2 * math.pi) / 2)
     # gamma(x) gamma(1 - x) = pi / sin(pi x), whose sine is taken of what is left of an integer
-    rest = elementwise.subtract(x, elementwise.round(x))
-    rest = elementwise.where(reflects, rest, 0.25)
+    rest = elementwise.where(reflects, past_integer(x), 0.25)
     sine = elementwise.abs(elementwise.sin(elementwise.multiply(math.pi, rest)))
     reflected = elementwise.subtract(
         math.log(math.pi), elementwise.add(elementwise.log(sine), value)
@@ -265,7 +305,7 @@ def digamma(x: Any) -> Any:
     series = elementwise.multiply(inverse, polyval(np.array(_DIGAMMA).astype(x.dtype), inverse))
     value = elementwise.subtract(elementwise.log(z), elementwise.divide(0.5, z))
     value = elementwise.subtract(elementwise.subtract(value, series), below)
-    rest = elementwise.where(reflects, elementwise.subtract(x, elementwise.round(x)), 0.25)
+    rest = elementwise.where(reflects, past_integer(x), 0.25)
     cotangent = elementwise.divide(math.pi, elementwise.tan(elementwise.multiply(math.pi, rest)))
     return elementwise.where(reflects, elementwise.subtract(value, cotangent), value)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.numpy.polynomials import polyval
-from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn
+from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn, past_integer
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
 
@@ -20,7 +20,11 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 
 @function
 def zeta(x: Any, q: Any = 1.0) -> Any:
-    """The zeta function of Hurwitz, for x above 1 and positive q (Euler and Maclaurin)."""
+    """The zeta function of Hurwitz, for x above 1 and positive q (Euler and Maclaurin).
+
+    Infinite where `q` is 0 or a negative integer; at other negative numbers it is NaN unless `x`
+    is an integer and `q` above -5.
+    """
     x, q = inexact(x, q)
     total: Any = 0.0
     for n in range(_DIRECT):
@@ -33,16 +37,43 @@ def zeta(x: Any, q: Any = 1.0) -> Any:
         total = total + number / math.factorial(2 * k) * rising * scale
         rising = rising * (x + 2 * k - 1) * (x + 2 * k)
         scale = scale / rnp.square(end)
-    return rnp.where(rnp.equal(x, 1), rnp.inf, rnp.where(rnp.less(x, 1), rnp.nan, total))
+    # A power of a negative number is real for integers; far below 0 the series does not hold
+    real = rnp.logical_and(rnp.equal(x, rnp.floor(x)), rnp.greater(q, -_DIRECT / 2))
+    beyond = rnp.where(real, total, rnp.nan)
+    beyond = rnp.where(rnp.equal(q, rnp.floor(q)), rnp.inf, beyond)
+    total = rnp.where(rnp.less_equal(q, 0), beyond, total)
+    return rnp.where(rnp.equal(x, 1), rnp.inf, rnp.where(rnp.greater(x, 1), total, rnp.nan))
 
 
 @function
 def polygamma(n: Any, x: Any) -> Any:
-    """The `n`th derivative of `digamma`, for positive x."""
+    """The `n`th derivative of `digamma`; NaN below 0 unless `n` is an integer of Python."""
+    if isinstance(n, int) and n > 0:
+        return _reflected_polygamma(n, x)
     n, x = inexact(n, x)
+    return rnp.where(rnp.equal(n, 0), digamma(x), _polygamma(n, x))
+
+
+def _polygamma(n: Any, x: Any) -> Any:
     sign = 1 - 2 * rnp.remainder(n + 1, 2)
-    higher = sign * gamma(n + 1) * zeta(rnp.where(rnp.equal(n, 0), 2, n + 1), x)
-    return rnp.where(rnp.equal(n, 0), digamma(x), higher)
+    return sign * gamma(n + 1) * zeta(rnp.where(rnp.equal(n, 0), 2, n + 1), x)
+
+
+def _reflected_polygamma(n: int, x: Any) -> Any:
+    """DLMF 5.15.6: below 0 by the `n`th derivative of the cotangent, a polynomial in it."""
+    (x,) = inexact(x)
+    order = rnp.asarray(float(n)).astype(x.dtype)
+    slope = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        slope = np.polynomial.Polynomial([-1.0, 0.0, -1.0]) * slope.deriv()
+    below = rnp.less(x, 0)
+    rest = rnp.where(below, past_integer(x), 0.25)
+    at_pole = rnp.equal(rest, 0)
+    tangent = rnp.tan(math.pi * rnp.where(at_pole, 0.25, rest))
+    turned = polyval(slope.coef[::-1].astype(x.dtype), 1 / tangent) * math.pi ** (n + 1)
+    found = _polygamma(order, rnp.where(below, 1 - x, x))
+    reflected = rnp.where(at_pole, (-1) ** (n + 1) * np.inf, (-1) ** n * found - turned)
+    return rnp.where(below, reflected, found)
 
 
 @function
@@ -62,7 +93,10 @@ def poch(z: Any, m: Any) -> Any:
     """The rising factorial `gamma(z + m) / gamma(z)`."""
     z, m = inexact(z, m)
     sign = gammasgn(z + m) * gammasgn(z)
-    return rnp.where(rnp.equal(m, 0), 1, sign * rnp.exp(gammaln(z + m) - gammaln(z)))
+    unknown = rnp.logical_not(rnp.isfinite(gammaln(z)))  # elsewhere the formula has a slope in m
+    return rnp.where(
+        rnp.logical_and(rnp.equal(m, 0), unknown), 1, sign * rnp.exp(gammaln(z + m) - gammaln(z))
+    )
 
 
 @function
@@ -89,9 +123,12 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
     """`boxcox(1 + x, lmbda)`."""
     x, lmbda = inexact(x, lmbda)
     logarithm = rnp.log1p(x)
-    none = rnp.equal(lmbda, 0)
-    safe = rnp.where(none, 1, lmbda)
-    return rnp.where(none, logarithm, rnp.expm1(safe * logarithm) / safe)
+    exponent = lmbda * logarithm
+    near = rnp.logical_or(rnp.equal(lmbda, 0), rnp.abs(exponent) < 0.1)
+    small = rnp.where(rnp.logical_and(near, ~rnp.isnan(exponent)), exponent, 0)
+    terms = np.array([1 / math.factorial(k + 1) for k in range(10, -1, -1)])
+    series = logarithm * polyval(terms.astype(x.dtype), small)
+    return rnp.where(near, series, rnp.expm1(exponent) / rnp.where(near, 1, lmbda))
 
 
 @function

@@ -21,6 +21,9 @@ from rlx.scipy.stats.distributions import poisson as poisson
 from rlx.scipy.stats.distributions import t as t
 from rlx.scipy.stats.distributions import uniform as uniform
 from rlx.scipy.stats.distributions import vonmises as vonmises
+from rlx.scipy.stats.samples import mode as mode
+from rlx.scipy.stats.samples import rankdata as rankdata
+from rlx.scipy.stats.samples import sem as sem
 from rlx.scipy.stats.vectors import dirichlet as dirichlet
 from rlx.scipy.stats.vectors import multinomial as multinomial
 from rlx.scipy.stats.vectors import multivariate_normal as multivariate_normal

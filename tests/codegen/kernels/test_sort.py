@@ -20,7 +20,7 @@ from rlx.ir.reference import evaluate
 from rlx.runtime.toolchain import has_toolchain
 
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
-DTYPES = [dtype for dtype in DType if not dtype.is_complex]
+DTYPES = [d for d in DType if not d.is_complex and not d.is_storage]
 SHAPES = [(5, 7), (3, SHORT_ROW + 1), (2, 9000), (80, 500)]
 
 

@@ -16,12 +16,15 @@ from rlx.ir.reference import evaluate
 from rlx.runtime.compile import compile as compile_graph
 
 PARTS = (0.0, -0.0, 1.0, -1.0, -2.5, 3e20, np.inf, -np.inf, np.nan)
+WIDE = (*PARTS, 1e200, -1e-200)
+DTYPES = (DType.C64, DType.C128)
 Array = NDArray[Any]
 
 
-def numbers() -> Array:
-    z = np.empty(len(PARTS) ** 2, np.complex64)
-    z.real, z.imag = zip(*itertools.product(PARTS, PARTS), strict=True)
+def numbers(dtype: DType) -> Array:
+    parts = PARTS if dtype is DType.C64 else WIDE
+    z = np.empty(len(parts) ** 2, dtype.numpy)
+    z.real, z.imag = zip(*itertools.product(parts, parts), strict=True)
     return z
 
 
@@ -31,28 +34,52 @@ def same(one: Array, other: Array) -> Array:
 
 @pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
 @pytest.mark.parametrize("name", ["exp", "log", "sqrt", "reciprocal"])
-def test_special_values_of_one_operand(name: str, backend: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values_of_one_operand(dtype: DType, name: str, backend: str) -> None:
     graph = Graph(name)
-    z = numbers()
-    graph.set_outputs([OPS[name](graph.input("z", z.shape, DType.C64))])
+    z = numbers(dtype)
+    graph.set_outputs([OPS[name](graph.input("z", z.shape, dtype))])
     (expected,) = evaluate(graph, {"z": z})
     (found,) = compile_graph(graph, backend=backend).run({"z": z})
     assert np.all(same(found.real, expected.real) & same(found.imag, expected.imag))
     if name != "reciprocal":
-        # The cut of the square root belongs to the upper half plane, also from -0 below.
+        # The sign of a zero says from which side the cut of the square root is met.
         with np.errstate(all="ignore"):
-            exact = getattr(np, name)(z + np.complex64(0) if name == "sqrt" else z)
+            exact = getattr(np, name)(z)
         assert np.all(same(expected.real, exact.real) & same(expected.imag, exact.imag))
 
 
 @pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
-def test_a_number_divided_by_an_infinity_is_zero(backend: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_number_divided_by_an_infinity_is_zero(dtype: DType, backend: str) -> None:
     graph = Graph("quotient")
-    a, b = (graph.input(name, (3,), DType.C64) for name in "ab")
+    a, b = (graph.input(name, (3,), dtype) for name in "ab")
     graph.set_outputs([a / b])
-    infinities = np.empty(3, np.complex64)
+    infinities = np.empty(3, dtype.numpy)
     infinities.real, infinities.imag = (np.inf, 1.0, np.nan), (0.0, -np.inf, np.inf)
     (found,) = compile_graph(graph, backend=backend).run(
-        {"a": np.full(3, 2 + 1j, np.complex64), "b": infinities}
+        {"a": np.full(3, 2 + 1j, dtype.numpy), "b": infinities}
     )
     np.testing.assert_array_equal(found, 0)
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+def test_quotients_of_large_and_small_numbers_neither_overflow_nor_vanish(backend: str) -> None:
+    graph = Graph("quotient")
+    z = np.array([1e300 + 1e299j, 1e-300 - 3e-301j, 2e200 - 1e-200j])
+    a, b = (graph.input(name, (3,), DType.C128) for name in "ab")
+    graph.set_outputs([a / b])
+    (found,) = compile_graph(graph, backend=backend).run({"a": z * (2 - 1j), "b": z})
+    np.testing.assert_allclose(found, 2 - 1j, rtol=1e-14)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_roots_of_subnormal_numbers_keep_their_digits(backend: str) -> None:
+    graph = Graph("root")
+    parts = (0.0, 5e-324, -1e-320, 3e-310, 1.0)
+    z = np.array([complex(re, im) for re, im in itertools.product(parts, parts)])
+    graph.set_outputs([graph.sqrt(graph.input("z", z.shape, DType.C128))])
+    (found,) = compile_graph(graph, backend=backend).run({"z": z})
+    exact = np.sqrt(z)
+    np.testing.assert_allclose(found.real, exact.real, rtol=1e-14)
+    np.testing.assert_allclose(found.imag, exact.imag, rtol=1e-14)

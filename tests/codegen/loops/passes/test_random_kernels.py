@@ -11,29 +11,12 @@ import pytest
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, Kernel, LoopKind, Prim
-from rlx.codegen.loops.passes.common_subexpressions import common_subexpressions
-from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.passes.fuse_loops import fuse_loops
-from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
-from rlx.codegen.loops.passes.pipeline import UNROLLED_FUSION, KernelPass
-from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
-from rlx.codegen.loops.passes.simplify import simplify
-from rlx.codegen.loops.passes.single_uses import inline_stored_values
-from rlx.codegen.loops.passes.unroll import unroll_short_loops
+from rlx.codegen.loops.passes.pipeline import CLEANUP, UNROLLED_FUSION
 from rlx.codegen.loops.verify import verify_kernel
 from tests.codegen.loops.passes.cases import ELEMENTS, kernel_of, results
 
-PASSES: tuple[KernelPass, ...] = (
-    dead_code,
-    common_subexpressions,
-    invariant_code_motion,
-    unroll_short_loops,
-    fuse_loops,
-    forward_stores,
-    promote_buffers,
-    inline_stored_values,
-    simplify,
-)
+PASSES = tuple(dict.fromkeys((*UNROLLED_FUSION, *CLEANUP)))
 
 
 class Writer:

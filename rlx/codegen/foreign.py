@@ -1,0 +1,22 @@
+"""Which external functions of a module are targets, and where their addresses are kept."""
+
+from __future__ import annotations
+
+from rlx.codegen.loops.nodes import External, Module
+from rlx.codegen.loops.visit import walk
+from rlx.ir.foreign import SYMBOLS
+
+
+def foreign_symbols(module: Module) -> list[str]:
+    """Return the symbols of the targets that a module calls, sorted."""
+    if not SYMBOLS:  # nearly always
+        return []
+    kernels = (*module.kernels, *module.entries)
+    statements = (s for kernel in kernels for s in walk(kernel.body))
+    called = {s.symbol for s in statements if isinstance(s, External)}
+    return sorted(called.intersection(SYMBOLS))
+
+
+def slot_name(symbol: str) -> str:
+    """Return what a C library calls the pointer to the slot of a target."""
+    return f"{symbol}_slot"

@@ -1,0 +1,3 @@
+"""`jax.debug`: `rlx.debug`."""
+
+from rlx.debug import *  # noqa: F403

@@ -1,0 +1,13 @@
+"""`jax.errors`: the errors of rlx that JAX's names stand for."""
+
+from __future__ import annotations
+
+from rlx.errors import IndexOutOfRangeError
+from rlx.tracing.errors import ConcretizationError, LeakedTracerError
+
+ConcretizationTypeError = TracerBoolConversionError = ConcretizationError
+TracerArrayConversionError = TracerIntegerConversionError = ConcretizationError
+NonConcreteBooleanIndexError = ConcretizationError
+UnexpectedTracerError = LeakedTracerError
+JAXTypeError = ConcretizationError
+JAXIndexError = IndexOutOfRangeError

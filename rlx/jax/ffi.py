@@ -1,0 +1,3 @@
+"""`jax.ffi`: `rlx.ffi`."""
+
+from rlx.ffi import *  # noqa: F403

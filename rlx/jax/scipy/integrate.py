@@ -1,0 +1,3 @@
+"""`jax.scipy.integrate`."""
+
+from rlx.numpy import trapezoid as trapezoid

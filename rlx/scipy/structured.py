@@ -1,0 +1,144 @@
+"""Matrices of a known structure, and decompositions made of others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import InputError
+from rlx.numpy import linalg
+from rlx.tracing.apply import function, inexact
+
+
+@function
+def circulant(c: Any) -> Any:
+    """The matrix whose columns are `c`, each turned one further."""
+    c = rnp.ravel(c)
+    n = c.shape[0]
+    return rnp.take(c, (np.arange(n)[:, None] - np.arange(n)) % n)
+
+
+@function
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix with first column `c` and last row `r`, constant across each antidiagonal."""
+    c = rnp.ravel(c)
+    r = rnp.zeros_like(c) if r is None else rnp.ravel(r)
+    rows, columns = c.shape[0], r.shape[0]
+    return rnp.take(rnp.concatenate([c, r[1:]]), np.arange(rows)[:, None] + np.arange(columns))
+
+
+@function
+def companion(a: Any) -> Any:
+    """The matrix whose eigenvalues are the zeros of the polynomial `a`."""
+    (a,) = inexact(a)
+    n = a.shape[0] - 1
+    return rnp.concatenate([(-a[1:] / a[0])[None], rnp.eye(n - 1, n, dtype=a.dtype)])
+
+
+@function
+def leslie(f: Any, s: Any) -> Any:
+    """The matrix of a population: births `f` above, survival `s` below the diagonal."""
+    f, s = rnp.asarray(f), rnp.asarray(s)
+    return rnp.concatenate([f[None], rnp.diag(s, -1)[1:]])
+
+
+@function
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrix of the convolution with `a`, of vectors of `n` elements."""
+    a = rnp.asarray(a)
+    count = a.shape[0]
+    zeros = rnp.zeros(n - 1, a.dtype)
+    whole = linalg.toeplitz(rnp.concatenate([a, zeros]), rnp.concatenate([a[:1], zeros]))
+    cut = {"full": (0, n + count - 1), "same": ((min(n, count) - 1) // 2, max(n, count)),
+           "valid": (min(n, count) - 1, max(n, count) - min(n, count) + 1)}  # fmt: skip
+    if mode not in cut:
+        raise InputError(f"mode is {mode!r}", remedy="use full, same or valid")
+    start, length = cut[mode]
+    return whole[start : start + length]
+
+
+@function
+def fiedler(a: Any) -> Any:
+    """The distances of each two elements."""
+    a = rnp.asarray(a)
+    return rnp.abs(a[:, None] - a)
+
+
+def dft(n: int, scale: str | None = None) -> Any:
+    """The matrix of the Fourier transform of `n` elements."""
+    divisors = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}
+    if scale not in divisors:
+        raise InputError(f"scale is {scale!r}", remedy="use sqrtn, n or nothing")
+    turns = np.outer(np.arange(n), np.arange(n)) % n
+    return rnp.asarray(np.exp(-2j * np.pi * turns / n) / divisors[scale])
+
+
+def hadamard(n: int, dtype: Any = int) -> Any:
+    """Hadamard's matrix by Sylvester's construction; `n` is a power of two."""
+    if n < 1 or n & (n - 1):
+        raise InputError(f"n is {n}", remedy="use a power of two")
+    found = np.ones((1, 1), dtype)
+    while found.shape[0] < n:
+        found = np.block([[found, found], [found, -found]])
+    return rnp.asarray(found)
+
+
+def helmert(n: int, full: bool = False) -> Any:
+    """Helmert's matrix, without its first row unless `full`."""
+    rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
+    rows[0] = 1
+    scale = np.sqrt(np.array([n, *(k * (k + 1) for k in range(1, n))]))
+    found = rows / scale[:, None]
+    return rnp.asarray(found if full else found[1:])
+
+
+def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
+    """Pascal's triangle as a matrix: symmetric, lower or upper."""
+    del exact
+    lower = np.array([[float(math.comb(i, j)) for j in range(n)] for i in range(n)])
+    kinds = {"symmetric": lower @ lower.T, "lower": lower, "upper": lower.T}
+    if kind not in kinds:
+        raise InputError(f"kind is {kind!r}", remedy="use symmetric, lower or upper")
+    return rnp.asarray(kinds[kind])
+
+
+def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
+    """The inverse of Pascal's matrix."""
+    del exact
+    signs = (-1.0) ** np.add.outer(np.arange(n), np.arange(n))
+    lower = np.asarray(pascal(n, "lower")) * signs
+    kinds = {"symmetric": lower.T @ lower, "lower": lower, "upper": lower.T}
+    return rnp.asarray(kinds[kind])
+
+
+def invhilbert(n: int, exact: bool = False) -> Any:
+    """The inverse of Hilbert's matrix."""
+    del exact
+    comb = math.comb
+    rows = [
+        [(-1) ** (i + j) * (i + j + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1)
+         * comb(i + j, i) ** 2 for j in range(n)]
+        for i in range(n)
+    ]  # fmt: skip
+    return rnp.asarray(np.array(rows, np.float64))
+
+
+@function
+def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+    """Factors `u @ p`, or of side left `p @ u`: a unitary and a positive matrix."""
+    if side not in ("left", "right"):
+        raise InputError(f"side is {side!r}", remedy="use left or right")
+    left, values, right = linalg.svd(a, full_matrices=False)
+    u = rnp.matmul(left, right)
+    basis = rnp.matrix_transpose(right) if side == "right" else left
+    return u, rnp.matmul(basis * values[..., None, :], rnp.matrix_transpose(basis))
+
+
+@function
+def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False) -> Any:
+    """Eigenvalues, and vectors unless `eigvals_only`, of a symmetric tridiagonal matrix."""
+    found = linalg.eigh(rnp.diag(d) + rnp.diag(e, -1) + rnp.diag(e, 1))
+    return found.eigenvalues if eigvals_only else (found.eigenvalues, found.eigenvectors)

@@ -1,0 +1,45 @@
+"""Cosine transforms beside SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import InputError
+from rlx.scipy import fft
+
+X = np.random.default_rng(4).standard_normal((3, 8, 5))
+
+
+@pytest.mark.parametrize("norm", [None, "ortho"])
+@pytest.mark.parametrize("name", ["dct", "idct"])
+def test_transforms_along_an_axis(name: str, norm: str | None) -> None:
+    scipy: Any = pytest.importorskip("scipy.fft")
+    for axis, n in ((-1, None), (1, None), (1, 5), (0, 4), (-1, 1)):
+        expected = getattr(scipy, name)(X, 2, n, axis, norm)
+        found = getattr(fft, name)(X, 2, n, axis, norm)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+    assert getattr(fft, name)(X.astype(np.float32)).dtype == np.float32
+    found = getattr(fft, name)(X + 2j * X)
+    np.testing.assert_allclose(found, (1 + 2j) * getattr(scipy, name)(X), atol=1e-13)
+
+
+def test_transforms_along_several_axes() -> None:
+    scipy: Any = pytest.importorskip("scipy.fft")
+    for options in ({}, {"s": (4, 6)}, {"axes": (0, 2), "norm": "ortho"}):
+        found = fft.dctn(X, **options)
+        np.testing.assert_allclose(found, scipy.dctn(X, **options), atol=1e-12)
+        options.pop("s", None)
+        np.testing.assert_allclose(fft.idctn(fft.dctn(X, **options), **options), X, atol=1e-13)
+
+
+def test_the_slope_is_the_transpose_and_others_are_refused() -> None:
+    x = X[0, 0]
+    slope = rlx.grad(lambda x: rnp.sum(rnp.square(fft.dct(x, norm="ortho"))))(x)
+    np.testing.assert_allclose(slope, 2 * x, atol=1e-13)
+    with pytest.raises(InputError, match="type is 3"):
+        fft.dct(x, 3)
