@@ -10,7 +10,6 @@ weights as constants of one byte, which stay in flash, and runs it on some test 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,8 @@ from numpy.typing import NDArray
 
 import rlx
 from examples.digits import Digits, Model, load_data, train
-from examples.microcontroller.run import BOARDS, HERE
+from examples.microcontroller.board import BOARDS, build, emulate, flash
 from rlx.quantization import Quantized
-from rlx.runtime.cross import find_compiler
 
 Array = NDArray[Any]
 IMAGES = 8
@@ -70,44 +68,19 @@ def run(core: str, done: Quantized, images: Array, directory: Path) -> Measured:
         weights="embed", target=core, math="none",
     )  # fmt: skip
     (directory / "images.h").write_text(_header(images))
-    compiler, program = find_compiler(core), directory / "digits.elf"
-    bare = ("-Os", "-ffreestanding", "-nostdlib", "-fno-tree-loop-distribute-patterns")
-    places = ("-I", str(directory), "-I", str(HERE), "-T", str(HERE / "memory.ld"))
-    sources = [str(HERE / name) for name in ("digits.c", "start.c")]
-    linking = (str(artifact.archive), "-lgcc", "-Wl,--gc-sections", "-o", str(program))
-    command = [*compiler.command, *compiler.flags, *bare, *places, *sources, *linking]
-    subprocess.run(command, check=True)
-    printed = subprocess.run(
-        ["qemu-system-arm", "-M", BOARDS[core], "-nographic", "-icount", "shift=0",
-         "-semihosting-config", "enable=on,target=native", "-kernel", str(program)],
-        check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    facts: dict[str, list[int]] = {}
-    for line in (printed.stdout + printed.stderr).splitlines():
-        name, _, number = line.partition(" ")
-        facts.setdefault(name, []).append(int(number))
+    program = build(core, "digits.c", artifact, directory)
+    facts = emulate(core, program)
     scores = np.array(facts["y"], np.uint32).view(np.float32).reshape(len(images), CLASSES)
-    sizes = _sizes(compiler.command[0], program)
-    code = sum(size for name, size in sizes.items() if name.startswith("digits_"))
+    code, constants = flash(core, program, artifact)
     return Measured(
-        facts["instructions"][0], facts["stack"][0], facts["ram"][0], scores, code,
-        sizes["constant_data"],
-    )  # fmt: skip
+        facts["instructions"][0], facts["stack"][0], facts["arena"][0], scores, code, constants
+    )
 
 
 def _header(images: Array) -> str:
     rows = ",\n".join("{" + ", ".join(f"{x!r}f" for x in map(float, row)) + "}" for row in images)
     count = f"enum {{ IMAGES = {len(images)} }};\n"
     return f"{count}static const float images[{len(images)}][{images.shape[1]}] = {{\n{rows}}};\n"
-
-
-def _sizes(compiler: str, program: Path) -> dict[str, int]:
-    tool = compiler.removesuffix("gcc") + "nm"
-    listed = subprocess.run(
-        [tool, "-S", "--defined-only", str(program)], check=True, capture_output=True, text=True
-    ).stdout
-    rows = [line.split() for line in listed.splitlines()]
-    return {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
 
 
 def accuracy(graph: rlx.Graph, params: dict[str, Array], data: Digits) -> float:

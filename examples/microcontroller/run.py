@@ -8,7 +8,6 @@ Needs `arm-none-eabi-gcc` and `qemu-system-arm`. No C library takes part.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from itertools import pairwise
@@ -18,10 +17,8 @@ import numpy as np
 
 import rlx
 import rlx.numpy as rnp
-from rlx.runtime.cross import find_compiler
+from examples.microcontroller.board import BOARDS, build, emulate, flash
 
-HERE = Path(__file__).parent
-BOARDS = {"cortex-m3": "mps2-an385", "cortex-m4": "mps2-an386", "cortex-m7": "mps2-an500"}
 X = np.array([[0.25, -0.5, 1.0, 0.75, *[0.0] * 12]], np.float32)
 
 
@@ -50,36 +47,9 @@ def run(core: str, directory: Path) -> dict[str, list[int]]:
         classify, directory, name="classify", example_inputs=(weights(), X), param_argnums=(0,),
         output_names=("y",), weights="embed", target=core, math="none",
     )  # fmt: skip
-    compiler, program = find_compiler(core), directory / "program.elf"
-    sources = [str(HERE / name) for name in ("main.c", "start.c")]
-    # What memset is made of must not be taken for a call of memset.
-    bare = ("-Os", "-ffreestanding", "-nostdlib", "-fno-tree-loop-distribute-patterns")
-    places = ("-I", str(directory), "-I", str(HERE), "-T", str(HERE / "memory.ld"))
-    linking = (str(artifact.archive), "-lgcc", "-Wl,--gc-sections", "-o", str(program))
-    command = [*compiler.command, *compiler.flags, *bare, *places, *sources, *linking]
-    subprocess.run(command, check=True)
-    done = subprocess.run(
-        ["qemu-system-arm", "-M", BOARDS[core], "-nographic", "-icount", "shift=0",
-         "-semihosting-config", "enable=on,target=native", "-kernel", str(program)],
-        check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    facts: dict[str, list[int]] = {}
-    for line in (done.stdout + done.stderr).splitlines():
-        name, _, number = line.partition(" ")
-        facts.setdefault(name, []).append(int(number))
-    return facts | _flash(compiler.command[0], program)
-
-
-def _flash(compiler: str, program: Path) -> dict[str, list[int]]:
-    """Return the bytes of the network's functions and of its constants."""
-    tool = compiler.removesuffix("gcc") + "nm"
-    listed = subprocess.run(
-        [tool, "-S", "--defined-only", str(program)], check=True, capture_output=True, text=True
-    ).stdout
-    rows = [line.split() for line in listed.splitlines()]
-    sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
-    code = sum(size for name, size in sizes.items() if name.startswith("classify_"))
-    return {"code": [code], "constants": [sizes["constant_data"]]}
+    program = build(core, "main.c", artifact, directory)
+    code, constants = flash(core, program, artifact)
+    return emulate(core, program) | {"code": [code], "constants": [constants]}
 
 
 def main() -> None:

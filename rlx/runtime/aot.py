@@ -12,40 +12,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
+from typing import Any
 
 from rlx.codegen.aot.archive import archive_bytes
-from rlx.codegen.aot.emit import (
-    PORTABLE_FLAGS,
-    SMALL_FLAGS,
-    ArtifactText,
-    Options,
-    emit_artifact,
-    external_functions,
-)
+from rlx.codegen.aot.artifact_view import external_functions
+from rlx.codegen.aot.emit import ArtifactText, emit_artifact
 from rlx.codegen.aot.layout import Keep
 from rlx.codegen.aot.linking import MPI_LIBRARY
 from rlx.codegen.aot.manifest import parse_manifest, weights_of
-from rlx.codegen.aot.names import distinct_identifiers
-from rlx.codegen.aot.state import inputs_as_params
+from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.loops.passes.order_sums import order_sums
 from rlx.errors import InputError, UnsupportedError
+from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
-from rlx.ir.types import TensorType
-from rlx.passes.precision.mixed_precision import at_precision
-from rlx.passes.precision.policy import Precision
+from rlx.passes.precision.policy import Precision, target_at
+from rlx.runtime.aot_source import Traceable, program_source
+from rlx.runtime.blas import is_blas
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.model_files import load_model_file
 from rlx.runtime.mpi import mpi_flags
-from rlx.runtime.signature import Argument, Array, Signature, checked
+from rlx.runtime.signature import Argument, Array, checked
 from rlx.runtime.toolchain import require_llvm
 from rlx.target import Target
 
@@ -53,15 +45,6 @@ _BACKENDS = ("auto", "c", "llvm")
 _THREADS = (None, "openmp", "callback")
 _VECTORS = ("auto", "none")
 _OPTIMIZE = ("speed", "size")
-
-
-@runtime_checkable
-class Traceable(Protocol):
-    """A function that can be traced into a graph, such as one under `rlx.jit`."""
-
-    def named_graph(self, *inputs: Any) -> tuple[Graph, list[str]]: ...
-
-    def argument_arrays(self, *inputs: Any) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,34 +133,28 @@ def aot(
     """
     if isinstance(graph_or_function, (str, Path)):
         graph_or_function = load_model_file(graph_or_function, dims)
-    graph, found, names = _graph_of(graph_or_function, example_inputs, param_argnums)
-    examples = _examples(graph_or_function, example_inputs)
-    graph = at_precision(graph, precision)
-    params = {**found, **(params or {})}
-    graph = inputs_as_params(graph, params)
-    output_names = output_names or _result_names(graph, names)
-    if threads not in _THREADS:
-        raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
-    if math not in ("libm", "none"):
-        raise UnsupportedError(f"unknown math {math!r}", remedy="use 'libm' or 'none'")
+    source = program_source(
+        graph_or_function, example_inputs, param_argnums, params or {}, weights, precision
+    )
+    graph, values = source.graph, source.values
+    _require_known(threads, math)
     target = target or "portable"
-    values = _checked_params(graph, params)
-    keep = _keep(graph, weights or ("file" if params else "argument"))
-    _require_values(keep, values, Keep.EMBED)
-    machine = _as_chosen(machine_of(target), vectors, optimize)
+    machine = target_at(_as_chosen(machine_of(target), vectors, optimize), precision)
+    machine = replace(machine, is_serial=threads is None)
     library = linked_blas(blas)
     lapack = (lambda: True) if library and library.has_lapack else None
     # Code for this machine has the bits of `rlx.compile(backend="c")`; other code, everyone's.
     passes = () if target == "native" else (order_sums(machine.vector_bytes),)
     program = lower_for(graph, machine, lapack=lapack, passes=passes)
     externals = external_functions(program)
+    _refuse_python(externals)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
     options = Options(
         name=name or graph.name,
-        keep=keep,
-        values={p: Literal(values[p]) for p, how in keep.items() if how is Keep.EMBED},
-        examples={name: Literal(x) for name, x in {**examples, **values}.items()},
-        output_names=output_names,
+        keep=source.keep,
+        values={p: Literal(values[p]) for p, how in source.keep.items() if how is Keep.EMBED},
+        examples={name: Literal(x) for name, x in {**source.examples, **values}.items()},
+        output_names=output_names or source.output_names,
         threads=threads,
         target=target,
         libraries=_libraries(externals, library, math),
@@ -195,6 +172,13 @@ def aot(
     compiler = None if emit_only or uses_llvm else find_compiler(target, cc)
     artifact = _write(text, options, directory, compiler, values)
     return _with_object(artifact, text, options, machine) if uses_llvm else artifact
+
+
+def _require_known(threads: str | None, math: str) -> None:
+    if threads not in _THREADS:
+        raise UnsupportedError(f"unknown threads {threads!r}", remedy="None, 'openmp', 'callback'")
+    if math not in ("libm", "none"):
+        raise UnsupportedError(f"unknown math {math!r}", remedy="use 'libm' or 'none'")
 
 
 def _as_chosen(machine: Target, vectors: str, optimize: str | None) -> Target:
@@ -247,91 +231,6 @@ def _read(path: Path | str) -> bytes:
         ) from error
 
 
-def _graph_of(
-    given: Graph | Traceable,
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
-    param_argnums: Sequence[int],
-) -> tuple[Graph, dict[str, Any], list[str]]:
-    """Return the graph, the params that a function's arguments are, the names of its results."""
-    if isinstance(given, Graph):
-        return given, dict(given.param_values), distinct_identifiers(given.output_names)
-    if not isinstance(given, Traceable):
-        raise InputError(
-            f"cannot make an artifact of a {type(given).__name__}",
-            remedy="pass a Graph, or a function under rlx.jit with example_inputs=",
-        )
-    if example_inputs is None or isinstance(example_inputs, Mapping):
-        raise InputError(
-            "a function is compiled for the shapes of its inputs",
-            remedy="pass example_inputs=, a sequence of them",
-        )
-    graph, names = given.named_graph(*example_inputs)
-    found = {
-        name: array
-        for place, arrays in enumerate(given.argument_arrays(*example_inputs))
-        for name, array in arrays.items()
-        if place in param_argnums or name in graph.donations
-    }
-    arrays = {name: x for name, x in found.items() if not isinstance(x, TensorType)}
-    return graph, arrays, names
-
-
-def _examples(
-    given: Graph | Traceable, example_inputs: Sequence[Any] | Mapping[str, Any] | None
-) -> dict[str, Array]:
-    """Return the arrays among the example inputs, by the names in the graph."""
-    if example_inputs is None or isinstance(example_inputs, Mapping):
-        found = dict(example_inputs or {})
-    elif isinstance(given, Graph):
-        names = [str(value.node.name) for value in given.inputs]
-        found = dict(zip(names, example_inputs, strict=True))
-    else:
-        arguments = given.argument_arrays(*example_inputs)
-        found = {name: x for arrays in arguments for name, x in arrays.items()}
-    return {n: np.asarray(x) for n, x in found.items() if not isinstance(x, TensorType)}
-
-
-def _result_names(graph: Graph, names: Sequence[str]) -> list[str]:
-    """Return the names of the outputs that replace no param; one alone needs no number."""
-    replacing = graph.donations.values()
-    plain = [name for place, name in enumerate(names) if place not in replacing]
-    return ["y"] if len(plain) == 1 and plain[0].startswith("y_") else plain
-
-
-def _checked_params(graph: Graph, params: Mapping[str, Any]) -> dict[str, Array]:
-    signature = Signature.of(graph)
-    return {
-        name: checked(signature.param(name), value, what="param") for name, value in params.items()
-    }
-
-
-def _keep(graph: Graph, weights: str | Mapping[str, str]) -> dict[str, Keep]:
-    names = [str(param.node.name) for param in graph.params]
-    chosen = dict.fromkeys(names, weights) if isinstance(weights, str) else weights
-    unknown = [name for name in chosen if name not in names]
-    if unknown:
-        raise InputError(
-            f"weights= names {unknown[0]!r}, which is no param of {graph.name!r}",
-            remedy="use the names of the graph's params",
-        )
-    known = {keep.value for keep in Keep}
-    for name, how in chosen.items():
-        if how not in known:
-            raise InputError(
-                f"param {name!r} cannot be kept as {how!r}",
-                remedy=f"use one of {', '.join(sorted(known))}",
-            )
-    return {name: Keep(chosen.get(name, Keep.ARGUMENT.value)) for name in names}
-
-
-def _require_values(keep: Mapping[str, Keep], values: Mapping[str, Array], needed: Keep) -> None:
-    missing = [name for name, how in keep.items() if how is needed and name not in values]
-    if missing:
-        raise InputError(
-            f"param {missing[0]!r} is to be embedded and has no value", remedy="give it in params="
-        )
-
-
 def _uses_llvm(backend: str, target: str, cc: str | None, math: str) -> bool:
     """Decide whether LLVM compiles the kernels rather than a C compiler."""
     if backend not in _BACKENDS:
@@ -355,13 +254,25 @@ def _link_names(
     A user's own function is in the C around an object file, under a name that no other has.
     """
     brought = {f: f"{name}_{f}" for f in externals if in_object and is_source(f)}
-    return brought | {f: blas.symbol(f) for f in externals if blas and not is_source(f)}
+    return brought | {f: blas.symbol(f) for f in externals if blas and is_blas(f)}
+
+
+def _refuse_python(externals: Sequence[str]) -> None:
+    """Raise where the program calls a Python function, which an artifact is without."""
+    for symbol in externals:
+        if symbol.startswith(PYTHON_PREFIX):
+            raise UnsupportedError(
+                f"the program calls the Python function {SYMBOLS[symbol].name}, and there is no "
+                "Python in an artifact",
+                remedy="leave the callback out, or register a C function for it with "
+                "rlx.ffi.register_ffi_target",
+            )
 
 
 def _libraries(externals: Sequence[str], blas: LinkedBlas | None, math: str) -> tuple[str, ...]:
     libm = ("m",) if math == "libm" else ()
     mpi = (MPI_LIBRARY,) if any(map(is_collective, externals)) else ()
-    missing = [name for name in externals if not is_source(name)]
+    missing = [name for name in externals if not is_source(name) and name not in SYMBOLS]
     if not missing:
         return (*mpi, *libm)
     if blas is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rlx.errors import FormatError, InputError, ToolchainError, UnsupportedError
-from rlx.ir.graph import Graph
+from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 from rlx.runtime.aot import aot, load_manifest, load_weights, write_weights
 from tests.aot.building import Loaded, aligned, file_block, needs_compiler
@@ -196,7 +197,7 @@ def test_every_status_has_a_string_of_its_own(native: Loaded) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("n", "expected"), [(0, EXTENT_OUT_OF_RANGE), (1, EXTENT_OUT_OF_RANGE), (2, 0), (3, 0)]
+    ("n", "expected"), [*((n, EXTENT_OUT_OF_RANGE) for n in range(3)), (3, 0), (4, 0)]
 )
 def test_extents_at_which_a_window_does_not_fit_are_refused(
     tmp_path: Path, n: int, expected: int
@@ -214,3 +215,54 @@ def test_extents_at_which_a_window_does_not_fit_are_refused(
     status = loaded.call("call", loaded.arena, n, loaded.pointer(given), loaded.pointer(y))
     assert status == expected
     assert (y != 7).sum() == max(n - 2, 0) ** 2
+
+
+def pooled(x: Value) -> Value:
+    pooled: Value = x.graph.max_pool(x, kernel_size=(5,), stride=(2,), ceil_mode=True)
+    return pooled
+
+
+def averaged(x: Value) -> Value:
+    mean: Value = x.graph.mean_pool(x, kernel_size=(5,), stride=(2,), ceil_mode=True)
+    return mean
+
+
+def narrowed(x: Value) -> Value:
+    narrow: Value = x.graph.narrow(x, axis=2, start=2, length=3)
+    return narrow
+
+
+@needs_compiler
+@pytest.mark.parametrize("part", [pooled, averaged, narrowed])
+def test_extents_that_an_op_refuses_are_out_of_range(
+    tmp_path: Path, part: Callable[[Value], Value]
+) -> None:
+    """The results have positive extents; the windows reach outside of the operand."""
+    graph = Graph("part")
+    graph.set_outputs([part(graph.input("x", (1, 1, Dim("n", max=9)), "f32"))])
+    artifact = aot(graph, tmp_path)
+    loaded = Loaded(artifact, "int part_call(void *, int64_t, const float *, float *);")
+    loaded.call("init", loaded.arena, artifact.arena_bytes)
+    loaded.call("setup", loaded.arena)
+    for n in range(10):
+        given, y = np.ones((1, 1, n), np.float32), np.full(16, 7, np.float32)
+        status = loaded.call("call", loaded.arena, n, loaded.pointer(given), loaded.pointer(y))
+        assert status == (0 if n >= 5 else EXTENT_OUT_OF_RANGE)
+        assert (y != 7).any() == (n >= 5)
+
+
+def test_an_empty_axis_without_a_largest_element_is_out_of_range(tmp_path: Path) -> None:
+    graph = Graph("part")
+    x = graph.input("x", (Dim("n", max=9),), "f32")
+    graph.set_outputs([graph.cast(graph.argmax(x, axis=0), to="f32")])
+    artifact = aot(graph, tmp_path)
+    loaded = Loaded(artifact, "int part_call(void *, int64_t, const float *, float *);")
+    loaded.call("init", loaded.arena, artifact.arena_bytes)
+    loaded.call("setup", loaded.arena)
+    given, y = np.arange(9, dtype=np.float32), np.full(1, 7, np.float32)
+    found = [
+        loaded.call("call", loaded.arena, n, loaded.pointer(given), loaded.pointer(y))
+        for n in (0, 3)
+    ]
+    assert found == [EXTENT_OUT_OF_RANGE, 0]
+    assert y == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import platform
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlx.codegen.llvm.objects import compile_kernels
 from rlx.errors import ToolchainError
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime import cross
 from rlx.runtime.aot import aot
+from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
+from rlx.target import named_target
 from tests.aot.building import needs_compiler, run
 from tests.aot.programs import encoder_layer, mlp, params_of, splat_step, training_step
 
@@ -94,9 +99,66 @@ def test_emulated_integers_are_the_reference_s(tmp_path: Path, target: str, dots
 
 def _has_byte_dots(program: Path) -> bool:
     """True if there is an `sdot` of whole registers, by its encoding, in a program for aarch64."""
+    return bool(np.any((_words(program) & 0xFFE0FC00) == 0x4E809400))
+
+
+def halves_network() -> Graph:
+    """A product and a convolution of bf16, with odd extents where pairs meet."""
+    graph, random = Graph("halves"), np.random.default_rng(3)
+    x = graph.input("x", (1, 7, 6, 6), "f32")
+    taps = graph.constant(random.standard_normal((16, 7, 3, 3)).astype(np.float32))
+    weights = graph.constant(random.standard_normal((256, 19)).astype(np.float32))
+    h = graph.conv(graph.cast(x, to="bf16"), graph.cast(taps, to="bf16"))
+    h = graph.reshape(h, shape=(1, 256))
+    y = graph.matmul(h, graph.cast(weights, to="bf16"))
+    graph.set_outputs([graph.cast(y, to="f32")])
+    return graph
+
+
+@needs_zig
+@pytest.mark.slow
+def test_emulated_pairs_of_bf16_are_near_the_reference(tmp_path: Path) -> None:
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("qemu-aarch64 is not installed (Debian: qemu-user)")
+    graph = halves_network()
+    artifact = aot(graph, tmp_path, target="aarch64-bf16")
+    program, sample = tmp_path / "sample", tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    compiler = zig_compiler("aarch64-linux-musl")
+    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
+        "-o", program)  # fmt: skip
+    words = _words(program)
+    vector, element = words & 0xFFE0FC00 == 0x6E40FC00, words & 0xFFC0F400 == 0x4F40F000
+    assert np.any(vector | element)  # bfdot of whole registers, by a vector or by one pair
+    run("qemu-aarch64", "-cpu", "max", program, cwd=tmp_path)
+    (expected,) = evaluate(graph, _sample_inputs(graph))
+    given = np.fromfile(tmp_path / "y.bin", np.float32)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(given, expected.reshape(-1), rtol=2**-7, atol=2**-8 * scale)
+
+
+@needs_compiler
+@pytest.mark.parametrize("made_by", ["c", "llvm"])
+def test_bf16_on_x86_is_multiplied_in_pairs(tmp_path: Path, made_by: str) -> None:
+    target = named_target("x86-64-v4-bf16")
+    if made_by == "c":
+        if platform.machine() != "x86_64":
+            pytest.skip("the C compiler is not for x86")
+        archive = aot(halves_network(), tmp_path, target="x86-64-v4-bf16").archive
+        assert archive is not None
+        code = archive.read_bytes()
+    else:
+        module = lower_for(halves_network(), target).module
+        exported = [kernel.name for kernel in module.entries]
+        triple = "x86_64-unknown-linux-gnu"
+        code = compile_kernels(module, target, triple=triple, exported=exported, symbols={})
+    assert re.search(rb"\x62[\x02-\xf2][\x06-\x7e].\x52", code, re.DOTALL)  # vdpbf16ps
+
+
+def _words(program: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+    """Return the instructions of a program for aarch64, and its data between them."""
     content = program.read_bytes()
-    words = np.frombuffer(content[: len(content) // 4 * 4], np.uint32)
-    return bool(np.any((words & 0xFFE0FC00) == 0x4E809400))
+    return np.frombuffer(content[: len(content) // 4 * 4], np.uint32)
 
 
 def _dumping(sample: str, name: str) -> str:
@@ -230,3 +292,27 @@ def test_emit_only_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyP
     artifact = aot(training_step(), tmp_path, target="riscv64-linux-gnu", emit_only=True)
     assert artifact.source.is_file()
     assert artifact.library is None
+
+
+@needs_zig
+@pytest.mark.parametrize(
+    ("triple", "cpu", "fused", "widened"),
+    [
+        ("riscv64-linux-musl", "baseline", "fmadd.s", "fcvt.d.s"),
+        ("x86_64-linux-musl", "x86_64_v3", "vfmadd", "cvtss2sd"),
+    ],
+)
+def test_multiply_adds_without_libm_are_instructions_where_there_are_any(
+    tmp_path: Path, triple: str, cpu: str, fused: str, widened: str
+) -> None:
+    """Not the arithmetic in double that stands in for them."""
+    source = Path(cross.__file__).parents[1] / "codegen" / "templates" / "freestanding.c"
+    head = "#include <stdint.h>\nvoid *memcpy(void *, const void *, __SIZE_TYPE__);\n"
+    call = "float fused(float a, float b, float c) { return own_fmaf(a, b, c); }\n"
+    (tmp_path / "fma.c").write_text(f"{head}{source.read_text()}{call}")
+    compiler = zig_compiler(triple, (f"-mcpu={cpu}",))
+    flags = ("-O2", "-w", "-fno-math-errno", "-S", tmp_path / "fma.c", "-o", tmp_path / "fma.s")
+    run(*compiler.command, *compiler.flags, *flags)
+    code = (tmp_path / "fma.s").read_text().partition("fused:")[2]
+    assert fused in code
+    assert widened not in code

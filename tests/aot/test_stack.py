@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.embedded.programs import PROGRAMS as PUBLISHED
+from bench.embedded.programs import export
 from rlx.codegen.aot.stack import stack_bytes
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.kernels.build import WIDEST
@@ -32,7 +34,7 @@ def measured(command: tuple[str, ...], source: Path, directory: Path) -> Mapping
     unit = directory / "unit.o"
     run(*command, *FLAGS, "-c", source, "-o", unit)
     frames: dict[str, int] = collections.Counter()
-    for name, size in re.findall(r":(\w+)\S*\t(\d+)\t", unit.with_suffix(".su").read_text()):
+    for name, size in re.findall(r":(\w+)[^:\s]*\t(\d+)\t", unit.with_suffix(".su").read_text()):
         frames[name] += int(size)
     return frames
 
@@ -91,3 +93,41 @@ def test_stack_on_a_microcontroller_is_small(graph: Callable[[], Graph], tmp_pat
     frames = measured((*compiler.command, *compiler.flags, "-Os"), artifact.source, tmp_path)
     assert sum(sorted(frames.values())[-6:]) <= promised(artifact)
     assert promised(artifact) == artifact.manifest["stack_bytes"]
+
+
+def deepest_call(command: tuple[str, ...], source: Path, root: str) -> int:
+    """Return the bytes of the deepest chain of calls from `root`, by GCC's graph of calls."""
+    unit = source.with_suffix(".o")
+    run(*command, *FLAGS[:-1], "-fcallgraph-info=su", "-c", source, "-o", unit)
+    graph = unit.with_suffix(".ci").read_text()
+    nodes = re.findall(r'title: "([^"]+)" label: "[^"]*?(\d+) bytes', graph)
+    frames = {name: int(size) for name, size in nodes}
+    calls = collections.defaultdict(list)
+    for caller, callee in re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', graph):
+        calls[caller].append(callee)
+
+    def below(name: str) -> int:
+        return frames.get(name, 0) + max(map(below, calls[name]), default=0)
+
+    return below(root)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(("target", "most", "few"), [("portable", 18, 1280), ("cortex-m4", 7, 0)])
+def test_bound_is_not_far_from_the_deepest_call(
+    target: str, most: int, few: int, name: str, tmp_path: Path
+) -> None:
+    """Of the programs that the documentation publishes; beside GCC at its hungriest level.
+
+    Where GCC keeps all in registers, a multiple of next to nothing says little.
+    """
+    if target == "portable":
+        tool: tuple[str, ...] = (require("gcc"),)
+    else:
+        require("arm-none-eabi-gcc")
+        compiler = find_compiler(target)
+        tool = (*compiler.command, *compiler.flags)
+    artifact = export(name, target, tmp_path)
+    levels = ("-Os", "-O2", "-O3")
+    taken = [deepest_call((*tool, o), artifact.source, f"{name}_call") for o in levels]
+    assert max(taken) <= promised(artifact) <= max(most * max(taken), few)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import aot
-from rlx.runtime.cross import find_compiler, has_compiler
+from rlx.runtime.cross import find_compiler, has_compiler, zig_compiler
 from tests.aot.building import STRICT, needs_compiler, require, run
 from tests.aot.programs import encoder_layer, lookup, params_of, scaled_rows, training_step
 
@@ -41,3 +42,24 @@ def test_the_analyzer_of_gcc_finds_nothing(graph: Callable[[], Graph], tmp_path:
     artifact = aot(graph(), tmp_path, emit_only=True)
     command = (require("gcc"), "-std=c11", *STRICT, "-O1", "-fanalyzer", "-c")
     run(*command, artifact.source, "-o", tmp_path / "unit.o")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("target", "triple", "flags"),
+    [
+        ("portable", "x86_64-linux-musl", ()),
+        ("x86-64-v3", "x86_64-linux-musl", ("-mcpu=x86_64_v3",)),
+        ("cortex-m4", "thumb-freestanding-eabihf", ("-mcpu=cortex_m4",)),
+    ],
+)
+def test_zig_is_silent_where_another_compiler_comes_first(
+    tmp_path: Path, target: str, triple: str, flags: tuple[str, ...]
+) -> None:
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("the wheel ziglang is not installed")
+    zig = zig_compiler(triple, flags)
+    for graph in GRAPHS:
+        artifact = aot(graph(), tmp_path, target=target, math="none", emit_only=True)
+        command = (*zig.command, *zig.flags, "-std=c11", *STRICT, "-O1", "-c")
+        run(*command, artifact.source, "-o", tmp_path / "unit.o")

@@ -118,3 +118,19 @@ def test_large_weights_are_not_copied_into_the_arena(tmp_path: Path, keep: str) 
     assert "setup_phase" not in artifact.source.read_text()
     arena = artifact.source.read_text().split("enum {\n  AT_")[1].split("};")[0]
     assert not [name for name in params if f"AT_{name.upper()} " in f"AT_{arena}"]
+
+
+def test_the_header_says_what_codes_take_in_flash_and_in_ram(tmp_path: Path) -> None:
+    graph = Graph("codes")
+    x, w = graph.input("x", (1, 64), "i8"), graph.param("w", (64, 32), "i8")
+    wide = [graph.cast(each, to="i32") for each in (x, w)]
+    graph.set_outputs([graph.matmul(*wide)])
+    artifact = aot(
+        graph, tmp_path, params={"w": np.ones((64, 32), np.int8)}, weights="embed",
+        target="cortex-m4", math="none", emit_only=True,
+    )  # fmt: skip
+    header = artifact.header.read_text()
+    assert "#define CODES_CONSTANTS_BYTES 2048 " in header  # a byte for each weight
+    assert f"#define CODES_ARENA_BYTES {artifact.arena_bytes}\n" in header
+    assert artifact.arena_bytes < 512
+    assert "CODES_WEIGHTS_BYTES" not in header

@@ -99,6 +99,11 @@ class Layout:
     alignment: int = ALIGNMENT
     """What offsets in the arena, and its address, are multiples of."""
 
+    @property
+    def constants_bytes(self) -> int:
+        """Bytes of what is embedded, gaps included."""
+        return max((each.offset + each.type.bytes for each in self.constants), default=0)
+
     def relocate(self, offset: int) -> tuple[Space, int]:
         """Return where the byte at `offset` of the memory plan lies."""
         position = bisect.bisect_right(self._cuts, offset, key=lambda cut: cut.start) - 1

@@ -2,7 +2,7 @@
 
 The bound needs no compiler, so that it is the same wherever an artifact is made. Along the
 deepest chain of calls it adds, per function, the local buffers and a place for every value of the
-kernel that may be alive at once. Compilers keep most of these in registers; what they need for
+kernel that is alive where most are. Compilers keep most of these in registers; what they need for
 unrolling and vectorizing by themselves lies within the same bytes. Tests hold the bound against
 what GCC and clang report with `-fstack-usage`. It does not hold for code without optimization.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rlx.codegen.loops.nodes import (
+    Assign,
     Block,
     Call,
     Declare,
@@ -30,15 +31,17 @@ from rlx.codegen.loops.nodes import (
 from rlx.codegen.loops.visit import blocks, expressions, walk, walk_expression
 from rlx.target import Target
 
-_FRAME = 192
-"""Of any function: return address, saved registers, spilled addresses and counters."""
-_INTERFACE = 512
+_FRAME, _SMALL_FRAME = 192, 64
+"""Of any kernel: return address, saved registers, spilled addresses and counters; the second on
+microcontrollers, whose registers are few and narrow and whose code is small."""
+_CALLS, _SMALL_CALLS = 96, 40
+"""Of a function that calls kernels and computes nothing."""
+_INTERFACE, _SMALL_INTERFACE = 320, 64
 """`call`, `run` and the checks before the first kernel; with threads, their frame."""
-_SMALL_FRAME, _SMALL_INTERFACE = 64, 128
-"""The same for microcontrollers, whose registers are few and narrow and whose code is small."""
-_WORD = 8
-_BLOCK = 512
-"""The widest stretch of values that compilers make of a loop with `simd`, in bytes."""
+_NARROW = ("arm", "riscv32", "wasm32")
+"""Architectures whose words are of four bytes."""
+_VECTORS_IN_FLIGHT = 8
+"""How many vectors compilers make of one value of a loop, by unrolling and by widening."""
 
 
 def stack_bytes(phases: Iterable[Kernel], target: Target) -> int:
@@ -54,11 +57,14 @@ def _deepest(kernel: Kernel, target: Target) -> int:
 
 def _frame(kernel: Kernel, target: Target) -> int:
     """Return the bytes of one kernel's own frame, math functions put into it included."""
+    word = 4 if target.architecture in _NARROW else 8
+    if all(isinstance(s, Invoke) for s in kernel.body):
+        fixed = _SMALL_CALLS if target.is_small else _CALLS
+        return fixed + word * (len(kernel.buffers) + _longest_call(kernel))
     fixed = _SMALL_FRAME if target.is_small else _FRAME
-    arguments = _WORD * (len(kernel.buffers) + len(kernel.scalars) + 3)
-    widened = _BLOCK if target.has_vectors and _has_loop(kernel.body) else 0
-    passed = _WORD * _longest_call(kernel)
-    return fixed + arguments + passed + widened + _locals(kernel, target) + _alive(kernel.body)
+    arguments = word * (len(kernel.buffers) + len(kernel.scalars) + 3 + _longest_call(kernel))
+    widened = _VECTORS_IN_FLIGHT * target.vector_bytes if _has_loop(kernel.body) else 0
+    return fixed + arguments + widened + _locals(kernel, target) + _alive(kernel.body, word)
 
 
 def _has_loop(block: Block) -> bool:
@@ -79,32 +85,60 @@ def _locals(kernel: Kernel, target: Target) -> int:
     return sum((b.extent or 0) * b.prim.size + target.alignment for b in buffers)
 
 
-def _alive(block: Block) -> int:
-    """Return the bytes of the values that a block binds, and of the largest block within."""
-    own = sum(_bound(statement) for statement in block)
-    within = (_alive(inner) for statement in block for inner in blocks(statement))
-    return own + max(within, default=0)
+def _alive(block: Block, word: int) -> int:
+    """Return the most bytes of values that a block holds at once, blocks within included.
+
+    Compilers that lack registers for vectors give each a place of its own, which they keep.
+    """
+    last = {name: at for at, statement in enumerate(block) for name in _read(statement)}
+    scalars: dict[str, int] = {}
+    vectors, most = 0, 0
+    for at, statement in enumerate(block):
+        if isinstance(statement, (Let, Declare)):
+            size = _size(statement.var.type, word)
+            if statement.var.type.lanes == 1:
+                scalars[statement.var.name] = size
+            else:
+                vectors += size
+        vectors += _vectors_on_the_way(statement, word)
+        within = max((_alive(inner, word) for inner in blocks(statement)), default=0)
+        passing = _calls_on_the_way(statement, word) + within
+        most = max(most, sum(scalars.values()) + vectors + passing)
+        scalars = {name: size for name, size in scalars.items() if last.get(name, -1) > at}
+    return most
 
 
-def _bound(statement: Stmt) -> int:
-    """Return the bytes of what a statement binds and of what it computes on the way."""
-    bound = _size(statement.var.type) if isinstance(statement, (Let, Declare)) else 0
-    every = [each for expr in expressions(statement) for each in walk_expression(expr)]
-    vectors = sum(_size(e.type) for e in every if e.type.lanes > 1 and not isinstance(e, Var))
-    called = (each.function for each in every if isinstance(each, Call))
-    return bound + vectors + max(map(_function_bytes, called), default=0)
+def _read(statement: Stmt) -> Iterator[str]:
+    """Yield the variables that a statement, or one within it, reads or assigns."""
+    for each in walk((statement,)):
+        if isinstance(each, Assign):
+            yield each.var.name
+        for expr in expressions(each):
+            yield from (e.name for e in walk_expression(expr) if isinstance(e, Var))
+
+
+def _vectors_on_the_way(statement: Stmt, word: int) -> int:
+    """Return the bytes of the vectors that a statement computes before its result."""
+    every = (each for expr in expressions(statement) for each in walk_expression(expr))
+    return sum(_size(e.type, word) for e in every if e.type.lanes > 1 and not isinstance(e, Var))
+
+
+def _calls_on_the_way(statement: Stmt, word: int) -> int:
+    """Return the bytes of the largest math function that a statement calls."""
+    called = (function for expr in expressions(statement) for function in _functions(expr))
+    return max((_function_bytes(function, word) for function in called), default=0)
 
 
 def _functions(expr: Expr) -> Iterator[Function]:
     return (each.function for each in walk_expression(expr) if isinstance(each, Call))
 
 
-def _function_bytes(function: Function) -> int:
+def _function_bytes(function: Function, word: int) -> int:
     """Return the bytes of a math function's values, and of what it calls."""
     exprs = (*(let.value for let in function.lets), function.result)
-    inner = (_function_bytes(callee) for expr in exprs for callee in _functions(expr))
-    return sum(_size(let.var.type) for let in function.lets) + max(inner, default=0)
+    inner = (_function_bytes(callee, word) for expr in exprs for callee in _functions(expr))
+    return sum(_size(let.var.type, word) for let in function.lets) + max(inner, default=0)
 
 
-def _size(type: ValueType) -> int:
-    return max(_WORD, type.prim.size * type.lanes)
+def _size(type: ValueType, word: int) -> int:
+    return max(word, type.prim.size * type.lanes)

@@ -12,18 +12,23 @@ from rlx.codegen.c.names import variable_name
 from rlx.codegen.c.spelling import literal
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Const, Prim, ValueType, storage
+from rlx.ir.demands import demanded
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Extent, Factor, Quotient, Symbol, ends
 from rlx.ir.types import TensorType
+from rlx.passes.rewrite import bodies_of
 
 ABI_VERSION = 2
 _NOTES = {
     DType.F16: "IEEE half precision, as its bits",
     DType.BF16: "bfloat16, as its bits",
+    DType.F8_E4M3FN: "float8_e4m3fn, as its bits",
+    DType.F8_E5M2: "float8_e5m2, as its bits",
     DType.C64: "pairs of real and imaginary part",
+    DType.C128: "pairs of real and imaginary part",
 }
 _C_TYPES = {Prim.F32: "float", Prim.F64: "double", Prim.BOOL: "bool"}
 _LINE_LENGTH = 98
@@ -172,11 +177,21 @@ def symbol_view(symbol: Symbol) -> SymbolView:
 def doubtful_extents(graph: Graph) -> list[str]:
     """Return the extents, in C, that are negative for some values of their symbols.
 
-    A window does not fit then: no array has such an extent.
+    An op refuses them then: its window does not fit, or it reads outside of an axis.
     """
     shapes = (result.shape for node in graph.nodes for result in node.results)
-    found = dict.fromkeys(extent for shape in shapes for extent in shape)
-    return [extent_text(extent) for extent in found if ends(extent)[0] < 0]
+    found = dict.fromkeys(extent for shape in shapes for extent in shape if ends(extent)[0] < 0)
+    with demanded() as needed:
+        _infer_again(graph)
+    return [extent_text(extent) for extent in dict.fromkeys([*found, *needed])]
+
+
+def _infer_again(graph: Graph) -> None:
+    """Infer the types of all nodes, in bodies too, for what inference demands."""
+    for node in graph.nodes:
+        node.op.infer_types(tuple(operand.type for operand in node.operands), node.attrs)
+        for body in bodies_of(node.attrs):
+            _infer_again(body)
 
 
 def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol]) -> list[StepView]:
@@ -236,7 +251,7 @@ def literals(data: Literal) -> list[str]:
     prim = storage(data.dtype)
     raw = data.array.reshape(-1)
     flat = raw.view(f"u{prim.size}") if data.dtype.is_low_precision else raw
-    pairs = flat.view("f4") if data.dtype.is_complex else flat
+    pairs = flat.view(data.dtype.part.numpy) if data.dtype.is_complex else flat
     type = ValueType(prim)
     return [literal(Const(x, type)) for x in pairs.tolist()]
 

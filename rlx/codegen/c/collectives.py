@@ -23,6 +23,7 @@ _TYPES = {
     DType.U32: "MPI_UINT32_T",
     DType.U64: "MPI_UINT64_T",
     DType.C64: "MPI_C_FLOAT_COMPLEX",
+    DType.C128: "MPI_C_DOUBLE_COMPLEX",
 }
 _C_FLOATS = {DType.F32: "float", DType.F64: "double"}
 

@@ -22,6 +22,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBf16,
     DotBytes,
     Expr,
     Fma,
@@ -193,6 +194,8 @@ class ExpressionEmitter:
                 return call(name, *map(self.code, (a, b, c)))
             case DotBytes():
                 return call(self.prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
+            case DotBf16():
+                return call(self.prelude.bf16_dot(expr.type.lanes), *map(self.code, operands(expr)))
             case Cast(x, target):
                 return scalars.convert(x.type.prim, target, self.code(x))
             case Bitcast(x, target):
@@ -214,7 +217,7 @@ class ExpressionEmitter:
         left, right, prim = self.code(a), self.code(b), expr.type.prim
         if prim is Prim.I64 and is_index(expr, self.indices):
             return scalars.index_binary(self.prelude, op, left, right)
-        if prim is Prim.I64 and isinstance(a, Const):
+        if prim is Prim.I64 and isinstance(a, Const) and abs(a.value) < 1 << 31:
             left = Code(f"INT64_C({left.text})")
         return scalars.binary(self.prelude, op, prim, left, right)
 
@@ -255,6 +258,8 @@ class ExpressionEmitter:
                 return call(prelude.vector_fma(type), *map(self.code, (a, b, c)))
             case DotBytes():
                 return call(prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
+            case DotBf16():
+                return call(prelude.bf16_dot(type.lanes), *map(self.code, operands(expr)))
             case Cast(x, _):
                 return self._vector_cast(x, type)
             case Bitcast(x, _):

@@ -23,9 +23,9 @@ _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
 
 
 def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
-    """Return the statement that leaves a function with the lesser or greater, or nothing."""
+    """Return the statement that GCC leaves a function with, behind its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
     macro, rest = _INSTRUCTIONS[type]
     call = f"__builtin_ia32_{op.value}{rest}"
-    return f"#if defined({macro}) && !defined(__clang__)\n  return {call};\n#endif"
+    return f"#if defined({macro}) && !defined(__clang__)\n  return {call};"

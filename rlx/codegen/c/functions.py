@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.codegen.c.code import comment, wrap
 from rlx.codegen.c.expressions import ExpressionEmitter
+from rlx.codegen.c.half_conversions import HALF_HEADER, half_instruction
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.prelude import Prelude
 from rlx.codegen.loops.lift import lift_function
@@ -29,10 +30,11 @@ class FunctionTable:
         """Return the C name of `function` over `lanes`, emitting it at the first request."""
         name = _versioned(function.name, lanes)
         if name not in self._texts:
-            self._texts[name] = self._emit(name, lift_function(function, lanes))
+            instruction = half_instruction(function, lanes)
+            self._texts[name] = self._emit(name, lift_function(function, lanes), instruction)
         return name
 
-    def _emit(self, name: str, function: Function) -> str:
+    def _emit(self, name: str, function: Function, instruction: str) -> str:
         emitter = ExpressionEmitter(self._prelude, {}, set(), self.request)
         params = ", ".join(f"{emitter.type_of(p)} {variable_name(p.name)}" for p in function.params)
         body = []
@@ -44,7 +46,8 @@ class FunctionTable:
         value = emitter.assigned(Var(_RESULT, function.result.type), function.result)
         doc = comment(function.doc)
         head = f"static inline {returned} {name}({params}) {{"
-        return "\n".join([*doc, head, *body, *wrap(f"  return {value};"), "}"])
+        header, first = ([HALF_HEADER], [instruction]) if instruction else ([], [])
+        return "\n".join([*header, *doc, head, *first, *body, *wrap(f"  return {value};"), "}"])
 
 
 def _used_lets(function: Function) -> list[Let]:

@@ -30,8 +30,8 @@ _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
 
 
 def fma_instruction(type: ValueType) -> str:
-    """Return the statement that leaves a function with `a * b + c`, or nothing."""
+    """Return the statement that GCC leaves a function with, behind its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
     macro, instruction = _INSTRUCTIONS[type]
-    return f"#if defined({macro}) && !defined(__clang__)\n  return {instruction};\n#endif"
+    return f"#if defined({macro}) && !defined(__clang__)\n  return {instruction};"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rlx.codegen.c.bf16_dots import BF16_HEADER, bf16_dot_instruction
 from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
 from rlx.codegen.c.extremum import extremum_instruction
 from rlx.codegen.c.multiply_add import fma_instruction
@@ -221,7 +222,7 @@ class Prelude:
         """A vector operation without an operator: its scalar form in every lane.
 
         Compilers turn the loop into one instruction where there is one. `instruction` returns
-        it where they don't.
+        it where they don't, behind an `#if`.
         """
         vector = self.vector(type)
         body = [
@@ -232,7 +233,7 @@ class Prelude:
             "return y;",
         ]
         if instruction:
-            body = [instruction, *body]
+            body = [instruction, "#else", *body, "#endif"]
         typed = ", ".join(f"{vector} {param}" for param in params)
         return self._define(f"{name}_{vector}", vector, typed, body)
 
@@ -282,6 +283,28 @@ class Prelude:
         ]
         params = f"{word} a, int32_t b, int32_t c"
         return self._define(f"dot_bytes_{prim}", "int32_t", params, body)
+
+    def bf16_dot(self, lanes: int) -> str:
+        """`c` plus the products of both bf16 of a word of `a` by those of `b`, in every lane."""
+        words, sums = ValueType(Prim.U32, lanes), ValueType(Prim.F32, lanes)
+        scalar = self._bf16_dot_of_words()
+        if lanes == 1:
+            return scalar
+        a, c = self.vector(words), self.vector(sums)
+        loop = f"for (int i = 0; i < {lanes}; ++i) c[i] = {scalar}(a[i], b[i], c[i]);"
+        instruction = bf16_dot_instruction(lanes)
+        body = [*([instruction] if instruction else []), loop, "return c;"]
+        params = f"{a} a, {a} b, {c} c"
+        return self._define(f"dot_bf16_{c}", c, params, body, header=BF16_HEADER)
+
+    def _bf16_dot_of_words(self) -> str:
+        as_float = self.reinterpret(Prim.U32, Prim.F32)
+        body = [
+            f"c += {as_float}(a & 0xffff0000u) * {as_float}(b & 0xffff0000u);",
+            f"c += {as_float}(a << 16) * {as_float}(b << 16);",
+            "return c;",
+        ]
+        return self._define("dot_bf16", "float", "uint32_t a, uint32_t b, float c", body)
 
     def shuffle(self, type: ValueType, lanes: int, positions: tuple[int, ...]) -> str:
         """Lanes of two vectors in any order; GCC has it as an operation since version 12."""

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.loops.nodes import Address, External, Kernel
 from rlx.codegen.loops.visit import walk
-from rlx.errors import InternalError
+from rlx.errors import GraphError
 
 
 def external_symbols(kernels: Sequence[Kernel]) -> list[str]:
     """Return the logical names of all external functions, sorted."""
-    return sorted(_signatures(kernels))
+    return sorted(signatures(kernels))
 
 
 def external_prototypes(
-    kernels: Sequence[Kernel], symbols: Mapping[str, str], *, brought_only: bool = False
+    kernels: Sequence[Kernel],
+    symbols: Mapping[str, str],
+    *,
+    only: Callable[[str], bool] = lambda _: True,
 ) -> list[str]:
     """Return one prototype per external function, sorted by name.
 
     A function that a user brought is defined in the same text: `static`, so that programs which
     are linked together can each have theirs, unless `symbols` gives it a name to be linked by.
-    With `brought_only` those of other libraries are left out.
+    `only` says which are wanted.
     """
     return [
         f"{_storage(name, symbols)} {result} {name}({', '.join(params) or 'void'})"
         f"{_label(name, symbols)};"
-        for name, (result, params) in sorted(_signatures(kernels).items())
-        if is_source(name) or not brought_only
+        for name, (result, params) in sorted(signatures(kernels).items())
+        if only(name)
     ]
 
 
@@ -42,15 +45,17 @@ def _label(name: str, symbols: Mapping[str, str]) -> str:
     return "" if linked == name else f' __asm__("{linked}")'
 
 
-def _signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...]]]:
+def signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the result and the parameters, in C, of all external functions by name."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in kernels:
         for statement in walk(kernel.body):
             if isinstance(statement, External):
                 signature = _signature(statement)
                 if found.setdefault(statement.symbol, signature) != signature:
-                    raise InternalError(
-                        f"external function {statement.symbol} is called with two signatures"
+                    raise GraphError(
+                        f"the C function {statement.symbol} is called with two signatures",
+                        remedy="register it under one name for each",
                     )
     return found
 

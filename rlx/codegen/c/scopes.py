@@ -1,4 +1,4 @@
-"""What the variables of a kernel are called in C: short names, used again in sibling scopes.
+"""Variable naming in C: short names, reused in sibling scopes.
 
 The names of a kernel are unique all over it (`i`, `i_2`, `i_3`). C needs them to differ only where
 both are visible, so that sibling loops may all count with `i`. No name hides another one.

@@ -127,11 +127,8 @@ class StatementEmitter:
         var, value = statement.var, statement.value
         name = self.expressions.name(var.name)
         plain = var.type.prim.is_float or var.name in self.expressions.indices
-        match value:
-            case Binary(op, a, b) if plain and a == var and op in _COMPOUND:
-                self.line(f"{name} {_COMPOUND[op]} {self.expressions.assigned(var, b)};")
-            case _:
-                self.line(f"{name} = {self.expressions.assigned(var, value)};")
+        operator, operand = _combined(value, var) if plain else ("=", value)
+        self.line(f"{name} {operator} {self.expressions.assigned(var, operand)};")
 
     def _discard(self, name: str) -> None:
         """Silence the compiler about a name that is set and never read."""
@@ -158,13 +155,10 @@ class StatementEmitter:
     def _store_element(self, statement: Store) -> None:
         emitter, buffer = self.expressions, statement.buffer
         place = f"{emitter.name(buffer.name)}[{emitter.index(statement.index).text}]"
-        match statement.value:
-            case Binary(op, Load() as old, value) if (
-                op in _COMPOUND and buffer.prim.is_float and old == Load(buffer, statement.index)
-            ):
-                self.line(f"{place} {_COMPOUND[op]} {emitter.text(value)};")
-            case value:
-                self.line(f"{place} = {emitter.text(value)};")
+        operator, operand = "=", statement.value
+        if buffer.prim.is_float:
+            operator, operand = _combined(operand, Load(buffer, statement.index))
+        self.line(f"{place} {operator} {emitter.text(operand)};")
 
     # Control
 
@@ -286,6 +280,17 @@ class StatementEmitter:
             self.line(
                 f"const {scalar_type(Prim.I64)} {self.expressions.name(result.name)} = {call};"
             )
+
+
+def _combined(value: Expr, old: Expr) -> tuple[str, Expr]:
+    """Return how `value` replaces `old`: by an operator and what is combined with it, or whole."""
+    match value:
+        case Binary(op, a, b) if a == old and op in _COMPOUND:
+            return _COMPOUND[op], b
+        case Binary(BinaryOp.ADD | BinaryOp.MUL as op, a, b) if b == old:
+            return _COMPOUND[op], a
+        case _:
+            return "=", value
 
 
 def _trip_count(loop: For) -> int:

@@ -4,7 +4,8 @@ GCC, in every version with AVX-512 that we know, moves elements of a vector of e
 `vpermilpd`, which cannot cross 128-bit lanes, where elements 2 or 3 come from the upper half and
 all others stay in their lane: its check of the pattern (`avx_vpermilp_parallel`) forgets an upper
 bound. Its vectorizers make such moves in straight-line code and in loops. Vectors of four doubles
-are right, and so are loops that need no move at all: those may keep the whole width.
+are right, and so are loops that need no move at all: those may keep the whole width. A loop is
+long by the most iterations that its limits allow: compilers that know of fewer write them out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from rlx.codegen.loops.affine import stride
 from rlx.codegen.loops.nodes import (
     Assign,
     Block,
-    Const,
     Declare,
     Expr,
     For,
@@ -27,8 +27,11 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    ValueType,
     While,
 )
+from rlx.codegen.loops.passes.affine import Forms
+from rlx.codegen.loops.passes.ranges import Ranges
 from rlx.codegen.loops.visit import (
     all_expressions,
     blocks,
@@ -38,8 +41,9 @@ from rlx.codegen.loops.visit import (
     walk_expression,
 )
 
-_LONG = 64
-"""Iterations of a loop that compilers never write out, and that outweigh a call."""
+_LONG = 32
+"""Iterations of a loop that compilers never write out (GCC: at most 16), and that outweigh a call:
+those of a block of a batch in a loop nest, too, which runs once a step."""
 
 
 def touches_doubles(kernels: Iterable[Kernel]) -> bool:
@@ -53,9 +57,9 @@ def keeps_wide_vectors(kernel: Kernel) -> bool:
 
     Every access is to successive elements, or to one, in the innermost of loops that are long.
     """
-    if not any(_is_long(s) for s in walk(kernel.body) if isinstance(s, For)):
-        return False
-    return not touches_doubles((kernel,)) or _is_flat(kernel.body)
+    lengths = _lengths(kernel.body)
+    long = frozenset(loop for loop, length in lengths.items() if length >= _LONG)
+    return bool(long) and (not touches_doubles((kernel,)) or _is_flat(kernel.body, long))
 
 
 def _computed(kernels: tuple[Kernel, ...], functions: tuple[Function, ...]) -> Iterator[Expr]:
@@ -70,14 +74,14 @@ def _is_double(expr: Expr) -> bool:
     return expr.type.prim is Prim.F64
 
 
-def _is_flat(block: Block) -> bool:
-    return all(map(_is_flat_statement, block))
+def _is_flat(block: Block, long: frozenset[int]) -> bool:
+    return all(_is_flat_statement(statement, long) for statement in block)
 
 
-def _is_flat_statement(statement: Stmt) -> bool:
+def _is_flat_statement(statement: Stmt, long: frozenset[int]) -> bool:
     if isinstance(statement, For) and not _holds_loop(statement.body):
-        return _moves_in_order(statement)
-    return not _accesses(statement) and all(map(_is_flat, blocks(statement)))
+        return id(statement) in long and _moves_in_order(statement)
+    return not _accesses(statement) and all(_is_flat(inner, long) for inner in blocks(statement))
 
 
 def _holds_loop(block: Block) -> bool:
@@ -85,14 +89,14 @@ def _holds_loop(block: Block) -> bool:
 
 
 def _moves_in_order(loop: For) -> bool:
-    """True if a long loop reads and writes successive elements, or reads one again and again."""
+    """True if a loop reads and writes successive elements, or reads one again and again."""
     strides: dict[str, int | None] = {loop.var.name: 1}
     for statement in walk(loop.body):
         if isinstance(statement, Let):
             strides[statement.var.name] = stride(statement.value, strides)
         elif isinstance(statement, (Declare, Assign)):
             strides[statement.var.name] = None
-    return _is_long(loop) and all(
+    return all(
         stride(index, strides) in ((1,) if is_store else (0, 1))
         for statement in walk(loop.body)
         for index, is_store in _accesses(statement)
@@ -110,10 +114,25 @@ def _accesses(statement: Stmt) -> list[tuple[Expr, bool]]:
     return found + ([(statement.index, True)] if isinstance(statement, Store) else [])
 
 
-def _is_long(loop: For) -> bool:
-    """True if a loop has many iterations, or as many as the call says."""
-    if loop.step != 1 or loop.kind is LoopKind.UNROLL:
-        return False
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        return int(loop.stop.value) - int(loop.start.value) > _LONG
-    return True
+def _lengths(body: Block) -> dict[int, int]:
+    """Return, by the identity of each loop that is not written out, its most iterations."""
+    ranges, lets, found = Ranges(), dict[str, Expr](), dict[int, int]()
+    changing = frozenset(s.var.name for s in walk(body) if isinstance(s, (Declare, Assign)))
+    for statement in walk(body):
+        if isinstance(statement, Let) and statement.var.type == ValueType(Prim.I64):
+            lets[statement.var.name] = statement.value
+            ranges.note(statement.var, ranges.of(statement.value))
+        elif isinstance(statement, For):
+            if statement.step == 1 and statement.kind is not LoopKind.UNROLL:
+                found[id(statement)] = _most_iterations(statement, ranges, Forms(lets, changing))
+            first, last = ranges.of(statement.start)[0], ranges.of(statement.stop)[1] - 1
+            ranges.note(statement.var, (first, last))
+    return found
+
+
+def _most_iterations(loop: For, ranges: Ranges, forms: Forms) -> int:
+    """Return how many iterations the limits of a loop allow: very many where a call says them."""
+    start, stop = forms.of(loop.start), forms.of(loop.stop)
+    if start is not None and stop is not None and not (length := stop.minus(start)).terms:
+        return length.constant
+    return ranges.of(loop.stop)[1] - ranges.of(loop.start)[0]

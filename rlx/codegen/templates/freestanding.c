@@ -136,9 +136,9 @@ static inline double own_sqrt(double x) {
 }
 
 // The product is exact in double; the sum is rounded to odd there, so that rounding it to float
-// is the only rounding that shows.
+// is the only rounding that shows. Where there is an instruction, clang's macros say so by machine.
 static inline float own_fmaf(float a, float b, float c) {
-#ifdef __FP_FAST_FMAF
+#if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_flen)
   return __builtin_fmaf(a, b, c);
 #else
   const double product = (double)a * (double)b;

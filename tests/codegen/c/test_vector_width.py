@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 import rlx
 import rlx.numpy as rnp
-from rlx.codegen.aot.emit import PORTABLE_FLAGS
+from rlx.codegen.aot.options import PORTABLE_FLAGS
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import index
+from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim
 from rlx.target import detect_target
 from tests.aot.building import Loaded
@@ -127,7 +127,8 @@ def test_exported_c_is_exact_with_the_callers_compiler_and_flags(
 
 def test_long_loops_over_successive_doubles_keep_the_width() -> None:
     assert keeps_wide_vectors(copying(Prim.F64, 1000))
-    assert not keeps_wide_vectors(copying(Prim.F64, 10))
+    assert keeps_wide_vectors(copying(Prim.F64, 32))  # a block of a batch of simulations
+    assert not keeps_wide_vectors(copying(Prim.F64, 31))
     assert not keeps_wide_vectors(copying(Prim.F64, 1000, stride=2))
     assert not keeps_wide_vectors(permuting("move", CROSSING[0], 1000))
 
@@ -140,6 +141,26 @@ def test_an_offset_that_a_loop_changes_is_not_taken_for_a_constant() -> None:
         k.store(y, i, k.load(x, offset))
         offset.set(offset + 3)
     assert not keeps_wide_vectors(k.build())
+
+
+def rows(stop: Callable[[E, E], E | int], start: Callable[[E], E | int] = lambda _: 0) -> Kernel:
+    """Return a kernel that copies parts of 14 rows, up to where `stop(row, extent)` says."""
+    k = KernelBuilder("rows")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    extent = k.scalar("n", Prim.I64)
+    with k.loop("row", 14) as row, k.loop("i", stop(row, extent), start=start(row)) as i:
+        k.store(y, row * 600 + i, k.load(x, row * 600 + i))
+    return k.build()
+
+
+def test_limits_that_an_outer_loop_moves_tell_how_long_a_loop_may_be() -> None:
+    """Compilers that write 14 rows out know how many iterations each of the inner loops has."""
+    assert not keeps_wide_vectors(rows(lambda row, _: row + 1))
+    assert not keeps_wide_vectors(rows(lambda row, _: row * 40 + 5, lambda row: row * 40))
+    assert not keeps_wide_vectors(rows(lambda row, n: minimum(n, row + 9)))
+    assert keeps_wide_vectors(rows(lambda row, _: row * 40 + 40, lambda row: row * 40))
+    assert keeps_wide_vectors(rows(lambda row, _: row * 40))
+    assert keeps_wide_vectors(rows(lambda _, n: n))
 
 
 def test_only_files_with_doubles_are_told_of_them() -> None:

@@ -1,0 +1,97 @@
+"""Exported C under valgrind: nothing reads what nobody wrote, or outside of the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlx
+from bench.embedded.programs import PROGRAMS as SMALL
+from examples import kalman, pendulum, sequence, splat
+from examples.digits import BATCH, load_data
+from examples.train_in_c.export import NETWORKS
+from rlx.ir.graph import Graph
+from rlx.runtime.aot import Artifact, aot
+from tests.aot.building import needs_compiler, require, run
+from tests.aot.programs import encoder_layer, lookup, mlp, params_of, scaled_rows, training_step
+
+pytestmark = [needs_compiler, pytest.mark.slow]
+HARNESS = Path(__file__).with_name("memcheck.c")
+FLAGS = ("-std=gnu11", "-O1", "-g", "-w", "-ffp-contract=off", "-fopenmp-simd")
+GRAPHS = (mlp, training_step, scaled_rows, lookup, encoder_layer)
+
+
+def check(artifact: Artifact, *, flags: tuple[str, ...] = ()) -> None:
+    """Build the artifact with the harness, and run it under valgrind."""
+    if not Path("/usr/include/valgrind/memcheck.h").exists():
+        pytest.skip("valgrind's header is not installed")
+    program = artifact.directory / "memcheck"
+    weights: list[Path] = [] if artifact.weights is None else [artifact.weights]
+    chosen = [f'-DSAMPLE="{artifact.sample}"', f"-DGET_INFO={artifact.name}_get_info"]
+    chosen += ["-DHAS_WEIGHTS"] if weights else []
+    sources = [HARNESS, artifact.source]
+    command = (require("gcc"), *FLAGS, *flags, *chosen, "-I", str(artifact.directory))
+    run(*command, *sources, "-lm", "-o", program)
+    options = ("-q", "--error-exitcode=9", "--track-origins=yes", "--leak-check=no")
+    run(require("valgrind"), *options, program, *weights)
+
+
+@pytest.mark.parametrize("weights", ["embed", "file", "argument"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_small_graphs(graph: Callable[[], Graph], weights: str, tmp_path: Path) -> None:
+    made = graph()
+    check(aot(made, tmp_path, params=params_of(made), weights=weights, emit_only=weights != "file"))
+
+
+@pytest.mark.parametrize("target", ["portable", "x86-64-v3", "wasm32"])
+@pytest.mark.parametrize("name", SMALL)
+def test_published_programs(name: str, target: str, tmp_path: Path) -> None:
+    function, inputs, ways = SMALL[name]
+    rounds = np.random.default_rng(0)
+    given = rlx.tree_map(lambda x: rounds.standard_normal(x.shape).astype(x.dtype), inputs)
+    artifact = rlx.aot(
+        function, tmp_path, name=name, example_inputs=given, target=target, emit_only=True, **ways
+    )
+    check(artifact, flags=("-march=x86-64-v3",) if target == "x86-64-v3" else ())
+
+
+def test_the_pendulum(tmp_path: Path) -> None:
+    angles = pendulum.record()[0]
+    shots, windows = pendulum.first_shots(angles, 250), angles.reshape(2, -1, 250)[:, :2]
+    shots = shots._replace(starts=pendulum.State(*(x[:2] for x in shots.starts)))
+    check(pendulum.export(tmp_path, shots, windows, 10))
+
+
+def test_the_kalman_filter(tmp_path: Path) -> None:
+    check(kalman.export(tmp_path, kalman.free(kalman.TRUTH), kalman.sail(steps=20)[1]))
+
+
+def test_the_recurrent_network(tmp_path: Path) -> None:
+    check(sequence.export(tmp_path, sequence.first_params(16), sequence.load_data()[0]))
+
+
+def test_the_fitting_step_of_splats(tmp_path: Path) -> None:
+    check(splat.export(tmp_path, splats=16))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_digits_networks_that_train_in_c(name: str, tmp_path: Path) -> None:
+    network, data = NETWORKS[name](), load_data()
+    given = (*network.arrays.values(), *network.state, data.train_x[:BATCH], data.train_y[:BATCH])
+    check(rlx.aot(network.step, tmp_path, name="digits_step", example_inputs=given))
+
+
+def test_harness_finds_what_it_is_for(tmp_path: Path) -> None:
+    """A kernel that reads a value before it is written is reported."""
+    made = mlp()
+    artifact = aot(made, tmp_path, params=params_of(made), weights="embed", emit_only=True)
+    text = artifact.source.read_text()
+    start = text.index("static void run_phase(")
+    first = text.index(");\n", text.index("(", text.index("{", start))) + 3
+    body = text.index("{", start) + 2
+    artifact.source.write_text(text[:body] + text[first:])
+    with pytest.raises(AssertionError, match="uninitialised"):
+        check(artifact)
