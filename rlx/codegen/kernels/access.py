@@ -26,6 +26,7 @@ from rlx.codegen.kernels.folds import Element
 from rlx.codegen.kernels.grouped import Body, Grouped, Target, target
 from rlx.codegen.kernels.guards import (
     Located,
+    address_of,
 )
 from rlx.codegen.kernels.values import (
     Scalar,
@@ -34,7 +35,7 @@ from rlx.codegen.kernels.values import (
     real,
 )
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.index_maps import (
@@ -44,6 +45,9 @@ from rlx.ir.index_maps import (
 )
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+
+_LINE = 64
+"""Bytes of a cache line."""
 
 
 class Source(ABC, Generic[Element]):
@@ -219,6 +223,16 @@ class GroupedReader(Reads[Scalar]):
 
     def read_vector(self, *indices: E, lanes: int) -> E:
         return real(Evaluation(self, indices, lanes=lanes).value(self.source))
+
+    def ask_for(self, *indices: E, count: int) -> None:
+        """Hint that `count` elements from here on, along the last group, are read soon."""
+        k, box, (*outer, first) = self.body.k, self.grid.box, indices
+        for located in self.body.evaluated_at(self.roots(), box):
+            memory = self.body.inputs.get(located.value)
+            if memory is not None:
+                where = address_of(located, box)
+                with k.loop("d", count, step=_LINE // memory.prim.size, kind=LoopKind.UNROLL) as d:
+                    k.prefetch(memory, self.locate(where, (*outer, first + d)))
 
 
 @dataclass(frozen=True, slots=True)

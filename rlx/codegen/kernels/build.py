@@ -21,10 +21,8 @@ from rlx.codegen.kernels.registry import (
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, storage
-from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.passes.known_loads import known_loads
-from rlx.codegen.loops.passes.pipeline import run_passes
-from rlx.codegen.loops.passes.simplify import simplify
+from rlx.codegen.loops.passes.pipeline import CLEANUP, run_passes
 from rlx.codegen.loops.passes.target_passes import target_passes
 from rlx.codegen.schedule import Thunk
 from rlx.errors import InternalError
@@ -70,7 +68,7 @@ def build_kernel(
         _build_anchored(scope, body.anchor)
     _check_stored(body)
     known = known_loads({k.buffer_at(at).name: number for at, number in thunk.known})
-    passes = (known, *scope.passes, simplify, dead_code, *target_passes(target))
+    passes = (known, *scope.passes, *CLEANUP, *target_passes(target))
     return run_passes(k.build(doc), passes)
 
 
@@ -139,7 +137,8 @@ def _anchor_scratch(anchor: Node) -> int:
         return 0
     operands = [operand.type for operand in anchor.operands]
     results = [result.type for result in anchor.results]
-    return rule(operands, results, **anchor.attrs.as_dict())
+    chosen = {} if anchor.lowering is None else {"lowering": anchor.lowering}
+    return rule(operands, results, **chosen, **anchor.attrs.as_dict())
 
 
 def thunk_body(thunk: Thunk) -> Graph:

@@ -10,7 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, converted, named, real
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.complex_scalar import from_real, multiply
+from rlx.codegen.loops.complex_scalar import as_pair, multiply
 from rlx.codegen.loops.expr import E, binary, const, select
 from rlx.codegen.loops.nodes import BinaryOp, Prim
 from rlx.ir.dtype import DType
@@ -257,7 +257,7 @@ def _whole(state: State) -> Scalar:
 
 
 def _pair(x: Scalar) -> tuple[E, E]:
-    return (x.re, x.im) if isinstance(x, Complex) else from_real(x)
+    return (x.re, x.im) if isinstance(x, Complex) else as_pair([x], x.type.prim)
 
 
 FOLDS: dict[str, Callable[[DType], Fold]] = {

@@ -69,7 +69,7 @@ def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int
         if target.extent_of(0) == 1:
             outer, position = scope.extents(0), row
         if clamps:
-            index = _clamped_index(scope, chosen, position, source.extent(1))
+            index = clamped_index(scope, chosen, position, source.extent(1))
         else:
             index = checked_index(scope, chosen, position, source.extent(1))
         slice_, result = source.at(outer, index), target.at(outer, position)
@@ -92,7 +92,7 @@ def _checks_last(table: Reader, indices: Reader, y: Writer, axis: int) -> bool:
     return is_large(y.type.elements) and upper(product(slice_)) >= _SLICE
 
 
-def _clamped_index(scope: Scope, indices: GroupedReader, at: E, size: E) -> E:
+def clamped_index(scope: Scope, indices: GroupedReader, at: E, size: E) -> E:
     """Read an index and move it into [0, size); `checked_index` tells if it was there."""
     given = indices.read_real(at).cast(Prim.I64)
     return scope.k.let("index", maximum(minimum(given, size - 1), 0))
@@ -129,7 +129,9 @@ def _scatter(fold_of: Callable[[DType], Fold]) -> Callable[..., None]:
 def folds_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     """Folds of 16-bit floats grow in f32 and are rounded once."""
     del operands
-    return results[0].bytes * 2 if results[0].dtype.is_low_precision else 0
+    dtype = results[0].dtype
+    single = results[0].bytes // dtype.size * Prim.F32.size
+    return single if dtype.is_low_precision else 0
 
 
 _SCATTERED = {

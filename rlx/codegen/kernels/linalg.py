@@ -5,8 +5,10 @@ One row of the result at a time, a block of columns in local sums:
     for p in K:  for every column j of the block:  sums[j] += a[row][p] * b[p][j]
 
 Where the columns of `b` lie together (`b` transposed, or one column), each element is a dot
-product instead, and on small targets, which have no caches that would mind and few bytes to
-keep sums in. Either operand may be given transposed.
+product instead, which vectors run along, and on small targets, which have few bytes to keep sums
+in. Without vectors, blocks are as wide as registers hold sums: an element of `a` that was loaded
+meets several of `b`; where these lie apart, that pays for more than a few terms. Either operand may
+be given transposed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
+from rlx.codegen.kernels.register_tile import multiply_add
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
@@ -23,11 +26,14 @@ from rlx.codegen.loops.expr import E, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.target import Target
 
 _COLUMNS = 64
 """Columns of a block: sums stay in registers or the first-level cache."""
-_REGISTERS = 8
-"""Columns of a block without vectors: a register for every sum, and for what is added."""
+_FEW_TERMS = 16
+"""Terms of a dot product that compilers spell out by themselves."""
+_REGISTERS_PER_SUM = 2
+"""Without vectors, of each column of a block: one for the sum, and one for what is added."""
 
 
 @kernel("matmul", "matmul_codes")
@@ -44,6 +50,7 @@ def matmul_transposed(
     height = target.extent(1)
     inner = a.shape[-2 if left else -1]
     kind = product_loop(product((*out.shape, inner)))
+    width = None if scope.target.has_vectors else _even_width(out.shape[-1], scope.target)
     with k.loop("row", target.extent(0) * height, kind=kind) as item:
         batched = any(extent != 1 for extent in out.shape[:-2])
         batch = k.let("batch", item / height) if batched else index(0)
@@ -60,13 +67,14 @@ def matmul_transposed(
         )
         if a.dtype.is_complex:
             row_product.complex_blocks(upper(out.shape[-1]))
-        elif right or out.shape[-1] == 1 or scope.target.is_small:
+        elif out.shape[-1] == 1 or scope.target.is_small or (right and upper(inner) <= _FEW_TERMS):
             row_product.dots()
-        elif scope.target.has_vectors:
-            row_product.blocks(upper(out.shape[-1]))
+        elif width is not None:
+            row_product.blocks(width, LoopKind.UNROLL)
+        elif right:
+            row_product.dots()
         else:
-            width = _even_width(out.shape[-1])
-            row_product.blocks(width, LoopKind.UNROLL if width <= _REGISTERS else LoopKind.SIMD)
+            row_product.blocks(upper(out.shape[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,8 @@ class _RowProduct:
             total = k.mutable("total", const(0, self.prim))
             sums = [(total, BinaryOp.ADD)]
             with k.loop("p", self.inner, kind=LoopKind.SIMD, accumulators=sums) as p:
-                total.set(total + self._wide(self.a_at(p)) * self._wide(self.b_at(p, j)))
+                x, y = self._wide(self.a_at(p)), self._wide(self.b_at(p, j))
+                total.set(multiply_add(x, y, total))
             self.target.write(j, value=total)
 
     def blocks(self, columns: int, kind: LoopKind = LoopKind.SIMD) -> None:
@@ -124,7 +133,8 @@ class _RowProduct:
             with k.loop("p", self.inner) as p:
                 x = k.let("x", self._wide(self.a_at(p)))
                 with k.loop("j", count, kind=kind) as j:
-                    k.store(sums, j, k.load(sums, j) + x * self._wide(self.b_at(p, first + j)))
+                    y = self._wide(self.b_at(p, first + j))
+                    k.store(sums, j, multiply_add(x, y, k.load(sums, j)))
             with k.loop("j", count, kind=kind) as j:
                 self.target.write(first + j, value=k.load(sums, j))
 
@@ -148,12 +158,12 @@ class _RowProduct:
                 self.target.write(first + j, value=Complex(k.load(re, j), k.load(im, j)))
 
 
-def _even_width(columns: Extent) -> int:
-    """Return the most columns of a block that registers hold, or any number if none divides."""
+def _even_width(columns: Extent, target: Target) -> int | None:
+    """Return the most columns of a block that registers hold and that divide all, if there are."""
     if not isinstance(columns, int):
-        return _COLUMNS
-    widths = (width for width in range(_REGISTERS, 1, -1) if columns % width == 0)
-    return next(widths, _COLUMNS)
+        return None
+    most = target.vector_registers // _REGISTERS_PER_SUM
+    return next((width for width in range(most, 1, -1) if columns % width == 0), None)
 
 
 def _complex(value: object) -> Complex:

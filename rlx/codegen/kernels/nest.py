@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,16 +24,23 @@ from rlx.codegen.kernels.nest_elements import (
 from rlx.codegen.kernels.values import compute_prim, literal, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import static_strides, upper
 from rlx.passes.loops.nests import is_in_pieces, is_long_fold, values_to_keep
-from rlx.passes.loops.vector_axes import is_long, vector_axes
+from rlx.passes.loops.vector_axes import SHORT, is_long, vector_axes
 
 _AXES = "ijklmnopq"
+_MOST_COPIES = 16
+"""Elements that are copied without a loop where there are no vectors."""
+_MOST_TERMS = 8
+"""Terms of a sum that are spelled out where there are no vectors: they take less code than the
+registers of a loop are worth."""
+
+_IN_LANES = {"add": BinaryOp.ADD, "mul": BinaryOp.MUL}
+"""Folds that vectors may take apart."""
 
 
 @dataclass(slots=True)
@@ -42,13 +49,15 @@ class Nest:
 
     k: KernelBuilder
     body: Graph
+    has_vectors: bool = True
+    """False where there are none: sums stay in a register, and no axis is moved for vectors."""
     elements: Elements = field(default_factory=Elements)
     axes: dict[Value, int] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
     """Values that are computed once, into arrays."""
 
     def __post_init__(self) -> None:
-        self.axes = vector_axes(self.body)
+        self.axes = vector_axes(self.body) if self.has_vectors else {}
         self.kept = values_to_keep(self.body)
 
     # Arrays
@@ -100,7 +109,7 @@ class Nest:
             if vector is not None:
                 at[vector] = enter(_AXES[vector], shape[vector], kind or LoopKind.SIMD)
             for axis, extent in enumerate(shape):
-                if not is_long(extent):
+                if not is_long(extent) and axis != vector:
                     at[axis] = enter(_AXES[axis], extent, LoopKind.UNROLL)
             for number, extent in enumerate(folded):
                 if not is_long(extent):
@@ -120,8 +129,9 @@ class Nest:
     def compute(self, value: Value, target: Array) -> None:
         """Store all elements of `value`."""
         node = value.node
-        if value in self.elements.arrays:
-            self.copy(self.elements.arrays[value], target)
+        array = self.elements.arrays.get(value)
+        if isinstance(array, Array):
+            self.copy(array, target)
         elif is_in_pieces(node):
             self._pieces(node, target)
         elif node.op.name == "constant" and math.prod(value.type.static_shape) > 1:
@@ -130,14 +140,23 @@ class Nest:
         elif is_long_fold(node):
             self._contract(Contraction(node), target)
         else:
-            with self.over(value.type.static_shape, self.axes.get(value)) as (at, _):
+            with self.over(value.type.static_shape, self._elementwise_axis(value)) as (at, _):
                 target.store(at, self.elements.at(value, at))
+
+    def _elementwise_axis(self, value: Value) -> int | None:
+        """Return the vector axis: a short one will do for functions of the math library."""
+        axis, shape = self.axes.get(value), value.type.static_shape
+        if axis is None and self.has_vectors and shape and shape[-1] == SHORT:
+            return value.rank - 1 if self.elements.calls_functions(value) else None
+        return axis
 
     def copy(self, source: Array, target: Array) -> None:
         value, shape = source.value, source.value.type.static_shape
         if value not in self.axes and source.strides == target.strides:
-            flat = (1,)  # both are dense: one loop instead of one per axis
-            with self.k.loop("i", math.prod(shape), kind=LoopKind.UNROLL) as i:
+            flat, count = (1,), math.prod(shape)  # both are dense: one loop, not one per axis
+            short = self.has_vectors or count <= _MOST_COPIES
+            kind = LoopKind.UNROLL if short else LoopKind.SERIAL
+            with self.k.loop("i", count, kind=kind) as i:
                 at = tuple(_literals([i]))
                 replace(target, strides=flat).store(at, replace(source, strides=flat).load(at))
             return
@@ -169,10 +188,11 @@ class Nest:
     def _contract(self, fold: Contraction, target: Array) -> None:
         value = fold.node.result
         vector, shape = self.axes.get(value), value.type.static_shape
-        if fold.operation in ("add", "mul") and (vector is None or self._lies_along(fold)):
-            self._contract_lanes(fold, target)
+        op = _IN_LANES.get(fold.operation)
+        if op is not None and (vector is None or self._lies_along(fold)):
+            self._contract_lanes(fold, target, op)
             return
-        start = real(literal(_neutral(fold), value.dtype))
+        start = real(literal(fold.neutral, value.dtype))
         with self.over(shape, vector) as (at, _):
             target.store(at, start)
         with self.over(shape, vector, fold.extents) as (at, inner):
@@ -188,11 +208,10 @@ class Nest:
         lies_along = operand in self.kept and self.axes.get(operand) in fold.axes
         return fold.node.op.has(Trait.REDUCTION) and lies_along
 
-    def _contract_lanes(self, fold: Contraction, target: Array) -> None:
+    def _contract_lanes(self, fold: Contraction, target: Array, op: BinaryOp) -> None:
         """Fold along vectors, as no axis of the result is long, or its operand lies so."""
-        op = BinaryOp.MUL if fold.operation == "mul" else BinaryOp.ADD
         with self.over(target.value.type.static_shape, None) as (at, _):
-            total = self.k.mutable("total", real(literal(_neutral(fold), target.value.dtype)))
+            total = self.k.mutable("total", real(literal(fold.neutral, target.value.dtype)))
             with self._folded(fold, total, op) as inner:
                 total.set(fold.combine(total, fold.term(self.elements, at, inner)))
             target.store(at, fold.finish(total))
@@ -208,14 +227,18 @@ class Nest:
             for number in (n for n in long if n != lanes):
                 inner[number] = nest.enter_context(self.k.loop("r", extents[number]))
             if long:
-                sums = [(total, op)]
-                loop = self.k.loop("r", extents[lanes], kind=LoopKind.SIMD, accumulators=sums)
-                inner[lanes] = nest.enter_context(loop)
+                inner[lanes] = nest.enter_context(self._along(extents[lanes], total, op))
             for number, extent in enumerate(extents):
                 if number not in long:
                     loop = self.k.loop("r", extent, kind=LoopKind.UNROLL)
                     inner[number] = nest.enter_context(loop)
             yield tuple(_literals(inner))
+
+    def _along(self, extent: int, total: Mutable, op: BinaryOp) -> AbstractContextManager[E]:
+        """Open the innermost loop of a fold: over vectors, or spelled out where there are none."""
+        if not self.has_vectors and extent <= _MOST_TERMS:
+            return self.k.loop("r", extent, kind=LoopKind.UNROLL)
+        return self.k.loop("r", extent, kind=LoopKind.SIMD, accumulators=[(total, op)])
 
 
 def _literals(index: Sequence[E | int]) -> Iterator[E | int]:
@@ -223,17 +246,3 @@ def _literals(index: Sequence[E | int]) -> Iterator[E | int]:
     for at in index:
         value = getattr(at.node, "value", None) if isinstance(at, E) else at
         yield value if isinstance(value, int) else at
-
-
-def _neutral(fold: Contraction) -> float | int:
-    """Return what a fold starts from."""
-    prim = compute_prim(fold.node.result.dtype)
-    match fold.operation:
-        case "mul":
-            return 1
-        case "maximum":
-            return -math.inf if prim.is_float else least(prim)
-        case "minimum":
-            return math.inf if prim.is_float else greatest(prim)
-        case _:
-            return 0

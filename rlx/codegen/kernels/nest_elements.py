@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rlx.codegen.kernels.scalars import element
-from rlx.codegen.kernels.values import literal, load, real, store
+from rlx.codegen.kernels.scalars import element, uses_once
+from rlx.codegen.kernels.values import compute_prim, literal, load, real, store
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.math.arithmetic import greatest, least
+from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer, Prim
-from rlx.codegen.loops.scalar import scalar_function
+from rlx.codegen.loops.scalar import is_library_function, scalar_function
 from rlx.errors import InternalError
+from rlx.ir import ops
 from rlx.ir.graph import Node, Value
+from rlx.ir.index_maps import Box, IndexMap, Piece, index_map
 from rlx.ir.index_maps import Index as Affine
-from rlx.ir.index_maps import Piece, index_map
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis, upper
 from rlx.passes.loops.nests import folded_axes, folded_extents
@@ -59,11 +62,25 @@ class Array:
         store(self.k, self.buffer, self.value.dtype, self.at(index), value)
 
 
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """A value whose elements are expressions, mostly variables."""
+
+    value: Value
+    elements: Mapping[Index, E]
+    """By the coordinates that are literals: those of a batch are in the present lane."""
+
+    def load(self, index: Index) -> E:
+        return self.elements[tuple(at for at in index if isinstance(at, int))]
+
+
 @dataclass(slots=True)
 class Elements:
     """The elements of a body's values at any index."""
 
-    arrays: dict[Value, Array] = field(default_factory=dict)
+    arrays: dict[Value, Array | Scalars] = field(default_factory=dict)
+    namer: KernelBuilder | None = None
+    """Where an operand is named that an element reads twice; None leaves it to compilers."""
 
     def at(self, value: Value, index: Index) -> E:
         """Return an element: from its array, or computed."""
@@ -75,15 +92,75 @@ class Elements:
         if rule is not None:
             return rule(self, node, index)
         found = index_map(node)
-        if found is None or found.fill is not None:
+        if found is not None and not node.op.has(Trait.MOVEMENT):
+            return self._computed(node, found, index)
+        piece = None if found is None else _piece_at(found, index)
+        if piece is not None:
+            return self.piece(node, piece, index)
+        if found is None or found.fill is None:
             raise InternalError(f"{node.op.name} of a loop nest has no array")
-        parts = [self.piece(node, piece, index) for piece in found.pieces]
-        return parts[0] if node.op.has(Trait.MOVEMENT) else real(element(node, parts))
+        return real(literal(found.fill, node.result.dtype))
+
+    def calls_functions(self, value: Value) -> bool:
+        """True if computing an element calls the math library."""
+        if value in self.arrays:
+            return False
+        name = value.node.op.name
+        if is_library_function(name) and name not in NEAR_FUNCTIONS:
+            return True
+        return any(self.calls_functions(operand) for operand in value.node.operands)
 
     def piece(self, node: Node, piece: Piece, index: Index) -> E:
         """Return the operand's element that a piece of an index map reads at `index`."""
-        at = tuple(_coordinate(each, index) for each in piece.position)
-        return self.at(node.operands[piece.operand], at)
+        return self.at(node.operands[piece.operand], _position(piece, index))
+
+    def _computed(self, node: Node, found: IndexMap, index: Index) -> E:
+        pieces = found.pieces
+        if node.op is ops.add:
+            pieces = tuple(p for p in pieces if not self._is_padding(node, p, index))
+            if len(pieces) < len(found.pieces):
+                zero = real(literal(0, node.result.dtype))
+                return self.piece(node, pieces[0], index) if pieces else zero
+        parts = [self.piece(node, piece, index) for piece in pieces]
+        result = real(element(node, parts))
+        if self.namer is None or all(uses_once(result, part) for part in parts):
+            return result
+        name = self.namer.let
+        named = [x if uses_once(result, x) else name("x", x) for x in parts]
+        return real(element(node, named))
+
+    def _is_padding(self, node: Node, piece: Piece, index: Index) -> bool:
+        """True if an operand is a zero that stands where a smaller array has no element."""
+        value, at = node.operands[piece.operand], _position(piece, index)
+        if value in self.arrays or not (value.op.has(Trait.MOVEMENT) or value.op is ops.add):
+            return False
+        found = index_map(value.node)
+        if found is None:
+            return False
+        if value.op is ops.add:
+            return all(self._is_padding(value.node, each, at) for each in found.pieces)
+        inner = _piece_at(found, at)
+        return found.fill == 0 if inner is None else self._is_padding(value.node, inner, at)
+
+    def contraction(self, node: Node) -> Contraction:
+        """Return what a reduction or product folds."""
+        return Contraction(node)
+
+
+def _position(piece: Piece, index: Index) -> Index:
+    return tuple(_coordinate(each, index) for each in piece.position)
+
+
+def _piece_at(found: IndexMap, index: Index) -> Piece | None:
+    """Return the piece that an index lies in; along axes that move, pieces are whole."""
+    return next((piece for piece in found.pieces if _holds(piece.box, index)), None)
+
+
+def _holds(box: Box, index: Index) -> bool:
+    pairs = zip(box, index, strict=True)
+    return all(
+        not isinstance(at, int) or upper(each.start) <= at < upper(each.stop) for each, at in pairs
+    )
 
 
 def _coordinate(affine: Affine, index: Index) -> E | int:
@@ -149,7 +226,9 @@ def _reshape(elements: Elements, node: Node, index: Index) -> E:
 @_rule("matmul", "reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min")
 def _fold(elements: Elements, node: Node, index: Index) -> E:
     """Fold a few terms in one expression."""
-    fold = Contraction(node)
+    fold = elements.contraction(node)
+    if not math.prod(fold.extents):
+        return real(literal(fold.neutral, node.result.dtype))
     terms = [fold.term(elements, index, at) for at in itertools.product(*map(range, fold.extents))]
     total = terms[0]
     for term in terms[1:]:
@@ -162,11 +241,17 @@ class Contraction:
     """A reduction or matrix product: what is folded into an element, along which axes."""
 
     node: Node
+    batch: int | None = None
+    """The place, among the axes, of one that instances of a batch lie along; they stay apart."""
+    instance: E | int = 0
 
     @property
     def extents(self) -> Shape:
         """The extents that are folded."""
-        return folded_extents(self.node)
+        extents = list(folded_extents(self.node))
+        if self.batch is not None:
+            extents[self.batch] = 1
+        return tuple(extents)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -179,11 +264,27 @@ class Contraction:
         folds = {"reduce_prod": "mul", "reduce_max": "maximum", "reduce_min": "minimum"}
         return folds.get(self.node.op.name, "add")
 
+    @property
+    def neutral(self) -> float | int:
+        """What a fold starts from."""
+        prim = compute_prim(self.node.result.dtype)
+        match self.operation:
+            case "mul":
+                return 1
+            case "maximum":
+                return -math.inf if prim.is_float else least(prim)
+            case "minimum":
+                return math.inf if prim.is_float else greatest(prim)
+            case _:
+                return 0
+
     def combine(self, total: E, term: E) -> E:
         return scalar_function(self.operation)(total, term)
 
     def term(self, elements: Elements, index: Index, at: Index) -> E:
         """Return what is folded at `at` into the element at `index`."""
+        if self.batch is not None:
+            at = (*at[: self.batch], self.instance, *at[self.batch + 1 :])
         if self.node.op.name == "matmul":
             a, b = self.node.operands
             left = broadcast_index(a, (*index[:-1], at[0]))
@@ -248,3 +349,8 @@ def _split(flat: E | int, shape: Shape) -> list[E | int]:
     if math.prod(shape) == 1:
         return [0] * len(shape)
     return [0 if shape[0] == 1 else flat, *reversed(result)]
+
+
+def name_of(value: Value) -> str:
+    """Return the name of an input, spelled so that it may name a buffer."""
+    return "".join(c if c.isalnum() else "_" for c in str(value.node.name))

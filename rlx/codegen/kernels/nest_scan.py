@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rlx.codegen.kernels.nest import Nest
-from rlx.codegen.kernels.nest_elements import Array
+from rlx.codegen.kernels.nest_elements import Array, name_of
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.nodes import Buffer
@@ -27,10 +27,11 @@ class ScanNest:
     num_carries: int
     num_consts: int
     reverse: bool
+    has_vectors: bool
     nest: Nest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.nest = Nest(self.k, self.body)
+        self.nest = Nest(self.k, self.body, self.has_vectors)
 
     def build(self) -> None:
         inputs, nest = self.body.inputs, self.nest
@@ -101,8 +102,3 @@ def _is_read_in_place(nest: Nest, carry: Value, value: Value) -> bool:
         return False
     alike = all(o.shape == value.shape or carry not in _sources(nest, o) for o in node.operands)
     return alike and all(_is_read_in_place(nest, carry, operand) for operand in node.operands)
-
-
-def name_of(value: Value) -> str:
-    """Return the name of an input, spelled so that it may name a buffer."""
-    return "".join(c if c.isalnum() else "_" for c in str(value.node.name))

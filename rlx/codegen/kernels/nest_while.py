@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rlx.codegen.kernels.nest import Nest
-from rlx.codegen.kernels.nest_elements import Array
-from rlx.codegen.kernels.nest_scan import name_of, replace_carries
+from rlx.codegen.kernels.nest_elements import Array, name_of
+from rlx.codegen.kernels.nest_scan import replace_carries
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, Prim
@@ -26,10 +26,11 @@ class WhileNest:
     results: Sequence[Buffer]
     num_carries: int
     max_trips: int | None
+    has_vectors: bool
     nest: Nest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.nest = Nest(self.k, self.body)
+        self.nest = Nest(self.k, self.body, self.has_vectors)
 
     def build(self) -> None:
         nest, k = self.nest, self.k
@@ -61,7 +62,7 @@ class WhileNest:
 
     def _truth(self) -> E:
         """Compute the condition, of one element, on the present carries."""
-        asked = Nest(self.k, self.condition)
+        asked = Nest(self.k, self.condition, self.has_vectors)
         for own, value in zip(self.condition.inputs, self.body.inputs, strict=True):
             asked.elements.arrays[own] = replace(self.nest.elements.arrays[value], value=own)
         asked.emit(self.condition.nodes)

@@ -16,7 +16,6 @@ from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import LoopKind, Prim
-from rlx.errors import InternalError
 from rlx.ir.lowering import Turned
 from rlx.ir.shape import product, upper
 
@@ -42,9 +41,7 @@ def _pack(
     k = scope.k
     rank = len(b.shape) - 2
     batch = tuple(range(rank))
-    columns = b.shape[-2 if transposed else -1]
-    if not isinstance(columns, int):
-        raise InternalError(f"packed products need static panels, not {columns}")
+    columns = scope.extents.number(b.shape[-2 if transposed else -1])
     source = b.grouped((batch, (rank,), (rank + 1,)))
     target = packed.grouped((batch, (rank,), (rank + 1,), (rank + 2,)))
     height = target.extent(2)
@@ -78,7 +75,7 @@ class _Rows:
     target: GroupedWriter
     first: E
     end: E
-    columns: int
+    columns: int | E
     panel: int
     prim: Prim
     transposed: bool
@@ -86,20 +83,29 @@ class _Rows:
 
     def spread(self, *, turns: bool) -> None:
         """Copy the rows into all panels, the last one filled up with zeros."""
-        k, panels = self.k, self.columns // self.panel
-        if panels:
+        k = self.k
+        panels, rest = self.columns // self.panel, self.columns % self.panel
+        if not isinstance(panels, int) or panels:
             with k.loop("panel", panels) as panel:
                 done = self._turn(panel) if turns else self.first
                 with k.loop("row", self.end, start=done) as row:
                     self._copy(panel, row, self.panel)
-        rest = self.columns % self.panel
-        if rest:
-            with k.loop("row", self.end, start=self.first) as row:
-                self._copy(index(panels), row, rest)
-                with k.loop("j", self.panel, start=rest) as j:
-                    self.target.write(index(panels), row, j, value=const(0, self.prim))
+        if isinstance(rest, E):
+            rest = k.let("rest", rest)
+            with k.if_(rest > 0):
+                self._fill_up(panels, rest)
+        elif rest:
+            self._fill_up(panels, rest)
 
-    def _copy(self, panel: E, row: E, count: int) -> None:
+    def _fill_up(self, panel: Operand, rest: Operand) -> None:
+        """Copy the `rest` columns of the last panel, and zeros behind them."""
+        k, last = self.k, index(panel)
+        with k.loop("row", self.end, start=self.first) as row:
+            self._copy(last, row, rest)
+            with k.loop("j", self.panel, start=rest) as j:
+                self.target.write(last, row, j, value=const(0, self.prim))
+
+    def _copy(self, panel: E, row: E, count: Operand) -> None:
         with self.k.loop("j", count, kind=LoopKind.SIMD) as j:
             column = panel * self.panel + j
             at = (column, row) if self.transposed else (row, column)

@@ -14,6 +14,8 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from rlx.ir.shape import Shape
+
 _GROUP_BYTES = 512 * 1024
 """Bytes of panels that stay in the second-level cache while the rows of `a` pass by."""
 
@@ -159,3 +161,15 @@ def _work_before(split: Split, item: int) -> int:
     end = min((block + 1) * split.tiles // split.blocks * split.rows, split.height)
     panels = group * split.panels // split.groups
     return (batch * split.height + first) * split.panels + (end - first) * panels
+
+
+def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
+    rank = len(shape) - 2
+    return (tuple(range(rank)), (rank,), (rank + 1,))
+
+
+def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
+    rank = len(shape) - 1
+    return ((), tuple(range(rank)), (rank,))

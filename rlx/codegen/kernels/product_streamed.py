@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
-from rlx.codegen.kernels.product_tiles import matrix_groups, row_groups
+from rlx.codegen.kernels.product_split import matrix_groups, row_groups
 from rlx.codegen.kernels.register_tile import multiply_add
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder

@@ -24,20 +24,24 @@ from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import product_loop
-from rlx.codegen.kernels.product_split import Split, split_product
+from rlx.codegen.kernels.product_split import Split, matrix_groups, row_groups, split_product
 from rlx.codegen.kernels.register_tile import (
     Accumulate,
     RegisterTile,
     multiply_add,
+    multiply_add_bf16,
     multiply_add_bytes,
+    multiply_add_unsigned_bytes,
 )
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, index, minimum
+from rlx.codegen.loops.expr import E, const, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, Const, LoopKind, Prim
+from rlx.codegen.loops.scalar import is_library_function
 from rlx.errors import InternalError
+from rlx.ir.layout import panels_of
 from rlx.ir.lowering import Tile
-from rlx.ir.shape import Extent, Shape, product, upper
+from rlx.ir.shape import Extent, product, upper
 
 _AHEAD = 8
 """Panel rows that are asked for before they are needed."""
@@ -50,10 +54,20 @@ _SMALL_PANEL = 16 * 1024
 
 _LINE = 64
 
+_FEW_VECTORS = 8
+"""Vectors of a tile up to which a step costs little more than the loop around it, and what follows
+the product is spelled out."""
+
+_STEPS = 4
+"""Steps of such a tile that are spelled out."""
+
+_LIGHT = 8
+"""Nodes of a body that are worth spelling out for every vector."""
+
 
 @kernel("matmul", lowering=Tile)
 def matmul_in_tiles(scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile) -> None:
-    _product(scope, a, _Panels.of(b, lowering.columns), out, lowering, transposed=False)
+    _product(scope, a, _Panels.of(scope, b, lowering.columns), out, lowering, transposed=False)
 
 
 @kernel("matmul_bytes", lowering=Tile)
@@ -61,8 +75,20 @@ def matmul_bytes_in_tiles(
     scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile
 ) -> None:
     """Elements are words of four bytes; all else is as for floats."""
-    panels = _Panels.of(b, lowering.columns)
-    _product(scope, a, panels, out, lowering, transposed=False, add=multiply_add_bytes)
+    panels = _Panels.of(scope, b, lowering.columns)
+    add = multiply_add_unsigned_bytes if b.prim is Prim.U32 else multiply_add_bytes
+    _product(scope, a, panels, out, lowering, transposed=False, add=add, sums=Prim.I32)
+
+
+@kernel("matmul_bf16", lowering=Tile)
+def matmul_bf16_in_tiles(
+    scope: Scope, a: Reader, b: Reader, out: Writer, *, lowering: Tile
+) -> None:
+    """Elements are words of two bf16, and sums are f32; all else is as for floats."""
+    panels = _Panels.of(scope, b, lowering.columns)
+    _product(
+        scope, a, panels, out, lowering, transposed=False, add=multiply_add_bf16, sums=Prim.F32
+    )
 
 
 @kernel("matmul_transposed", lowering=Tile)
@@ -71,7 +97,7 @@ def matmul_transposed_in_tiles(
 ) -> None:
     if right:
         raise InternalError("matmul_transposed: tiles read b as it is")
-    _product(scope, a, _Panels.of(b, lowering.columns), out, lowering, transposed=left)
+    _product(scope, a, _Panels.of(scope, b, lowering.columns), out, lowering, transposed=left)
 
 
 def _product(
@@ -83,6 +109,7 @@ def _product(
     *,
     transposed: bool,
     add: Accumulate = multiply_add,
+    sums: Prim | None = None,
 ) -> None:
     """Cut the product into items, and compute each."""
     k, batched = scope.k, panels.batched
@@ -94,7 +121,7 @@ def _product(
         upper(product(out.shape[:-2])) if batched else 1,
         upper(height),
         upper(inner),
-        panels.count,
+        panels.most,
         tile.rows,
         tile.columns,
         panels.memory.prim.size,
@@ -114,6 +141,7 @@ def _product(
             transposed,
             height,
             a.prim,
+            sums or panels.memory.prim,
             add,
         )
         work.compute(work.rows_of(block), work.panels_of(group))
@@ -131,35 +159,44 @@ def _coordinates(k: KernelBuilder, item: E, split: Split, *, batched: bool) -> t
 
 @dataclass(frozen=True, slots=True)
 class _Panels:
-    """The columns of `b` by panels: each dense if they are packed, else as rows of `b` lie."""
+    """The columns of `b` by panels: dense if packed or if there is one, else as rows of `b` lie."""
 
     memory: Buffer
-    columns: int
-    count: int
-    stride: int
+    columns: int | E
+    count: int | E
+    most: int
+    """Panels of the largest extent."""
+    stride: int | E
     """Elements from a row of a panel to the next."""
     batched: bool
-    packed: bool
+    dense: bool
 
     @classmethod
-    def of(cls, b: Reader, width: int) -> _Panels:
-        columns, packed = b.shape[-1], b.type.layout is not None
-        if b.memory is None or not isinstance(columns, int):
-            raise InternalError("b of a tiled product must lie in memory, with static columns")
-        stride = width if packed else columns
-        return cls(b.memory, columns, -(-columns // width), stride, len(b.shape) > 2, packed)
+    def of(cls, scope: Scope, b: Reader, width: int) -> _Panels:
+        dense = b.type.layout is not None or b.shape[-1] == width
+        if b.memory is None:
+            raise InternalError("b of a tiled product must lie in memory")
+        columns, count = scope.extents.number(b.shape[-1]), panels_of(b.shape[-1], width)
+        stride = width if dense else columns
+        number, batched = scope.extents.number(count), len(b.shape) > 2
+        return cls(b.memory, columns, number, upper(count), stride, batched, dense)
 
     def start(self, matrix: E, panel: E, inner: E, width: int) -> E:
         """Return where a panel of one of the matrices starts."""
-        if self.packed:
+        if self.dense:
             return (matrix * self.count + panel) * (inner * width)
         return matrix * (inner * self.columns) + self.first(panel, width)
 
     def first(self, panel: E, width: int) -> E:
         """Return the first column a panel holds; the last panel may meet its neighbour."""
-        if self.packed or self.columns % width == 0:
+        if self.dense or self.are_multiple_of(width):
             return panel * width
-        return minimum(panel * width, self.columns - width)
+        last = self.columns - width
+        return minimum(panel * width, maximum(last, 0) if isinstance(last, E) else last)
+
+    def are_multiple_of(self, number: int) -> bool:
+        """True if the columns are known to be a multiple of `number`."""
+        return isinstance(self.columns, int) and self.columns % number == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +229,10 @@ class _Item:
     transposed: bool
     height: Extent
     element: Prim
-    """What the elements of `a` are; sums are of the type of the panels."""
+    """What the elements of `a` are."""
+    prim: Prim
+    """What the sums are: of the type of the panels, unless these are words."""
     add: Accumulate
-
-    @property
-    def prim(self) -> Prim:
-        return self.panels.memory.prim
 
     @property
     def inner(self) -> E:
@@ -207,10 +242,10 @@ class _Item:
 
     def panels_of(self, group: E) -> Range:
         """Return where a group of panels starts and stops."""
-        panels, groups = self.split.panels, self.split.groups
+        panels, groups = self.panels.count, self.split.groups
         if groups == 1:
             return index(0), index(panels)
-        if panels % groups == 0:
+        if isinstance(panels, int) and panels % groups == 0:
             first = self.k.let("first_panel", group * (panels // groups))
             return first, self.k.let("end_panel", first + panels // groups)
         first = self.k.let("first_panel", group * panels / groups)
@@ -260,11 +295,31 @@ class _Item:
         with self._each(panels) as panel:
             tile = self._tile(strip)
             tile.zero()
-            self._accumulate(element, panel, (index(0), self.inner), tile)
-            # Out of registers, so that what follows is a small loop.
-            done = k.local("done", self.prim, strip.rows * self.shape.columns)
-            self._put(tile, done, index(0))
-            self._finish(strip, panel, done, index(0))
+            self._accumulate(element, panel, (index(0), self.inner), tile, self._steps(strip))
+            if self._finishes_in_registers(strip):
+                first = k.let("first_column", panel * self.shape.columns)
+                out = self.target
+                tile.store(lambda i, j, x: out.write_vector(strip.row + i, first + j, value=x))
+            else:  # out of registers, so that what follows is a small loop
+                done = k.local("done", self.prim, strip.rows * self.shape.columns)
+                self._put(tile, done, index(0))
+                self._finish(strip, panel, done, index(0))
+
+    def _steps(self, strip: _Strip) -> int:
+        """Return how many steps along all of K are spelled out: a number that divides them."""
+        inner = self.inner.node
+        known = isinstance(inner, Const) and inner.value % _STEPS == 0
+        return _STEPS if known and self._has_few_vectors(strip) else 1
+
+    def _has_few_vectors(self, strip: _Strip) -> bool:
+        return strip.rows * self.shape.columns <= _FEW_VECTORS * self.shape.lanes
+
+    def _finishes_in_registers(self, strip: _Strip) -> bool:
+        """True if a tile is stored as a whole, and little follows the product."""
+        nodes = [node for node in self.target.body.graph.nodes if node.operands]
+        is_light = len(nodes) <= _LIGHT and not any(is_library_function(n.op.name) for n in nodes)
+        is_whole = self.panels.are_multiple_of(self.shape.columns) and strip.end is None
+        return is_light and is_whole and self._has_few_vectors(strip)
 
     def _in_blocks(self, rows: Range, panels: Range) -> None:
         """Compute the tiles of all strips over one block of K after the other."""
@@ -322,12 +377,18 @@ class _Item:
             k.store(copy, i * stride + p, in_place(i, start + p))
         return lambda i, p: k.load(copy, i * stride + (p - start))
 
-    def _accumulate(self, element: Element, panel: E, steps: Range, tile: RegisterTile) -> None:
-        """Add to a tile what some steps along K give."""
+    def _accumulate(
+        self, element: Element, panel: E, steps: Range, tile: RegisterTile, at_once: int = 1
+    ) -> None:
+        """Add to a tile what some steps along K give, of which `at_once` are spelled out."""
         k, width, memory = self.k, self.shape.columns, self.panels.memory
         base = k.let("panel_start", self.panels.start(self.matrix, panel, self.inner, width))
-        with k.loop("p", steps[1], start=steps[0]) as p:
-            ahead = _AHEAD if self.panels.packed else _AHEAD_IN_PLACE
+        ahead = _AHEAD if self.panels.dense else _AHEAD_IN_PLACE
+        with (
+            k.loop("p", steps[1], start=steps[0], step=at_once) as start,
+            k.loop("q", at_once, kind=LoopKind.UNROLL) as q,
+        ):
+            p = start + q
             self._ask_for(base + (p + ahead) * self.panels.stride)
             row = base + p * self.panels.stride
             tile.accumulate(
@@ -337,7 +398,7 @@ class _Item:
     def _ask_for(self, at: E) -> None:
         """Fetch a row of a panel that streams through the cache."""
         width, size = self.shape.columns, self.prim.size
-        if not self.panels.packed or self.split.depth * width * size > _SMALL_PANEL:
+        if not self.panels.dense or self.split.depth * width * size > _SMALL_PANEL:
             step = max(1, _LINE // size)
             with self.k.loop("j", width, step=step, kind=LoopKind.UNROLL) as j:
                 self.k.prefetch(self.panels.memory, at + j)
@@ -347,9 +408,9 @@ class _Item:
         k, width, lanes = self.k, self.shape.columns, self.shape.lanes
         first = k.let("first_column", panel * width)
         count = index(width)
-        if self.panels.columns % width:
+        if not self.panels.are_multiple_of(width):
             count = k.let("columns", minimum(self.panels.columns - first, width))
-            at = at if self.panels.packed else at + (first - self.panels.first(panel, width))
+            at = at if self.panels.dense else at + (first - self.panels.first(panel, width))
         stop = index(strip.rows)
         if strip.end is not None:
             stop = minimum(strip.end - strip.row, strip.rows)
@@ -358,7 +419,7 @@ class _Item:
             with k.loop("j", whole, step=lanes) as j:
                 value = k.load(sums, at + i * width + j, lanes)
                 self.target.write_vector(strip.row + i, first + j, value=value)
-            if self.panels.columns % lanes:
+            if not self.panels.are_multiple_of(lanes):
                 with k.loop("j", count, start=whole) as j:
                     value = k.load(sums, at + i * width + j)
                     self.target.write(strip.row + i, first + j, value=value)
@@ -383,15 +444,3 @@ class _Item:
 
     def _each(self, panels: Range) -> AbstractContextManager[E]:
         return self.k.loop("panel", panels[1], start=panels[0])
-
-
-def matrix_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Group the axes of `[..., rows, columns]` as (batch, row, column)."""
-    rank = len(shape) - 2
-    return (tuple(range(rank)), (rank,), (rank + 1,))
-
-
-def row_groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Group the axes as (nothing, all rows, column): one matrix meets all rows."""
-    rank = len(shape) - 1
-    return ((), tuple(range(rank)), (rank,))

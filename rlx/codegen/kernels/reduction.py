@@ -76,7 +76,7 @@ def split_axes(shape: Shape, reduced: Sequence[int]) -> Axes:
     )
 
 
-@kernel("reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min")
+@kernel(*FOLDS)
 def reduce(
     scope: Scope, x: Reader, y: Writer, *, axes: tuple[int, ...], keepdims: bool = False
 ) -> None:

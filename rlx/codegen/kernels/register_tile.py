@@ -11,7 +11,8 @@ tile of 12 x 32 floats does 24 vector multiply-adds for 2 vector loads. Elements
 are widened to the type of the sums; sums of floats are fused multiply-adds, of integers wrap.
 With `add=multiply_add_bytes` the elements are words of four bytes, and a step adds four products:
 whoever multiplies codes of eight bits (qmatmul, blocks of a language model) packs them so, with
-sums of each column for the zero points, and takes the same tiles.
+sums of each column for the zero points, and takes the same tiles. With `multiply_add_bf16` they
+are words of two bf16, and sums are f32.
 
 The kernel says where rows and columns come from and go to. Rows and vectors are unrolled, so
 that back ends keep the tile in registers; it must fit there.
@@ -26,7 +27,7 @@ from typing import TypeAlias
 
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum
+from rlx.codegen.loops.expr import E, const, dot_bf16, dot_bytes, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.ir.shape import Extent
 
@@ -120,6 +121,16 @@ def multiply_add_bytes(x: E, y: E, total: E) -> E:
     The prim of `x` says whether its bytes are signed (i32) or not (u32); those of `y` are.
     """
     return dot_bytes(x, y, total)
+
+
+def multiply_add_unsigned_bytes(x: E, y: E, total: E) -> E:
+    """Return `total` plus the products of four signed bytes of `x` by unsigned ones of `y`."""
+    return dot_bytes(y, x, total)
+
+
+def multiply_add_bf16(x: E, y: E, total: E) -> E:
+    """Return `total`, f32, plus the products of both bf16 of words of `x` by those of `y`."""
+    return dot_bf16(x, y, total)
 
 
 def multiply_add(x: E, y: E, total: E) -> E:

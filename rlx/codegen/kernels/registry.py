@@ -94,7 +94,7 @@ def no_kernel(name: str, *, because: str) -> None:
 ScratchRule: TypeAlias = Callable[..., int]
 SCRATCH: dict[tuple[str, type[Lowering] | None], ScratchRule] = {}
 """Thunk kind and kind of record -> bytes of scratch, from `(operand types, result types,
-**attributes)`."""
+**attributes)`, and the record, as `lowering`, where there is one."""
 
 
 SCRATCH_ELEMENTS: dict[str, Callable[[DType], Prim]] = {}

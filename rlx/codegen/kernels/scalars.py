@@ -1,6 +1,6 @@
 """One element of an elementwise op, on values in compute type.
 
-The formulas are the loop language's scalar tables, for real numbers and for c64.
+The formulas are the loop language's scalar tables, for real and for complex numbers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.codegen.kernels.values import Complex, Scalar
-from rlx.codegen.loops.complex_scalar import complex_function, from_real
+from rlx.codegen.loops.complex_scalar import as_pair, complex_function
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.storage import from_storage, rounded, to_storage
 from rlx.codegen.loops.nodes import (
@@ -39,7 +39,7 @@ def element(node: Node, operands: Sequence[Scalar]) -> Scalar:
     if name == "cast" and node.result.dtype is node.operands[0].dtype:
         return operands[0]
     if name == "cast" and node.result.dtype.is_complex:
-        return Complex(*from_real(*_parts(operands[0])))
+        return Complex(*as_pair(_parts(operands[0]), storage(node.result.dtype)))
     if name == "bitcast":
         return _bitcast(node, *_parts(operands[0]))
     if node.result.dtype.is_complex or any(isinstance(x, Complex) for x in operands):

@@ -130,27 +130,41 @@ def pad(
     if rank == 0:
         y.grouped(((),)).write(scope.extents(0), value=x.grouped(((),)).read(scope.extents(0)))
         return
-    leading, last = tuple(range(rank - 1)), (rank - 1,)
-    target = y.grouped((leading, last))
-    source = x.grouped(tuple((axis,) for axis in range(rank)))
+    axis = _run_axis(x.shape, y.shape)
+    leading, row_axes = tuple(range(axis)), tuple(range(axis, rank))
+    inner = product(x.shape[axis + 1 :])
+    target = y.grouped((leading, row_axes))
+    source = x.grouped((*((each,) for each in leading), row_axes))
     with rows(k, "row", target.extent(0), y.type.elements) as row:
         y_row = target.at(row)
-        place = coordinates(scope, row, y.shape[:-1])
-        inner = [at - scope.extents(before) for at, before in zip(place, low, strict=False)]
-        margin = scope.extents(low[-1])
-        end = k.let("end", margin + _span(scope, inner, x.shape))
+        place = coordinates(scope, row, y.shape[:axis])
+        seen = [at - scope.extents(before) for at, before in zip(place, low, strict=False)]
+        margin = scope.extents(low[axis] * inner)
+        length = product(x.shape[axis:])
+        end = k.let("end", margin + _span(scope, seen, x.shape[:axis], length))
         with k.loop("i", minimum(margin, end), kind=LoopKind.SIMD) as i:
             y_row.write(i, value=filler)
         with k.loop("i", end, start=margin, kind=LoopKind.SIMD) as i:
-            y_row.write(i, value=source.read(*inner, i - margin))
+            y_row.write(i, value=source.read(*seen, i - margin))
         with k.loop("i", y_row.extent(0), start=end, kind=LoopKind.SIMD) as i:
             y_row.write(i, value=filler)
 
 
-def _span(scope: Scope, place: Sequence[E], shape: Shape) -> E:
-    """Return how many elements of the operand lie in a row: all, or none outside it."""
-    span = scope.extents(shape[-1])
-    for at, extent in zip(place, shape, strict=False):
+def _run_axis(x: Shape, y: Shape) -> int:
+    """Return the axis from which on an operand's elements are copied in one run.
+
+    That is the last one that grows, unless too few runs would be left for the threads.
+    """
+    grows = [axis for axis, (before, after) in enumerate(zip(x, y, strict=True)) if before != after]
+    axis = grows[-1] if grows else len(x) - 1
+    few = is_large(product(y)) and upper(product(y[:axis])) < PIECES
+    return len(x) - 1 if few else axis
+
+
+def _span(scope: Scope, place: Sequence[E], shape: Shape, length: Extent) -> E:
+    """Return how many elements of the operand lie in a row: `length`, or none outside `shape`."""
+    span = scope.extents(length)
+    for at, extent in zip(place, shape, strict=True):
         inside = (at >= 0) & (at < scope.extents(extent))
         span = select(inside, span, 0)
     return span

@@ -38,3 +38,9 @@ def _upper(lanes: int, half: int) -> list[int]:
 
 def _lower(lanes: int, half: int) -> list[int]:
     return [lanes + lane if lane & half else lane + half for lane in range(lanes)]
+
+
+def every_second(low: E, high: E) -> E:
+    """Return elements 0, 2, 4, ... of a stretch: `high` starts where `low` ends, one before."""
+    lanes, half = low.type.lanes, low.type.lanes // 2
+    return shuffle(low, high, [2 * i if i < half else 2 * i + 1 for i in range(lanes)])

@@ -1,7 +1,7 @@
 """Tensor elements as kernels compute with them.
 
-Memory holds what `ir.dtype` says; a kernel computes f16 and bf16 in f32, and c64 as a pair.
-`load` and `store` convert, so that no kernel knows how an element is stored.
+Memory holds what `ir.dtype` says; a kernel computes f16 and bf16 in f32, and complex numbers as
+pairs. `load` and `store` convert, so that no kernel knows how an element is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rlx.ir.index_maps import index_map
 
 @dataclass(frozen=True, slots=True)
 class Complex:
-    """A c64 value: two f32 expressions."""
+    """A complex value: the expressions of its parts."""
 
     re: E
     im: E
@@ -37,7 +37,7 @@ _FLOATS = (Prim.F32, Prim.F64)
 
 
 def compute_prim(dtype: DType) -> Prim:
-    """Return the machine type in which elements of `dtype` are computed (c64: its parts)."""
+    """Return the machine type in which elements of `dtype` are computed (complex: its parts)."""
     return Prim.F32 if dtype.is_low_precision else storage(dtype)
 
 
@@ -52,7 +52,7 @@ def literal(number: Number | complex, dtype: DType) -> Scalar:
     """Return a constant element of `dtype`."""
     if dtype.is_complex:
         number = complex(number)
-        return Complex(const(number.real, Prim.F32), const(number.imag, Prim.F32))
+        return Complex(*(const(part, storage(dtype)) for part in (number.real, number.imag)))
     prim = compute_prim(dtype)
     if prim is Prim.BOOL:
         return const(bool(number), prim)

@@ -1,4 +1,4 @@
-"""The exact meaning of expressions, on NumPy arrays.
+"""Evaluation of expressions on NumPy arrays, exactly as the language defines them.
 
 A scalar expression evaluates to an array of any batch shape, a vector to a last axis of its
 lanes. The interpreter uses it one element at a time, `evaluate_function` on whole sweeps:
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.codegen.loops.bf16_dots import expanded_bf16
 from rlx.codegen.loops.byte_dots import expanded
 from rlx.codegen.loops.nodes import (
     Binary,
@@ -28,6 +29,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBf16,
     DotBytes,
     Expr,
     Fma,
@@ -110,6 +112,8 @@ def evaluate(expr: Expr, scope: Mapping[str, Array], load: Loader = _no_loads) -
             return fused_multiply_add(at(expr.a), at(expr.b), at(expr.c))
         case DotBytes():
             return at(expanded(expr))
+        case DotBf16():
+            return at(expanded_bf16(expr))
         case Cast():
             return _cast(at(expr.x), expr.prim)
         case Bitcast():

@@ -21,6 +21,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBf16,
     DotBytes,
     Expr,
     Fma,
@@ -221,6 +222,12 @@ def dot_bytes(a: E, b: E, total: E) -> E:
     """`total` plus the products of the four bytes of each word of `a` by those of `b`."""
     lanes = total.type.lanes
     return E(DotBytes(a.splat(lanes).node, b.splat(lanes).node, total.node), total.type)
+
+
+def dot_bf16(a: E, b: E, total: E) -> E:
+    """`total` plus the products of both bf16 of each word of `a` by those of `b`."""
+    lanes = total.type.lanes
+    return E(DotBf16(a.splat(lanes).node, b.splat(lanes).node, total.node), total.type)
 
 
 def call(function: Function, *args: E) -> E:

@@ -1,4 +1,4 @@
-"""The slow oracle: runs a kernel on NumPy arrays, one element at a time, and checks every access.
+"""The reference interpreter of kernels: one element at a time on NumPy, every access checked.
 
     outcome = run_kernel(kernel, {"x": x, "y": y}, {"n": 5})
 

@@ -1,4 +1,4 @@
-"""A scalar function over vectors: the same body, every value in `lanes` lanes."""
+"""Function vectorization: a scalar function over vectors, every value in `lanes` lanes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ A closed grammar; printers, verifier, interpreter and both emitters match it exh
     Type    = Scalar(dtype) | Vector(dtype, lanes)            ValueType(dtype, lanes=1)
     Expr    = Const(value) | Var(name) | Load(buffer, index)
             | Unary(op, x) | Binary(op, a, b) | Compare(op, a, b) | Select(c, a, b)
-            | Fma(a, b, c) | DotBytes(a, b, c) | Cast(x, dtype) | Bitcast(x, dtype)
+            | Fma(a, b, c) | DotBytes(a, b, c) | DotBf16(a, b, c)
+            | Cast(x, dtype) | Bitcast(x, dtype)
             | Splat(x, lanes) | Ramp(base, lanes) | Lane(v, i) | Fold(op, v) | Shuffle(a, b, lanes)
             | Call(function, args)
     Stmt    = Let(var, e) | Declare(var, e) | Assign(var, e) | Local(buffer)
@@ -93,11 +94,18 @@ class Prim(enum.Enum):
         return self.value
 
 
-_STORAGE = {DType.F16: Prim.U16, DType.BF16: Prim.U16, DType.C64: Prim.F32}
+_STORAGE = {
+    DType.F8_E4M3FN: Prim.U8,
+    DType.F8_E5M2: Prim.U8,
+    DType.F16: Prim.U16,
+    DType.BF16: Prim.U16,
+    DType.C64: Prim.F32,
+    DType.C128: Prim.F64,
+}
 
 
 def storage(dtype: DType) -> Prim:
-    """Return the machine type that a tensor dtype is stored as (c64: pairs of f32)."""
+    """Return the machine type that a tensor dtype is stored as (complex: its parts)."""
     return _STORAGE.get(dtype) or Prim(dtype.value)
 
 
@@ -287,6 +295,24 @@ class DotBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class DotBf16:
+    """`c`, an f32, plus the products of both bf16 of a word of `a` by those of `b`, both u32.
+
+    Without an instruction for it, the product of the upper halves is added, then that of the lower
+    ones, each sum rounded (`rlx.codegen.loops.bf16_dots`). `vdpbf16ps` does so, too, but takes
+    subnormal numbers for zeros; `bfdot` adds the products first, and rounds to odd.
+    """
+
+    a: Expr
+    b: Expr
+    c: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.c.type
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """Numeric conversion, lane by lane."""
 
@@ -385,7 +411,7 @@ class Call:
 
 
 Expr: TypeAlias = (
-    Const | Var | Load | Unary | Binary | Compare | Select | Fma | DotBytes | Cast
+    Const | Var | Load | Unary | Binary | Compare | Select | Fma | DotBytes | DotBf16 | Cast
     | Bitcast | Splat | Ramp | Lane | Fold | Shuffle | Call
 )  # fmt: skip
 
@@ -478,6 +504,7 @@ class Status(enum.IntEnum):
     SINGULAR_MATRIX = 6
     INVALID_DISTRIBUTION = 7
     COLLECTIVE_FAILED = 8
+    FOREIGN_CALL_FAILED = 9
 
 
 DETAIL_WORDS = (6, 7)

@@ -26,6 +26,7 @@ from rlx.codegen.loops.nodes import (
     CompareOp,
     Const,
     Declare,
+    DotBf16,
     DotBytes,
     Expr,
     External,
@@ -253,6 +254,8 @@ def _expression(expr: Expr) -> tuple[str, int]:
             return _function("fma", expr.a, expr.b, expr.c)
         case DotBytes():
             return _function("dot_bytes", expr.a, expr.b, expr.c)
+        case DotBf16():
+            return _function("dot_bf16", expr.a, expr.b, expr.c)
         case Cast():
             return _function(str(expr.prim), expr.x)
         case Bitcast():

@@ -5,8 +5,8 @@
     scalar_function("cast")(x, to=DType.I32, rounding="away")
 
 Operands are `E`s of one machine type (f32, f64, an integer type or bool; 16-bit floats are
-computed as f32). Adding a simple op is one line in `_TABLE`. c64 is made of these by
-`complex_scalar`.
+computed as f32). Adding a simple op is one line in `_TABLE`. Complex numbers are made of
+these by `complex_scalar`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from rlx.codegen.loops.expr import E, binary, call, compare, const, maximum, min
 from rlx.codegen.loops.math import build_function
 from rlx.codegen.loops.math.arithmetic import (
     divide_integers,
-    greatest,
     integer_power,
-    least,
     modulo,
 )
 from rlx.codegen.loops.math.generators import philox4x32, threefry2x32
+from rlx.codegen.loops.math.integers import to_integer
 from rlx.codegen.loops.math.storage import f64_to_f32_odd, rounded
 from rlx.codegen.loops.nodes import BinaryOp, CompareOp, Const, Prim, Splat, UnaryOp, storage
 from rlx.errors import InternalError
@@ -167,7 +166,7 @@ def cast(x: E, *, to: DType, rounding: str = "trunc") -> E:
         return rounded(_to_single(x), to)
     target = storage(to)
     if x.type.prim.is_float and target.is_int:
-        return _saturate(x, target, rounding)
+        return call(to_integer(x.type.prim, target, away=rounding == "away"), x)
     return x.cast(target)
 
 
@@ -184,19 +183,6 @@ def _to_single(x: E) -> E:
     if prim is Prim.F64 or (prim.is_int and prim.size >= 4):
         return call(f64_to_f32_odd, x.cast(Prim.F64))
     return x.cast(Prim.F32)
-
-
-def _saturate(x: E, target: Prim, rounding: str) -> E:
-    """The nearest value in range of x rounded toward zero or, halves, away from it; NaN is 0."""
-    whole = x.unary(UnaryOp.TRUNC)
-    if rounding == "away":
-        step = select(x < 0, const(-1.0, x.type.prim), const(1.0, x.type.prim))
-        whole = select(abs(x - whole) >= 0.5, whole + step, whole)
-    low, high = float(least(target)), float(greatest(target) + 1)
-    inside = (whole >= low) & (whole < high)
-    exact = select(inside, whole, 0.0).cast(target)
-    above = select(whole >= high, const(greatest(target), target), exact)
-    return select(whole < low, const(least(target), target), above)
 
 
 _MATH = (

@@ -14,6 +14,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBf16,
     DotBytes,
     Expr,
     Fma,
@@ -72,6 +73,8 @@ def expression_faults(expr: Expr) -> Iterator[str]:
                 yield f"fma does not take {expr.a.type}"
         case DotBytes():
             yield from _word_faults(expr)
+        case DotBf16():
+            yield from _pair_faults(expr)
         case Cast():
             return
         case Bitcast():
@@ -156,6 +159,12 @@ def _word_faults(expr: DotBytes) -> Iterator[str]:
     taken = [ValueType(prim, expr.c.type.lanes) for prim in (Prim.U32, Prim.I32)]
     if expr.a.type not in taken or expr.c.type.prim is not Prim.I32:
         yield f"dot_bytes does not take {expr.a.type}, {expr.b.type} and {expr.c.type}"
+
+
+def _pair_faults(expr: DotBf16) -> Iterator[str]:
+    words = ValueType(Prim.U32, expr.c.type.lanes)
+    if (expr.a.type, expr.b.type) != (words, words) or expr.c.type.prim is not Prim.F32:
+        yield f"dot_bf16 does not take {expr.a.type}, {expr.b.type} and {expr.c.type}"
 
 
 def _call_faults(expr: Call) -> Iterator[str]:

@@ -19,6 +19,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     Const,
     Declare,
+    DotBf16,
     DotBytes,
     Expr,
     External,
@@ -65,7 +66,7 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
             return (expr.a, expr.b)
         case Select():
             return (expr.condition, expr.a, expr.b)
-        case Fma() | DotBytes():
+        case Fma() | DotBytes() | DotBf16():
             return (expr.a, expr.b, expr.c)
         case Call():
             return expr.args
@@ -88,7 +89,7 @@ def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return replace(expr, a=new[0], b=new[1])
         case Select():
             return replace(expr, condition=new[0], a=new[1], b=new[2])
-        case Fma() | DotBytes():
+        case Fma() | DotBytes() | DotBf16():
             return replace(expr, a=new[0], b=new[1], c=new[2])
         case Call():
             return replace(expr, args=new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
@@ -12,6 +13,7 @@ from rlx.ir.op import Trait
 from rlx.ir.ops.reduction import reduced_axes
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 from rlx.passes.rewrites.decompose import is_pointwise_formula
+from rlx.target import Target
 
 LARGEST_NEST = 64 * 1024
 """Bytes of a body's buffers: they stay in the caches, and fit on any stack."""
@@ -55,7 +57,12 @@ def _is_computed(node: Node) -> bool:
         return min(o.rank for o in node.operands) >= 2 and _is_small_product(node)
     if node.op is ops.constant:
         return math.prod(node.result.type.static_shape) <= LARGEST_CONSTANT
-    if is_pointwise_formula(node):
+    return not is_pointwise_formula(node) and has_elements(node)
+
+
+def has_elements(node: Node) -> bool:
+    """True if an element of the result follows from elements of the operands, one by one."""
+    if len(node.results) != 1:
         return False
     known = node.op in _OTHERS or node.op in _FOLDS
     return known or node.op.has(Trait.ELEMENTWISE) or moves(node)
@@ -83,6 +90,16 @@ def has_short_products(body: Graph) -> bool:
     return products and fits_nest(body) and not vector_axes(body)
 
 
+def spills_registers(body: Graph, target: Target) -> bool:
+    """True if a value has more elements than the target has registers, and a nest can be made.
+
+    Written out, they would lie on the stack, and each operation would be code of its own.
+    """
+    values = (result for node in body.nodes for result in node.results)
+    largest = max(math.prod(value.type.static_shape) for value in values)
+    return largest > target.vector_registers and fits_nest(body)
+
+
 def is_composed(value: Value) -> bool:
     """True for elements that are not of one machine type."""
     return value.dtype.is_low_precision or value.dtype.is_complex
@@ -90,7 +107,18 @@ def is_composed(value: Value) -> bool:
 
 def values_to_keep(body: Graph) -> set[Value]:
     """Return the values that get buffers: what is read more than once, and what takes loops."""
-    reads = _reads(body)
+    return _kept(body, _takes_loops)
+
+
+def values_to_name(body: Graph, outputs: Sequence[Value]) -> set[Value]:
+    """Return the values whose elements get names in registers, where nothing takes loops."""
+    stored = set(outputs)
+    return _kept(body, lambda node: node.result in stored and not moves(node))
+
+
+def _kept(body: Graph, asked: Callable[[Node], bool]) -> set[Value]:
+    """Return what is asked for, computed more than once or long otherwise."""
+    reads = count_reads(body)
     lengths: dict[Value, int] = {}
     kept: set[Value] = set()
     for node in body.nodes:
@@ -98,7 +126,7 @@ def values_to_keep(body: Graph) -> set[Value]:
             continue
         length = _length(node, lengths)
         shared = length > 0 and reads[node.result] > 1
-        if _takes_loops(node) or length > LONGEST or shared:
+        if asked(node) or length > LONGEST or shared:
             kept.add(node.result)
             length = 0
         lengths[node.result] = length
@@ -125,7 +153,7 @@ def is_in_pieces(node: Node) -> bool:
     return found is not None and (found.fill is not None or len(found.pieces) != 1)
 
 
-def _reads(body: Graph) -> Counter[Value]:
+def count_reads(body: Graph) -> Counter[Value]:
     """Count the reads of each value; an element that is read repeatedly counts twice."""
     reads: Counter[Value] = Counter(body.outputs)
     for node in reversed(body.nodes):

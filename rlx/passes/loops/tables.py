@@ -1,4 +1,4 @@
-"""Tables: values that a body in registers leaves in memory, and how it may use them.
+"""Arrays that a body in registers leaves in memory and indexes at run time, updated in place.
 
 Elements at positions known only at run time cannot be in registers. A table is an input of a
 loop's body whose elements are read one by one where they lie, and, if it is a carry, replaced or
@@ -43,7 +43,7 @@ def _indexes(op: OpDef) -> bool:
 
 def _adds(op: OpDef) -> bool:
     """True for ops that add up elements where an operand says, in an array of their own."""
-    return op.has(Trait.INDEXED_WRITE) and not op.has(Trait.IN_PLACE)
+    return op in (ops.scatter_add, ops.gather_backward)
 
 
 def table_positions(graphs: Iterable[Graph], largest: int) -> frozenset[int]:

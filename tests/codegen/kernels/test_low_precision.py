@@ -158,6 +158,25 @@ def test_what_surrounds_an_accumulation_is_rounded(name: str, dtype: DType, back
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", NARROW)
+def test_comparisons_and_casts_see_no_more_than_a_value_has(dtype: DType, backend: str) -> None:
+    """Products that differ in f32 alone are equal, and both are the whole number between."""
+    graph = Graph("compared")
+    x, y, z = (graph.input(name, (64,), dtype) for name in "xyz")
+    near = [ops.gt(x * y, z), ops.eq(x * y, z), ops.cast(x * y, to=DType.I32)]
+    graph.set_outputs([*near, ops.maximum(x * y, z), ops.where(ops.lt(x * y, z), x, y)])
+    one = np.ones(64, dtype.numpy)
+    small = (2.0 ** (-11 if dtype is DType.F16 else -8)) * np.linspace(-0.9, 0.9, 64)
+    scaled = (7.0 * (1 + 2 * small)).astype(dtype.numpy)
+    feeds = {"x": scaled, "y": scaled, "z": (scaled * scaled).astype(dtype.numpy)}
+    assert (feeds["z"] != 49 * one).any()
+    check(graph, feeds, backend)
+    above, equal, *_ = compile_graph(graph, backend=backend).run(feeds)
+    assert equal.all()
+    assert not above.any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", NARROW)
 def test_nothing_is_scattered_into_nothing(dtype: DType, backend: str) -> None:
     graph = Graph("empty")
     updates = graph.input("updates", (0, 3), dtype)

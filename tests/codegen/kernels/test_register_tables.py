@@ -200,6 +200,15 @@ def test_an_addition_that_is_broadcast_reaches_all_elements() -> None:
     everywhere(over_places(step, 5), {"table": np.arange(5.0), "places": PLACES})
 
 
+def test_a_greatest_update_is_no_term_of_a_sum() -> None:
+    def step(table: Value, place: Value) -> list[Value]:
+        ones = ops.expand(ops.reshape(at(table, place), shape=(1,)), shape=(10,))
+        places = table.graph.constant(np.arange(10) // 2)
+        return [table + ops.scatter_max(ones, places, size=5)]
+
+    everywhere(over_places(step, 5), {"table": np.arange(5.0), "places": PLACES % 5})
+
+
 def test_a_condition_that_replaces_elements_leaves_the_carry_as_it_is() -> None:
     types: Types = {"table": ((5,), "f64"), "place": ((), "i64")}
 

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlx.codegen.loops.nodes import Declare, Let
+from rlx.codegen.loops.visit import walk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff import grad_with_loss
+from rlx.runtime.compile import lower_for
+from rlx.target import named_target
 from tests.codegen.kernels.test_register_loops import kernels_of, without_lines
-from tests.loop_programs import Types, everywhere, graph_of
+from tests.loop_programs import Types, cell, everywhere, graph_of
 
 Golden = Callable[[str, str], None]
 Step = Callable[..., list[Value]]
@@ -127,3 +131,35 @@ def test_the_gradient_of_a_scan_of_a_matrix_is_one_short_loop(golden: Golden) ->
     recording, backward = kernels_of(grad_with_loss(rotation(), ["first", "turn", "push"]))
     golden("scan_3x3_recording.c", without_lines(recording))
     golden("scan_3x3_vjp.c", without_lines(backward))
+
+
+def driven(size: int) -> Graph:
+    """Return a scan of a state through a matrix of `size` rows."""
+    body = cell(size)
+
+    def loop(*given: Value) -> list[Value]:
+        return list(ops.scan(*given, body=body, length=7, num_carries=1, num_consts=1))
+
+    types = {"c": ((size,), "f64"), "w": ((size, size), "f64"), "x": ((7, size), "f64")}
+    return graph_of("driven", types, loop)
+
+
+def scalars(size: int, target: str) -> int:
+    """Return how many scalars the kernel of `driven` names."""
+    kernels = lower_for(driven(size), named_target(target)).kernels.values()
+    (kernel,) = [kernel for kernel in kernels if "scan" in kernel.name]
+    return sum(isinstance(s, (Let, Declare)) for s in walk(kernel.body))
+
+
+@pytest.mark.parametrize(
+    ("target", "registers"), [("portable", 16), ("x86-64-v4", 32), ("riscv64", 32), ("arm", 32)]
+)
+def test_values_beyond_the_registers_of_a_target_are_arrays(target: str, registers: int) -> None:
+    for size in (5, 6):
+        found, elements = scalars(size, target), size * size
+        assert (found < elements) == (elements > registers)
+
+
+def test_a_body_of_arrays_computes_what_it_means() -> None:
+    graph = driven(8)
+    everywhere(graph, feeds_of(graph))

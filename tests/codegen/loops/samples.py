@@ -26,6 +26,7 @@ from rlx.codegen.loops.expr import (
     call,
     compare,
     const,
+    dot_bf16,
     dot_bytes,
     fma,
     lshr,
@@ -34,7 +35,13 @@ from rlx.codegen.loops.expr import (
 )
 from rlx.codegen.loops.interpreter import ExternalFunction, Outcome, run_kernel
 from rlx.codegen.loops.math import build_function
-from rlx.codegen.loops.math.storage import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from rlx.codegen.loops.math.storage import (
+    bf16_to_f32,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
+    round_to_f16,
+)
 from rlx.codegen.loops.nodes import (
     AtomicOp,
     BinaryOp,
@@ -260,6 +267,20 @@ def byte_samples() -> Iterator[Sample]:
             yield mapped(f"dot_bytes_{prim}_{lanes}", inputs, Prim.I32, dot_bytes, lanes)
 
 
+def bf16_samples() -> Iterator[Sample]:
+    for lanes in (*LANES, 8, 16):
+        inputs = {"a": bf16_pairs(3), "b": bf16_pairs(5), "c": np.arange(COUNT).astype(np.float32)}
+        yield mapped(f"dot_bf16_{lanes}", inputs, Prim.F32, dot_bf16, lanes)
+
+
+def bf16_pairs(step: int) -> Array:
+    """Words whose sums of products are exact: instructions differ in how they round."""
+    halves = np.arange(2 * COUNT) * step % 31 - 9
+    bits = halves.astype(np.float32).view(np.uint32) >> 16
+    words: Array = (bits[::2] | bits[1::2] << 16).astype(np.uint32)
+    return words
+
+
 def constant_samples() -> Iterator[Sample]:
     for prim in Prim:
         k = KernelBuilder(f"constants_{prim}")
@@ -309,12 +330,17 @@ def function_samples() -> Iterator[Sample]:
                 yield mapped(sample, inputs, prim, lambda *a, f=function: call(f, *a), lanes)
     halves = np.array([0, 1, 0x3C00, 0x7BFF, 0x7C00, 0x8001, 0xFC00, 0x3555] * 2, np.uint16)
     for widen, narrow in ((f16_to_f32, f32_to_f16), (bf16_to_f32, f32_to_bf16)):
-        for lanes in LANES:
+        for lanes in (*LANES, 8, 16):
             name = f"{widen.name}_{lanes}"
             yield mapped(name, {"x": halves}, Prim.F32, lambda h, f=widen: call(f, h), lanes)
             name = f"{narrow.name}_{lanes}"
             inputs = {"x": values(Prim.F32)}
             yield mapped(name, inputs, Prim.U16, lambda h, f=narrow: call(f, h), lanes)
+    for lanes in (*LANES, 8, 16):
+        inputs = {"x": values(Prim.F32)}
+        yield mapped(
+            f"round_to_f16_{lanes}", inputs, Prim.F32, lambda x: call(round_to_f16, x), lanes
+        )
 
 
 # Statements
@@ -512,6 +538,7 @@ SAMPLES: tuple[Sample, ...] = (
     *bitcast_samples(),
     *select_and_fma_samples(),
     *byte_samples(),
+    *bf16_samples(),
     *constant_samples(),
     *vector_samples(),
     *function_samples(),

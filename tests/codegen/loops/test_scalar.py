@@ -14,6 +14,7 @@ from rlx.codegen.loops.complex_scalar import complex_function
 from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.storage import (
+    NARROW_FLOATS,
     bf16_to_f32,
     f16_to_f32,
     f32_to_bf16,
@@ -231,6 +232,21 @@ def test_rounding_away_takes_halves_from_zero() -> None:
     np.testing.assert_array_equal(actual, [1, -1, 2, 3, -3, 0, 8388609, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("to", [DType.I8, DType.U8, DType.I32])
+def test_rounding_away_is_exact_beside_halves(dtype: Any, to: DType) -> None:
+    random, limits = np.random.default_rng(0), np.iinfo(to.numpy)
+    whole = np.concatenate([np.arange(-300, 300), random.integers(-(2**24), 2**24, 2000)])
+    halves = (whole + 0.5).astype(dtype)
+    infinite = np.array([np.inf, -np.inf, np.nan, -0.0, 1e30, -1e30], dtype)
+    sides = [np.nextafter(halves, dtype(side)) for side in (-np.inf, np.inf)]
+    x = np.concatenate([halves, *sides, whole.astype(dtype), infinite])
+    wide = np.nan_to_num(x.astype(np.longdouble), nan=0.0, posinf=1e30, neginf=-1e30)
+    nearest = np.trunc(wide) + np.where(np.abs(wide - np.trunc(wide)) >= 0.5, np.sign(wide), 0)
+    expected = np.clip(nearest, limits.min, limits.max).astype(to.numpy)
+    np.testing.assert_array_equal(compute("cast", x, to=to, rounding="away"), expected)
+
+
 @pytest.mark.parametrize("to", [DType.F16, DType.BF16])
 def test_casts_to_16_bit_floats_round_once(to: DType) -> None:
     rng = np.random.default_rng(5)
@@ -278,6 +294,28 @@ def test_rounding_to_16_bit_floats_is_to_nearest_even() -> None:
             brains.astype(np.float32), x.astype(ml_dtypes.bfloat16).astype(np.float32)
         )
     np.testing.assert_array_equal(np.signbit(halves[-3:-1]), [False, True])
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_storage], ids=str)
+def test_every_float_of_eight_bits_converts_and_is_rounded_to_as_in_ml_dtypes(dtype: DType) -> None:
+    narrow = NARROW_FLOATS[dtype]
+    bits = np.arange(256, dtype=np.uint8)
+    wide = evaluate_function(narrow.widen, bits)
+    np.testing.assert_array_equal(wide, bits.view(dtype.numpy).astype(np.float32))
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 1 << 32, 100_000, dtype=np.uint32).view(np.float32)
+    spread = np.exp2(rng.uniform(-20, 18, 100_000)) * rng.choice([-1, 1], 100_000)
+    x = np.concatenate(
+        [x, spread.astype(np.float32), wide, np.array([464, 61440, -0.0], np.float32)]
+    )
+    with np.errstate(all="ignore"):
+        expected = x.astype(dtype.numpy).astype(np.float32)
+    for found in (
+        evaluate_function(narrow.narrow, x).view(dtype.numpy).astype(np.float32),
+        evaluate_function(narrow.round, x),
+    ):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found[-1:]), [True])
 
 
 def test_f64_to_f32_rounds_to_odd_only_if_inexact() -> None:
@@ -351,3 +389,7 @@ def test_complex_square_root_keeps_the_small_part() -> None:
 def test_an_op_without_scalar_function_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="transmogrify: no scalar function"):
         scalar_function("transmogrify")
+
+
+def test_every_narrow_float_has_its_conversions() -> None:
+    assert set(NARROW_FLOATS) == {dtype for dtype in DType if dtype.is_low_precision}

@@ -7,6 +7,7 @@ arguments those. They round alike but for the last bit, and keep the same bounds
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from rlx.codegen.loops.expr import E, call, fma
@@ -16,7 +17,14 @@ from rlx.codegen.loops.nodes import Function, Prim
 
 NEAR = 2.0**20
 
-NEAR_FUNCTIONS = ("sin", "cos", "tan")
+_OF_REDUCED: dict[str, Callable[..., E]] = {
+    "sin": sine_of,
+    "cos": lambda m, _, *reduced: cosine_of(m, *reduced),
+    "tan": tangent_of,
+}
+"""Function -> its value, of an argument and what is left of it in its quadrant."""
+
+NEAR_FUNCTIONS = tuple(_OF_REDUCED)
 
 _PARTS = (
     float.fromhex("0x1.921fb544p+0"),
@@ -34,10 +42,7 @@ def near_function(name: str, prim: Prim) -> Function:
     param = m.parameter("x", prim)
     x = E(param)
     reduced = (_reduce_f32 if prim is Prim.F32 else _reduce_f64)(m, m.let("magnitude", abs(x)))
-    if name == "cos":
-        result = cosine_of(m, *reduced)
-    else:
-        result = (sine_of if name == "sin" else tangent_of)(m, x, *reduced)
+    result = _OF_REDUCED[name](m, x, *reduced)
     summary = MATH_FUNCTIONS[name].doc.split(",")[0]
     doc = f"{summary}, up to 2**20. {MATH_FUNCTIONS[name].bound_text(prim)}"
     return Function(f"near_{name}_{prim}", (param,), tuple(m.lets), result.node, doc)

@@ -1,6 +1,11 @@
-"""Conversions between f32 and the 16-bit floats, by bits: branch-free and vectorizable."""
+"""Conversions between f32 and floats of 8 and 16 bits, by bits: branch-free and vectorizable."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
 
 from rlx.codegen.loops.expr import E, call, const, lshr, maximum, select
 from rlx.codegen.loops.math.define import FunctionBuilder
@@ -69,6 +74,57 @@ def _round_sum_to_bf16(m: FunctionBuilder, x: E) -> E:
     return ((bits + ((lshr(bits, 16) & 1) + 0x7FFF)) & 0xFFFF0000).bitcast(Prim.F32)
 
 
+@dataclass(frozen=True, slots=True)
+class _Byte:
+    """A float of eight bits: its fraction, the bias of its exponent, and its last number."""
+
+    fraction: int
+    bias: int
+    beyond: float
+    """The least that is rounded to no number; `infinity` tells what it becomes."""
+    infinity: int
+    nan: int
+
+    def widen(self, m: FunctionBuilder, h: E) -> E:
+        bits = m.let("bits", h.cast(Prim.U32))
+        magnitude = m.let("magnitude", bits & 0x7F)
+        moved = m.let("moved", magnitude << (23 - self.fraction))
+        scaled = (moved.bitcast(Prim.F32) * 2.0 ** (127 - self.bias)).bitcast(Prim.U32)
+        if self.infinity == self.nan:
+            special, number = magnitude.eq(self.nan), moved | (_INFINITY | 0x400000)
+        else:
+            special, number = magnitude >= self.infinity, moved | _INFINITY
+        return (select(special, number, scaled) | ((bits & 0x80) << 24)).bitcast(Prim.F32)
+
+    def narrow(self, m: FunctionBuilder, x: E) -> E:
+        lost = 23 - self.fraction
+        bits = m.let("bits", x.bitcast(Prim.U32))
+        magnitude = m.let("magnitude", bits & 0x7FFFFFFF)
+        half = const((1 << (lost - 1)) - 1, Prim.U32)
+        rounded = magnitude + (half + (lshr(magnitude, lost) & 1))
+        normal = lshr(rounded - ((127 - self.bias) << 23), lost)
+        # The last bit of this number is the least subnormal, as for f16.
+        unit = 2.0 ** (24 - self.bias - self.fraction)
+        counted = (magnitude.bitcast(Prim.F32) + unit).bitcast(Prim.U32) - _bits(unit)
+        finite = select(magnitude < _bits(2.0 ** (1 - self.bias)), counted, normal)
+        bounded = select(magnitude < _bits(self.beyond), finite, const(self.infinity, Prim.U32))
+        result = select(magnitude > _INFINITY, const(self.nan, Prim.U32), bounded)
+        return (result | (lshr(bits, 24) & 0x80)).cast(Prim.U8)
+
+
+def _bits(x: float) -> int:
+    return int(np.float32(x).view(np.uint32))
+
+
+_E4M3FN = _Byte(3, 7, float(np.nextafter(np.float32(464), np.float32(500))), 0x7F, 0x7F)
+_E5M2 = _Byte(2, 15, 61440.0, 0x7C, 0x7E)
+
+
+def _round_to(byte: _Byte) -> Callable[[FunctionBuilder, E], E]:
+    """To the byte and back: nothing is computed in these types, so nothing waits for it."""
+    return lambda m, x: byte.widen(m, byte.narrow(m, x))
+
+
 def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:
     """Rounding to odd keeps a second rounding, to 16 bits, from doubling the error."""
     near = m.let("near", x.cast(Prim.F32))
@@ -91,6 +147,20 @@ _CONVERSIONS = {
         Prim.F32,
         "`round_to_bf16` of what arithmetic makes of bf16: its NaNs fit and need no care.",
     ),
+    "f8_e4m3fn_to_f32": (_E4M3FN.widen, Prim.U8, "The value of f8_e4m3fn bits, exactly."),
+    "f32_to_f8_e4m3fn": (
+        _E4M3FN.narrow,
+        Prim.F32,
+        "The bits of the nearest f8_e4m3fn, ties to even; NaN beyond 464.",
+    ),
+    "round_to_f8_e4m3fn": (
+        _round_to(_E4M3FN),
+        Prim.F32,
+        "The nearest f8_e4m3fn, ties to even, as f32.",
+    ),
+    "f8_e5m2_to_f32": (_E5M2.widen, Prim.U8, "The value of f8_e5m2 bits, exactly."),
+    "f32_to_f8_e5m2": (_E5M2.narrow, Prim.F32, "The bits of the nearest f8_e5m2, ties to even."),
+    "round_to_f8_e5m2": (_round_to(_E5M2), Prim.F32, "The nearest f8_e5m2, ties to even, as f32."),
     "f64_to_f32_odd": (_f64_to_f32_odd, Prim.F64, "The f32 beside x, odd unless exact."),
 }
 
@@ -110,23 +180,53 @@ f32_to_bf16 = _conversion("f32_to_bf16")
 round_to_f16 = _conversion("round_to_f16")
 round_to_bf16 = _conversion("round_to_bf16")
 round_sum_to_bf16 = _conversion("round_sum_to_bf16")
+f8_e4m3fn_to_f32 = _conversion("f8_e4m3fn_to_f32")
+f32_to_f8_e4m3fn = _conversion("f32_to_f8_e4m3fn")
+round_to_f8_e4m3fn = _conversion("round_to_f8_e4m3fn")
+f8_e5m2_to_f32 = _conversion("f8_e5m2_to_f32")
+f32_to_f8_e5m2 = _conversion("f32_to_f8_e5m2")
+round_to_f8_e5m2 = _conversion("round_to_f8_e5m2")
 f64_to_f32_odd = _conversion("f64_to_f32_odd")
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowFloat:
+    """The conversions between f32 and a float that is stored in fewer bits."""
+
+    widen: Function
+    narrow: Function
+    round: Function
+    """To the nearest float of the narrow type, as f32."""
+    round_sum: Function
+    """The same of what arithmetic makes of such floats."""
+
+
+NARROW_FLOATS = {
+    DType.F8_E4M3FN: NarrowFloat(
+        f8_e4m3fn_to_f32, f32_to_f8_e4m3fn, round_to_f8_e4m3fn, round_to_f8_e4m3fn
+    ),
+    DType.F8_E5M2: NarrowFloat(f8_e5m2_to_f32, f32_to_f8_e5m2, round_to_f8_e5m2, round_to_f8_e5m2),
+    DType.F16: NarrowFloat(f16_to_f32, f32_to_f16, round_to_f16, round_to_f16),
+    DType.BF16: NarrowFloat(bf16_to_f32, f32_to_bf16, round_to_bf16, round_sum_to_bf16),
+}
+"""Of each dtype that `is_low_precision`."""
+
+
 def from_storage(x: E, dtype: DType) -> E:
-    """A loaded element as the machine type it is computed in: 16-bit floats become f32."""
-    if not dtype.is_low_precision:
-        return x
-    return call(f16_to_f32 if dtype is DType.F16 else bf16_to_f32, x)
+    """A loaded element as the machine type it is computed in: narrow floats become f32."""
+    return call(NARROW_FLOATS[dtype].widen, x) if dtype.is_low_precision else x
 
 
 def to_storage(x: E, dtype: DType) -> E:
-    """A computed element as it is stored: f32 is rounded to a 16-bit float's bits."""
+    """A computed element as it is stored: f32 is rounded to a narrow float's bits.
+
+    What was loaded, and nothing computed from, is stored as it lay: no conversion there and back.
+    """
     if not dtype.is_low_precision:
         return x
-    if isinstance(x.node, Call) and x.node.function in _ROUNDINGS[dtype]:
-        x = E(x.node.args[0])  # rounded once, not twice
-    return call(f32_to_f16 if dtype is DType.F16 else f32_to_bf16, x)
+    if isinstance(x.node, Call) and x.node.function is NARROW_FLOATS[dtype].widen:
+        return E(x.node.args[0])
+    return call(NARROW_FLOATS[dtype].narrow, _unrounded(x, dtype))  # once, not twice
 
 
 def rounded(x: E, dtype: DType, *, is_arithmetic: bool = False) -> E:
@@ -134,13 +234,15 @@ def rounded(x: E, dtype: DType, *, is_arithmetic: bool = False) -> E:
 
     `is_arithmetic`: the machine computed it, without tricks of bits, from elements of `dtype`.
     """
-    if not dtype.is_low_precision:
+    if not dtype.is_low_precision or _unrounded(x, dtype) is not x:
         return x
-    careful, *plain = _ROUNDINGS[dtype]
-    if isinstance(x.node, Call) and x.node.function in _ROUNDINGS[dtype]:
-        return x
-    return call(plain[0] if plain and is_arithmetic else careful, x)
+    narrow = NARROW_FLOATS[dtype]
+    return call(narrow.round_sum if is_arithmetic else narrow.round, x)
 
 
-_ROUNDINGS = {DType.F16: (round_to_f16,), DType.BF16: (round_to_bf16, round_sum_to_bf16)}
-"""What makes f32 as coarse as a 16-bit float; the second for results of arithmetic alone."""
+def _unrounded(x: E, dtype: DType) -> E:
+    """What `rounded` was given to make x; x itself where it made no such call."""
+    narrow = NARROW_FLOATS[dtype]
+    if isinstance(x.node, Call) and x.node.function in (narrow.round, narrow.round_sum):
+        return E(x.node.args[0])
+    return x

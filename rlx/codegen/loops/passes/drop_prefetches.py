@@ -1,4 +1,4 @@
-"""Prefetches go where the language that is printed has none.
+"""Removal of prefetches, for printed languages that have none.
 
 let at = rows[i + 4] * 32
 prefetch x[at]                  ->      y[i] = x[i]

@@ -1,4 +1,4 @@
-"""Propagation of operands that are one number: they are literals instead of arguments.
+"""Constant propagation of operands: loads of operands that are one number become literals.
 
 kernel(x, ones, y):                  kernel(x, y):
   y[i] = x[i] + ones[i]      ->        y[i] = x[i] + 1.0

@@ -1,4 +1,4 @@
-"""Sums of floats in an order that the code states: the same bits from every compiler.
+"""Deterministic reductions: sums of floats in a stated order, with equal bits from all compilers.
 
 A `simd` loop with accumulators leaves the order to the back end: C's `omp simd reduction` gives
 other last bits for other vector widths. Here such loops become loops over vectors of the target's

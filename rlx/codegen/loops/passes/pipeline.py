@@ -11,6 +11,7 @@ from rlx.codegen.loops.passes.dead_code import dead_code
 from rlx.codegen.loops.passes.fuse_loops import fuse_loops
 from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
 from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
+from rlx.codegen.loops.passes.simplify import simplify
 from rlx.codegen.loops.passes.single_uses import inline_stored_values
 from rlx.codegen.loops.passes.unroll import unroll_short_loops
 from rlx.codegen.loops.verify import verify_kernel
@@ -39,5 +40,16 @@ FUSION: tuple[KernelPass, ...] = (
 )
 """What makes one nest of the loops of single ops on local buffers."""
 
+CLEANUP: tuple[KernelPass, ...] = (simplify, dead_code)
+"""What every kernel goes through, after the passes that its builder asked for."""
+
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)
 """The same, where short loops stand in the way of vectors: they are spelled out before."""
+
+REGISTERS: tuple[KernelPass, ...] = (
+    common_subexpressions,
+    dead_code,
+    inline_stored_values,
+    invariant_code_motion,
+)
+"""What a body goes through whose values are scalars from the start."""

@@ -1,4 +1,4 @@
-"""The values that integer expressions may have: the least and the greatest one."""
+"""Integer range analysis: the least and the greatest value that an expression may have."""
 
 from __future__ import annotations
 

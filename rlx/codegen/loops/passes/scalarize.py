@@ -1,4 +1,4 @@
-"""Vectors as their lanes, for targets that have none.
+"""Scalarization: vectors become their lanes, for targets without vectors.
 
     let x: f32x2 = a[i; 2] * splat2(s)    ->    let x.0: f32 = a[i] * s
                                                 let x.1: f32 = a[i + 1] * s

@@ -1,4 +1,4 @@
-"""Products and sums in place of multiply-adds that the target has no instruction for.
+"""Expansion of fused multiply-adds, for targets without the instruction.
 
     y[i] = fma(a, b, c)    ->    y[i] = a * b + c
 

@@ -77,7 +77,7 @@ def _has_work(body: Block) -> bool:
             return True
         if isinstance(statement, For) and _trips(statement) in (0, 1):
             return True
-        if any(_is_division(e) or _is_decided(e) for e in evaluated(statement)):
+        if any(_is_division(e) or _is_clamp(e) or _is_decided(e) for e in evaluated(statement)):
             return True
         if any(map(_has_work, blocks(statement))):
             return True
@@ -132,6 +132,8 @@ class _Simplifier:
             yield from self.block(substituted(loop.body, {loop.var.name: loop.start}))
             return
         first, last = self.ranges.of(loop.start)[0], self.ranges.of(loop.stop)[1] - 1
+        if trips is not None:
+            last = first + (trips - 1) * loop.step
         self.ranges.note(loop.var, (first, last))
         yield replace(loop, body=self.block(loop.body))
 
@@ -143,6 +145,8 @@ class _Simplifier:
                 if _is_below(self.ranges.of(a), b):
                     return a if op is BinaryOp.MOD else _ZERO
                 return a if op is BinaryOp.MOD and _is_remainder(a, b) else fold(expr)
+            case Binary() if _is_clamp(expr):
+                return self._unclamped(expr)
             case Binary(BinaryOp.AND, a, b) if expr.type == _BOOL:
                 return a if b == _TRUE else b if a == _TRUE else expr
             case Binary():
@@ -151,6 +155,15 @@ class _Simplifier:
                 return Const(_COMPARED[op](a, b), _BOOL)
             case _:
                 return expr
+
+    def _unclamped(self, expr: Binary) -> Expr:
+        """Return the side of a minimum or maximum that always wins, if one does."""
+        less, more = (expr.a, expr.b) if expr.op is BinaryOp.MIN else (expr.b, expr.a)
+        if self.ranges.of(less)[1] <= self.ranges.of(more)[0]:
+            return expr.a
+        if self.ranges.of(more)[1] <= self.ranges.of(less)[0]:
+            return expr.b
+        return fold(expr)
 
 
 def _value(statement: Stmt) -> Expr | None:
@@ -167,6 +180,12 @@ def _trips(loop: For) -> int | None:
 def _is_division(expr: Expr) -> bool:
     is_division = isinstance(expr, Binary) and expr.op in (BinaryOp.MOD, BinaryOp.DIV)
     return is_division and expr.type == _INDEX
+
+
+def _is_clamp(expr: Expr) -> bool:
+    """True for the lesser or greater of two indices."""
+    is_extremum = isinstance(expr, Binary) and expr.op in (BinaryOp.MIN, BinaryOp.MAX)
+    return is_extremum and expr.type == _INDEX
 
 
 def _is_decided(expr: Expr) -> bool:

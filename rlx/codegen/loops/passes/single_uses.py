@@ -1,4 +1,4 @@
-"""Substitution of what is stored and read nowhere else: a store takes its value directly.
+"""Forward substitution: a value that is stored and read nowhere else is computed in its store.
 
 let a = x[i] * 2.0      ->      y[i] = x[i] * 2.0
 y[i] = a

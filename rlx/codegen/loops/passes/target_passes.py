@@ -1,4 +1,4 @@
-"""What kernels are rewritten to where a target lacks what they were built with."""
+"""Target legalization: the passes that rewrite what a target has no instructions for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar code to vector code, in the loop language: `simd` loops in steps of several lanes.
+"""Widening: the body of a `simd` loop in steps of several lanes, scalars as vectors.
 
 A `simd` loop's iterations are independent by declaration, so its body runs for several of them
 at once without any analysis of aliasing; what a compiler's vectorizer would have to prove or to

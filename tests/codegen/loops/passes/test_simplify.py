@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, select
+from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, For, If, LoopKind, Prim, ValueType, Var
 from rlx.codegen.loops.passes.ranges import ANY, Ranges
 from rlx.codegen.loops.passes.simplify import simplify
@@ -169,3 +169,32 @@ def test_ranges_give_up_where_arithmetic_might_wrap() -> None:
     assert ranges.of((N * 4).node) == ANY
     assert ranges.of((N % 6 - N / 2**60).node) == (-4, 5)
     assert ranges.of(E(n).node) == (0, 2**62)
+
+
+def test_clamps_that_never_bind_are_gone() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("block", 4) as block, k.loop("p", 8, step=4) as p:
+            first = k.let("first", block * 4)
+            count = k.let("count", minimum(16 - first, 4))
+            with k.loop("i", count) as i:
+                k.store(y, first + i, k.load(x, minimum(first + 3, 15) + maximum(p - 4, -4) + 4))
+
+    check(
+        simplify,
+        write,
+        """
+        for block in 0 .. 4:
+          for p in 0 .. 8 step 4:
+            let first: i64 = block * 4
+            for i in 0 .. 4:
+              y[first + i] = x[first + 3 + (p - 4) + 4]
+        """,
+    )
+
+
+def test_clamps_that_bind_stay() -> None:
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with k.loop("i", 5) as i:
+            k.store(y, minimum(i, 3), k.load(x, maximum(i - 1, 0)))
+
+    unchanged(simplify, write)

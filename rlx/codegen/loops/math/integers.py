@@ -1,0 +1,46 @@
+"""Floats to integers, saturated: toward zero, or to the nearest as quantization rounds.
+
+Branch-free, and one call where it is used: compilers make vectors of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from rlx.codegen.loops.expr import E, const, select
+from rlx.codegen.loops.math.arithmetic import greatest, least
+from rlx.codegen.loops.math.define import FunctionBuilder
+from rlx.codegen.loops.nodes import Function, Prim
+
+_BELOW_HALF = {
+    Prim.F32: float(np.nextafter(np.float32(0.5), np.float32(0))),
+    Prim.F64: math.nextafter(0.5, 0),
+}
+"""What is added before the fraction is cut. One half itself would round what lies just below a half
+up; where this sum is rounded, it is rounded across an integer for halves alone."""
+
+
+@functools.cache
+def to_integer(source: Prim, target: Prim, *, away: bool) -> Function:
+    """Return the function from floats to integers; NaN is 0.
+
+    `away` takes the nearest, halves away from zero; without it fractions are cut.
+    """
+    builder = FunctionBuilder(source)
+    param = builder.parameter("x", source)
+    x = E(param)
+    if away:
+        half = _BELOW_HALF[source]
+        x = builder.let("moved", x + select(x < 0, const(-half, source), const(half, source)))
+    low, high = float(least(target)), float(greatest(target) + 1)
+    wide = target if target.size >= Prim.I32.size else Prim.I32  # whose vectors machines have
+    whole = select((x >= low) & (x < high), x, 0.0).cast(wide)
+    above = select(x >= high, const(greatest(target), wide), whole)
+    result = select(x < low, const(least(target), wide), above).cast(target)
+    kind = "Halves are rounded away from zero" if away else "Fractions are cut"
+    name = f"{source}_to_{target}_{'away' if away else 'cut'}"
+    doc = f"{kind}; saturated, NaN is 0."
+    return Function(name, (param,), tuple(builder.lets), result.node, doc)
