@@ -10,8 +10,9 @@ import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rlx.errors import DTypeError, InputError, ShapeError, Source
@@ -21,9 +22,10 @@ from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
-from rlx.tracing.bodies import line_of, values_of
+from rlx.tracing.bodies import apply, line_of, tracers, values_of
 from rlx.tracing.orders import derivatives_taken
 from rlx.tracing.program import Program
+from rlx.tracing.pytree import TreeDef, tree_unflatten
 from rlx.tracing.trace import (
     TracedArray,
     as_value,
@@ -32,6 +34,7 @@ from rlx.tracing.trace import (
     shape_of,
     source_names,
 )
+from rlx.transforms.closures import state_of
 
 Function = Callable[..., Any]
 
@@ -40,23 +43,80 @@ _LEAST_NESTED = 2
 that is being taken, and plain derivatives beyond: graphs may be differentiated later."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A function and its derivatives, traced for arguments of some types."""
+
+    tree: TreeDef
+    weak: tuple[bool, ...]
+    captured: Sequence[TracedArray]
+    bodies: Mapping[str, Graph | None]
+
+    def call(self, chosen: Chosen) -> Any:
+        """Append the call to the innermost trace."""
+        operands = [*values_of(chosen.leaves, chosen.inputs), *map(as_value, self.captured)]
+        results = apply(ops.custom_call, operands, **self.bodies)
+        return tree_unflatten(self.tree, tracers(results, self.weak))
+
+    @property
+    def is_valid(self) -> bool:
+        """True while what it captured may be used."""
+        return all(traced.owner.is_open for traced in self.captured)
+
+
+Rule = Callable[[Chosen, list[Any], str], Stated]
+"""Traces a function, whose name is given last, and its derivatives."""
+
+
 class _Nesting(threading.local):
-    """How deep in its own rule a function is being traced in this thread."""
+    """The rules that are being traced in this thread.
+
+    A rule that calls functions with rules traces them once for each type of arguments and depth:
+    rules that call each other would otherwise take exponential time in the order of derivatives.
+    """
 
     def __init__(self) -> None:
-        self.depth = 0
+        self.depths: dict[CustomFunction, int] = {}
+        """How deep in its own rule each function is."""
+        self._stated: dict[Hashable, tuple[Stated, list[Any]]] = {}
+        """What was traced, beside the arguments that are known by their identity."""
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
-        self.depth += 1
+    def _deeper(self, function: CustomFunction) -> Iterator[None]:
+        outer = self.depths.get(function, 0)
+        self.depths[function] = outer + 1
         try:
             yield
         finally:
-            self.depth -= 1
+            self.depths[function] = outer
+            if not outer:
+                del self.depths[function]
+            if not self.depths:
+                self._stated.clear()
+
+    def stated(
+        self, function: CustomFunction, rule: Rule, chosen: Chosen, fixed: list[Any], name: str
+    ) -> Stated:
+        """Trace a function and its derivatives, or return what was traced for such arguments."""
+        key = self._key(function, chosen, fixed) if self.depths else None
+        known = self._stated.get(key) if key is not None else None
+        if known is not None and known[0].is_valid:
+            return known[0]
+        with self._deeper(function):
+            stated = rule(chosen, fixed, name)
+        if key is not None:
+            self._stated[key] = stated, fixed
+        return stated
+
+    def _key(self, function: CustomFunction, chosen: Chosen, fixed: list[Any]) -> Hashable:
+        read = state_of(*function.reads())
+        if read is None:
+            return None
+        arguments = chosen.positions, chosen.trees, tuple(chosen.inputs), tuple(map(id, fixed))
+        return function, arguments, read, derivatives_taken(), frozenset(self.depths.items())
 
 
-Rule = Callable[[Chosen, list[Any], str], Any]
-"""Appends the call of a function, whose name is given last, together with its derivatives."""
+_nesting = _Nesting()
 
 
 class CustomFunction:
@@ -69,8 +129,11 @@ class CustomFunction:
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._fixed = tuple(nondiff_argnums)
-        self._nesting = _Nesting()
         self._rule: Rule | None = None
+
+    def reads(self) -> tuple[Function, ...]:
+        """What its traces depend on: the function and its rule."""
+        return (self._fun, *((self._rule,) if self._rule is not None else ()))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Return the method of `instance`, which is argument 0."""
@@ -86,13 +149,13 @@ class CustomFunction:
             )
         given = _positional(self._fun, args, kwargs)
         nested = max(_LEAST_NESTED, derivatives_taken())
-        if current_trace() is None or self._nesting.depth >= nested:
+        if current_trace() is None or _nesting.depths.get(self, 0) >= nested:
             return self._fun(*given)
         fixed = positions(self._fixed, len(given), "nondiff_argnums")
         moving = tuple(i for i in range(len(given)) if i not in fixed)
         chosen = choose(self._fun, given, {}, moving)
-        with self._nesting.deeper():
-            return self._rule(chosen, [given[i] for i in fixed], name)
+        stated = _nesting.stated(self, self._rule, chosen, [given[i] for i in fixed], name)
+        return stated.call(chosen)
 
 
 def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -153,10 +216,6 @@ class Captured:
 
 def or_zeros(graph: Graph, value: Value | None, type: TensorType) -> Value:
     return zeros(graph, type) if value is None else value
-
-
-def operands_of(chosen: Chosen, captured: Sequence[TracedArray]) -> list[Value]:
-    return [*values_of(chosen.leaves, chosen.inputs), *map(as_value, captured)]
 
 
 def declared(graph: Graph, types: Sequence[TensorType], name: str) -> list[Value]:

@@ -17,24 +17,23 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
-from rlx.tracing.bodies import apply, body_of, line_of, merged, tracers
+from rlx.tracing.bodies import body_of, line_of, merged
 from rlx.tracing.program import Program, Specification, trace
-from rlx.tracing.pytree import flatten_like, tree_map, tree_unflatten
+from rlx.tracing.pytree import flatten_like, tree_map
 from rlx.tracing.trace import TracedArray, innermost, source_names
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.custom_functions import (
     Captured,
     CustomFunction,
+    Stated,
     declared,
     of_type,
-    operands_of,
     or_zeros,
     recomputed,
     refuse_symbolic_zeros,
@@ -52,7 +51,7 @@ class CustomJvp(CustomFunction):
         It is linear in the tangents, of which reverse mode takes the transpose.
         """
         refuse_symbolic_zeros(self.__name__, symbolic_zeros)
-        self._rule = functools.partial(_call_jvp, jvp)
+        self._rule = functools.partial(_state_jvp, jvp)
         return jvp
 
     def defjvps(self, *jvps: Function | None) -> None:
@@ -83,20 +82,18 @@ def custom_jvp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomJvp:
     return CustomJvp(fun, nondiff_argnums)
 
 
-def _call_jvp(jvp: Function, chosen: Chosen, fixed: list[Any], name: str) -> Any:
+def _state_jvp(jvp: Function, chosen: Chosen, fixed: list[Any], name: str) -> Stated:
     primal = trace(chosen.call, name, chosen.inputs)
     forward = _forward(jvp, primal, chosen, fixed, name)
     captured = merged([primal, forward])
     pushed = _pushforward(forward, primal, captured)
-    results = apply(
-        ops.custom_call,
-        operands_of(chosen, captured),
-        body=body_of(primal, captured),
-        jvp_body=pushed,
-        vjp_body=_transposed(pushed, primal, len(captured)),
-        forward=_results(forward, primal, captured),
-    )
-    return tree_unflatten(primal.tree, tracers(results, primal.weak))
+    bodies = {
+        "body": body_of(primal, captured),
+        "jvp_body": pushed,
+        "vjp_body": _transposed(pushed, primal, len(captured)),
+        "forward": _results(forward, primal, captured),
+    }
+    return Stated(primal.tree, primal.weak, captured, bodies)
 
 
 def _forward(

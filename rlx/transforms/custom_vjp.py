@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlx.errors import InputError
-from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
-from rlx.tracing.bodies import apply, body_of, line_of, merged, tracers
+from rlx.tracing.bodies import body_of, line_of, merged
 from rlx.tracing.program import Program, Specification, trace
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_unflatten
 from rlx.tracing.trace import TracedArray, innermost, source_names
@@ -26,9 +25,9 @@ from rlx.tracing.tracer import Tracer
 from rlx.transforms.custom_functions import (
     Captured,
     CustomFunction,
+    Stated,
     declared,
     of_type,
-    operands_of,
     recomputed,
     refuse_symbolic_zeros,
 )
@@ -53,7 +52,7 @@ class CustomVjp(CustomFunction):
         returns a tuple with a cotangent, or `None` for zero, per differentiable argument.
         """
         refuse_symbolic_zeros(self.__name__, symbolic_zeros)
-        self._rule = functools.partial(_call_vjp, fwd, bwd)
+        self._rule = functools.partial(_state_vjp, fwd, bwd)
 
 
 def custom_vjp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
@@ -64,8 +63,8 @@ def custom_vjp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
     return CustomVjp(fun, nondiff_argnums)
 
 
-def _call_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], name: str) -> Any:
-    """Call the function; its pullback runs `fwd` for the residuals, which merges with it."""
+def _state_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], name: str) -> Stated:
+    """Trace the function; its pullback runs `fwd` for the residuals, which merges with it."""
     forward = trace(
         dataclasses.replace(chosen, function=fwd).call, source_names(fwd, name), chosen.inputs
     )
@@ -81,14 +80,12 @@ def _call_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], na
     _require_results(name, fwd, primal, forward.tree.children[0], forward.graph.outputs[:count])
     backward = _backward(bwd, forward, chosen, fixed)
     captured = merged([primal, forward, backward])
-    results = apply(
-        ops.custom_call,
-        operands_of(chosen, captured),
-        body=body_of(primal, captured),
-        vjp_body=_pullback(backward, forward, captured, count),
-        forward=_results(forward, captured, count),
-    )
-    return tree_unflatten(primal.tree, tracers(results, primal.weak))
+    bodies = {
+        "body": body_of(primal, captured),
+        "vjp_body": _pullback(backward, forward, captured, count),
+        "forward": _results(forward, captured, count),
+    }
+    return Stated(primal.tree, primal.weak, captured, bodies)
 
 
 def _backward(bwd: Function, forward: Program, chosen: Chosen, fixed: list[Any]) -> Program:

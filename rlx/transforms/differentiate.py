@@ -1,4 +1,4 @@
-"""`grad`, `value_and_grad`, `jvp`, `vjp` and `checkpoint` as function transformations.
+"""`grad`, `value_and_grad`, `jvp` and `vjp` as function transformations.
 
 Each traces the function into a graph of its own, appends the derivative there, and splices the
 result into whatever is being traced. Signatures are JAX's.
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlx.errors import InputError, ShapeError
-from rlx.ir import ops
 from rlx.ir.graph import Value, calling_source
 from rlx.passes.autodiff import NonDifferentiableError, jvp_in_graph, stated, vjp_in_graph
 from rlx.passes.autodiff.algebra import full, zeros
+from rlx.passes.effects import without_effects
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.orders import differentiating
 from rlx.tracing.program import Program, splice, trace
@@ -113,27 +113,6 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (value[0], pullback, value[1]) if has_aux else (value, pullback)
 
 
-def checkpoint(fun: Function) -> Function:
-    """Return `fun`, whose intermediate values a backward pass computes again instead of keeping."""
-
-    @functools.wraps(fun)
-    def transformed(*args: Any, **kwargs: Any) -> Any:
-        target = current_trace()
-        if target is None:
-            return fun(*args, **kwargs)
-        chosen = choose(fun, args, kwargs, tuple(range(len(args))))
-        program = trace(chosen.call, source_names(fun, "function"), chosen.inputs)
-        operands = [as_value(x) for x in (*chosen.leaves, *program.captured)]
-        if not operands:
-            return fun(*args, **kwargs)
-        made = target.graph.apply(ops.checkpoint, operands, body=program.graph)
-        values = (made,) if isinstance(made, Value) else made
-        arrays = [Tracer(target, v, w) for v, w in zip(values, program.weak, strict=True)]
-        return tree_unflatten(program.tree, arrays)
-
-    return transformed
-
-
 def stop_gradient(x: Any) -> Any:
     """Return `x`, a tree of arrays, as a constant for all derivatives."""
     leaves, tree = tree_flatten(x)
@@ -182,11 +161,13 @@ def _stated(program: Program, mode: stated.Mode) -> Program:
 
 
 def _copied(program: Program) -> Program:
-    """Return the program with a graph of its own, that may grow."""
+    """Return the program with a graph of its own, that may grow, and without effects."""
     from rlx.passes.autodiff.prepare import prepare
 
-    copied = prepare(program.graph, f"{program.graph.name}_vjp")
-    inputs = tuple(copied.value_map[value] for value in program.inputs)
+    quiet = without_effects(program.graph)
+    copied = prepare(quiet, f"{program.graph.name}_vjp")
+    image = dict(zip(program.graph.inputs, quiet.inputs, strict=True))
+    inputs = tuple(copied.value_map[image[value]] for value in program.inputs)
     return Program(copied.graph, inputs, program.captured, program.tree, program.weak)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
-from rlx.passes.precision.policy import MixedPrecision, Precision, as_policy
+from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
 from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
@@ -120,7 +120,7 @@ def jit(
         buckets=checked_buckets(buckets),
         backend=backend,
         threads=threads,
-        precision=as_policy(precision),
+        precision=precision,
     )
 
 
@@ -187,7 +187,7 @@ class JittedFunction:
         buckets: dict[str, Axes],
         backend: str,
         threads: int | None,
-        precision: MixedPrecision | None,
+        precision: Precision,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
@@ -197,6 +197,7 @@ class JittedFunction:
         self._buckets = buckets
         self._backend = backend
         self._threads = threads
+        as_policy(precision)  # raises for what is none
         self._precision = precision
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._compiled = 0

@@ -11,6 +11,7 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
+from rlx.tracing.program import trace
 
 X = np.random.default_rng(5).standard_normal(3)
 
@@ -254,6 +255,39 @@ def test_wrong_rules_are_named() -> None:
         stated(lambda x: (x * x, x), lambda r, ct: (ct[:2],))(X)
 
 
+def test_rules_that_call_each_other_are_traced_in_polynomial_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every call of a rule would otherwise call both; a count in the functions were their state."""
+    calls = 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return trace(*args)
+
+    monkeypatch.setattr("rlx.transforms.custom_jvp.trace", counted)
+
+    @rlx.custom_jvp
+    def sine(x: Any) -> Any:
+        return rnp.sin(x)
+
+    @rlx.custom_jvp
+    def cosine(x: Any) -> Any:
+        return rnp.cos(x)
+
+    sine.defjvp(lambda p, t: (sine(*p), cosine(*p) * t[0]))
+    cosine.defjvp(lambda p, t: (cosine(*p), -sine(*p) * t[0]))
+    counts: list[int] = []
+    f: Any = sine
+    for order in range(1, 6):
+        f, calls = rlx.grad(f), 0
+        expected = np.sin(0.7 + order * np.pi / 2)
+        np.testing.assert_allclose(rlx.jit(f)(np.float64(0.7)), expected, rtol=1e-12)
+        counts.append(calls)
+    assert counts[-1] < 2 * counts[-2] < 4 * counts[-3]
+
+
 def test_third_derivatives_follow_a_rule_that_calls_its_function() -> None:
     @rlx.custom_jvp
     def grown(x: Any) -> Any:
@@ -269,3 +303,31 @@ def test_third_derivatives_follow_a_rule_that_calls_its_function() -> None:
     first = 3 * y * (1 - y)
     second = 3 * (1 - 2 * y) * first
     np.testing.assert_allclose(third(0.7), 3 * (1 - 2 * y) * second - 6 * first * first)
+
+
+@pytest.mark.parametrize("kind", ["number", "tracer"])
+def test_rules_see_what_their_closures_hold_by_now(kind: str) -> None:
+    """A function in a rule is traced once for its types, but again when what it reads moved."""
+    held: dict[str, Any] = {"factor": 1.0}
+
+    @rlx.custom_jvp
+    def inner(x: Any) -> Any:
+        return x * held["factor"]
+
+    @rlx.custom_jvp
+    def outer(x: Any) -> Any:
+        return x
+
+    @inner.defjvp
+    def _inner(primals: Any, tangents: Any) -> Any:
+        return inner(primals[0]), tangents[0] * held["factor"]
+
+    @outer.defjvp
+    def _outer(primals: Any, tangents: Any) -> Any:
+        total = 0.0
+        for factor in (1.0, 2.0, 3.0):
+            held["factor"] = factor if kind == "number" else factor * primals[0]
+            total = total + inner(primals[0])
+        return outer(primals[0]), tangents[0] * total
+
+    assert np.asarray(rlx.grad(outer)(np.float32(1))) == 6

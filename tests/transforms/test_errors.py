@@ -198,8 +198,8 @@ def test_jvp_needs_tangents_of_the_primals_shapes() -> None:
 
 
 def test_an_unsupported_dtype_is_named() -> None:
-    with pytest.raises(DTypeError, match="complex128"):
-        rlx.jit(lambda x: x)(X.astype(np.complex128))
+    with pytest.raises(DTypeError, match=str(np.dtype(np.clongdouble))):
+        rlx.jit(lambda x: x)(X.astype(np.clongdouble))
 
 
 def test_a_number_that_does_not_fit_is_named() -> None:

@@ -30,5 +30,27 @@ def test_tracing_needs_no_compiler() -> None:
     run(f"{used}; assert not {{'llvmlite', 'jinja2', 'cffi'}} & set(sys.modules)")
 
 
+def test_running_a_language_model_imports_no_optimizers() -> None:
+    run("import sys, rlx.language; assert not {'rlx.optim', 'rlx.tracing'} & set(sys.modules)")
+    run("import rlx.language; rlx.language.FineTuning")
+
+
+def test_records_of_attributes_are_made_when_an_op_is_used() -> None:
+    code = """
+import dataclasses, threading
+made = []
+make = dataclasses.make_dataclass
+dataclasses.make_dataclass = lambda name, *a, **b: made.append(name) or make(name, *a, **b)
+import rlx.ir
+assert made == []
+records = []
+threads = [threading.Thread(target=lambda: records.append(rlx.ir.ops.concat.attrs)) for _ in "four"]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert set(made) == {"ConcatAttrs"} and len(set(records)) == 1
+"""
+    run(code)
+
+
 def test_every_public_name_is_there() -> None:
     run("import rlx; [getattr(rlx, name) for name in rlx.__all__]; dir(rlx)")

@@ -50,6 +50,8 @@ def five_times(name: str) -> Callable[[Any], Any]:
 def activation(name: str) -> Callable[[Any], Any]:
     if name in ("gelu", "gelu_approx"):
         return lambda x: nn.gelu(x, approximate=name == "gelu_approx")
+    if name == "named":  # the formula of a value that policies of `checkpoint` know by name
+        return lambda x: rlx.checkpoint_name(x * x, "square")
     found: Callable[[Any], Any] = getattr(nn, name)
     return found
 
@@ -147,6 +149,19 @@ def test_code_does_not_grow_with_what_a_step_keeps(shape: tuple[int, ...]) -> No
 
     text = rlx.jit(run, backend="llvm").llvm_ir(np.ones(shape), np.ones(4))
     assert len(text.splitlines()) < 5000
+
+
+def test_functions_of_what_a_step_keeps_are_called_in_lanes() -> None:
+    """Fifteen lanes of fifty values: with every sine inlined, LLVM took a minute and a half."""
+
+    def run(x: Any) -> Any:
+        return rlx.scan(lambda c, _: (rnp.sin(c) * c + 1, None), x, length=7)[0]
+
+    x = np.random.default_rng(0).standard_normal((15, 5, 10))
+    text = rlx.jit(run, backend="llvm").llvm_ir(x)
+    inlined = [line for line in text.splitlines() if "@sin_f64" in line and "noinline" not in line]
+    assert all(line.startswith("define") for line in inlined)
+    everywhere(run, x, rtol=1e-10)
 
 
 def test_loops_over_formulas_are_one_kernel() -> None:

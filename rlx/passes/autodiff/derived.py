@@ -8,8 +8,9 @@ its dead nodes, wherever a node matches the request.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 from rlx.errors import InternalError
@@ -95,28 +96,35 @@ class Derived:
         return tuple(next(outputs) if has else None for has in self.produced)
 
 
-def graft(graph: Graph, body: Graph, operands: Sequence[Value]) -> tuple[Value, ...]:
-    """Append the nodes that `body`'s outputs need, its first inputs bound to `operands`."""
-    value_map: dict[Value, Value] = dict(zip(body.inputs, operands, strict=False))
-    needed = ancestors(body.outputs)
+def graft(
+    graph: Graph,
+    body: Graph,
+    operands: Sequence[Value],
+    known: Mapping[Value, Value] = MappingProxyType({}),
+) -> tuple[Value, ...]:
+    """Append the nodes that `body`'s outputs need, its first inputs bound to `operands`.
+
+    Values of `body` in `known` are not computed: they are the values of `graph` named there.
+    """
+    value_map: dict[Value, Value] = dict(zip(body.inputs, operands, strict=False)) | dict(known)
+    needed = ancestors(body.outputs, known)
     for node in body.nodes:
-        if node.op.name != "input" and any(result in needed for result in node.results):
+        if node.op.name != "input" and any(r in needed and r not in known for r in node.results):
             moved = [value_map[operand] for operand in node.operands]
-            value_map.update(
-                zip(node.results, graph.append(node.op, moved, node.attrs), strict=True)
-            )
+            made = graph.append(node.op, moved, node.attrs)
+            value_map |= dict(zip(node.results, made, strict=True)) | dict(known)
     return tuple(value_map[output] for output in body.outputs)
 
 
-def ancestors(outputs: Iterable[Value]) -> set[Value]:
-    """Return `outputs` and every value that they are computed from."""
+def ancestors(outputs: Iterable[Value], known: Container[Value] = ()) -> set[Value]:
+    """Return `outputs` and every value that they are computed from, given those in `known`."""
     found: set[Value] = set()
     pending = list(outputs)
     while pending:
         value = pending.pop()
         if value not in found:
             found.add(value)
-            pending.extend(value.node.operands)
+            pending.extend(() if value in known else value.node.operands)
     return found
 
 

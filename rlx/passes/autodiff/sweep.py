@@ -43,6 +43,7 @@ from rlx.passes.autodiff.registry import (
     vjp,
     zeros_everywhere,
 )
+from rlx.passes.effects import quiet_attributes
 
 Derivation: TypeAlias = Callable[[Request], Derived | None]
 
@@ -121,7 +122,7 @@ def pull_back(node: Node, cotangents: Sparse, wanted: Mask) -> Sparse:
     rule = vjp.get(node.op) or (fact.vjp if fact else None)
     if rule is not None:
         at = Pullback(node.results[0].graph, node.results, cotangents, wanted)
-        pulled = rule(at, *node.operands, **node.attrs.as_dict())
+        pulled = rule(at, *node.operands, **quiet_attributes(node).as_dict())
         if not isinstance(pulled, Decline):
             return spread(pulled, len(node.operands))
     request = Request.of(node, wanted, tuple(c is not None for c in cotangents))
@@ -134,7 +135,7 @@ def push_forward(node: Node, tangents: Sparse) -> Sparse:
     rule = jvp.get(node.op) or (fact.jvp if fact else None)
     if rule is not None:
         at = Pushforward(node.results[0].graph, node.results, tangents)
-        moved = rule(at, *node.operands, **node.attrs.as_dict())
+        moved = rule(at, *node.operands, **quiet_attributes(node).as_dict())
         if not isinstance(moved, Decline):
             return spread(moved, len(node.results))
     flowing = tuple(carries(result) for result in node.results)

@@ -1,4 +1,4 @@
-"""Steps that some examples of a batch take in vain.
+"""Masked execution of batched loops: finished examples take steps whose results are discarded.
 
 All examples go every way that any of them goes. What one would not have computed alone may have
 no value: an index may lie outside, a matrix be singular. Such an example borrows the operands of

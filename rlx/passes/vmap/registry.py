@@ -7,7 +7,8 @@
     unrolled(ops.x, because="...")     # one example after the other
 
 What an op does not say follows from what it is (`kind_of`): elementwise ops align their
-operands, reductions shift their axes, composites are batched through their formula.
+operands, reductions shift their axes, windowed ops treat leading axes alike, composites are batched
+through their formula.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ def trait_rule(definition: OpDef) -> BatchRule | None:
     """Return the rule that a trait implies."""
     if definition.has(Trait.ELEMENTWISE):
         return _aligning(definition)
+    if definition.has(Trait.WINDOWED):
+        return _leading(definition)
     return _shifting(definition) if definition.has(Trait.REDUCTION) else None
 
 

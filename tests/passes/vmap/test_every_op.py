@@ -60,8 +60,8 @@ def named(record: OpRecord) -> str:
 
 
 STAGES_OF_SORT = {"sort_keys", "radix_counts", "radix_move", "sorted_values"}
-MADE_AFTER_BATCHING = {"all_reduce_start", "all_reduce_done", *STAGES_OF_SORT}
-"""What passes make of sums over ranks and of long sorts."""
+MADE_AFTER_BATCHING = {"all_reduce_start", "all_reduce_done", *STAGES_OF_SORT, "dft"}
+"""What passes make of sums over ranks, of long sorts and of Fourier transforms."""
 
 
 def test_only_splatting_is_unrolled() -> None:

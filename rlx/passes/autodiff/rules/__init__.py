@@ -9,6 +9,7 @@ from rlx.passes.autodiff.rules import conv as conv
 from rlx.passes.autodiff.rules import custom as custom
 from rlx.passes.autodiff.rules import decompositions as decompositions
 from rlx.passes.autodiff.rules import elementwise as elementwise
+from rlx.passes.autodiff.rules import foreign as foreign
 from rlx.passes.autodiff.rules import indexing as indexing
 from rlx.passes.autodiff.rules import linalg as linalg
 from rlx.passes.autodiff.rules import loops as loops

@@ -12,20 +12,26 @@ from rlx.passes.autodiff.sweep import vjp_in_graph
 
 
 @vjp(ops.checkpoint)
-def checkpoint_vjp(at: Pullback, *operands: Value, body: Graph) -> Derivatives:
+def checkpoint_vjp(at: Pullback, *operands: Value, body: Graph, kept: int) -> Derivatives:
     """Run the body again, and its pullback, on operands that wait for the cotangents.
 
-    What the body computes then lives only around its own backward pass.
+    What the body computes then lives only around its own backward pass. What it keeps is not
+    computed again, nor what only that was computed from.
     """
     again = Graph("checkpoint_vjp")
     inputs = _declare(again, "x", operands)
     cotangents = iter(_declare(again, "d", present(at.cotangents)))
     seeds = [None if given is None else next(cotangents) for given in at.cotangents]
     wanted = [value for value, wants in zip(inputs, at.wanted, strict=True) if wants]
-    pulled = vjp_in_graph(again, again.inline(body, inputs), wanted, seeds)
+    outputs = again.inline(body, inputs)
+    pulled = vjp_in_graph(again, outputs, wanted, seeds)
     again.set_outputs(present(pulled))
     waiting = [_held_back(operand, at) for operand in operands]
-    moved = iter(graft(at.graph, again, (*waiting, *present(at.cotangents))))
+    first = len(outputs) - kept
+    known = {
+        x: _held_back(own, at) for x, own in zip(outputs[first:], at.results[first:], strict=True)
+    }
+    moved = iter(graft(at.graph, again, (*waiting, *present(at.cotangents)), known))
     return place((None if p is None else next(moved) for p in pulled), at.wanted)
 
 

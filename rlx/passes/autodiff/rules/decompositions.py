@@ -49,6 +49,45 @@ def eigh_jvp(at: Pushforward, a: Value) -> Derivatives:
     return diagonal_of(moved), ops.matmul(v, moved * _inverse(gaps))
 
 
+@jvp(ops.eig)
+def eig_jvp(at: Pushforward, a: Value) -> Derivatives:
+    """As for `eigh`, in a basis that is not orthogonal; vectors keep their norm and phase."""
+    w, v = at.results
+    moved = _complex_solve(v, ops.matmul(at.tangent, v))
+    turned = ops.matmul(v, moved * _inverse(_row(w) - _column(w)))
+    longer = ops.reduce_sum(ops.real(ops.conj(v) * turned), axes=(-2,), keepdims=True)
+    is_fixed = _is_positive_component(at.graph, v)
+    fixed, spun = (
+        ops.reduce_sum(ops.where(is_fixed, part, 0.0), axes=(-2,), keepdims=True)
+        for part in (ops.real(v), ops.imag(turned))
+    )
+    return diagonal_of(moved), turned - v * ops.complex(longer, spun / fixed)
+
+
+def _is_positive_component(graph: Graph, v: Value) -> Value:
+    """True for the component of each vector that `eig` makes positive."""
+    squares = ops.complex_norm_sq(v)
+    most = ops.reduce_max(squares, axes=(-2,), keepdims=True)
+    is_large = ops.cast(ops.ge(squares, most * (1.0 - 2.0**-10)), to=DType.I32)
+    n, _ = v.type.with_shape(v.shape[-2:]).static_shape
+    rows = graph.iota(type=TensorType(DType.I64, (n, 1)), axis=0)
+    first = ops.cast(ops.argmax(is_large, axis=-2), to=DType.I64)
+    return ops.eq(rows, _row(first))
+
+
+def _complex_solve(a: Value, b: Value) -> Value:
+    """Solve complex systems as real ones of twice the extent; singular ones give NaN."""
+    re, im = ops.real(a), ops.imag(a)
+    upper, lower = ops.concat(re, -im, axis=-1), ops.concat(im, re, axis=-1)
+    sides = ops.concat(ops.real(b), ops.imag(b), axis=-2)
+    parts = ops.solve(ops.concat(upper, lower, axis=-2), sides, on_singular="nan")
+    n = b.shape[-2]
+    return ops.complex(
+        ops.narrow(parts, axis=-2, start=0, length=n),
+        ops.narrow(parts, axis=-2, start=n, length=n),
+    )
+
+
 @jvp(ops.svd)
 def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     """As for eigenvalues, of `a.T a` and `a a.T`; what u's columns do not span adds to it."""

@@ -6,7 +6,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import product
 from rlx.passes.autodiff.algebra import adjoint, reshape_to, unbroadcast
-from rlx.passes.autodiff.registry import bilinear
+from rlx.passes.autodiff.registry import bilinear, zero
 
 
 def matmul_left(g: Value, a: Value, b: Value) -> Value:
@@ -26,3 +26,4 @@ def _stack_rows(x: Value) -> Value:
 
 
 bilinear(ops.matmul, matmul_left, matmul_right)
+zero(ops.matmul_bf16, ops.conv_bf16, because="operands are bits; passes make them")

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import Parts, loop_signature
 from rlx.passes.autodiff.algebra import or_zeros, zeros
 from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.residuals import choose_residuals, invariant_values
 from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
-from rlx.passes.loops.loop_steps import Parts, Step, fresh_input, name_of
+from rlx.passes.loops.loop_steps import Step, fresh_input, name_of
 from rlx.passes.loops.segment_scans import segmented
 
 
@@ -27,8 +28,8 @@ class Loop:
     """What a rule knows of the scan that it differentiates."""
 
     body: Graph
-    given: Parts
-    inputs: Parts
+    given: Parts[Value]
+    inputs: Parts[Value]
     length: int
     reverse: bool
 
@@ -41,7 +42,7 @@ class Loop:
         return [
             *_declared(step.carry, self.given.carries, self.inputs.carries),
             *_declared(step.const, self.given.consts, self.inputs.consts),
-            *_declared(step.row, self.given.xs, self.inputs.xs),
+            *_declared(step.row, self.given.rows, self.inputs.rows),
         ]
 
 
@@ -122,7 +123,7 @@ def _dual_inputs(
     parts = (
         (step.carry, loop.given.carries, loop.inputs.carries),
         (step.const, loop.given.consts, loop.inputs.consts),
-        (step.row, loop.given.xs, loop.inputs.xs),
+        (step.row, loop.given.rows, loop.inputs.rows),
     )
     for declare, outer, like in parts:
         values += _declared(declare, outer, like)
@@ -170,7 +171,7 @@ class _Joint:
     """One step and its pullback in one graph."""
 
     graph: Graph
-    inputs: Parts
+    inputs: Parts[Value]
     carry_seeds: Sparse
     row_seeds: Sparse
     results: tuple[Value, ...]
@@ -243,7 +244,7 @@ class _Sweep:
     def _record(self, joint: _Joint) -> tuple[list[Value], tuple[Value, ...]]:
         """Append the forward scan that stores residuals; return them, in a step and stacked."""
         seeds = present((*joint.carry_seeds, *joint.row_seeds))
-        free = invariant_values(joint.graph, joint.inputs.consts) | set(joint.inputs.xs)
+        free = invariant_values(joint.graph, joint.inputs.consts) | set(joint.inputs.rows)
         needed = _frontier(joint, _dependent(joint.graph, seeds))
         saved = choose_residuals(needed, joint.inputs.carries, free)
         if not saved:
@@ -280,7 +281,7 @@ class _Sweep:
         }
         for inner, outer in zip(joint.inputs.consts, loop.given.consts, strict=True):
             value_map[inner] = step.const(outer, name_of(inner))
-        for inner, outer in zip(joint.inputs.xs, loop.given.xs, strict=True):
+        for inner, outer in zip(joint.inputs.rows, loop.given.rows, strict=True):
             value_map[inner] = step.row(outer, name_of(inner))
         for inner, outer in zip(saved, stored, strict=True):
             value_map[inner] = step.row(outer, f"saved_{inner.op.name}")
@@ -317,7 +318,7 @@ class _Sweep:
             for inner, total in totals.items()
             for grown in present([pulled(inner)])
         ]
-        rows = [inner for inner in joint.inputs.xs if joint.pulled.get(inner) is not None]
+        rows = [inner for inner in joint.inputs.rows if joint.pulled.get(inner) is not None]
         if not carried and not rows:
             return (None,) * len(self.at.wanted)
         lasts, stacked = step.scan(
@@ -375,7 +376,7 @@ def _adds_up(scan: Node, carry: int) -> bool:
     start = scan.operands[carry].node
     while start.op is ops.expand:
         start = start.operands[0].node
-    if carry >= scan.attribute("num_carries") or start.op is not ops.constant:
+    if carry >= loop_signature(scan).num_carries or start.op is not ops.constant:
         return False
     total, following = body.inputs[carry], body.outputs[carry]
     only_reader = body.users()[total] == [following.node]

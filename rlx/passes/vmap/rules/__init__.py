@@ -9,13 +9,13 @@ from rlx.passes.vmap.rules import control as control
 from rlx.passes.vmap.rules import conv as conv
 from rlx.passes.vmap.rules import custom as custom
 from rlx.passes.vmap.rules import decompositions as decompositions
+from rlx.passes.vmap.rules import foreign as foreign
 from rlx.passes.vmap.rules import indexing as indexing
 from rlx.passes.vmap.rules import linalg as linalg
 from rlx.passes.vmap.rules import loops as loops
 from rlx.passes.vmap.rules import loss as loss
 from rlx.passes.vmap.rules import norm as norm
 from rlx.passes.vmap.rules import packed as packed
-from rlx.passes.vmap.rules import pool as pool
 from rlx.passes.vmap.rules import reduction as reduction
 from rlx.passes.vmap.rules import shape as shape
 from rlx.passes.vmap.rules import signal as signal

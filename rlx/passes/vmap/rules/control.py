@@ -10,10 +10,10 @@ from rlx.passes.vmap.sweep import batch_body
 
 
 @batch(ops.checkpoint)
-def checkpoint_batch(at: Batching, *operands: Value, body: Graph) -> Batched:
+def checkpoint_batch(at: Batching, *operands: Value, body: Graph, kept: int) -> Batched:
     """Batch the body; what it computes from shared operands alone stays shared."""
     batched, outputs = batch_body(body, at.batched, at.axis)
-    results = ops.checkpoint(*operands, body=batched)
+    results = ops.checkpoint(*operands, body=batched, kept=kept)
     return [Carried(result, own) for result, own in zip(results, outputs, strict=True)]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
+from rlx.ir.loop_signature import Parts
 from rlx.passes.vmap.carried import (
     Batching,
     Carried,
@@ -42,16 +43,14 @@ def scan_batch(
     residuals: int,
 ) -> Batched:
     """Rows stay the leading axis of what is scanned and stacked."""
-    first = num_carries + num_consts
+    given = Parts.of(operands, num_carries, num_consts)
+    batched = Parts.of(at.batched, num_carries, num_consts)
     carries = _settled(at, body, num_carries)
-    rows = [
-        batch_to(x, 1) if own else x
-        for x, own in zip(operands[first:], at.batched[first:], strict=True)
-    ]
-    flags = (*carries, *at.batched[num_carries:])
+    rows = [batch_to(x, 1) if own else x for x, own in zip(given.rows, batched.rows, strict=True)]
+    flags = (*carries, *batched.consts, *batched.rows)
     stepped, outputs = batch_body(body, flags, at.axis, due=carries)
     results = ops.scan(
-        *_lifted(at, operands[:num_carries], carries), *operands[num_carries:first], *rows,
+        *_lifted(at, given.carries, carries), *given.consts, *rows,
         body=stepped, length=length, num_carries=num_carries, num_consts=num_consts,
         reverse=reverse, checkpoints=checkpoints, residuals=residuals,
     )  # fmt: skip

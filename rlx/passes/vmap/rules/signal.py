@@ -1,8 +1,9 @@
-"""The Fourier transform treats leading axes as examples."""
+"""The Fourier transform has the axis that it is told."""
 
 from __future__ import annotations
 
 from rlx.ir import ops
-from rlx.passes.vmap.registry import leading
+from rlx.passes.vmap.registry import shift_axes, unrolled
 
-leading(ops.fft)
+shift_axes(ops.fft)
+unrolled(ops.dft, because="the formula of fft makes it, which is batched as one")
