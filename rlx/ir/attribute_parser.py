@@ -306,7 +306,7 @@ class AttributeParser:
 
     def _from_numbers(self, type: TensorType) -> Literal:
         start = self.stream.expect("[")
-        dtype = DType.F32 if type.dtype.is_complex else type.dtype
+        dtype = type.dtype.part
         wanted = math.prod(type.static_shape) * (2 if type.dtype.is_complex else 1)
         chunks: list[bytes] = []
         while not self.stream.skip("]"):

@@ -275,9 +275,20 @@ class Builders:
         """`x` itself, available only once `dependencies` are computed."""
         return self._one(OPS["barrier"], (x, *dependencies))
 
-    def checkpoint(self, *operands: Operand, body: Graph) -> tuple[Value, ...]:
+    def checkpoint(self, *operands: Operand, body: Graph, kept: int = 0) -> tuple[Value, ...]:
         """Apply `body`, whose inputs bind to the operands in order; it has no params."""
-        results: tuple[Value, ...] = self.apply(OPS["checkpoint"], (*operands,), body=body)
+        results: tuple[Value, ...] = self.apply(
+            OPS["checkpoint"], (*operands,), body=body, kept=kept
+        )
+        return results
+
+    def cond(
+        self, predicate: Operand, *operands: Operand, then: Graph, orelse: Graph
+    ) -> tuple[Value, ...]:
+        """Return `then(operands)` where the predicate holds, else `orelse(operands)`."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["cond"], (predicate, *operands), then=then, orelse=orelse
+        )
         return results
 
     def gated_delta_net(
@@ -297,6 +308,10 @@ class Builders:
             OPS["gated_delta_net"], (q, k, v, g, beta, state), state_size=state_size
         )
         return results
+
+    def named(self, x: Operand, *, name: str) -> Value:
+        """`x` itself; policies of `checkpoint` may ask for `name`."""
+        return self._one(OPS["named"], (x,), name=name)
 
     def scan(
         self,
@@ -558,6 +573,12 @@ class Builders:
             groups=groups,
         )
 
+    def conv_winograd(
+        self, x: Operand, u: Operand, *, padding: Sequence[tuple[int, int]], step: int
+    ) -> Value:
+        """Convolution of `x` `[N, H, W, C]` by three by three taps, transformed to `u`."""
+        return self._one(OPS["conv_winograd"], (x, u), padding=padding, step=step)
+
     def im2col(
         self,
         x: Operand,
@@ -670,11 +691,11 @@ class Builders:
         return self._one(OPS["ceil"], (x,))
 
     def complex(self, re: Operand, im: Operand) -> Value:
-        """The c64 number `re + i * im`."""
+        """The complex number `re + i * im`: c64 of f32 parts, c128 of f64 parts."""
         return self._one(OPS["complex"], (re, im))
 
     def complex_norm_sq(self, z: Operand) -> Value:
-        """`re * re + im * im` as f32."""
+        """`re * re + im * im`, of the parts' dtype."""
         return self._one(OPS["complex_norm_sq"], (z,))
 
     def conj(self, z: Operand) -> Value:
@@ -754,7 +775,7 @@ class Builders:
         return self._one(OPS["hard_swish"], (x,))
 
     def imag(self, z: Operand) -> Value:
-        """The imaginary part, as f32."""
+        """The imaginary part, of its own dtype."""
         return self._one(OPS["imag"], (z,))
 
     def is_finite(self, x: Operand) -> Value:
@@ -842,7 +863,7 @@ class Builders:
         return self._one(OPS["pow"], (a, b))
 
     def real(self, z: Operand) -> Value:
-        """The real part, as f32."""
+        """The real part, of its own dtype."""
         return self._one(OPS["real"], (z,))
 
     def reciprocal(self, x: Operand) -> Value:
@@ -899,7 +920,7 @@ class Builders:
         return self._one(OPS["softplus"], (x,))
 
     def sqrt(self, x: Operand) -> Value:
-        """Square root; NaN below zero, the principal branch for c64."""
+        """Square root; NaN below zero, the principal branch of complex numbers."""
         return self._one(OPS["sqrt"], (x,))
 
     def square(self, x: Operand) -> Value:
@@ -929,6 +950,44 @@ class Builders:
     def where(self, condition: Operand, a: Operand, b: Operand) -> Value:
         """`a` where `condition` is nonzero (NaN is), else `b`; the chosen bits are copied."""
         return self._one(OPS["where"], (condition, a, b))
+
+    def effect_call(
+        self,
+        *operands: Operand,
+        target: str,
+        result_types: Sequence[TensorType],
+        attributes: Sequence[int] = (),
+        vmap_method: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Call the function registered as `target` once, in the order of the program."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["effect_call"],
+            (*operands,),
+            target=target,
+            result_types=result_types,
+            attributes=attributes,
+            vmap_method=vmap_method,
+        )
+        return results
+
+    def ffi_call(
+        self,
+        *operands: Operand,
+        target: str,
+        result_types: Sequence[TensorType],
+        attributes: Sequence[int] = (),
+        vmap_method: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Apply the function registered as `target`, which does nothing but give its results."""
+        results: tuple[Value, ...] = self.apply(
+            OPS["ffi_call"],
+            (*operands,),
+            target=target,
+            result_types=result_types,
+            attributes=attributes,
+            vmap_method=vmap_method,
+        )
+        return results
 
     def fused(self, *operands: Operand, body: Graph) -> tuple[Value, ...]:
         """Apply `body` to the operands as one kernel; made by fusion passes only."""
@@ -1010,6 +1069,28 @@ class Builders:
         """Factor a symmetric positive definite matrix as `l @ l.T`, or `u.T @ u` unless `lower`."""
         return self._one(OPS["cholesky"], (a,), lower=lower, on_singular=on_singular)
 
+    def conv_bf16(
+        self,
+        x: Operand,
+        w: Operand,
+        *,
+        stride: Sequence[int] = (),
+        padding: Sequence[tuple[int, int]] = (),
+        dilation: Sequence[int] = (),
+        input_dilation: Sequence[int] = (),
+        groups: int = 1,
+    ) -> Value:
+        """`conv` over words of two input channels in bf16, in f32."""
+        return self._one(
+            OPS["conv_bf16"],
+            (x, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            input_dilation=input_dilation,
+            groups=groups,
+        )
+
     def det(self, a: Operand) -> Value:
         """Determinant: the product of the pivots, negated by each exchange of rows."""
         return self._one(OPS["det"], (a,))
@@ -1034,6 +1115,12 @@ class Builders:
             rhs_batch=rhs_batch,
         )
 
+    def eig(self, a: Operand) -> tuple[Value, Value]:
+        """Eigenvalues and eigenvectors (columns) of general complex matrices, by Francis's
+        iteration."""
+        results: tuple[Value, Value] = self.apply(OPS["eig"], (a,))
+        return results
+
     def eigh(self, a: Operand) -> tuple[Value, Value]:
         """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, by Jacobi's
         method."""
@@ -1050,8 +1137,12 @@ class Builders:
         return results
 
     def matmul(self, a: Operand, b: Operand) -> Value:
-        """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated."""
+        """`[..., M, K] @ [..., K, N]`; leading axes broadcast, nothing is conjugated."""
         return self._one(OPS["matmul"], (a, b))
+
+    def matmul_bf16(self, a: Operand, b: Operand) -> Value:
+        """`a [..., M, K / 2] @ b [..., K / 2, N]` over words of two bf16, in f32."""
+        return self._one(OPS["matmul_bf16"], (a, b))
 
     def matmul_transposed(self, a: Operand, b: Operand, *, left: bool, right: bool) -> Value:
         """`matmul` with `a` given as `[..., K, M]` if `left`, and `b` as `[..., N, K]` if
@@ -1208,6 +1299,28 @@ class Builders:
     ) -> Value:
         """Decode rows of blocks, `u8[..., bytes]`, to `f32[..., elements]`."""
         return self._one(OPS["dequantize_blocks"], (blocks, codebook), scheme=scheme)
+
+    def group_limited_gate(
+        self,
+        scores: Operand,
+        routing: Operand,
+        *,
+        n_group: int = 8,
+        topk_group: int = 4,
+        top_k: int = 8,
+        routed_scaling: float = 2.5,
+    ) -> tuple[Value, Value]:
+        """Choose experts of the best groups (DeepSeek-V3): numbers i64 and shares, `[rows,
+        top_k]`."""
+        results: tuple[Value, Value] = self.apply(
+            OPS["group_limited_gate"],
+            (scores, routing),
+            n_group=n_group,
+            topk_group=topk_group,
+            top_k=top_k,
+            routed_scaling=routed_scaling,
+        )
+        return results
 
     def grouped_dequant_matmul(
         self,
@@ -1420,6 +1533,10 @@ class Builders:
             inner=inner,
         )
 
+    def bytes_as_words(self, x: Operand) -> Value:
+        """Four neighbors along the last axis as one word, where they lie: i8 as i32, u8 as u32."""
+        return self._one(OPS["bytes_as_words"], (x,))
+
     def conv_bytes(
         self,
         x: Operand,
@@ -1563,9 +1680,28 @@ class Builders:
         memory."""
         return self._one(OPS["matmul_codes"], (a, b))
 
-    def pack_bytes(self, x: Operand, *, axis: int, signed: bool, groups: int = 1) -> Value:
+    def pack_bytes(
+        self,
+        x: Operand,
+        *,
+        axis: int,
+        signed: bool,
+        groups: int = 1,
+        neighbors: bool = False,
+        padding: Sequence[tuple[int, int]] = (),
+        value: int = 0,
+    ) -> Value:
         """Bytes in words of four along `axis`, those of a group together."""
-        return self._one(OPS["pack_bytes"], (x,), axis=axis, signed=signed, groups=groups)
+        return self._one(
+            OPS["pack_bytes"],
+            (x,),
+            axis=axis,
+            signed=signed,
+            groups=groups,
+            neighbors=neighbors,
+            padding=padding,
+            value=value,
+        )
 
     def qconv(
         self,
@@ -1716,7 +1852,7 @@ class Builders:
         self,
         x: Operand,
         *,
-        size: Sequence[int],
+        size: Sequence[int | Dim],
         mode: Literal["nearest", "linear", "cubic"] = "nearest",
         coordinates: Literal[
             "half_pixel",
@@ -1804,9 +1940,15 @@ class Builders:
         """Permute the axes: result axis `d` is operand axis `perm[d]`."""
         return self._one(OPS["transpose"], (x,), perm=perm)
 
-    def fft(self, x: Operand, *, inverse: bool = False, scale: float = 1.0) -> Value:
-        """Discrete Fourier transform along the last axis, times `scale`."""
-        return self._one(OPS["fft"], (x,), inverse=inverse, scale=scale)
+    def dft(self, x: Operand, roots: Operand, *, inverse: bool, scale: float) -> Value:
+        """Discrete Fourier transform along axis 1 of three, times `scale`."""
+        return self._one(OPS["dft"], (x, roots), inverse=inverse, scale=scale)
+
+    def fft(
+        self, x: Operand, *, axis: int = -1, inverse: bool = False, scale: float = 1.0
+    ) -> Value:
+        """Discrete Fourier transform along `axis`, times `scale`."""
+        return self._one(OPS["fft"], (x,), axis=axis, inverse=inverse, scale=scale)
 
     def fft_butterfly_stage(
         self,

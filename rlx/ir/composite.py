@@ -18,6 +18,7 @@ from typing import Any
 
 from rlx.errors import RlxError
 from rlx.ir.captures import Captures
+from rlx.ir.demands import is_collecting
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Attrs, Declaration, OpDef, Trait, declare_op, make_attrs
 from rlx.ir.types import TensorType
@@ -39,7 +40,8 @@ def composite(family: str, *traits: Trait, captures: Captures | None = None) -> 
         def infer(*operands: TensorType, **attributes: Any) -> Any:
             attrs = make_attrs(definition, attributes)
             try:
-                return infer_cached(operands, attrs)
+                infer_formula = infer_cached.__wrapped__ if is_collecting() else infer_cached
+                return infer_formula(operands, attrs)
             except RlxError as error:  # placed in the scratch graph: name the composite instead
                 raise type(error)(error.message, remedy=error.remedy) from error
 

@@ -17,7 +17,7 @@ from typing import Any
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.literal import Literal
-from rlx.ir.op import Attrs, OpDef
+from rlx.ir.op import Attrs, OpDef, Trait
 
 _AS_THEY_ARE = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _SMALL = 256
@@ -28,10 +28,11 @@ _MARSHAL_VERSION = 2
 def graph_digest(graph: Graph) -> str | None:
     """Return the digest of `graph`; None if it is not known what one of its ops means.
 
-    The kernel of an op that a user defined is code, which no digest of a graph can cover.
+    The kernel of an op that a user defined is code, which no digest of a graph can cover, and
+    what a function from outside is called by is known to this process alone.
     """
     try:
-        form = _graph(graph)
+        form = _Forms().graph(graph)
     except _OpaqueError:
         return None
     return hashlib.sha256(marshal.dumps(form, _MARSHAL_VERSION)).hexdigest()
@@ -41,48 +42,58 @@ class _OpaqueError(Exception):
     """Something whose meaning is not data."""
 
 
-def _graph(graph: Graph) -> list[Any]:
-    return [
-        graph.name,
-        [_node(node) for node in graph.nodes],
-        [(output.node.index, output.index) for output in graph.outputs],
-        list(graph.donations.items()),
-        [(name, _plain(axis)) for name, axis in graph.communicators.items()],
-    ]
+class _Forms:
+    """Graphs as what `marshal` writes; a body that several nodes hold is written once."""
 
+    def __init__(self) -> None:
+        self._bodies: dict[int, bytes] = {}
 
-def _node(node: Node) -> tuple[Any, ...]:
-    operands = [(operand.node.index, operand.index) for operand in node.operands]
-    if not _is_ours(node.op):
+    def graph(self, graph: Graph) -> list[Any]:
+        return [
+            graph.name,
+            [self._node(node) for node in graph.nodes],
+            [(output.node.index, output.index) for output in graph.outputs],
+            list(graph.donations.items()),
+            [(name, self._plain(axis)) for name, axis in graph.communicators.items()],
+        ]
+
+    def _body(self, graph: Graph) -> bytes:
+        if id(graph) not in self._bodies:
+            form = marshal.dumps(self.graph(graph), _MARSHAL_VERSION)
+            self._bodies[id(graph)] = hashlib.sha256(form).digest()
+        return self._bodies[id(graph)]
+
+    def _node(self, node: Node) -> tuple[Any, ...]:
+        operands = [(operand.node.index, operand.index) for operand in node.operands]
+        if not _is_ours(node.op) or node.op.has(Trait.FOREIGN):
+            raise _OpaqueError
+        lowering = self._plain(node.lowering)
+        attributes = self._attributes(node.attrs)
+        return node.op.name, operands, attributes, node.name, node.scope, lowering
+
+    def _attributes(self, attrs: Attrs) -> list[Any]:
+        return [self._plain(getattr(attrs, name)) for name in attrs.__dataclass_fields__]
+
+    def _plain(self, value: Any) -> Any:
+        """Return an attribute as what `marshal` writes; lists are what is no tuple by itself."""
+        if value.__class__ in _AS_THEY_ARE:
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self._plain, value))
+        if isinstance(value, Literal):
+            return _literal(value)
+        if isinstance(value, enum.Enum):
+            return [value.__class__.__name__, value.name]
+        if isinstance(value, Graph):
+            return ["body", self._body(value)]
+        if dataclasses.is_dataclass(value):
+            fields = (getattr(value, field) for field in value.__dataclass_fields__)
+            return [value.__class__.__name__, *map(self._plain, fields)]
         raise _OpaqueError
-    lowering = _plain(node.lowering)
-    return node.op.name, operands, _attributes(node.attrs), node.name, node.scope, lowering
 
 
 def _is_ours(definition: OpDef) -> bool:
     return vars(ops).get(definition.name) is definition
-
-
-def _attributes(attrs: Attrs) -> list[Any]:
-    return [_plain(getattr(attrs, name)) for name in attrs.__dataclass_fields__]
-
-
-def _plain(value: Any) -> Any:
-    """Return an attribute as what `marshal` writes; lists are what is no tuple by itself."""
-    if value.__class__ in _AS_THEY_ARE:
-        return value
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    if isinstance(value, Literal):
-        return _literal(value)
-    if isinstance(value, enum.Enum):
-        return [value.__class__.__name__, value.name]
-    if isinstance(value, Graph):
-        return _graph(value)
-    if dataclasses.is_dataclass(value):
-        fields = (getattr(value, field) for field in value.__dataclass_fields__)
-        return [value.__class__.__name__, *map(_plain, fields)]
-    raise _OpaqueError
 
 
 def _literal(literal: Literal) -> list[Any]:

@@ -28,6 +28,9 @@ class DType(enum.Enum):
     U64 = "u64"
     BOOL = "bool"
     C64 = "c64"
+    C128 = "c128"
+    F8_E4M3FN = "f8_e4m3fn"
+    F8_E5M2 = "f8_e5m2"
 
     @property
     def size(self) -> int:
@@ -45,7 +48,12 @@ class DType(enum.Enum):
     @property
     def is_low_precision(self) -> bool:
         """True for floats that are stored narrow and computed in f32."""
-        return self in (DType.F16, DType.BF16)
+        return self in _NARROW
+
+    @property
+    def is_storage(self) -> bool:
+        """True for floats that ops only move and convert: they are too coarse to compute with."""
+        return self in _STORED
 
     @property
     def is_int(self) -> bool:
@@ -61,7 +69,17 @@ class DType(enum.Enum):
 
     @property
     def is_complex(self) -> bool:
-        return self is DType.C64
+        return self in (DType.C64, DType.C128)
+
+    @property
+    def part(self) -> DType:
+        """The dtype of the real and the imaginary part; of other dtypes, themselves."""
+        return _PARTS.get(self, self)
+
+    @property
+    def with_parts(self) -> DType:
+        """The complex dtype whose parts are of this dtype."""
+        return next(whole for whole, part in _PARTS.items() if part is self)
 
     @property
     def is_differentiable(self) -> bool:
@@ -71,11 +89,16 @@ class DType(enum.Enum):
         return self.value
 
 
-_FLOATS = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
+_PARTS = {DType.C64: DType.F32, DType.C128: DType.F64}
+_STORED = frozenset({DType.F8_E4M3FN, DType.F8_E5M2})
+_NARROW = _STORED | {DType.F16, DType.BF16}
+_FLOATS = _NARROW | {DType.F32, DType.F64}
 _SIGNED = frozenset({DType.I8, DType.I16, DType.I32, DType.I64})
 _UNSIGNED = frozenset({DType.U8, DType.U16, DType.U32, DType.U64})
 _INTS = _SIGNED | _UNSIGNED
 _NUMPY: dict[DType, np.dtype[Any]] = {
+    DType.F8_E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.F8_E5M2: np.dtype(ml_dtypes.float8_e5m2),
     DType.F16: np.dtype(np.float16),
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
     DType.F32: np.dtype(np.float32),
@@ -90,12 +113,15 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
     DType.C64: np.dtype(np.complex64),
+    DType.C128: np.dtype(np.complex128),
 }
 _FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
 _RANK = {
     DType.BOOL: 0,
     DType.U8: 1,
     DType.I8: 1,
+    DType.F8_E4M3FN: 1,
+    DType.F8_E5M2: 1,
     DType.U16: 2,
     DType.I16: 2,
     DType.BF16: 2,
@@ -107,6 +133,7 @@ _RANK = {
     DType.F32: 6,
     DType.F64: 7,
     DType.C64: 8,
+    DType.C128: 9,
 }
 
 
@@ -154,10 +181,12 @@ def promote(left: DType, right: DType) -> DType:
     """Return the dtype in which `left` and `right` meet (specification 01, section 2)."""
     if left is right:
         return left
-    if {left, right} == {DType.F16, DType.BF16}:
+    if {left, right} in ({DType.F16, DType.BF16}, _STORED):
         return DType.F32
     if left.is_int and right.is_float:
         left, right = right, left
+    if {left, right} == {DType.F64, DType.C64}:
+        return DType.C128
     if left.is_float and right.is_int:
         return DType.F64 if left is DType.F64 or right.size == 8 else DType.F32
     return left if _RANK[left] >= _RANK[right] else right

@@ -12,6 +12,7 @@ and branches carry sub-graphs as attributes.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import LARGEST_VALUE, TensorType
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_FROZEN = "<frozen "
+"""Python's own machinery, which runs modules: above it is no line of a user's program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,6 +213,8 @@ class Graph(Builders):
         """Arrays that came with params, from the file that the graph was read from."""
         self.output_names: tuple[str, ...] = ()
         """What that file calls the outputs."""
+        self.effects: tuple[int, bool] | None = None
+        """How many nodes it had when it was known whether one of them has an effect."""
         self._leaves: dict[str, Value] = {}
         self._source: Source | None = None
         self._scope: str | None = None
@@ -324,13 +329,15 @@ class Graph(Builders):
                     remedy="pass outer values into a body as operands",
                 )
         types = None if copied is None else _types_of_copy(copied, operands, attrs)
-        given = tuple(operand.type for operand in operands)
-        if lowering is not None:
-            check_lowering(lowering, definition, given, attrs)
-        elif types is not None and copied is not None:
+        is_new = types is None
+        if lowering is not None or types is None:
+            given = tuple(operand.type for operand in operands)
+            if lowering is not None:
+                check_lowering(lowering, definition, given, attrs)
+            if types is None:
+                types = definition.infer_types(given, attrs)
+        elif copied is not None:
             lowering = copied.lowering
-        if types is None:
-            types = definition.infer_types(given, attrs)
         node = Node(
             index=len(self.nodes),
             op=definition,
@@ -342,7 +349,7 @@ class Graph(Builders):
             lowering=lowering,
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
-        for result in results:
+        for result in results if is_new else ():
             if result.type.is_static:  # others are looked at when their symbols have bounds
                 require_addressable(result)
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
@@ -350,6 +357,21 @@ class Graph(Builders):
         if declares:
             self._leaves[attrs.as_dict()["name"]] = results[0]
         return results
+
+    def keep(self, nodes: Sequence[Node], like: Mapping[Node, Node]) -> None:
+        """Drop all nodes but `nodes`; `like` lends its name, source line and scope to some.
+
+        For whoever builds a graph that nothing else has seen yet: nodes are frozen from then on.
+        """
+        for index, node in enumerate(nodes):
+            change = functools.partial(object.__setattr__, node)
+            change("index", index)
+            lender = like.get(node)
+            if lender is not None and not node.op.has(Trait.NAMED):
+                change("name", node.name or lender.name)
+                change("source", lender.source or node.source)
+                change("scope", lender.scope or node.scope)
+        self.nodes = list(nodes)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -553,9 +575,11 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def calling_source() -> Source | None:
-    """Return the innermost frame outside rlx: the user's line."""
+    """Return the innermost frame outside rlx: the user's line, if there is one."""
     frame = sys._getframe(1)
     while frame is not None:
+        if frame.f_code.co_filename.startswith(_FROZEN):
+            return None
         if not frame.f_code.co_filename.startswith(_PACKAGE):
             return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         if frame.f_back is None:
@@ -584,7 +608,8 @@ def check_arity(definition: OpDef, given: int) -> None:
     most = len(definition.operands)
     least = most - definition.optional_operands
     if definition.variadic:
-        fewest = most - 1 if most > 1 or definition.holds_bodies else most
+        may_be_none = definition.holds_bodies or definition.has(Trait.FOREIGN)
+        fewest = most - 1 if most > 1 or may_be_none else most
         if given < fewest:
             raise GraphError(
                 f"takes at least {fewest} operands and was given {given}",
@@ -622,6 +647,4 @@ def _as_array(value: ArrayLike, dtype: DType | None) -> np.ndarray[Any, Any]:
         return array
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return array.astype(np.float32 if isinstance(value, float) else np.complex64)
-    if array.dtype == np.complex128:
-        raise DTypeError("complex128 has no counterpart", remedy="pass dtype='c64'")
     return array

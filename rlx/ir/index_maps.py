@@ -16,12 +16,13 @@ derived from these declarations; the checker of memory plans alone keeps its own
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rlx.ir.graph import Node
-from rlx.ir.op import Registry, Trait
+from rlx.ir.op import Attrs, OpDef, Registry, Trait
 from rlx.ir.ops import shape as ops
 from rlx.ir.shape import Extent, Shape, is_at_most, normalize_axis, product, row_major_strides
 
@@ -105,12 +106,18 @@ maps: Registry[MapRule] = Registry("index map")
 
 def index_map(node: Node) -> IndexMap | None:
     """Return what `node` reads where, or None if that is no list of affine pieces."""
-    rule = maps.get(node.op)
-    shapes = [operand.shape for operand in node.operands]
+    shapes = tuple(operand.shape for operand in node.operands)
+    return _index_map(node.op, node.attrs, shapes, node.results[0].shape)
+
+
+def _index_map(
+    definition: OpDef, attrs: Attrs, shapes: tuple[Shape, ...], result: Shape
+) -> IndexMap | None:
+    rule = maps.get(definition)
     if rule is not None:
-        return rule(shapes, node.results[0].shape, **node.attrs.as_dict())
-    if node.op.has(Trait.ELEMENTWISE) and shapes:
-        return _aligned(shapes, node.results[0].shape)
+        return rule(list(shapes), result, **attrs.as_dict())
+    if definition.has(Trait.ELEMENTWISE) and shapes:
+        return _aligned(list(shapes), result)
     return None
 
 
@@ -121,16 +128,23 @@ def moves(node: Node) -> bool:
 
 def is_aligned(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
-    if len(node.operands) > 1 and not node.op.has(Trait.ELEMENTWISE):
+    is_elementwise = node.op.has(Trait.ELEMENTWISE)
+    if len(node.operands) > 1 and not is_elementwise:
         return False  # each is read for a part of the result; told without making their map
-    found = index_map(node)
-    if found is None or found.fill is not None or len(found.pieces) != len(node.operands):
+    if node.op not in maps and not is_elementwise:
         return False
-    result = node.results[0].shape
-    operands = [node.operands[piece.operand].shape for piece in found.pieces]
+    shapes = tuple(operand.shape for operand in node.operands)
+    return _is_aligned(node.op, node.attrs, shapes, node.results[0].shape)
+
+
+@functools.lru_cache(maxsize=4096)  # fusion asks again and again
+def _is_aligned(definition: OpDef, attrs: Attrs, shapes: tuple[Shape, ...], result: Shape) -> bool:
+    found = _index_map(definition, attrs, shapes, result)
+    if found is None or found.fill is not None or len(found.pieces) != len(shapes):
+        return False
     return all(
-        piece.box == whole(result) and _is_broadcast(piece.position, shape, result)
-        for piece, shape in zip(found.pieces, operands, strict=True)
+        piece.box == whole(result) and _is_broadcast(piece.position, shapes[piece.operand], result)
+        for piece in found.pieces
     )
 
 

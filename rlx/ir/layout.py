@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import ShapeError
-from rlx.ir.shape import Shape, format_shape
+from rlx.ir.shape import Extent, Shape, floor_divide, format_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Panels:
 
     def stored_shape(self, shape: Shape) -> Shape:
         """Return the row-major shape of what lies in memory."""
-        if len(shape) < 2 or not isinstance(shape[-1], int) or self.width < 1:
+        if len(shape) < 2 or self.width < 1:
             raise ShapeError(
                 f"shape {format_shape(shape)} does not lie in {self}: {_MATRIX}",
                 remedy="reshape to a matrix or give another layout",
             )
-        return (*shape[:-2], -(-shape[-1] // self.width), shape[-2], self.width)
+        return (*shape[:-2], panels_of(shape[-1], self.width), shape[-2], self.width)
 
     def elements(self, stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the tensor of `shape` whose stored form is given."""
@@ -83,9 +83,14 @@ class ChannelPanels:
         return f"channel_panels(width = {self.width}, groups = {self.groups})"
 
 
+def panels_of(columns: Extent, width: int) -> Extent:
+    """Return how many panels of `width` hold so many columns."""
+    return floor_divide(columns + (width - 1), width)
+
+
 Layout: TypeAlias = Panels | ChannelPanels
 
 _CHANNELS = "it must have a static number of output channels that the groups divide"
-_MATRIX = "it must be of rank 2 at least, with a static number of columns"
+_MATRIX = "it must be of rank 2 at least, and a panel have a column"
 LAYOUTS: dict[str, type[Layout]] = {"panels": Panels, "channel_panels": ChannelPanels}
 """Every layout by its name in the text form."""

@@ -6,6 +6,7 @@ without payload is written with its bits, `nan(0x7fc00001)`.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -15,24 +16,24 @@ from numpy.typing import NDArray
 from rlx.ir.dtype import DType
 
 QUIET_NAN = {
-    DType.F16: 0x7E00,
-    DType.BF16: 0x7FC0,
-    DType.F32: 0x7FC00000,
-    DType.F64: 0x7FF8000000000000,
+    dtype: int(np.array(np.nan, dtype.numpy).view(f"u{dtype.size}"))
+    for dtype in DType
+    if dtype.is_float
 }
 """The bits that a plain `nan` stands for."""
 
 
 def float_text(number: float) -> str:
     """Write a Python float."""
-    return _nan_text(DType.F64, *struct.unpack("<Q", struct.pack("<d", number))) or repr(number)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+    return _nan_text(DType.F64, number, bits) or repr(number)
 
 
 def element_texts(array: NDArray[Any], dtype: DType) -> list[str]:
     """Write the elements of `array` in row-major order; complex ones as two numbers each."""
     flat = array.reshape(-1)
     if dtype.is_complex:
-        return element_texts(flat.view(np.float32), DType.F32)
+        return element_texts(flat.view(dtype.part.numpy), dtype.part)
     if dtype is DType.BOOL:
         return ["true" if item else "false" for item in flat]
     if dtype.is_int:
@@ -47,7 +48,7 @@ def number_from_bits(dtype: DType, bits: int) -> NDArray[Any]:
 
 
 def _element_text(dtype: DType, item: Any, bits: int) -> str:
-    special = _nan_text(dtype, bits)
+    special = _nan_text(dtype, item, bits)
     if special is not None:
         return special
     shortest = str(item)
@@ -64,10 +65,8 @@ def _with_point(text: str) -> str:
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 
 
-def _nan_text(dtype: DType, bits: int) -> str | None:
-    mantissa = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}[dtype]
-    magnitude = bits & ((1 << (8 * dtype.size - 1)) - 1)
-    infinity = ((1 << (8 * dtype.size - 1)) - 1) >> mantissa << mantissa
-    if magnitude <= infinity:
+def _nan_text(dtype: DType, number: Any, bits: int) -> str | None:
+    """Write a NaN; None for any other number."""
+    if not math.isnan(number):
         return None
     return "nan" if bits == QUIET_NAN[dtype] else f"nan({bits:#x})"

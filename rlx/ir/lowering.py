@@ -173,6 +173,25 @@ class Windowed(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Winograd(Lowering):
+    """A Winograd convolution by tiles of `step` by `step` results, some `tiles` at a time.
+
+    Their points are multiplied in register tiles of `rows` by `columns`, in vectors of `lanes`.
+    The output channels are computed in `groups`, each of which transforms the tiles again, and
+    `workers` have memory of their own.
+    """
+
+    step: int
+    tiles: int
+    rows: int
+    columns: int
+    lanes: int
+    groups: int
+    workers: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Turned(Lowering):
     """A transpose in registers: squares of `lanes` rows of `lanes` elements."""
 

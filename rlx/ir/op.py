@@ -66,6 +66,7 @@ class Trait(enum.Enum):
     INDEXED_WRITE = "an operand says at run time where elements are written or added"
     CONTROL = "runs its bodies: a loop or a branch"
     WHOLE = "an element of the result may depend on all elements of the operands"
+    WINDOWED = "slides windows over the last axes but `inner`; all axes in front are alike"
     SEARCH = "gives positions of elements"
     PART = "reads as much of operand 0 as it returns"
     MAY_FAULT = "may end the run: an index out of range, a singular matrix"
@@ -83,6 +84,8 @@ class Trait(enum.Enum):
     LEAF = "has no operands and gets its value from outside or from an attribute"
     NAMED = "gets its value from outside, by its name"
     IMPURE = "two equal nodes need not have equal values"
+    FOREIGN = "calls a function from outside of the program: at run time, and not before"
+    EFFECT = "does more than give results: it runs once, in order, whoever reads them"
     LAYOUT = "changes where elements lie, for a kernel; transforms see its formula instead"
     FUSED = "made by a pass for speed; transforms see its body instead"
 
@@ -103,6 +106,18 @@ COSTS = frozenset({Trait.CHEAP, Trait.MODERATE, Trait.DEAR})
 
 ROW_WISE = (Trait.ROW_WISE, Trait.EPILOGUE, Trait.PROLOGUE)
 """Softmax and the norms: their kernels compute what surrounds them row by row."""
+
+
+_HOLD_BODIES: dict[type, bool] = {}
+
+
+def may_hold_bodies(attrs: type[Attrs]) -> bool:
+    """True if graphs may be among the attributes of a class of records."""
+    known = _HOLD_BODIES.get(attrs)
+    if known is None:
+        hints = (describe_hint(field.type) for field in dataclasses.fields(attrs))
+        known = _HOLD_BODIES[attrs] = any("Graph" in hint for hint in hints)
+    return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,13 +151,19 @@ class OpDef:
     operands: tuple[str, ...]
     optional_operands: int
     variadic: bool
-    attrs: type[Attrs]
+    declared: Callable[..., Any]
+    """Its signature says what the attributes are."""
     results: int | None  # None: as many as `infer` returns
     traits: frozenset[Trait]
     doc: str
     decompose: Callable[..., Any] | None = None
     captures: Captures | None = None
     """What becomes of params that its bodies read."""
+
+    @property
+    def attrs(self) -> type[Attrs]:
+        """The record of its attributes, which is made when it is first used."""
+        return _RECORDS.get(self) or _RECORDS.setdefault(self, _attrs_class(self))
 
     def infer_types(self, operands: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
         """Return the result types, or raise a ShapeError or DTypeError."""
@@ -155,7 +176,7 @@ class OpDef:
     @property
     def holds_bodies(self) -> bool:
         """True if graphs are among the attributes; such an op may have no operands at all."""
-        return any("Graph" in describe_hint(f.type) for f in dataclasses.fields(self.attrs))
+        return may_hold_bodies(self.attrs)
 
     def __call__(self, *operands: Operand | None, **attributes: Any) -> Any:
         """Append this op to the graph of its operands; Python numbers become constants.
@@ -272,11 +293,9 @@ def declare_op(
     if name in OPS:
         raise InternalError(f"op {name} is declared twice")
     declared = signature_of or infer
-    signature = inspect.signature(declared)
-    hints = typing.get_type_hints(declared)
-    positional = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    count = _result_count(hints)
+    parameters = inspect.signature(declared).parameters.values()
+    positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    count = _result_count(inspect.get_annotations(declared, eval_str=True))
     definition = (SingleResultOp if count == 1 else MultiResultOp)(
         name=name,
         family=family,
@@ -284,7 +303,7 @@ def declare_op(
         operands=tuple(p.name for p in positional),
         optional_operands=sum(p.default is None for p in positional),
         variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
-        attrs=_attrs_class(name, hints, keywords),
+        declared=declared,
         results=count,
         traits=frozenset(traits),
         doc=doc,
@@ -295,16 +314,18 @@ def declare_op(
     return definition
 
 
-def _attrs_class(
-    name: str, hints: Mapping[str, Any], parameters: list[inspect.Parameter]
-) -> type[Attrs]:
-    title = f"{''.join(part.capitalize() for part in name.split('_'))}Attrs"
-    if not parameters:  # most ops: `import rlx` is faster without making dataclasses for them
-        return type(title, (Attrs,), {"__slots__": ()})
+_RECORDS: dict[OpDef, type[Attrs]] = {}
+"""Those in use: a program has a few ops of hundreds, and a dataclass takes long to make."""
+
+
+def _attrs_class(definition: OpDef) -> type[Attrs]:
+    signature = inspect.signature(definition.declared, eval_str=True)
+    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    title = f"{''.join(part.capitalize() for part in definition.name.split('_'))}Attrs"
     fields: list[Any] = []
-    for parameter in parameters:
-        hint = hints.get(parameter.name, Any)
-        if parameter.default is inspect.Parameter.empty:
+    for parameter in keywords:
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        if parameter.default is parameter.empty:
             fields.append((parameter.name, hint))
         else:
             fields.append((parameter.name, hint, field(default=parameter.default)))

@@ -71,7 +71,7 @@ def elided_literal(_: Literal) -> str:
 
 def symbols_in(graph: Graph) -> list[Symbol]:
     """Return the symbols of all types and attributes, those of sub-graphs included, sorted."""
-    return sorted(set(_symbols(graph)))
+    return sorted(set(_symbols(graph, set())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +195,19 @@ def _declaration(symbol: Symbol) -> str:
     return f"dim {symbol.name} in {symbol.min}..{most}"
 
 
-def _symbols(graph: Graph) -> Iterator[Symbol]:
+def _symbols(graph: Graph, seen: set[int]) -> Iterator[Symbol]:
+    seen.add(id(graph))
     for node in graph.nodes:
         for result in node.results:
             yield from symbols_of(result.type.shape)
         for value in node.attrs.as_dict().values():
             for part in parts(value):
-                yield from _symbols_of_value(part)
+                yield from _symbols_of_value(part, seen)
 
 
-def _symbols_of_value(value: Any) -> Iterator[Symbol]:
+def _symbols_of_value(value: Any, seen: set[int]) -> Iterator[Symbol]:
     if isinstance(value, Graph):
-        yield from _symbols(value)
+        yield from () if id(value) in seen else _symbols(value, seen)
     elif isinstance(value, Dim):
         yield from value.symbols
     elif isinstance(value, TensorType):
@@ -214,7 +215,7 @@ def _symbols_of_value(value: Any) -> Iterator[Symbol]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             for part in parts(getattr(value, field.name)):
-                yield from _symbols_of_value(part)
+                yield from _symbols_of_value(part, seen)
 
 
 def _short(graph: Graph) -> str:

@@ -239,8 +239,27 @@ def upper(extent: Extent) -> int:
 
 
 def is_at_most(extent: Extent, bound: Extent) -> bool:
-    """True if `extent` is at most `bound` for all values of their symbols."""
-    return ends(extent - bound)[1] <= 0
+    """True if `extent` is at most `bound` for all values of their symbols, as far as is known."""
+    excess = extent - bound
+    return ends(excess)[1] <= 0 or ends(_multiple_above(excess))[1] <= 0
+
+
+def _multiple_above(extent: Extent) -> Extent:
+    """Return what is never below some positive multiple of an extent, its quotients as fractions.
+
+    So that `n // 2 - n` is seen to be at most 0: it is at most half of `-n`.
+    """
+    alone = [m[0] for m, _ in _terms(extent) if len(m) == 1 and isinstance(m[0], Quotient)]
+    common = math.lcm(*(quotient.divisor for quotient in alone))
+    above: Extent = 0
+    for monomial, coefficient in _terms(extent):
+        if len(monomial) == 1 and isinstance(monomial[0], Quotient):
+            dividend, divisor = monomial[0].dividend, monomial[0].divisor
+            least = dividend - (divisor - 1)
+            above += (dividend if coefficient > 0 else least) * (coefficient * common // divisor)
+        else:
+            above += _normalize([(monomial, coefficient * common)])
+    return above
 
 
 def evaluate(extent: Extent, binding: Mapping[str, int]) -> int:

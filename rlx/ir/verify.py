@@ -10,21 +10,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value, check_arity
 from rlx.ir.lowering import check_lowering, reads_layout
-from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait
+from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait, may_hold_bodies
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
 from rlx.ir.types import TensorType
 
 _CONTEXT = 2
 """Nodes shown before and after a faulty one."""
+
+Checked: TypeAlias = dict[int, Node]
+"""Nodes whose types were found right, by the identity of their attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,12 @@ class Fault:
     message: str
 
 
-def verify(graph: Graph, *, after: str | None = None) -> None:
-    """Raise a GraphError that shows every fault of `graph`; `after` names the last pass."""
-    faults = errors_of(graph)
+def verify(graph: Graph, *, after: str | None = None, checked: Checked | None = None) -> None:
+    """Raise a GraphError that shows every fault of `graph`; `after` names the last pass.
+
+    `checked` keeps what was found right, so that the types of its copies are not inferred again.
+    """
+    faults = errors_of(graph, checked)
     if not faults:
         return
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
@@ -52,25 +59,29 @@ def verify(graph: Graph, *, after: str | None = None) -> None:
     )
 
 
-def errors_of(graph: Graph) -> list[Fault]:
+def errors_of(graph: Graph, checked: Checked | None = None) -> list[Fault]:
     """Return every fault of `graph` and of its sub-graphs, in order."""
-    return [*_symbol_faults(graph), *_graph_faults(graph)]
+    found = {} if checked is None else checked
+    return [*_symbol_faults(graph), *_graph_faults(graph, found, set())]
 
 
-def _graph_faults(graph: Graph) -> Iterator[Fault]:
+def _graph_faults(graph: Graph, checked: Checked, seen: set[int]) -> Iterator[Fault]:
+    """Go over a graph and its bodies; one that several nodes hold is looked at once."""
+    seen.add(id(graph))
     leaves: dict[str, Node] = {}
     for position, node in enumerate(graph.nodes):
-        for message in _node_faults(graph, node, position):
+        for message in _node_faults(graph, node, position, checked):
             yield Fault(graph, node, message)
         if node.op.has(Trait.NAMED):
             name = node.attribute("name")
             if name in leaves:
                 yield Fault(graph, node, f"%{leaves[name].index} is also named {name!r}")
             leaves.setdefault(name, node)
-        for value in node.attrs.as_dict().values():
-            for body in parts(value):
-                if isinstance(body, Graph):
-                    yield from _graph_faults(body)
+        if may_hold_bodies(type(node.attrs)):
+            for value in node.attrs.as_dict().values():
+                for body in parts(value):
+                    if isinstance(body, Graph) and id(body) not in seen:
+                        yield from _graph_faults(body, checked, seen)
     yield from _output_faults(graph, leaves)
     for given, axis in graph.communicators.items():
         if given not in leaves or leaves[given].result.type != TensorType(DType.I64, ()):
@@ -78,7 +89,7 @@ def _graph_faults(graph: Graph) -> Iterator[Fault]:
             yield Fault(graph, None, message)
 
 
-def _node_faults(graph: Graph, node: Node, position: int) -> Iterator[str]:
+def _node_faults(graph: Graph, node: Node, position: int, checked: Checked) -> Iterator[str]:
     if node.index != position:
         yield f"has index {node.index} at position {position}"
     if OPS.get(node.op.name) is not node.op:
@@ -90,8 +101,29 @@ def _node_faults(graph: Graph, node: Node, position: int) -> Iterator[str]:
     ]
     yield from operand_faults
     yield from _result_faults(graph, node)
-    if not operand_faults:
-        yield from _type_faults(node)
+    if operand_faults or _is_copy(node, checked.get(id(node.attrs))):
+        return
+    faults = list(_type_faults(node))
+    if not faults:
+        checked[id(node.attrs)] = node
+    yield from faults
+
+
+def _is_copy(node: Node, checked: Node | None) -> bool:
+    """True if `node` is as one that was found right: its attributes, operands and results."""
+    return (
+        checked is not None
+        and node.attrs is checked.attrs
+        and node.op is checked.op
+        and node.lowering == checked.lowering
+        and _types(node.operands) == _types(checked.operands)
+        and _types(node.results) == _types(checked.results)
+        and not may_hold_bodies(type(node.attrs))  # which might have changed
+    )
+
+
+def _types(values: Sequence[Value]) -> list[TensorType]:
+    return [value.type for value in values]
 
 
 def _value_faults(graph: Graph, value: Value, *, before: Node | None = None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What passes decided, for reports: they write it if they are given one, and never read it."""
+"""Optimization remarks: what passes decided and why, recorded for reports only."""
 
 from __future__ import annotations
 

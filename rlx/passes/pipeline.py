@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rlx.ir.graph import Graph
 from rlx.ir.printer import format_graph
-from rlx.ir.verify import verify
+from rlx.ir.verify import Checked, verify
 from rlx.passes.communication.bundle_collectives import bundle_collectives
 from rlx.passes.communication.hoist_collectives import hoist_collectives
 from rlx.passes.communication.start_collectives import start_collectives
@@ -103,7 +103,8 @@ class Pipeline:
     ) -> tuple[Rewritten, PipelineReport]:
         """Return graph and value map, and what each pass did; `dump` overrides `RLX_DUMP`."""
         directory = dump or dump_directory()
-        verify(graph)
+        checked: Checked = {}
+        verify(graph, checked=checked)
         _dump(directory, 0, "input", graph, changed=True)
         done = unchanged(graph)
         records: list[PassRecord] = []
@@ -114,7 +115,7 @@ class Pipeline:
             finished = time.perf_counter()
             changed = done.graph is not before
             if changed:
-                verify(done.graph, after=graph_pass.name)
+                verify(done.graph, after=graph_pass.name, checked=checked)
             records.append(
                 PassRecord(
                     name=graph_pass.name,

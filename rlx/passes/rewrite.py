@@ -19,15 +19,16 @@ flow, rewritten by the same pass. What changed is told by a map from old values 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rlx.errors import InternalError, blamed
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering
-from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.op import Attrs, OpDef, Trait, may_hold_bodies
 
 ValueMap: TypeAlias = Mapping[Value, Value]
 Replacement: TypeAlias = Value | Sequence[Value] | None
@@ -47,6 +48,8 @@ class Rewritten:
     def then(self, following: GraphPass) -> Rewritten:
         """Run `following` and compose the value maps."""
         after = following.rewrite(self.graph)
+        if after.graph is self.graph:
+            return self
         value_map = {
             old: after.value_map[new]
             for old, new in self.value_map.items()
@@ -90,9 +93,27 @@ def rewrite(*definitions: OpDef) -> Callable[[Rule], LocalRewrite]:
     return lambda rule: LocalRewrite(definitions, rule)
 
 
+class _Itself(Mapping[Value, Value]):
+    """Every value of a graph by itself: what a pass that changes nothing says, in no time."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, value: Value) -> Value:
+        if value.graph is not self._graph:
+            raise KeyError(value)
+        return value
+
+    def __iter__(self) -> Iterator[Value]:
+        return (result for node in self._graph.nodes for result in node.results)
+
+    def __len__(self) -> int:
+        return sum(len(node.results) for node in self._graph.nodes)
+
+
 def unchanged(graph: Graph) -> Rewritten:
     """Return `graph` as its own rewriting."""
-    return Rewritten(graph, {r: r for node in graph.nodes for r in node.results})
+    return Rewritten(graph, _Itself(graph))
 
 
 def is_leaf(node: Node) -> bool:
@@ -103,6 +124,8 @@ def is_leaf(node: Node) -> bool:
 def bodies_of(attrs: Attrs) -> list[Graph]:
     """Return the sub-graphs among the attributes, in declaration order."""
     found: list[Graph] = []
+    if not may_hold_bodies(type(attrs)):
+        return found
     for value in attrs.as_dict().values():
         members = value if isinstance(value, tuple) else (value,)
         found.extend(member for member in members if isinstance(member, Graph))
@@ -135,9 +158,32 @@ def with_lowering(
     return graph.append(node.op, given, node.attrs, lowering=lowering)
 
 
-def live_nodes(graph: Graph) -> set[Node]:
-    """Return the leaves and everything the outputs depend on."""
-    live = {node for node in graph.nodes if is_leaf(node)}
+def has_effect(node: Node) -> bool:
+    """True for what runs whoever reads its results, and for what holds such a node in a body."""
+    if node.op.has(Trait.EFFECT):
+        return True
+    bodies = bodies_of(node.attrs) if _may_hold_effects(node.op) else ()
+    return any(map(_body_has_effect, bodies))
+
+
+def _body_has_effect(body: Graph) -> bool:
+    """Look into a body once: bodies of nested rules hold each other many times."""
+    if body.effects is None or body.effects[0] != len(body.nodes):
+        body.effects = len(body.nodes), any(map(has_effect, body.nodes))
+    return body.effects[1]
+
+
+@functools.cache
+def _may_hold_effects(definition: OpDef) -> bool:
+    return definition.holds_bodies and not definition.has(Trait.FUSED)
+
+
+def live_nodes(graph: Graph, replaced: Collection[Node] = ()) -> set[Node]:
+    """Return the leaves, what has effects, and everything that they and the outputs depend on.
+
+    Effects of nodes in `replaced` are those of other nodes now.
+    """
+    live = {n for n in graph.nodes if is_leaf(n) or (has_effect(n) and n not in replaced)}
     live.update(output.node for output in graph.outputs)
     for node in reversed(graph.nodes):
         if node in live:
@@ -150,25 +196,22 @@ def copy_node(
     node: Node,
     value_map: dict[Value, Value],
     *,
-    like: Node | None = None,
     attrs: Attrs | None = None,
 ) -> tuple[Value, ...]:
     """Append `node` to `target` with operands mapped by `value_map`, which learns its results.
 
-    `like` lends its name, source line and scope to a node that stands for it; `attrs` replace
-    its own.
+    `attrs` replace its own.
     """
     if is_leaf(node):
         target.copy_node(node, value_map)
         return tuple(value_map[result] for result in node.results)
-    named = like or node
     results = target.append(
         node.op,
         tuple(value_map[operand] for operand in node.operands),
         attrs or node.attrs,
-        name=node.name or named.name,
-        source=named.source or node.source,
-        scope=named.scope or node.scope,
+        name=node.name,
+        source=node.source,
+        scope=node.scope,
         copied=node,
     )
     value_map.update(zip(node.results, results, strict=True))
@@ -241,11 +284,14 @@ class _Rewriter:
     def __init__(self, source: Graph, rewrites: list[LocalRewrite]) -> None:
         self.source = source
         self.target = Graph(source.name)
+        self.target.take_roles(source)  # rules ask which leaves are replaced
         self.rewrites = rewrites
         self.changed = False
         self.depth = 0
         self.replaced: dict[Value, Value] = {}
         """Values of `target` that a rule replaced, and by what."""
+        self.gone: set[Node] = set()
+        """Nodes of `target` in whose place there are others."""
         self.stands_for: dict[Node, Node] = {}
         """New nodes of `target` -> the node of `source` in whose place they were built."""
         self.bodies: dict[int, Graph] = {}
@@ -299,6 +345,8 @@ class _Rewriter:
         values = (replacement,) if isinstance(replacement, Value) else tuple(replacement)
         final = tuple(self._final(value) for value in values)
         _check_types(node, final)
+        if not any(result in final for result in node.results):
+            self.gone.add(node)
         return final
 
     def _settle(self, new: Node, origin: Node) -> None:
@@ -331,19 +379,14 @@ class _Rewriter:
         return self.by_op[definition]
 
     def _sweep(self, value_map: dict[Value, Value]) -> Rewritten:
-        """Copy the live part of `target`; name what a rule built after what it replaces."""
+        """Keep the live part of `target`; name what a rule built after what it replaces."""
         results = {r for output in value_map.values() for r in output.node.results}
-        clean = Graph(self.source.name)
-        swept: dict[Value, Value] = {}
-        live = live_nodes(self.target)
-        for node in self.target.nodes:
-            if node not in live:
-                continue
-            origin = self.stands_for.get(node)
-            like = _anonymous(origin, node, results) if origin is not None else None
-            copy_node(clean, node, swept, like=like)
-        finish(clean, self.target, swept)
-        return Rewritten(clean, {old: swept[new] for old, new in value_map.items() if new in swept})
+        live = live_nodes(self.target, self.gone)
+        kept = [node for node in self.target.nodes if node in live]
+        like = {n: _anonymous(o, n, results) for n, o in self.stands_for.items() if n in live}
+        self.target.keep(kept, like)
+        found = {old: new for old, new in value_map.items() if new.node in live}
+        return Rewritten(self.target, found)
 
 
 def _anonymous(origin: Node, node: Node, results: set[Value]) -> Node:

@@ -24,7 +24,9 @@ from rlx.ir.dtype import DType, as_dtype, promote
         ("f16", "f32", "f32"),
         ("i32", "f64", "f64"),
         ("bool", "i8", "i8"),
-        ("f64", "c64", "c64"),
+        ("f64", "c64", "c128"),
+        ("c64", "c128", "c128"),
+        ("f32", "c64", "c64"),
         ("u8", "i8", "u8"),
     ],
 )
@@ -42,7 +44,7 @@ def test_promotion_commutes_up_to_ties_of_rank() -> None:
 
 @pytest.mark.parametrize(
     ("size", "names"),
-    [(1, "bool i8 u8"), (2, "f16 bf16 i16"), (4, "f32 i32 u32"), (8, "f64 i64 c64")],
+    [(1, "bool i8 u8"), (2, "f16 bf16 i16"), (4, "f32 i32 u32"), (8, "f64 i64 c64"), (16, "c128")],
 )
 def test_sizes_are_those_of_the_specification(size: int, names: str) -> None:
     assert {DType(name).size for name in names.split()} == {size}
@@ -54,7 +56,7 @@ def test_every_dtype_is_found_by_name_and_by_its_numpy_dtype() -> None:
         assert as_dtype(dtype.numpy) is dtype
 
 
-@pytest.mark.parametrize("spec", ["f8", "object", np.dtype("<U3"), np.dtype(np.complex128), str])
+@pytest.mark.parametrize("spec", ["f8", "object", np.dtype("<U3"), np.dtype(np.clongdouble), str])
 def test_an_unknown_dtype_lists_the_known_ones(spec: str) -> None:
     with pytest.raises(DTypeError, match="use one of: f16 bf16"):
         as_dtype(spec)

@@ -16,6 +16,7 @@ from rlx.ir.shape import (
     ends,
     evaluate,
     floor_divide,
+    is_at_most,
     normalize_axis,
     product,
     row_major_strides,
@@ -167,3 +168,12 @@ def test_axes_count_from_both_ends() -> None:
 def test_strides_and_products_stay_symbolic() -> None:
     assert row_major_strides((2, N, 3)) == (3 * N, 3, 1)
     assert product((2, N, 3)) == 6 * N
+
+
+def test_halves_are_known_to_be_at_most_the_whole() -> None:
+    n = Dim("n", max=9)
+    assert is_at_most(n // 2, n)
+    assert is_at_most(n // 2 + n // 3, n)
+    assert is_at_most(n - 1, 2 * (n // 2))
+    assert not is_at_most(n, 2 * (n // 2))
+    assert not is_at_most((n + 3) // 2, n)

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from rlx.errors import GraphError
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Attrs, make_attrs
 from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
-from rlx.ir.verify import errors_of, verify
+from rlx.ir.verify import Checked, errors_of, verify
+from rlx.passes.rewrite import copy_node
 from tests.ir.strategies import graphs
 
 
@@ -167,3 +169,26 @@ def test_all_faults_are_shown_in_place_with_the_last_pass() -> None:
     )
     assert caught.value.source is not None
     assert caught.value.source.file == __file__
+
+
+def test_copies_of_what_was_right_are_not_inferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, copy = Graph("g"), Graph("g")
+    checked: Checked = {}
+    graph.set_outputs([graph.tanh(graph.input("x", (2, 3)))])
+    value_map: dict[Value, Value] = {}
+    for node in graph.nodes:
+        copy_node(copy, node, value_map)
+    copy.set_outputs([value_map[output] for output in graph.outputs])
+    verify(graph, checked=checked)
+    looked_at: list[Node] = []
+
+    def no_faults(node: Node) -> list[str]:
+        looked_at.append(node)
+        return []
+
+    monkeypatch.setattr("rlx.ir.verify._type_faults", no_faults)
+    verify(copy, checked=checked)
+    assert not looked_at
+    object.__setattr__(copy.nodes[1].result, "type", TensorType(DType.F32, (3, 3)))
+    verify(copy, checked=checked)
+    assert looked_at == [copy.nodes[1]]

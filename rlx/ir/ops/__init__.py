@@ -8,6 +8,8 @@ them all. An op is visible here as soon as its family's file declares it.
 from rlx.ir.ops.activation import *
 from rlx.ir.ops.attention import *
 from rlx.ir.ops.axial_rope import *
+from rlx.ir.ops.bf16_products import *
+from rlx.ir.ops.branches import *
 from rlx.ir.ops.byte_products import *
 from rlx.ir.ops.channel_norm import *
 from rlx.ir.ops.collective import *
@@ -15,10 +17,13 @@ from rlx.ir.ops.control import *
 from rlx.ir.ops.conv import *
 from rlx.ir.ops.conv_channels_last import *
 from rlx.ir.ops.conv_transpose import *
+from rlx.ir.ops.conv_winograd import *
 from rlx.ir.ops.custom import *
 from rlx.ir.ops.decompositions import *
 from rlx.ir.ops.elementwise import *
 from rlx.ir.ops.experts import *
+from rlx.ir.ops.foreign import *
+from rlx.ir.ops.fourier import *
 from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
 from rlx.ir.ops.layout import *

@@ -73,8 +73,10 @@ def leaky_relu(x: Value, *, slope: float = 0.01) -> Value:
 @activation
 def elu(x: Value, *, alpha: float = 1.0) -> Value:
     """`x` where positive, else `alpha * (exp(x) - 1)`."""
-    # The unused branch must stay finite: an infinite slope times zero would be NaN.
-    return where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))
+    # The unused branch must stay finite: an infinite slope times zero would be NaN. A choice, not
+    # `minimum`, whose derivative at 0 is one half.
+    positive = x > 0.0
+    return where(positive, x, alpha * expm1(where(positive, 0.0, x)))
 
 
 @activation

@@ -1,8 +1,9 @@
 """Products of bytes, four at a time: what integer products and convolutions are lowered to.
 
-Operands are words of four bytes along the contracted axis, as `pack_bytes` makes them. Bytes of
-the second operand, i32, are signed; those of the first are unsigned in u32, which is what x86
-multiplies, and signed in i32, which is what ARM does. Sums are i32 and wrap.
+Operands are words of four bytes along the contracted axis, as `pack_bytes` makes them, or neighbors
+read as words where they lie (`bytes_as_words`): signed bytes in i32, unsigned ones in u32. x86
+multiplies unsigned by signed bytes, ARM signed ones. Of a matrix product either operand may be
+unsigned, of a convolution the first. Sums are i32 and wrap.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift
 from rlx.ir.ops.linalg import matmul, require_tile
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import narrow, pad, reshape
-from rlx.ir.shape import upper
+from rlx.ir.ops.shape import slice as strided
+from rlx.ir.shape import Shape, upper
 from rlx.ir.types import TensorType
 
-__all__ = ["conv_bytes", "conv_codes", "matmul_bytes", "matmul_codes", "pack_bytes"]
+__all__ = [
+    "bytes_as_words",
+    "conv_bytes",
+    "conv_codes",
+    "matmul_bytes",
+    "matmul_codes",
+    "pack_bytes",
+]
 
 _FAMILY = "quant"
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
@@ -36,8 +45,20 @@ SIGN = 128
 """The highest bit of a byte: changing it moves signed bytes to 0..255, and back."""
 
 
-def _packed(x: Value, *, axis: int, signed: bool, groups: int = 1) -> Value:
-    """Shift quarters of the axis into place."""
+def _packed(
+    x: Value,
+    *,
+    axis: int,
+    signed: bool,
+    groups: int = 1,
+    neighbors: bool = False,
+    padding: Pads = (),
+    value: int = 0,
+) -> Value:
+    """Shift the first, second, third and fourth byte of every word into place."""
+    if padding:
+        low, high = ((0,) * (axis + 1) + side for side in zip(*padding, strict=True))
+        x = pad(x, low=low, high=high, value=value)
     before, extent, after = x.shape[:axis], upper(x.shape[axis]) // groups, x.shape[axis + 1 :]
     quarter, flips = -(-extent // BYTES), signed is not (x.dtype is DType.I8)
     parts = reshape(x, shape=(*before, groups, extent, *after))
@@ -46,7 +67,8 @@ def _packed(x: Value, *, axis: int, signed: bool, groups: int = 1) -> Value:
         high = (*none[: axis + 1], missing, *none[axis + 2 :])
         filling = 0 if not flips else SIGN if x.dtype is DType.U8 else -SIGN
         parts = pad(parts, low=none, high=high, value=filling)
-    placed = [_placed(parts, axis + 1, place, quarter) for place in range(BYTES)]
+    find = _every_fourth if neighbors else _quarter
+    placed = [_placed(find(parts, axis + 1, place), place) for place in range(BYTES)]
     words: Value = functools.reduce(bitwise_or, placed)
     if flips:
         signs = sum(SIGN << 8 * place for place in range(BYTES))
@@ -55,21 +77,45 @@ def _packed(x: Value, *, axis: int, signed: bool, groups: int = 1) -> Value:
     return bitcast(flat, to=DType.I32) if signed else flat
 
 
-def _placed(x: Value, axis: int, place: int, quarter: int) -> Value:
-    """Return a quarter of the bytes where they lie in a word."""
-    part = narrow(x, axis=axis, start=place * quarter, length=quarter)
-    bits = bitcast(part, to=DType.U8) if x.dtype is DType.I8 else part
+def _quarter(x: Value, axis: int, place: int) -> Value:
+    """Return a quarter of an axis."""
+    length = upper(x.shape[axis]) // BYTES
+    result: Value = narrow(x, axis=axis, start=place * length, length=length)
+    return result
+
+
+def _every_fourth(x: Value, axis: int, place: int) -> Value:
+    """Return every fourth element of an axis, from `place` on."""
+    start, step = [0] * x.rank, [1] * x.rank
+    start[axis], step[axis] = place, BYTES
+    result: Value = strided(x, start=tuple(start), stop=x.shape, step=tuple(step))
+    return result
+
+
+def _placed(part: Value, place: int) -> Value:
+    """Return bytes where they lie in a word."""
+    bits = bitcast(part, to=DType.U8) if part.dtype is DType.I8 else part
     wide = cast(bits, to=DType.U32)
     return shift_left(wide, 8 * place) if place else wide
 
 
 @op(_FAMILY, Trait.LAYOUT, Trait.PROLOGUE, decompose=_packed)
-def pack_bytes(x: TensorType, *, axis: int, signed: bool, groups: int = 1) -> TensorType:
+def pack_bytes(
+    x: TensorType,
+    *,
+    axis: int,
+    signed: bool,
+    groups: int = 1,
+    neighbors: bool = False,
+    padding: Pads = (),
+    value: int = 0,
+) -> TensorType:
     """Bytes in words of four along `axis`, those of a group together.
 
-    A word holds elements a quarter of the axis apart, the first in its lowest bits. `signed` says
-    how a product reads them: words of signed bytes are i32, of others u32, and bytes are moved from
-    one range to the other as `x`, i8 or u8, needs. What is missing in the last words is zero.
+    A word holds elements a quarter of the axis apart, or four `neighbors`, the first in its lowest
+    bits. `signed` says how a product reads them: words of signed bytes are i32, of others u32, and
+    bytes are moved from one range to the other as `x`, i8 or u8, needs. What is missing in the last
+    words is zero. `padding` puts bytes that were `value` around the axes behind, low and high.
     """
     require_dtype(x, "i8 u8")
     extent = x.shape[axis]
@@ -78,9 +124,40 @@ def pack_bytes(x: TensorType, *, axis: int, signed: bool, groups: int = 1) -> Te
             f"x has shape {x.describe_shape()}; {groups} groups of axis {axis} are no words",
             remedy="name an axis of known extent that the groups divide",
         )
-    words = groups * -(-extent // groups // BYTES)
-    dtype = DType.I32 if signed else DType.U32
-    return TensorType(dtype, (*x.shape[:axis], words, *x.shape[axis + 1 :]))
+    words, behind = groups * -(-extent // groups // BYTES), x.shape[axis + 1 :]
+    if padding:
+        behind = _around(behind, padding)
+    return TensorType(_word(signed), (*x.shape[:axis], words, *behind))
+
+
+def _around(shape: Shape, padding: Pads) -> Shape:
+    """Return a shape with padding around it."""
+    if len(padding) != len(shape) or any(min(sides) < 0 for sides in padding):
+        raise ShapeError(
+            f"padding {padding} is given for {len(shape)} axes",
+            remedy="give two numbers, 0 or more, for each axis behind that of the words",
+        )
+    return tuple(extent + sum(sides) for extent, sides in zip(shape, padding, strict=True))
+
+
+@op(_FAMILY, Trait.VIEW)
+def bytes_as_words(x: TensorType) -> TensorType:
+    """Four neighbors along the last axis as one word, where they lie: i8 as i32, u8 as u32.
+
+    The first is in the lowest bits.
+    """
+    require_dtype(x, "i8 u8")
+    extent = x.shape[-1] if x.rank else 0
+    if not x.rank or not isinstance(extent, int) or extent % BYTES:
+        raise ShapeError(
+            f"x has shape {x.describe_shape()}; its rows are no words of {BYTES} bytes",
+            remedy="pack bytes into words, which fills the last one up",
+        )
+    return TensorType(_word(x.dtype is DType.I8), (*x.shape[:-1], extent // BYTES))
+
+
+def _word(signed: bool) -> DType:
+    return DType.I32 if signed else DType.U32
 
 
 def _matmul_of_bytes(a: Value, b: Value) -> Value:
@@ -91,7 +168,7 @@ def _matmul_of_bytes(a: Value, b: Value) -> Value:
 @op(_FAMILY, *_PRODUCT, decompose=_matmul_of_bytes)
 def matmul_bytes(a: TensorType, b: TensorType) -> TensorType:
     """`a [..., M, K / 4] @ b [..., K / 4, N]` over words of four bytes, in i32."""
-    result: TensorType = matmul.infer(_words(a), _words(b, signed=True))
+    result: TensorType = matmul.infer(_words(a), _words(b, signed=a.dtype is DType.U32))
     return result
 
 
@@ -186,8 +263,8 @@ def _words(x: TensorType, *, signed: bool = False) -> TensorType:
     """Return the type of words as i32; DTypeError for anything else."""
     if x.dtype is not DType.I32 and (signed or x.dtype is not DType.U32):
         raise DTypeError(
-            f"words of four bytes have dtype {x.dtype}; those of the second operand must be i32, "
-            "those of the first i32 (signed bytes) or u32 (unsigned ones)",
+            f"words of four bytes have dtype {x.dtype}; they must be i32 (signed bytes) or u32 "
+            "(unsigned ones), which one operand may be: of a convolution the first",
             remedy="pack bytes into words, or multiply integers with matmul and conv",
         )
     return x.with_dtype(DType.I32)

@@ -1,12 +1,14 @@
 """Ops that say when something is computed, not what: rematerialization.
 
 checkpoint   a sub-program whose intermediates are not kept for the backward pass
+named        an operand, by a name that a policy of what is kept knows
 barrier      an operand, but not before others are computed
 """
 
 from __future__ import annotations
 
 from rlx.errors import GraphError
+from rlx.ir.composite import composite
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait, op
 from rlx.ir.types import TensorType
@@ -14,16 +16,17 @@ from rlx.ir.types import TensorType
 _FAMILY = "control"
 
 
-def _inline(*operands: Value, body: Graph) -> tuple[Value, ...]:
+def _inline(*operands: Value, body: Graph, kept: int = 0) -> tuple[Value, ...]:
     """The nodes of the body, one by one."""
     return operands[0].graph.inline(body, operands)
 
 
 @op(_FAMILY, Trait.WHOLE, decompose=_inline)
-def checkpoint(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
+def checkpoint(*operands: TensorType, body: Graph, kept: int = 0) -> tuple[TensorType, ...]:
     """Apply `body`, whose inputs bind to the operands in order; it has no params.
 
-    The reverse-mode derivative runs the body again instead of keeping what it computed.
+    The reverse-mode derivative runs the body again instead of keeping what it computed, but for
+    the last `kept` results, which are values that it keeps.
     """
     expected = tuple(value.type for value in body.inputs)
     if operands != expected:
@@ -38,6 +41,12 @@ def checkpoint(*operands: TensorType, body: Graph) -> tuple[TensorType, ...]:
             remedy="pass them into the body as operands",
         )
     return tuple(output.type for output in body.outputs)
+
+
+@composite(_FAMILY, Trait.ELEMENTWISE)
+def named(x: Value, *, name: str) -> Value:
+    """`x` itself; policies of `checkpoint` may ask for `name`."""
+    return x
 
 
 @op(_FAMILY, Trait.VIEW)

@@ -1,4 +1,4 @@
-"""Orthogonal decompositions of matrices, over f32 and f64.
+"""Orthogonal decompositions of matrices, over f32 and f64, and eigenvalues of general ones.
 
 Matrices are the last two axes; leading axes are a batch of independent slices. NaN and infinities
 make a slice NaN throughout. Vectors have the sign in which their largest component, the first among
@@ -12,7 +12,7 @@ from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType
 
-__all__ = ["eigh", "qr", "svd"]
+__all__ = ["eig", "eigh", "qr", "svd"]
 
 _FAMILY = "linalg"
 
@@ -36,12 +36,20 @@ def eigh(a: TensorType) -> tuple[TensorType, TensorType]:
 
     Only the lower triangle is read.
     """
-    rows, columns = _extents(a)
-    if rows != columns:
-        raise ShapeError(
-            f"a has shape {a.describe_shape()}; its last two extents must be equal",
-            remedy="pass square matrices",
-        )
+    _require_square(a, "f32 f64")
+    return a.with_shape(a.shape[:-1]), a
+
+
+@op(_FAMILY, Trait.WHOLE)
+def eig(a: TensorType) -> tuple[TensorType, TensorType]:
+    """Eigenvalues and eigenvectors (columns) of general complex matrices, by Francis's iteration.
+
+    Values ascend by their real, then their imaginary parts; those of a matrix without imaginary
+    parts are real or in conjugate pairs. Vectors have norm 1, and the first component whose squared
+    size is within a thousandth of the largest is positive. A slice of which not all values are
+    found is NaN.
+    """
+    _require_square(a, "c64 c128")
     return a.with_shape(a.shape[:-1]), a
 
 
@@ -62,8 +70,17 @@ def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, T
     return u, a.with_shape((*lead, columns)), a.with_shape((*lead, columns, columns))
 
 
-def _extents(a: TensorType) -> tuple[int, int]:
-    require_dtype(a, "f32 f64", "a")
+def _require_square(a: TensorType, dtypes: str) -> None:
+    rows, columns = _extents(a, dtypes)
+    if rows != columns:
+        raise ShapeError(
+            f"a has shape {a.describe_shape()}; its last two extents must be equal",
+            remedy="pass square matrices",
+        )
+
+
+def _extents(a: TensorType, dtypes: str = "f32 f64") -> tuple[int, int]:
+    require_dtype(a, dtypes, "a")
     require_rank(a, 2, "a")
     rows, columns = a.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):

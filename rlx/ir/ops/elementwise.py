@@ -72,7 +72,10 @@ trunc = unary("trunc", "Integer part, towards zero; integers unchanged.", _REAL,
 square = unary("square", "`x * x`; integers wrap.", _NUMERIC, _CHEAP)
 reciprocal = unary("reciprocal", "`1 / x`; 1/0 is an infinity.", "float complex", _MODERATE)
 sqrt = unary(
-    "sqrt", "Square root; NaN below zero, the principal branch for c64.", "float complex", _MODERATE
+    "sqrt",
+    "Square root; NaN below zero, the principal branch of complex numbers.",
+    "float complex",
+    _MODERATE,
 )
 rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float", _MODERATE)
 exp = unary("exp", "e to the power of `x`.", "float complex", _DEAR)
@@ -195,17 +198,17 @@ def cast(x: TensorType, *, to: DType, rounding: str = "trunc") -> TensorType:
 
     Float to integer truncates (`rounding="away"`: nearest, halves away from zero), saturates
     at the type's range and takes NaN to 0. Integer to integer wraps. Into floats rounds to
-    nearest even. To bool means `x != 0`. c64 keeps its real part in f32 and f64 and converts
-    to nothing else but bool.
+    nearest even. To bool means `x != 0`. Complex numbers keep their real part in f32 and f64 and
+    convert to nothing else but bool and each other.
     """
     if rounding not in ("trunc", "away"):
         raise DTypeError(
             f"rounding is {rounding!r}; it must be 'trunc' or 'away'",
             remedy="pass rounding='trunc' or rounding='away'",
         )
-    if x.dtype.is_complex and to not in (DType.F32, DType.F64, DType.BOOL, DType.C64):
+    if x.dtype.is_complex and not (to.is_complex or to in (DType.F32, DType.F64, DType.BOOL)):
         raise DTypeError(
-            f"c64 does not convert to {to}; it converts to f32, f64 and bool",
+            f"{x.dtype} does not convert to {to}; it converts to f32, f64 and bool",
             remedy="take the real part first",
         )
     return x.with_dtype(to)
@@ -231,9 +234,9 @@ def stop_gradient(x: TensorType) -> TensorType:
 
 @op(_FAMILY, Trait.ELEMENTWISE, _MODERATE)
 def complex_norm_sq(z: TensorType) -> TensorType:
-    """`re * re + im * im` as f32."""
+    """`re * re + im * im`, of the parts' dtype."""
     require_dtype(z, "complex")
-    return z.with_dtype(DType.F32)
+    return z.with_dtype(z.dtype.part)
 
 
 @op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.IN_PLACE, Trait.LINEAR)
@@ -245,21 +248,21 @@ def conj(z: TensorType) -> TensorType:
 
 @op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def real(z: TensorType) -> TensorType:
-    """The real part, as f32."""
+    """The real part, of its own dtype."""
     require_dtype(z, "complex")
-    return z.with_dtype(DType.F32)
+    return z.with_dtype(z.dtype.part)
 
 
 @op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def imag(z: TensorType) -> TensorType:
-    """The imaginary part, as f32."""
+    """The imaginary part, of its own dtype."""
     require_dtype(z, "complex")
-    return z.with_dtype(DType.F32)
+    return z.with_dtype(z.dtype.part)
 
 
 @op(_FAMILY, Trait.ELEMENTWISE, _CHEAP, Trait.LINEAR)
 def complex(re: TensorType, im: TensorType) -> TensorType:
-    """The c64 number `re + i * im`."""
-    require_dtype(re, "f32", "re")
-    require_dtype(im, "f32", "im")
-    return TensorType(DType.C64, broadcast_shapes(re.shape, im.shape))
+    """The complex number `re + i * im`: c64 of f32 parts, c128 of f64 parts."""
+    require_dtype(re, "f32 f64", "re")
+    dtype = require_same_dtype(re, im).with_parts
+    return TensorType(dtype, broadcast_shapes(re.shape, im.shape))

@@ -22,7 +22,8 @@ Let S be the anchor's result shape, or the shape of all outputs if there is no a
 - *Prologue*: the pointwise nodes that the anchor depends on. An anchor that takes a prologue
   takes it at its operand 0 only; its other operands are inputs of the body. An anchor with the
   trait READS_SLICES (attention, rope) takes none, but any operand may be a slice of an input:
-  a `narrow`, and a `reshape` of it that keeps its rows.
+  a `narrow`, and a `reshape` of it that keeps its rows. Attention of few queries also takes a
+  `cast` to f32 of keys and values of 16 bits.
 - *Epilogue*: the pointwise nodes that depend on the anchor. They also read inputs, constants
   and, where the anchor keeps its operand's shape, prologue values; all of them broadcast to S.
 - *Outputs*: one or more, distinct, each of shape S: epilogue values, the anchor's result, or

@@ -9,7 +9,7 @@ from rlx.ir.lowering import Streamed, Tile, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
-from rlx.ir.shape import Shape, broadcast_shapes, product
+from rlx.ir.shape import Shape, broadcast_shapes, product, upper
 from rlx.ir.types import TensorType
 
 _FAMILY = "linalg"
@@ -18,7 +18,7 @@ _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 
 @op(_FAMILY, *_PRODUCT, Trait.BILINEAR, Trait.PROMOTES)
 def matmul(a: TensorType, b: TensorType) -> TensorType:
-    """`[..., M, K] @ [..., K, N]`; leading axes broadcast, c64 is not conjugated.
+    """`[..., M, K] @ [..., K, N]`; leading axes broadcast, nothing is conjugated.
 
     Integers wrap; f16 and bf16 accumulate in f32; K = 0 gives zeros.
     """
@@ -46,9 +46,8 @@ def _matmul_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
 def require_tile(tile: Tile, b: TensorType) -> None:
     """Raise a ShapeError unless `b` is read in panels of `tile.columns` columns."""
     tile.require_positive()
-    columns = b.shape[-1]
-    packed = isinstance(columns, int) and b.layout == Panels(tile.columns)
-    whole = b.layout is None and isinstance(columns, int) and columns >= tile.columns
+    packed = b.layout == Panels(tile.columns)
+    whole = b.layout is None and upper(b.shape[-1]) >= tile.columns
     if not (packed or whole) or tile.columns % tile.lanes:
         raise ShapeError(
             f"a tile of {tile.rows} rows and {tile.columns} columns in vectors of {tile.lanes} "

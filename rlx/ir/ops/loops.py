@@ -144,7 +144,7 @@ def switch(
         require_inputs(branch, operands)
     types = tuple(output.type for output in branches[0].outputs)
     for branch in branches[1:]:
-        _require_outputs(branch, branches[0], types)
+        require_branch(branch, branches[0], types)
     return types
 
 
@@ -204,7 +204,8 @@ def _changed(body: Graph, position: int, output: Value, type: TensorType) -> Exc
     )
 
 
-def _require_outputs(branch: Graph, first: Graph, types: tuple[TensorType, ...]) -> None:
+def require_branch(branch: Graph, first: Graph, types: tuple[TensorType, ...]) -> None:
+    """Raise unless `branch` returns values of `types`, as the branch `first` does."""
     if len(branch.outputs) != len(types):
         raise GraphError(
             f"branch {branch.name!r} has {len(branch.outputs)} outputs and branch "

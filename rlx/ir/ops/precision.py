@@ -22,7 +22,9 @@ def in_single_precision(formula: Formula) -> Formula:
 
     @functools.wraps(formula)
     def widened(*operands: Value, **attributes: Any) -> Any:
-        narrow = next((x.dtype for x in operands if x.dtype.is_low_precision), None)
+        narrow = next(
+            (x.dtype for x in operands if x.dtype.is_low_precision and not x.dtype.is_storage), None
+        )
         if narrow is None:
             return formula(*operands, **attributes)
         result = formula(*map(_widen, operands), **attributes)
@@ -34,4 +36,4 @@ def in_single_precision(formula: Formula) -> Formula:
 
 
 def _widen(x: Value) -> Value:
-    return cast(x, to=DType.F32) if x.dtype.is_low_precision else x
+    return cast(x, to=DType.F32) if x.dtype.is_low_precision and not x.dtype.is_storage else x

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable
 
 from rlx.errors import DTypeError, ShapeError
+from rlx.ir.demands import is_nonnegative
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, format_shape, normalize_axis
 from rlx.ir.types import TensorType
@@ -18,7 +19,8 @@ from rlx.ir.types import TensorType
 def require_dtype(type: TensorType, takes: str, operand: str = "operand") -> None:
     """Demand that `type` is in one of the classes or dtypes listed in `takes`.
 
-    Classes: `float`, `int` (signed and unsigned), `complex`, `index` (what may hold indices).
+    Classes: `float` (but those of eight bits), `int` (signed and unsigned), `complex`, `index`
+    (what may hold indices).
     """
     if not _is_among(type.dtype, takes):
         listed = takes.replace("index", "i32 i64 f32").replace(" ", ", ")
@@ -31,7 +33,7 @@ def require_dtype(type: TensorType, takes: str, operand: str = "operand") -> Non
 @functools.cache
 def _is_among(dtype: DType, takes: str) -> bool:
     classes = {
-        "float": dtype.is_float,
+        "float": dtype.is_float and not dtype.is_storage,
         "int": dtype.is_int,
         "complex": dtype.is_complex,
         "index": dtype in (DType.I32, DType.I64, DType.F32),
@@ -72,7 +74,7 @@ def require_shape(type: TensorType, expected: tuple[Extent, ...], operand: str) 
 
 def require_extents(shape: Shape) -> None:
     """Demand that no extent is negative."""
-    if any(isinstance(extent, int) and extent < 0 for extent in shape):
+    if not all(map(is_nonnegative, shape)):
         raise ShapeError(
             f"shape {format_shape(shape)} has a negative extent; extents are 0 or more",
             remedy="give extents of 0 or more",
@@ -87,7 +89,7 @@ def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 def require_nonempty_axis(type: TensorType, axis: int) -> int:
     """Return `axis` from the front; its extent must not be zero."""
     position = normalize_axis(axis, type.rank)
-    if type.shape[position] == 0:
+    if not is_nonnegative(type.shape[position] - 1):
         raise ShapeError(
             f"axis {axis} of shape {type.describe_shape()} is empty; it must hold an element",
             remedy="check for empty arrays before the call, or reduce another axis",
@@ -97,5 +99,4 @@ def require_nonempty_axis(type: TensorType, axis: int) -> int:
 
 def at_most(extent: Extent, bound: Extent) -> bool:
     """Return False only where `extent` is known to exceed `bound`."""
-    difference = bound - extent
-    return difference >= 0 if isinstance(difference, int) else True
+    return is_nonnegative(bound - extent)

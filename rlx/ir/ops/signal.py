@@ -1,56 +1,44 @@
-"""The discrete Fourier transform of any length, by products with small matrices.
-
-A transform of length n = p q is p-point transforms of columns, a turn of each element and
-q-point transforms of rows. Each is a product with a constant matrix, which the kernels of
-products do in vectors on all threads. A large prime is a convolution of a length that is a
-power of two (Bluestein, 1970).
-"""
+"""The discrete Fourier transform of any length along any axis, and formulas over spectra."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import complex, imag, log, maximum, ne, real, where
+from rlx.ir.ops.fourier import transformed
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.reduction import reduce_max
 from rlx.ir.ops.requirements import require_dtype, require_rank
-from rlx.ir.ops.shape import concat, narrow, pad, reshape, transpose
+from rlx.ir.ops.shape import concat, narrow, reshape, transpose
+from rlx.ir.shape import normalize_axis, product
 from rlx.ir.types import TensorType
-
-Array: TypeAlias = NDArray[Any]
-
-LARGEST_RADIX = 64
-LARGEST_PRIME = 61
-"""Lengths with a larger prime factor are convolutions."""
 
 
 @composite("signal", Trait.WHOLE, Trait.LINEAR)
-def fft(x: Value, *, inverse: bool = False, scale: float = 1.0) -> Value:
-    """Discrete Fourier transform along the last axis, times `scale`.
+def fft(x: Value, *, axis: int = -1, inverse: bool = False, scale: float = 1.0) -> Value:
+    """Discrete Fourier transform along `axis`, times `scale`.
 
-    Complex numbers, or an axis of floats with all real parts before all imaginary parts. The
+    Complex numbers, or a last axis of floats with all real parts before all imaginary parts. The
     sign of the exponent is -1, for the inverse +1; neither divides by the length.
     """
-    n = transform_length(x.type)
-    planes = _planes(x, n)
-    turned = _scaled(_transform(planes, n, 1 if inverse else -1), scale)
+    place = normalize_axis(axis, x.rank)
+    n = transform_length(x.type, place)
     if not x.dtype.is_complex:
-        return reshape(turned, shape=x.shape)
-    shape = (*x.shape[:-1], n)
-    parts = (reshape(_plane(turned, index), shape=shape) for index in (0, 1))
-    return complex(*parts)
+        planes = reshape(x, shape=(-1, 2, n, 1))
+        parts = (reshape(narrow(planes, axis=1, start=i, length=1), shape=(-1, n)) for i in (0, 1))
+        found = fft(complex(*parts), inverse=inverse, scale=scale)
+        both = [reshape(part, shape=(-1, 1, n)) for part in (real(found), imag(found))]
+        return reshape(concat(*both, axis=1), shape=x.shape)
+    inner = product(x.shape[place + 1 :])
+    found = transformed(reshape(x, shape=(-1, n, inner)), inverse=inverse, scale=scale)
+    return reshape(found, shape=x.shape)
 
 
-def transform_length(type: TensorType) -> int:
+def transform_length(type: TensorType, axis: int = -1) -> int:
     """Return how many complex numbers a row has."""
     if not (type.dtype.is_complex or type.dtype.value in ("f32", "f64")):
         raise DTypeError(
@@ -58,147 +46,27 @@ def transform_length(type: TensorType) -> int:
             remedy="convert it first",
         )
     require_rank(type, 1)
-    extent = type.shape[-1]
+    if not type.dtype.is_complex and normalize_axis(axis, type.rank) != type.rank - 1:
+        raise ShapeError(
+            f"floats are transformed along axis {axis} of {type.describe_shape()}; their real and "
+            "imaginary parts lie along the last one",
+            remedy="convert them to complex numbers",
+        )
+    extent = type.shape[axis]
     if not isinstance(extent, int):
         raise ShapeError(
-            f"the last axis of {type.describe_shape()} is symbolic; the length of a transform "
+            f"axis {axis} of {type.describe_shape()} is symbolic; the length of a transform "
             "must be a number",
             remedy="build the graph for one length, or pad to one",
         )
     length = extent if type.dtype.is_complex else extent // 2
     if length < 1 or (not type.dtype.is_complex and extent % 2):
         raise ShapeError(
-            f"the last axis of {type.describe_shape()} holds no transform; it needs an element, "
+            f"axis {axis} of {type.describe_shape()} holds no transform; it needs an element, "
             "and floats as many imaginary as real parts",
             remedy="pass at least one element; put the imaginary parts behind the real ones",
         )
     return length
-
-
-def _planes(x: Value, n: int) -> Value:
-    """Return rows of two planes, real and imaginary."""
-    if not x.dtype.is_complex:
-        return reshape(x, shape=(-1, 2, n))
-    parts = [reshape(part, shape=(-1, 1, n)) for part in (real(x), imag(x))]
-    return concat(*parts, axis=1)
-
-
-def _plane(x: Value, index: int) -> Value:
-    """Return one plane of [rows, 2, ...], without its axis."""
-    rest = x.shape[2:]
-    part = narrow(x, axis=1, start=index, length=1)
-    return reshape(part, shape=(-1, *rest))
-
-
-def _scaled(x: Value, scale: float) -> Value:
-    return x if scale == 1.0 else x * scale
-
-
-def _transform(x: Value, n: int, sign: int) -> Value:
-    """Transform the rows of [rows, 2, n]."""
-    radix = first_radix(n)
-    if radix is None:
-        return _by_convolution(x, n, sign)
-    if radix == n:
-        product = matmul(reshape(x, shape=(-1, 2 * n)), _constant(x, _matrix(n, sign).T))
-        return reshape(product, shape=(-1, 2, n))
-    rest = n // radix
-    columns = matmul(_constant(x, _matrix(radix, sign)), reshape(x, shape=(-1, 2 * radix, rest)))
-    split = reshape(columns, shape=(-1, 2, radix, rest))
-    turned = _multiplied(split, _turns(radix, rest, sign))  # [rows, radix, 2, rest]
-    rows = _transform(reshape(turned, shape=(-1, 2, rest)), rest, sign)
-    gathered = transpose(reshape(rows, shape=(-1, radix, 2, rest)), perm=(0, 2, 3, 1))
-    return reshape(gathered, shape=(-1, 2, n))
-
-
-def _multiplied(x: Value, factors: Array) -> Value:
-    """Multiply [rows, 2, p, q] by complex numbers [p, q]; the planes go behind p."""
-    re, im = _plane(x, 0), _plane(x, 1)
-    c, s = _constant(x, factors.real), _constant(x, factors.imag)
-    shape = (-1, factors.shape[0], 1, factors.shape[1])
-    parts = [reshape(part, shape=shape) for part in (re * c - im * s, re * s + im * c)]
-    return concat(*parts, axis=2)
-
-
-def _by_convolution(x: Value, n: int, sign: int) -> Value:
-    length = 1 << (2 * n - 2).bit_length()
-    chirp, spectrum = _chirp(n, length, sign)
-    turned = _flat(_multiplied(reshape(x, shape=(-1, 2, 1, n)), chirp[None]), n)
-    padded = pad(turned, low=(0, 0, 0), high=(0, 0, length - n), value=0.0)
-    filtered = _transform(padded, length, -1)
-    filtered = _multiplied(reshape(filtered, shape=(-1, 2, 1, length)), spectrum[None])
-    convolved = _transform(_flat(filtered, length), length, 1)
-    kept = narrow(convolved, axis=2, start=0, length=n)
-    return _flat(_multiplied(reshape(kept, shape=(-1, 2, 1, n)), chirp[None]), n)
-
-
-def _flat(x: Value, n: int) -> Value:
-    return reshape(x, shape=(-1, 2, n))
-
-
-def _constant(like: Value, array: Array) -> Value:
-    return like.graph.constant(np.ascontiguousarray(array), like.dtype)
-
-
-# Numbers
-
-
-def prime_factors(n: int) -> list[int]:
-    """Return the prime factors of `n`, ascending, with multiplicity; none for `n` below 2."""
-    found, divisor = [], 2
-    while divisor * divisor <= n:
-        while n % divisor == 0:
-            found.append(divisor)
-            n //= divisor
-        divisor += 1
-    return [*found, n] if n > 1 else found
-
-
-def first_radix(n: int) -> int | None:
-    """Return the length of the columns' transforms; `n` if it is one product, None if none is."""
-    factors = prime_factors(n)
-    if max(factors, default=1) > LARGEST_PRIME:
-        return None
-    if n <= LARGEST_RADIX or len(factors) == 1:
-        return n
-    passes = math.ceil(math.log(n) / math.log(LARGEST_RADIX))
-    wanted = n ** (1 / passes)
-    divisors = [d for d in range(2, max(LARGEST_RADIX, factors[-1]) + 1) if n % d == 0]
-    return min(divisors, key=lambda d: abs(math.log(d / wanted)))
-
-
-@cache
-def _roots(n: int, sign: int) -> Array:
-    """Return the n-th roots of unity; those on the axes are exact."""
-    angles = 2 * np.pi * np.arange(n) / n
-    roots = np.cos(angles) + 1j * sign * np.sin(angles)
-    for quarter, exact in enumerate((1, 1j, -1, -1j)):
-        if quarter * n % 4 == 0:
-            roots[quarter * n // 4] = exact if sign > 0 else np.conj(exact)
-    return roots
-
-
-@cache
-def _matrix(n: int, sign: int) -> Array:
-    """Return the transform of n points as a real matrix of the planes."""
-    rows = np.arange(n)
-    w = _roots(n, sign)[np.outer(rows, rows) % n]
-    return np.block([[w.real, -w.imag], [w.imag, w.real]])
-
-
-def _turns(p: int, q: int, sign: int) -> Array:
-    turns: Array = _roots(p * q, sign)[np.outer(np.arange(p), np.arange(q))]
-    return turns
-
-
-def _chirp(n: int, length: int, sign: int) -> tuple[Array, Array]:
-    """Return the turns of Bluestein's convolution, and the spectrum of its other side."""
-    squares = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-    chirp = np.exp(1j * sign * np.pi * squares / n)
-    other = np.zeros(length, np.complex128)
-    other[:n] = np.conj(chirp)
-    other[length - n + 1 :] = np.conj(chirp[1:][::-1])
-    return chirp, np.fft.fft(other) / length
 
 
 # Formulas over spectra

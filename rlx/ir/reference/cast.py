@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from rlx.ir.dtype import DType, as_dtype
@@ -14,14 +13,16 @@ def cast(x: Array, *, to: DType, rounding: str) -> Array:
     source = as_dtype(x.dtype)
     if source is to:
         return x
+    if source.is_storage:
+        return cast(x.astype(np.float32), to=to, rounding=rounding)
     if to is DType.BOOL:
         return x != 0
-    if source.is_complex:
+    if source.is_complex and not to.is_complex:
         x = x.real
     if source.is_float and to.is_int:
         return _saturated(x, to, rounding)
-    if to is DType.BF16:
-        return _to_bf16(x)
+    if to is DType.BF16 or to.is_storage:
+        return _by_f32(x, to)
     return x.astype(to.numpy)
 
 
@@ -39,10 +40,10 @@ def _saturated(x: Array, to: DType, rounding: str) -> Array:
     return np.where(whole < low, bounds.min, result).astype(to.numpy)
 
 
-def _to_bf16(x: Array) -> Array:
-    """Round through f64 and f32 with a sticky last bit, so that only the step to bf16 rounds."""
+def _by_f32(x: Array, to: DType) -> Array:
+    """Round through f64 and f32 with a sticky last bit, so that only the last step rounds."""
     wide = _sticky_integer(x) if x.dtype == np.int64 else x
-    return _sticky_f32(wide.astype(np.float64)).astype(ml_dtypes.bfloat16)
+    return _sticky_f32(wide.astype(np.float64)).astype(to.numpy)
 
 
 def _sticky_integer(x: Array) -> Array:

@@ -21,6 +21,28 @@ def eigh(a: Array) -> tuple[Array, Array]:
     return _poisoned(lower, w), _poisoned(lower, v * _signs(v, -2))
 
 
+@reference(ops.eig)
+def eig(a: Array) -> tuple[Array, Array]:
+    n = a.shape[-1]
+    w, v = np.empty(a.shape[:-1], a.dtype), np.empty(a.shape, a.dtype)
+    finite = _finite(a)
+    for at in np.ndindex(a.shape[:-2] if n else (0,)):
+        slice_ = finite[at]
+        found, vectors = np.linalg.eig(slice_ if slice_.imag.any() else slice_.real)
+        order = np.argsort(found)
+        w[at], v[at] = found[order], vectors[:, order] / _phases(vectors[:, order])
+    return _poisoned(a, w), _poisoned(a, v)
+
+
+def _phases(vectors: Array) -> Array:
+    """Return the directions of the first components about as large as the largest."""
+    squares = np.abs(vectors) ** 2
+    first = np.argmax(squares >= squares.max(-2, keepdims=True) * (1 - 2**-10), -2)
+    component = np.take_along_axis(vectors, first[None], -2)
+    phases: Array = component / np.abs(component)
+    return phases
+
+
 @reference(ops.svd)
 def svd(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
     u, s, vt = np.linalg.svd(_finite(a), full_matrices=full)
@@ -46,4 +68,5 @@ def _finite(a: Array) -> Array:
 def _poisoned(a: Array, result: Array) -> Array:
     bad = ~np.isfinite(a).all(axis=(-1, -2))
     spread = bad.reshape(*bad.shape, *(1,) * (result.ndim - bad.ndim))
-    return np.where(spread, np.nan, result).astype(a.dtype)
+    nan = complex(np.nan, np.nan) if np.iscomplexobj(result) else np.nan
+    return np.where(spread, nan, result).astype(a.dtype)

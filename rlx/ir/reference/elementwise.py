@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rlx.ir import ops
+from rlx.ir.dtype import as_dtype
 from rlx.ir.op import OpDef
 from rlx.ir.reference.cast import cast
 from rlx.ir.reference.inverse_erf import erf_inv
@@ -64,9 +65,13 @@ def _gelu(x: Array) -> Array:
     return bounded * tail / 2
 
 
-def _sqrt(x: Array) -> Array:
-    # The branch cut belongs to the upper half plane, also for an imaginary part of -0.
-    return np.sqrt(x + x.dtype.type(0)) if np.iscomplexobj(x) else np.sqrt(x)
+def _square(x: Array) -> Array:
+    """Of complex numbers by a product whose factors do not overflow sooner than the result."""
+    if not np.iscomplexobj(x):
+        return np.square(x)
+    found = np.empty_like(x)
+    found.real, found.imag = (x.real - x.imag) * (x.real + x.imag), (x.real + x.real) * x.imag
+    return found
 
 
 def _div(a: Array, b: Array) -> Array:
@@ -94,9 +99,9 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.floor: _of_floats(np.floor),
     ops.ceil: _of_floats(np.ceil),
     ops.trunc: _of_floats(np.trunc),
-    ops.square: np.square,
+    ops.square: _square,
     ops.reciprocal: lambda x: _div(np.ones_like(x), x),
-    ops.sqrt: _sqrt,
+    ops.sqrt: np.sqrt,
     ops.rsqrt: lambda x: 1 / np.sqrt(x),
     ops.exp: np.exp,
     ops.exp2: np.exp2,
@@ -171,6 +176,6 @@ def where(condition: Array, a: Array, b: Array) -> Array:
 
 @reference(ops.complex)
 def complex_from_parts(re: Array, im: Array) -> Array:
-    result = np.empty(np.broadcast_shapes(re.shape, im.shape), np.complex64)
+    result = np.empty(np.broadcast_shapes(re.shape, im.shape), as_dtype(re.dtype).with_parts.numpy)
     result.real, result.imag = re, im  # `re + 1j * im` would turn an infinity into NaN
     return result

@@ -54,7 +54,7 @@ def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[
     operands = tuple(TensorType(as_dtype(array.dtype), array.shape) for array in arrays)
     types = definition.infer_types(operands, attrs)
     if definition.has(Trait.VIEW):
-        return (np.reshape(arrays[0], static_shape(types[0].shape)),)
+        return (viewed(arrays[0], types[0]),)
     given = list(arrays) if reference.is_exact(definition) else [_widen(a) for a in arrays]
     with np.errstate(all="ignore"):
         computed = _compute(definition, given, attrs)
@@ -62,6 +62,13 @@ def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[
         results = tuple(_narrow(np.asarray(array), type.dtype) for array, type in pairs)
     _check(definition, results, types)
     return results
+
+
+def viewed(array: Array, type: TensorType) -> Array:
+    """Return the elements of `array` as others of the same bytes, row by row."""
+    if as_dtype(array.dtype) is not type.dtype:
+        array = np.ascontiguousarray(array).view(type.dtype.numpy)
+    return np.reshape(array, static_shape(type.shape))
 
 
 def static_shape(shape: Shape) -> tuple[int, ...]:

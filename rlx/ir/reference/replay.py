@@ -11,7 +11,7 @@ import numpy as np
 
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
-from rlx.ir.reference.registry import Array, apply_op, reference
+from rlx.ir.reference.registry import Array, apply_op, reference, viewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ class Replay:
 def _computation(node: Node) -> Callable[..., Any]:
     """Return what computes `node`: its rule alone, where nothing is rounded or decomposed."""
     if node.op.has(Trait.VIEW):
-        shape = node.result.type.static_shape
-        return lambda array: np.reshape(array, shape)
+        return lambda array, *_: viewed(array, node.result.type)
     rule = reference.get(node.op)
     rounded = any(v.dtype.is_low_precision for v in (*node.operands, *node.results))
     if rule is None or (rounded and not reference.is_exact(node.op)):

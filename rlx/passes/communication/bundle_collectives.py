@@ -1,4 +1,4 @@
-"""Small sums over the same ranks become one: an exchange costs its latency first."""
+"""Bucketing of all-reduces: small ones over the same ranks become one, as latency dominates."""
 
 from __future__ import annotations
 

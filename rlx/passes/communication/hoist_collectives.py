@@ -1,4 +1,4 @@
-"""Sums over ranks stand right behind what they sum, so that they can begin while others wait."""
+"""Early scheduling of all-reduces: each stands right behind its operand, to overlap with work."""
 
 from __future__ import annotations
 

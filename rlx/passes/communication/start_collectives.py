@@ -1,4 +1,4 @@
-"""Sums over ranks begin when their operand is there, and are awaited when somebody reads them."""
+"""Asynchronous all-reduces: begun when the operand is there, awaited before the first reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusions that were not made, and why: asked of the finished groups, with the claims' questions."""
+"""Missed fusions and their reasons, found by asking the finished groups again."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
+from rlx.ir.ops.attention import attention
+from rlx.ir.ops.attention_layout import layout_of
 from rlx.ir.ops.fused import is_pointwise
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import reduced_axes
@@ -51,6 +53,14 @@ class FusionPolicy:
     def takes_slices(self, anchor: Node) -> bool:
         """True for anchors that read slices of larger arrays, and nothing computed."""
         return anchor.op.has(Trait.READS_SLICES)
+
+    def takes_widened(self, anchor: Node) -> bool:
+        """True for anchors that widen an operand as they read it, in vectors.
+
+        Attention of few queries reads each key about once. Many queries read keys once per tile of
+        them, one number at a time: these are better widened once.
+        """
+        return anchor.op is attention and layout_of(anchor).is_direct
 
     def takes_epilogue(self, node: Node) -> bool:
         """True if what reads `node` may join it.

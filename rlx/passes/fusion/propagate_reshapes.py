@@ -1,4 +1,4 @@
-"""Reshapes below the elementwise ops that read them, so that these can join a product."""
+"""Reshape propagation: reshapes sink below elementwise ops, which can then fuse with a product."""
 
 from __future__ import annotations
 
@@ -70,7 +70,28 @@ def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | No
         return padded[len(padded) - kept :]
     if tuple(extent for extent in full if extent != 1) == target:
         return tuple(own for own, extent in zip(padded, full, strict=True) if extent != 1)
-    return None
+    return _between(padded, full, target, kept)
+
+
+def _between(operand: Shape, full: Shape, target: Shape, kept: int) -> Shape | None:
+    """Return the shape of an operand that does not vary along what is merged, or all along it.
+
+    The axes that change lie between equal ones, of which `kept` come last.
+    """
+    first = _common_prefix(full[: len(full) - kept], target[: len(target) - kept])
+    last, end = len(full) - kept, len(target) - kept
+    own = operand[first:last]
+    if own == full[first:last]:
+        changed = target[first:end]
+    elif all(extent == 1 for extent in own):
+        changed = (1,) * (end - first)
+    else:
+        return None
+    return (*operand[:first], *changed, *operand[last:])
+
+
+def _common_prefix(a: Shape, b: Shape) -> int:
+    return _common_suffix(a[::-1], b[::-1])
 
 
 def _common_suffix(a: Shape, b: Shape) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map
 from rlx.ir.op import Trait
@@ -61,6 +62,13 @@ def is_slice(node: Node) -> bool:
         return False
     source, shape = node.operands[0].shape, node.result.shape
     return is_free(node) or source[:-1] == shape[: len(source) - 1]
+
+
+def is_widening(node: Node) -> bool:
+    """True for a cast that reads fewer bits than it gives."""
+    (source, *_), result = (*node.operands, None), node.results[0]
+    narrow = source is not None and source.dtype in (DType.F16, DType.BF16)
+    return node.op is ops.cast and narrow and result.dtype is DType.F32
 
 
 def find_recomputed(graph: Graph, policy: FusionPolicy) -> Recomputed:
@@ -119,9 +127,14 @@ class _Search:
 
     def _is_prepared(self, node: Node) -> bool:
         """True for what `setup` computes and the runs read."""
-        if node not in self.setup or is_free(node):
-            return False
-        return any(reader not in self.setup for reader, _ in self.readers[node])
+        return node in self.setup and not is_free(node) and self._feeds_runs(node)
+
+    def _feeds_runs(self, node: Node) -> bool:
+        """True if a run reads `node`, or a broadcast of it."""
+        return any(
+            reader not in self.setup or (is_free(reader) and self._feeds_runs(reader))
+            for reader, _ in self.readers[node]
+        )
 
     def _pulls(self, reader: Node) -> bool:
         """True for movement that computes its operand where it reads it.
@@ -142,7 +155,7 @@ class _Search:
     def _takes(self, node: Node, reader: Node, position: int) -> bool:
         """True if the kernel of `reader` can compute that operand, which is `node`, itself."""
         if self.policy.takes_slices(reader):
-            return is_slice(node)
+            return is_slice(node) or (is_widening(node) and self.policy.takes_widened(reader))
         if self._pulls(reader) or is_fusable(reader):
             return True
         if is_free(reader):
@@ -161,7 +174,7 @@ class _Search:
         if len(node.results) != 1 or is_free(node) or node not in self.taken:
             return False
         if node in self.reread and not is_slice(node):
-            return False
+            return is_widening(node)
         within = cost < self.policy.most_recomputed
         if node in self.movable:
             moved = len(operands) > 1 or not operands.isdisjoint(self.chosen)

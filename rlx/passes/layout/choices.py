@@ -15,15 +15,20 @@ class Why(enum.Enum):
     """A sentence each; `{found}` and `{limit}` are what was found and what would have done."""
 
     WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"
+    PAIRS = "pairs of bf16 are multiplied at once, and summed in f32: {found} has the instruction"
     DTYPE = "plain loops: there are no tiles of {found}"
     NO_VECTORS = "plain loops: code for {found} has no vectors, which tiles are made of"
-    COLUMNS = "plain loops: b has {found} columns, a number that must be known and not 0"
+    ONE_TERM = "elementwise: every sum has one term"
+    COLUMNS = "plain loops: b has {found} columns"
     BATCHES = "plain loops: a has batch axes {found} and b has {limit}"
     SMALL = "plain loops: {found} multiply-adds; packing pays from {limit} on"
     SMALL_WEIGHTS = "plain loops: b has {found} elements; packing weights pays from {limit} on"
     STREAMED = "rows of b stream by: it changes at every call and meets {found} rows, up to {limit}"
     IN_PLACE = (
         "b is read where it lies: it changes at every call, meets {found} rows, up to {limit}"
+    )
+    ONE_PANEL = (
+        "b is read where it lies: its {found} columns are one panel, as packing would leave it"
     )
     PACKED_ONCE = "b is packed in setup: it depends on params and constants only"
     PACKED = "b is packed at every call: {found} multiply-adds; it pays from {limit} on"
@@ -37,6 +42,8 @@ class Why(enum.Enum):
     WHOLE_WINDOW = "a matrix product: the window is the whole image"
     FEW_CHANNELS = "plain loops: {found} output channels; vectors hold {limit} at least"
     DEPTHWISE = "rows in vectors, taps in registers: a group has {found} channel and gives {limit}"
+    CHANNELS_LAST = "each channel is a group: vectors of {found} channels, elements read in place"
+    TRANSFORMED = "Winograd's transforms: {found} products in place of {limit} per tile and channel"
     CONVOLVED = "register tiles: the cheapest that cover the result"
     QUERIES = "one pass over keys in tiles that suit the head"
     NO_QUERIES = "scores are stored: no tile fits {found}"

@@ -112,4 +112,8 @@ def _experts(node: Node, target: Target) -> Value:
     panels = in_panels(flat, lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True, "count": count})
     operands = (x, panels, experts, *book)
-    return x.graph.append(node.op, operands, attrs, lowering=Streamed(lanes, 1, lanes))[0]
+    lowering: Lowering = Streamed(lanes, 1, lanes)
+    most = upper(x.shape[0])
+    if most > upper(count):  # some experts have several rows
+        lowering = choose_tile(most, _VECTORS * lanes, lanes, target.vector_registers)
+    return x.graph.append(node.op, operands, attrs, lowering=lowering)[0]

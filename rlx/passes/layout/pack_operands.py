@@ -1,9 +1,11 @@
 """Give matrix products the layout and tile shape that suit this machine.
 
 `matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
-to pay for packing. Rows of a `b` that changes are streamed past few rows of `a`: reading `b` takes
-the time. Where nothing pays it stays as it is. Transposes of either operand are absorbed
-(`matmul_transposed`):
+to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`
+that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
+stays as it is. Sums of one term are elementwise products. Transposes of either operand are absorbed
+(`matmul_transposed`). Products of bf16 run over words of two where the target multiplies pairs
+(`matmul_bf16`), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
@@ -20,6 +22,8 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering, Streamed, Tile, Turned
 from rlx.ir.op import Trait, make_attrs
+from rlx.ir.ops.bf16_products import words_of_bf16
+from rlx.ir.ops.linalg import swapped
 from rlx.ir.shape import Extent, format_shape, product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import GraphPass, LocalRewrite, Rewritten, apply_rewrites
@@ -39,6 +43,9 @@ _MIN_WORK = 8 * 1024
 
 _MIN_WEIGHTS = 256
 """Elements of weights from which on packing them, once, pays."""
+
+_MIN_PANEL = 64
+"""Elements of a matrix of one panel from which on a tile pays: nothing is packed."""
 
 _MIN_ROWS = 4
 """Rows of `a` from which on packing an activation pays."""
@@ -78,39 +85,60 @@ def pack_operands(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
 
 def choose_product(node: Node, target: Target) -> Choice:
     """Choose tile and layout of `node`, a matmul."""
+    a, _ = node.operands
+    if a.shape[-1] == 1:
+        return Why.ONE_TERM.because()
+    if not a.dtype.is_low_precision:
+        return _choose(node, target)
+    if a.dtype is DType.BF16 and target.dots_bf16 and isinstance(a.shape[-1], int):
+        choice = _choose(node, target)
+        if choice.why in (Why.PACKED, Why.PACKED_ONCE, Why.ONE_PANEL):
+            return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
+    return Why.WIDENED.because(a.dtype)
+
+
+def _choose(node: Node, target: Target) -> Choice:
     a, b = node.operands
-    if a.dtype.is_low_precision:
-        return Why.WIDENED.because(a.dtype)
-    if a.dtype not in (DType.F32, DType.F64):
+    if a.dtype not in (DType.F32, DType.F64, DType.BF16):
         return Why.DTYPE.because(a.dtype)
     if not target.has_vectors:
         return Why.NO_VECTORS.because(target.cpu)
     (a, a_transposed), (b, b_transposed) = _operands(node)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
-    columns = b.shape[-2 if b_transposed else -1]
-    if not isinstance(columns, int) or columns == 0:
-        return Why.COLUMNS.because(columns)
+    width = b.shape[-2 if b_transposed else -1]
+    columns = upper(width)
+    if columns == 0:
+        return Why.COLUMNS.because(width)
     if b.rank > 2 and a.shape[:-2] not in ((), b.shape[:-2]):
         return Why.BATCHES.because(format_shape(a.shape[:-2]), format_shape(b.shape[:-2]))
     if b.rank == 2:
         height = product((*a.shape[:-2], height))  # a shared matrix meets all rows at once
     if not b_transposed and stays_in_place(b, upper(height), upper(inner), columns):
-        in_place = _choose_in_place(a, height, columns, target)
+        in_place = _choose_in_place(a, height, width, target)
         if in_place is not None:
             return in_place
-    tile = choose_tile(upper(height), columns, target.lanes(a.dtype.size), target.vector_registers)
+    tile = choose_tile(upper(height), columns, _lanes(a, target), target.vector_registers)
+    one_panel = width == tile.columns and not b_transposed
+    if one_panel and upper(inner) * columns >= _MIN_PANEL:
+        return Why.ONE_PANEL.because(columns, lowering=tile)
     return _packing(node, height, inner, tile, columns)
 
 
-def _choose_in_place(a: Value, height: Extent, columns: int, target: Target) -> Choice | None:
+def _choose_in_place(a: Value, height: Extent, width: Extent, target: Target) -> Choice | None:
     """Choose how `b` is read where it lies; None where its columns suit no tile."""
-    lanes, registers = target.lanes(a.dtype.size), target.vector_registers
+    columns = upper(width)
+    lanes, registers = _lanes(a, target), target.vector_registers
     rows, most = upper(height), registers // _REGISTERS_PER_ROW
-    if height in range(1, most + 1) and columns >= lanes:
+    if height in range(1, most + 1) and width == columns >= lanes:
         streamed = choose_stream(rows, columns, lanes, registers)
         return Why.STREAMED.because(rows, most, streamed)
     tile = choose_tile(rows, columns, lanes, registers, whole=True)
     return Why.IN_PLACE.because(rows, _FEW_ROWS, tile) if tile.columns >= 2 * lanes else None
+
+
+def _lanes(a: Value, target: Target) -> int:
+    """Return the sums that a vector holds: products of bf16 are summed in f32."""
+    return target.lanes(max(a.dtype.size, DType.F32.size))
 
 
 def _packing(node: Node, height: Extent, inner: Extent, tile: Tile, columns: int) -> Choice:
@@ -127,14 +155,36 @@ def _packing(node: Node, height: Extent, inner: Extent, tile: Tile, columns: int
 
 def packed_product(node: Node, choice: Choice) -> Value | None:
     """Return `node`, a matmul, as it was chosen; None for plain loops."""
+    if choice.why is Why.ONE_TERM:
+        column, row = node.operands
+        outer: Value = ops.mul(column, row)
+        return outer
     if choice.why is Why.WIDENED:
         return in_single_precision(node)
     if choice.lowering is None:
         return None
     (a, a_transposed), (b, b_transposed) = _operands(node)
-    if isinstance(choice.lowering, Tile) and choice.why is not Why.IN_PLACE:
+    if choice.why is Why.PAIRS:
+        pairs = _product_of_pairs(a, b, choice.lowering, (a_transposed, b_transposed))
+        result: Value = ops.cast(pairs, to=node.result.dtype)
+        return result
+    if isinstance(choice.lowering, Tile) and choice.why not in (Why.IN_PLACE, Why.ONE_PANEL):
         b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
     return lowered_product(a, b, choice.lowering, transposed=a_transposed)
+
+
+def _product_of_pairs(
+    a: Value, b: Value, lowering: Lowering, transposed: tuple[bool, bool]
+) -> Value:
+    """Return the f32 product of bf16 operands over words of two; either may be given transposed."""
+    assert isinstance(lowering, Tile)
+    rows = words_of_bf16(a, a.rank - 1 - transposed[0])
+    if transposed[0]:
+        rows = swapped(rows)
+    columns = words_of_bf16(b, b.rank - 2 + transposed[1])
+    panels = in_panels(columns, lowering.columns, lowering.lanes, transposed=transposed[1])
+    attrs = make_attrs(ops.matmul_bf16, {})
+    return a.graph.append(ops.matmul_bf16, (rows, panels), attrs, lowering=lowering)[0]
 
 
 def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool) -> Value:

@@ -1,4 +1,4 @@
-"""Factor a matrix once where several systems of it are solved: a solution and its gradient, say.
+"""Sharing of factorizations: a matrix of several systems is factored once, as for gradients.
 
     %x = solve %a, %b                             %f, _, %p = lu %a
     %y = solve %a, %g {transposed = true}   ->    %x = U \\ (L \\ permuted(%b))

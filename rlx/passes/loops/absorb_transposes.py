@@ -1,4 +1,4 @@
-"""Transposes around small loops happen inside them, where moving elements costs nothing.
+"""Transpose absorption: transposes around small loops move into their bodies, where they are free.
 
 A loop in registers reads a matrix from anywhere in any order. So it takes the matrix as it is,
 and not a transposed copy; and steps store their matrices as they are for a later loop that
@@ -7,12 +7,13 @@ wants them transposed, as the reverse sweep of a product does.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import loop_signature, rebuild_loop, stacked
 from rlx.passes.loops.loop_steps import name_of
+from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.loops.scalarize import shape_in_registers
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 from rlx.passes.rewrites.decompose import expand_pointwise
@@ -55,28 +56,27 @@ def absorb_transposes(graph: Graph) -> Rewritten:
 
 def _is_small(node: Node) -> bool:
     body = expand_pointwise(node.attribute("body"))
-    return shape_in_registers(body, node.attribute("num_carries")) is not None
+    return shape_in_registers(body, loop_signature(node).num_carries) is not None
 
 
 def _stored_moves(node: Node) -> dict[Value, Value]:
     """Return the stacked results of a scan whose rows are transposes."""
-    pairs = zip(node.results, node.attribute("body").outputs, strict=True)
-    rows = list(pairs)[node.attribute("num_carries") :]
-    return {result: output for result, output in rows if output.op is ops.transpose}
+    rows = stacked(node, node.attribute("body").outputs)
+    pairs = zip(stacked(node, node.results), rows, strict=True)
+    return {result: output for result, output in pairs if output.op is ops.transpose}
 
 
 def _reads_rows(node: Node, value: Value) -> bool:
     """True if `node` is a small scan that reads `value` by rows alone."""
     if node.op is not ops.scan or not _is_small(node):
         return False
-    first = node.attribute("num_carries") + node.attribute("num_consts")
-    return value not in node.operands[:first]
+    given = loop_signature(node).split(node.operands)
+    return value not in (*given.carries, *given.consts)
 
 
 def _pulled(node: Node, stored: Mapping[Value, Value]) -> Moves:
-    first, last = node.attribute("num_carries"), node.attribute("num_consts")
     moves = {i: stored[operand] for i, operand in enumerate(node.operands) if operand in stored}
-    consts = list(enumerate(node.operands))[first : first + last]
+    consts = ((i, node.operands[i]) for i in loop_signature(node).positions.consts)
     transposes = {i: operand for i, operand in consts if operand.op is ops.transpose}
     return moves | (transposes if transposes and _is_small(node) else {})
 
@@ -89,39 +89,35 @@ def _rebuild(
     stored: Mapping[Value, Value],
 ) -> None:
     unmoved = {i for i, result in enumerate(node.results) if result in stored}
+    if not moves and not unmoved:
+        copy_node(target, node, value_map)
+        return
     body = _body(node.attribute("body"), moves, unmoved)
     operands = [
         value_map[moves[i].node.operands[0] if i in moves and operand not in stored else operand]
         for i, operand in enumerate(node.operands)
     ]
-    attrs = dataclasses.replace(node.attrs, **{"body": body}) if moves or unmoved else node.attrs
-    results = target.append(
-        node.op, operands, attrs, name=node.name, source=node.source, scope=node.scope
-    )
+    results = rebuild_loop(target, node, loop_signature(node).split(operands), body)
     value_map.update(zip(node.results, results, strict=True))
 
 
 def _body(body: Graph, moves: Moves, unmoved: set[int]) -> Graph:
     """Return `body` that transposes the inputs in `moves`, and not the outputs in `unmoved`."""
-    target = Graph(body.name)
-    value_map: dict[Value, Value] = {}
+    built = BodyBuilder(body)
     for position, value in enumerate(body.inputs):
         if position not in moves:
-            target.copy_node(value.node, value_map)
+            built.keep([value])
             continue
         source = moves[position].node.operands[0]
-        others = {name_of(leaf) for leaf in (*body.inputs, *target.inputs) if leaf is not value}
-        entered = target.input(_name(value, source, others), source.shape, source.dtype)
-        value_map[value] = ops.transpose(entered, perm=moves[position].node.attribute("perm"))
-    for node in body.nodes:
-        if node.op is not ops.input:
-            copy_node(target, node, value_map)
-    outputs = [
-        value_map[output.node.operands[0] if position in unmoved else output]
-        for position, output in enumerate(body.outputs)
-    ]
-    target.set_outputs(outputs)
-    return target
+        leaves = (*body.inputs, *built.graph.inputs)
+        others = {name_of(leaf) for leaf in leaves if leaf is not value}
+        name = _name(value, source, others)
+        entered = built.graph.input(name, source.shape, source.dtype)
+        perm = moves[position].node.attribute("perm")
+        built.value_map[value] = ops.transpose(entered, perm=perm)
+    built.copy()
+    outputs = enumerate(body.outputs)
+    return built.finished([o.node.operands[0] if i in unmoved else o for i, o in outputs])
 
 
 def _name(value: Value, source: Value, taken: set[str]) -> str:

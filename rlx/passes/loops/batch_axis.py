@@ -1,4 +1,4 @@
-"""Independent instances in the body of a loop: an axis along which nothing mixes.
+"""Batch-axis detection: an axis of a loop's carries along which the instances are independent.
 
 A scan over carries `f32[64, 3]` that treats its 64 rows alike and apart is 64 scans, whether
 it came from `vmap` or was written so. Its kernel then runs them side by side, one per vector
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import axis_of_operand, axis_of_result, reads_along
 from rlx.ir.op import Trait
@@ -133,16 +134,15 @@ class _Search:
 
     def _share(self, node: Node) -> None:
         """Carry a sum's shares on through what is linear in them."""
-        if node.op.name == "add":
+        if node.op is ops.add:
             totals = set(self.body.inputs[: self.num_carries]) - self.axes.keys()
             self.partial.update(operand for operand in node.operands if operand in totals)
         shares = [operand in self.partial for operand in node.operands]
         apart = any(operand in self.axes for operand in node.operands)
-        sums = node.op.name in ("add", "sub", "concat") and all(shares)
-        scales = node.op.name == "mul" and sum(shares) == 1
-        moves = node.op.name in ("neg", "reshape", "transpose", "narrow", "expand", "reduce_sum")
-        pads = node.op.name == "pad" and node.attribute("value") == 0
-        if apart or len(node.results) != 1 or not (sums or scales or moves or pads):
+        linear = node.op.has(Trait.LINEAR) and all(shares)
+        scales = node.op.has(Trait.BILINEAR) and sum(shares) == 1
+        pads = node.op is ops.pad and node.attribute("value") == 0
+        if apart or len(node.results) != 1 or not (linear or scales or pads):
             raise MixedError
         self.partial.add(node.result)
 
@@ -155,7 +155,7 @@ class _Search:
 
     def demand(self, value: Value, axis: int) -> None:
         """Have the lanes of `value` on `axis`, and so those of what it is computed from."""
-        if value in self.axes or value.op.name in ("constant", "iota"):
+        if value in self.axes:
             self._assign(value, axis)
             return
         self._assign(value, axis)
@@ -163,7 +163,8 @@ class _Search:
             self._backward(value.node, axis)
 
     def _assign(self, value: Value, axis: int) -> None:
-        if value.op.name in ("constant", "iota") or self.axes.setdefault(value, axis) != axis:
+        made_here = not value.node.operands and value.op is not ops.input
+        if made_here or self.axes.setdefault(value, axis) != axis:
             raise MixedError
         if value.shape[axis] != self.extent:
             raise MixedError
@@ -194,9 +195,9 @@ def axis_rule(node: Node) -> AxisRule:
 
 def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
     """True for a sum along the lanes: a reduction, or a product that contracts them."""
-    if node.op.name == "reduce_sum":
+    if node.op is ops.reduce_sum:
         return found[0][1] in reduced_axes(node)
-    if node.op.name != "matmul" or len(found) != 2:
+    if node.op is not ops.matmul or len(found) != 2:
         return False
     a, b = node.operands
     return found[0] == (0, a.rank - 1) and found[1] == (1, b.rank - 2)

@@ -1,4 +1,4 @@
-"""Bodies of loops and branches as lowering wants them: with every value in its place."""
+"""Bufferization of the bodies of loops and branches: every value gets its place in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.literal import Literal
+from rlx.ir.loop_signature import is_loop, loop_signature
 from rlx.ir.op import Attrs, Trait
+from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.lowering.copy_outputs import copy_outputs
 from rlx.passes.lowering.order_updates import order_updates
 from rlx.passes.memory.views import root_of
@@ -51,7 +53,8 @@ def _settle(target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
     literals = list(dict.fromkeys(literal for body in bodies for literal in _literals(body)))
     at = _end_of_consts(node)
     lifted = [_lifted(body, at, literals) for body in bodies]
-    settled = [*lifted[:-1], _owning_carries(lifted[-1], _carries(node))]
+    carries = loop_signature(node).num_carries if is_loop(node) else 0
+    settled = [*lifted[:-1], _owning_carries(lifted[-1], carries)]
     if node.op is ops.switch:
         settled = [copy_outputs(_whole_outputs(body)) for body in lifted]
     operands = [value_map[operand] for operand in node.operands]
@@ -88,9 +91,7 @@ def _with_bodies(node: Node, bodies: Sequence[Graph], more_consts: int) -> Attrs
 
 def _end_of_consts(node: Node) -> int:
     """Return the number of inputs of a body behind which further consts go."""
-    if node.op is ops.scan:
-        return _carries(node) + int(node.attribute("num_consts"))
-    return len(node.operands) - (node.op is ops.switch)
+    return loop_signature(node).first_row if is_loop(node) else len(node.operands) - 1
 
 
 def _with_one_truth(condition: Graph) -> Graph:
@@ -119,38 +120,15 @@ def _literals(body: Graph) -> list[Literal]:
 
 def _lifted(body: Graph, at: int, literals: Sequence[Literal]) -> Graph:
     """Return `body` with `literals` as inputs behind the first `at` ones."""
-    target = Graph(body.name)
-    value_map: dict[Value, Value] = {}
-    names = {value.node.name for value in body.inputs}
-    for value in body.inputs[:at]:
-        target.copy_node(value.node, value_map)
-    lifted = {
-        literal: target.input(_free_name(names), literal.type.shape, literal.type.dtype)
-        for literal in literals
-    }
-    for value in body.inputs[at:]:
-        target.copy_node(value.node, value_map)
+    built = BodyBuilder(body)
+    built.keep(body.inputs[:at])
+    lifted = {literal: built.add("constant", literal.type) for literal in literals}
+    built.keep(body.inputs[at:])
     for node in body.nodes:
         if node.op is ops.constant:
-            value_map[node.result] = lifted[node.attribute("value")]
-        elif node.op is not ops.input:
-            copy_node(target, node, value_map)
-    finish(target, body, value_map)
-    return target
-
-
-def _free_name(names: set[str | None]) -> str:
-    number = 0
-    while f"constant_{number}" in names:
-        number += 1
-    names.add(f"constant_{number}")
-    return f"constant_{number}"
-
-
-def _carries(node: Node) -> int:
-    if node.op is ops.while_loop:
-        return len(node.operands) - int(node.attribute("num_consts"))
-    return int(node.attribute("num_carries")) if node.op is ops.scan else 0
+            built.value_map[node.result] = lifted[node.attribute("value")]
+    built.copy()
+    return built.finished()
 
 
 def _whole_outputs(body: Graph, first: int = 0) -> Graph:

@@ -1,9 +1,10 @@
-"""Loops that make no trips are the first values of their carries."""
+"""Removal of loops of zero trips: their results are the first values of the carries."""
 
 from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import loop_signature, stacked
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
 
@@ -20,13 +21,13 @@ def drop_empty_loops(graph: Graph) -> Rewritten:
 def _empty_scan(node: Node) -> tuple[Value, ...] | None:
     if node.attribute("length") > 0:
         return None
-    count = int(node.attribute("num_carries"))
-    return (*node.operands[:count], *map(_no_rows, node.results[count:]))
+    given = loop_signature(node).split(node.operands)
+    return (*given.carries, *map(_no_rows, stacked(node, node.results)))
 
 
-def _no_rows(stacked: Value) -> Value:
-    nothing = stacked.graph.constant(0, stacked.dtype)
-    return ops.expand(nothing, shape=stacked.shape)
+def _no_rows(rows: Value) -> Value:
+    nothing = rows.graph.constant(0, rows.dtype)
+    return ops.expand(nothing, shape=rows.shape)
 
 
 @rewrite(ops.while_loop)
@@ -34,4 +35,5 @@ def _empty_while(node: Node) -> tuple[Value, ...] | None:
     if node.attribute("max_trips") != 0:
         return None
     trips = node.results[-1]
-    return (*node.operands[: len(node.results) - 1], trips.graph.constant(0, trips.dtype))
+    given = loop_signature(node).split(node.operands)
+    return (*given.carries, trips.graph.constant(0, trips.dtype))

@@ -1,13 +1,12 @@
-"""Work that is the same at every step moves out of its loop."""
+"""Loop-invariant code motion: nodes of a body that depend on consts alone move out of it."""
 
 from __future__ import annotations
 
-import dataclasses
-
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import Parts, is_loop, loop_signature, rebuild_loop
 from rlx.ir.op import KINDS, Trait
-from rlx.passes.loops.loop_dead_code import carry_count
+from rlx.passes.loops.rebuild_body import BodyBuilder
 from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, unchanged
 from rlx.passes.rewrites.common_subexpressions import is_impure
 
@@ -21,13 +20,13 @@ def loop_invariant_code_motion(graph: Graph) -> Rewritten:
 
     Nothing that can fail moves: a loop may make no trips.
     """
-    if not any(map(_is_loop, graph.nodes)):
+    if not any(map(_has_a_body, graph.nodes)):
         return unchanged(graph)
     target = Graph(graph.name)
     value_map: dict[Value, Value] = {}
     moved = False
     for node in graph.nodes:
-        if _is_loop(node):
+        if _has_a_body(node):
             moved |= _hoist(target, node, value_map)
         else:
             copy_node(target, node, value_map)
@@ -35,41 +34,35 @@ def loop_invariant_code_motion(graph: Graph) -> Rewritten:
     return Rewritten(target, value_map) if moved else unchanged(graph)
 
 
-def _is_loop(node: Node) -> bool:
-    return node.op in (ops.scan, ops.while_loop) and not node.is_one_kernel
+def _has_a_body(node: Node) -> bool:
+    return is_loop(node) and not node.is_one_kernel
 
 
 def _hoist(target: Graph, node: Node, value_map: dict[Value, Value]) -> bool:
     original: Graph = node.attribute("body")
     body = loop_invariant_code_motion(original)
-    count = carry_count(node)
-    end = count + int(node.attribute("num_consts"))
-    consts = body.inputs[count:end]
+    signature = loop_signature(node)
+    given = signature.split([value_map[operand] for operand in node.operands])
+    consts = signature.split(body.inputs).consts
     moving = _moving(body, set(consts))
     crossing = _crossing(body, moving)
-    outer = dict(zip(consts, (value_map[o] for o in node.operands[count:end]), strict=True))
+    outer = dict(zip(consts, given.consts, strict=True))
     with target.attributed(node.source, node.scope):
         for inner in body.nodes:
             if inner in moving:
                 copy_node(target, inner, outer)
-    operands = [value_map[operand] for operand in node.operands]
-    operands[end:end] = [outer[value] for value in crossing]
-    changed: dict[str, object] = {
-        "body": _without(body, moving, crossing, end),
-        "num_consts": end - count + len(crossing),
-    }
+    if not crossing and body is original:
+        copy_node(target, node, value_map)
+        return False
+    at = signature.first_row
+    condition = None
     if node.op is ops.while_loop:
-        changed["condition"] = _without(node.attribute("condition"), set(), crossing, end)
-    attrs = (
-        dataclasses.replace(node.attrs, **changed)
-        if crossing or body is not original
-        else node.attrs
-    )
-    results = target.append(
-        node.op, operands, attrs, name=node.name, source=node.source, scope=node.scope
-    )
+        condition = _without(node.attribute("condition"), set(), crossing, at)
+    operands = Parts(given.carries, (*given.consts, *(outer[v] for v in crossing)), given.rows)
+    stepped = _without(body, moving, crossing, at)
+    results = rebuild_loop(target, node, operands, stepped, condition=condition)
     value_map.update(zip(node.results, results, strict=True))
-    return bool(crossing) or body is not original
+    return True
 
 
 def _moving(body: Graph, consts: set[Value]) -> set[Node]:
@@ -116,30 +109,12 @@ def _crossing(body: Graph, moving: set[Node]) -> list[Value]:
 
 def _without(body: Graph, moving: set[Node], crossing: list[Value], at: int) -> Graph:
     """Return `body` where `crossing` are inputs behind the first `at` ones."""
-    target = Graph(body.name)
-    value_map: dict[Value, Value] = {}
-    for value in body.inputs[:at]:
-        target.copy_node(value.node, value_map)
-    names = {value.node.name for value in body.inputs}
+    built = BodyBuilder(body)
+    built.keep(body.inputs[:at])
     for value in crossing:
-        name = _free_name(f"{value.op.name}", names)
-        entered = target.input_of(name, value.type)
+        entered = built.add(value.op.name, value.type)
         if value.graph is body:
-            value_map[value] = entered
-    for value in body.inputs[at:]:
-        target.copy_node(value.node, value_map)
-    for node in body.nodes:
-        stays = node not in moving or node.op is ops.constant
-        if node.op is not ops.input and stays:
-            copy_node(target, node, value_map)
-    finish(target, body, value_map)
-    return target
-
-
-def _free_name(wanted: str, names: set[str | None]) -> str:
-    name, suffix = wanted, 0
-    while name in names:
-        suffix += 1
-        name = f"{wanted}_{suffix}"
-    names.add(name)
-    return name
+            built.value_map[value] = entered
+    built.keep(body.inputs[at:])
+    built.copy(lambda node: node not in moving or node.op is ops.constant)
+    return built.finished()

@@ -1,4 +1,4 @@
-"""Scans that do the same work over the same operands become one.
+"""Loop CSE: scans that do the same work over the same operands are merged.
 
 Derivatives bring them: beside the program's own scan there is one that also stores residuals,
 or also pushes tangents.
@@ -6,14 +6,12 @@ or also pushes tangents.
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 from dataclasses import dataclass
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import is_loop, loop_signature, rebuild_loop, stacked
 from rlx.passes.autodiff.derived import ancestors
-from rlx.passes.loops.loop_dead_code import carry_count
 from rlx.passes.rewrite import (
     Rewritten,
     copy_node,
@@ -23,8 +21,6 @@ from rlx.passes.rewrite import (
     unchanged,
 )
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions, is_impure
-
-_LOOPS = (ops.scan, ops.while_loop)
 
 
 @graph_pass
@@ -60,7 +56,7 @@ class _Pair:
 
 
 def _merge_bodies(graph: Graph) -> Rewritten:
-    bodies = [map_bodies(n.attrs, loop_cse) if n.op in _LOOPS else n.attrs for n in graph.nodes]
+    bodies = [map_bodies(n.attrs, loop_cse) if is_loop(n) else n.attrs for n in graph.nodes]
     if all(new is node.attrs for new, node in zip(bodies, graph.nodes, strict=True)):
         return unchanged(graph)
     target = Graph(graph.name)
@@ -72,7 +68,7 @@ def _merge_bodies(graph: Graph) -> Rewritten:
 
 
 def _find_pair(graph: Graph) -> _Pair | None:
-    loops = [n for n in graph.nodes if n.op in _LOOPS and not is_impure(n)]
+    loops = [n for n in graph.nodes if is_loop(n) and not is_impure(n)]
     for part in loops:
         for whole in loops:
             if whole is not part and _run_alike(part, whole) and _are_independent(part, whole):
@@ -83,9 +79,10 @@ def _find_pair(graph: Graph) -> _Pair | None:
 
 
 def _run_alike(part: Node, whole: Node) -> bool:
-    if part.op is not whole.op or carry_count(part) > carry_count(whole):
+    if part.op is not whole.op:
         return False
-    if part.op is ops.scan and part.attribute("residuals") > whole.attribute("residuals"):
+    few, many = loop_signature(part), loop_signature(whole)
+    if few.num_carries > many.num_carries or few.num_residuals > many.num_residuals:
         return False
     names = ("length", "reverse") if part.op is ops.scan else ("max_trips",)
     return all(part.attribute(name) == whole.attribute(name) for name in names)
@@ -102,8 +99,8 @@ def _covered(part: Node, whole: Node) -> _Pair | None:
     if binding is None:
         return None
     joint, part_outputs = _joint(part, whole, binding)
-    count = carry_count(part)
-    whole_carries = joint.outputs[: carry_count(whole)]
+    count, signature = loop_signature(part).num_carries, loop_signature(whole)
+    whole_carries = joint.outputs[: signature.num_carries]
     for position in range(count):
         if part_outputs[position] is not whole_carries[binding[position]]:
             return None
@@ -112,13 +109,13 @@ def _covered(part: Node, whole: Node) -> _Pair | None:
             return None
         last = len(whole.results) - 1
         return _Pair(part, whole, joint, [*binding[:count], last], list(range(last + 1)))
-    first_row = carry_count(whole)
-    rows = list(joint.outputs[first_row:])
-    residuals = len(rows) - int(whole.attribute("residuals"))
+    rows = list(stacked(whole, joint.outputs))
+    residuals = len(rows) - signature.num_residuals
     more = [row for row in dict.fromkeys(part_outputs[count:]) if row not in rows]
     together = [*rows[:residuals], *more, *rows[residuals:]]
-    moved = [*range(first_row), *(first_row + together.index(row) for row in rows)]
-    positions = [first_row + together.index(row) for row in part_outputs[count:]]
+    first = signature.num_carries
+    moved = [*range(first), *(first + together.index(row) for row in rows)]
+    positions = [first + together.index(row) for row in part_outputs[count:]]
     joint.set_outputs([*whole_carries, *together])
     return _Pair(part, whole, joint, [*binding[:count], *positions], moved)
 
@@ -126,27 +123,22 @@ def _covered(part: Node, whole: Node) -> _Pair | None:
 def _bind(part: Node, whole: Node) -> list[int] | None:
     """Return for each operand of `part` the operand of `whole` that is the same."""
     binding: list[int] = []
-    taken: set[int] = set()
-    for start, stop, others in zip(_bounds(part), _bounds(part)[1:], _spans(whole), strict=False):
-        for position in range(start, stop):
-            wanted = part.operands[position]
-            found = [i for i in others if whole.operands[i] is wanted and i not in taken]
-            if not found:
-                return None
-            binding.append(found[0])
-            if stop <= carry_count(part):
-                taken.add(found[0])
+    wanted = loop_signature(part).split(part.operands)
+    offered = loop_signature(whole).positions
+    carries = list(offered.carries)
+    for operand in wanted.carries:  # each carry stands for one
+        found = [i for i in carries if whole.operands[i] is operand]
+        if not found:
+            return None
+        carries.remove(found[0])
+        binding.append(found[0])
+    shared = [(o, offered.consts) for o in wanted.consts] + [(o, offered.rows) for o in wanted.rows]
+    for operand, positions in shared:
+        found = [i for i in positions if whole.operands[i] is operand]
+        if not found:
+            return None
+        binding.append(found[0])
     return binding
-
-
-def _bounds(node: Node) -> list[int]:
-    count = carry_count(node)
-    return [0, count, count + int(node.attribute("num_consts")), len(node.operands)]
-
-
-def _spans(node: Node) -> list[range]:
-    bounds = _bounds(node)
-    return [range(a, b) for a, b in itertools.pairwise(bounds)]
 
 
 def _joint(part: Node, whole: Node, binding: list[int]) -> tuple[Graph, list[Value]]:
@@ -193,15 +185,8 @@ def _merged(graph: Graph, pair: _Pair) -> Rewritten:
     for node in early:
         copy_node(target, node, value_map)
     whole = pair.whole
-    attrs = dataclasses.replace(whole.attrs, **{"body": pair.body})
-    results = target.append(
-        whole.op,
-        [value_map[operand] for operand in whole.operands],
-        attrs,
-        name=pair.part.name or whole.name,
-        source=pair.part.source or whole.source,
-        scope=pair.part.scope or whole.scope,
-    )
+    operands = loop_signature(whole).split([value_map[operand] for operand in whole.operands])
+    results = rebuild_loop(target, whole, operands, pair.body, like=pair.part)
     value_map.update(zip(whole.results, (results[i] for i in pair.moved), strict=True))
     chosen = (results[i] for i in pair.positions)
     value_map.update(zip(pair.part.results, chosen, strict=True))

@@ -1,4 +1,4 @@
-"""Loops without what nobody reads and without what stays the same."""
+"""Loop dead-code elimination: unread results, and carries that keep their first values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from dataclasses import dataclass
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
 from rlx.passes.autodiff.derived import ancestors
-from rlx.passes.rewrite import Rewritten, copy_node, finish, graph_pass, is_leaf, unchanged
+from rlx.passes.loops.rebuild_body import BodyBuilder
+from rlx.passes.rewrite import (
+    Rewritten,
+    copy_node,
+    finish,
+    graph_pass,
+    has_effect,
+    is_leaf,
+    unchanged,
+)
 from rlx.passes.rewrites.common_subexpressions import is_impure
 
 
@@ -73,51 +83,55 @@ class _Keep:
         value_map.update(zip((node.results[i] for i in self.results), results, strict=True))
 
     def _rebuild_loop(self, target: Graph, node: Node, value_map: dict[Value, Value]) -> None:
-        count = carry_count(node)
-        fixed = count + int(node.attribute("num_consts"))
-        carried = [i for i in self.operands if i < count and i not in self.constant_carries]
-        consts = [i for i in self.operands if i in self.constant_carries or count <= i < fixed]
-        consts += self.repeated_rows
-        rows = [i for i in self.operands if i >= fixed and i not in self.repeated_rows]
-        order = [*carried, *consts, *rows]
-        operands = [
-            _row(value_map[node.operands[i]])
-            if i in self.repeated_rows
-            else value_map[node.operands[i]]
-            for i in order
-        ]
-        body: Graph = node.attribute("body")
-        kept = [i for i in self.results if i >= count] if node.op is ops.scan else []
-        outputs = [body.outputs[i] for i in (*carried, *kept)]
-        changed: dict[str, object] = {
-            "body": loop_dead_code(_restricted(body, order, outputs)),
-            "num_consts": len(consts),
-        }
-        if node.op is ops.scan:
-            changed["num_carries"] = len(carried)
-            first_residual = len(node.results) - int(node.attribute("residuals"))
-            changed["residuals"] = sum(i >= first_residual for i in kept)
-        else:
-            condition: Graph = node.attribute("condition")
-            changed["condition"] = _restricted(condition, order, condition.outputs)
-        value_map.update(
-            (node.results[i], value_map[node.operands[i]]) for i in self.constant_carries
+        keep = self._parts(node)
+        operands = Parts(
+            tuple(value_map[node.operands[i]] for i in keep.carries),
+            tuple(self._const(value_map[node.operands[i]], i) for i in keep.consts),
+            tuple(value_map[node.operands[i]] for i in keep.rows),
         )
-        if not (carried or kept or node.op is ops.while_loop):
+        for i in self.constant_carries:
+            value_map[node.results[i]] = value_map[node.operands[i]]
+        signature = loop_signature(node)
+        is_scan = node.op is ops.scan
+        rows = [i for i in self.results if is_scan and i >= signature.num_carries]
+        if not (keep.carries or rows or node.op is ops.while_loop):
             return
-        attrs = dataclasses.replace(node.attrs, **changed)
-        results = target.append(node.op, operands, attrs, name=node.name)
+        body: Graph = node.attribute("body")
+        outputs = [body.outputs[i] for i in (*keep.carries, *rows)]
+        first_residual = len(node.results) - signature.num_residuals
+        results = rebuild_loop(
+            target,
+            node,
+            operands,
+            loop_dead_code(_restricted(body, keep.all, outputs)),
+            condition=_restricted_condition(node, keep.all),
+            num_residuals=sum(i >= first_residual for i in rows),
+        )
         trips = [len(node.results) - 1] if node.op is ops.while_loop else []
-        value_map.update(
-            zip((node.results[i] for i in (*carried, *kept, *trips)), results, strict=True)
+        kept = (node.results[i] for i in (*keep.carries, *rows, *trips))
+        value_map.update(zip(kept, results, strict=True))
+
+    def _parts(self, node: Node) -> Parts[int]:
+        """Return the positions of the operands that stay, in the parts that they become."""
+        signature = loop_signature(node)
+        moved = {*self.constant_carries, *self.repeated_rows}
+        kept = [i for i in self.operands if i not in moved]
+        consts = {i for i in kept if signature.num_carries <= i < signature.first_row}
+        return Parts(
+            tuple(i for i in kept if i < signature.num_carries),
+            (*sorted(consts.union(self.constant_carries)), *self.repeated_rows),
+            tuple(i for i in kept if i >= signature.first_row),
         )
 
+    def _const(self, operand: Value, position: int) -> Value:
+        return _row(operand) if position in self.repeated_rows else operand
 
-def carry_count(node: Node) -> int:
-    """Return the number of carries of a loop."""
+
+def _restricted_condition(node: Node, inputs: Sequence[int]) -> Graph | None:
     if node.op is ops.scan:
-        return int(node.attribute("num_carries"))
-    return len(node.operands) - int(node.attribute("num_consts"))
+        return None
+    condition: Graph = node.attribute("condition")
+    return _restricted(condition, inputs, condition.outputs)
 
 
 def _plan(graph: Graph) -> dict[Node, _Keep | None]:
@@ -126,7 +140,7 @@ def _plan(graph: Graph) -> dict[Node, _Keep | None]:
     keeps: dict[Node, _Keep | None] = {}
     for node in reversed(graph.nodes):
         results = [i for i, result in enumerate(node.results) if result in used]
-        if not results:
+        if not results and not has_effect(node):
             continue
         keep = _keep(node, results) if node.op in _PRUNED and not is_impure(node) else None
         keeps[node] = keep
@@ -145,7 +159,8 @@ def _keep(node: Node, results: list[int]) -> _Keep:
         read = {i for b in branches for i in _read(b, (b.outputs[r] for r in results))}
         return _Keep(sorted(read), results, [], [])
     body: Graph = node.attribute("body")
-    count = carry_count(node)
+    signature = loop_signature(node)
+    count = signature.num_carries
     needed = {i for i in results if i < len(body.outputs)}
     operands: set[int] = {i for i in needed if i < count}
     if node.op is ops.while_loop:
@@ -159,7 +174,7 @@ def _keep(node: Node, results: list[int]) -> _Keep:
             break
         operands = grown
     constant = [i for i in operands if i < count and body.outputs[i] is body.inputs[i]]
-    first_row = count + int(node.attribute("num_consts"))
+    first_row = signature.first_row
     repeated = [i for i in operands if i >= first_row and _is_repeated(node.operands[i])]
     return _Keep(sorted(operands), results, sorted(constant), sorted(repeated))
 
@@ -172,16 +187,11 @@ def _read(body: Graph, outputs: Iterable[Value]) -> set[int]:
 
 def _restricted(body: Graph, inputs: Sequence[int], outputs: Sequence[Value]) -> Graph:
     """Return `body` with only some of its inputs, in that order, and these outputs."""
-    target = Graph(body.name)
-    value_map: dict[Value, Value] = {}
-    for position in inputs:
-        target.copy_node(body.inputs[position].node, value_map)
+    built = BodyBuilder(body)
+    built.keep(body.inputs[position] for position in inputs)
     needed = ancestors(outputs)
-    for node in body.nodes:
-        if node.op is not ops.input and any(result in needed for result in node.results):
-            copy_node(target, node, value_map)
-    target.set_outputs(value_map[output] for output in outputs)
-    return target
+    built.copy(lambda node: any(result in needed for result in node.results))
+    return built.finished(outputs)
 
 
 def _is_repeated(whole: Value) -> bool:

@@ -10,33 +10,13 @@ Carries are declared before consts, and consts before rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.types import TensorType
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Operands of a scan, or inputs of its body, by their part."""
-
-    carries: tuple[Value, ...]
-    consts: tuple[Value, ...]
-    xs: tuple[Value, ...]
-
-    @classmethod
-    def of(cls, values: Sequence[Value], num_carries: int, num_consts: int) -> Parts:
-        first = num_carries + num_consts
-        return cls(
-            tuple(values[:num_carries]), tuple(values[num_carries:first]), tuple(values[first:])
-        )
-
-    @property
-    def all(self) -> tuple[Value, ...]:
-        return (*self.carries, *self.consts, *self.xs)
+from rlx.passes.loops.rebuild_body import free_name
 
 
 class Step:
@@ -46,26 +26,26 @@ class Step:
         self.graph = Graph(name)
         self._carries: list[Value] = []
         self._consts: list[Value] = []
-        self._xs: list[Value] = []
+        self._rows: list[Value] = []
         self._names: set[str] = set()
 
     def carry(self, first: Value, name: str = "c") -> Value:
         """Declare a carry that starts as `first`."""
-        if self._consts or self._xs:
+        if self._consts or self._rows:
             raise InternalError("carries are declared before consts and rows")
         self._carries.append(first)
         return self.graph.input(self._free(name), first.shape, first.dtype)
 
     def const(self, value: Value, name: str = "k") -> Value:
         """Declare an outer value that is the same at every step."""
-        if self._xs:
+        if self._rows:
             raise InternalError("consts are declared before rows")
         self._consts.append(value)
         return self.graph.input(self._free(name), value.shape, value.dtype)
 
     def row(self, whole: Value, name: str = "x") -> Value:
         """Declare the row of `whole` that belongs to the step."""
-        self._xs.append(whole)
+        self._rows.append(whole)
         return self.graph.input(self._free(name), whole.shape[1:], whole.dtype)
 
     def scan(
@@ -73,7 +53,7 @@ class Step:
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Append the scan to the operands' graph; return last carries and stacked rows."""
         self.graph.set_outputs([*carries, *rows])
-        operands = (*self._carries, *self._consts, *self._xs)
+        operands = (*self._carries, *self._consts, *self._rows)
         results = ops.scan(
             *operands,
             body=self.graph,
@@ -84,10 +64,7 @@ class Step:
         return results[: len(carries)], results[len(carries) :]
 
     def _free(self, wanted: str) -> str:
-        name, suffix = wanted, 0
-        while name in self._names:
-            suffix += 1
-            name = f"{wanted}_{suffix}"
+        name = free_name(wanted, self._names)
         self._names.add(name)
         return name
 
@@ -105,8 +82,4 @@ def mirror(graph: Graph, body: Graph) -> list[Value]:
 def fresh_input(graph: Graph, name: str, type: TensorType) -> Value:
     """Declare an input called `name` or, where an input has that name, nearly so."""
     taken = {value.node.name for value in (*graph.inputs, *graph.params)}
-    free, suffix = name, 0
-    while free in taken:
-        suffix += 1
-        free = f"{name}_{suffix}"
-    return graph.input(free, type.shape, type.dtype)
+    return graph.input(free_name(name, taken), type.shape, type.dtype)

@@ -1,4 +1,4 @@
-"""Which loops become one kernel: those whose bodies are small enough to be written out."""
+"""Choice of the loops that become one kernel: bodies that fit the registers, or the caches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import OneKernel
 from rlx.ir.op import Trait, make_attrs
 from rlx.passes.loops.batch_axis import NO_LANES, Lanes, find_lanes
-from rlx.passes.loops.nests import fits_nest, fits_while_nest, is_composed
+from rlx.passes.loops.nests import fits_nest, fits_while_nest, has_elements, is_composed
 from rlx.passes.loops.tables import NO_TABLES, Tables, find_tables, table_positions
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.decompose import expand_pointwise, is_pointwise_formula
@@ -24,16 +24,6 @@ MOST_OPERATIONS = 1200
 MOST_STRIDED = 128
 """Elements of one instance that a step may read and store apart from those of its neighbors:
 what vectors gather and scatter one by one, beyond, takes compilers long and machines longer."""
-
-
-WRITTEN_OUT = frozenset(
-    {
-        *("constant", "expand", "reshape", "transpose", "narrow", "concat", "reverse", "slice"),
-        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"),
-        *("matmul", "barrier", "pad", "iota"),
-    }
-)
-"""Ops, besides elementwise ones, that kernels can write out element by element."""
 
 
 @graph_pass
@@ -102,7 +92,7 @@ def _tables(graphs: Sequence[Graph], replaced: Sequence[int]) -> tuple[Tables, .
 
 
 def fits_registers(body: Graph, lanes: Lanes, tables: Tables = NO_TABLES) -> bool:
-    """True if one instance of the body is small and made of ops that can be written out.
+    """True if one instance of the body is small and made of ops that have elements.
 
     Formulas cannot (`expand_pointwise`).
     """
@@ -124,16 +114,12 @@ def _values(graph: Graph) -> list[Value]:
 
 
 def _is_plain(value: Value, tables: Tables) -> bool:
-    definition = value.op
-    written = definition.has(Trait.ELEMENTWISE) or definition.name in WRITTEN_OUT
-    written |= definition.has(Trait.PART) and tables.holds(value.node.operands[0])
-    known = definition is ops.input or written
-    cut = (
-        definition is ops.pad
-        and min((*value.node.attribute("low"), *value.node.attribute("high")), default=0) < 0
-    )
-    known &= not is_pointwise_formula(value.node)
-    return known and value.type.is_static and not is_composed(value) and not cut
+    """True for an array of machine numbers that can be computed element by element."""
+    definition, node = value.op, value.node
+    reads = definition.has(Trait.PART) and tables.holds(node.operands[0])
+    known = definition is ops.input or reads or has_elements(node)
+    known &= not is_pointwise_formula(node)
+    return known and value.type.is_static and not is_composed(value)
 
 
 def _strided(body: Graph, lanes: Lanes) -> int:

@@ -1,4 +1,4 @@
-"""Scans with checkpoints as scans of segments, each a scan of its steps.
+"""Checkpointing of scans: a scan with checkpoints becomes a scan of segments, each a scan of steps.
 
 The reverse-mode derivative of the outer scan stores the carries at which segments begin, and
 that of `checkpoint` runs a segment again when its turn comes: `checkpoints` carries and the
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.passes.loops.loop_steps import Parts, Step, name_of
+from rlx.ir.loop_signature import Parts
+from rlx.passes.loops.loop_steps import Step, name_of
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 
 
@@ -56,7 +57,7 @@ def segmented(
     start = 0
     for segments, steps in runs:
         first = length - start - segments * steps if reverse else start
-        xs = [_cut(x, first, segments, steps) for x in given.xs]
+        xs = [_cut(x, first, segments, steps) for x in given.rows]
         part = Parts(carries, given.consts, tuple(xs))
         carries, stacked = _run(part, body, segments, steps, reverse=reverse)
         pieces.append([_joined(rows) for rows in stacked])
@@ -68,13 +69,13 @@ def segmented(
 
 
 def _run(
-    given: Parts, body: Graph, segments: int, steps: int, *, reverse: bool
+    given: Parts[Value], body: Graph, segments: int, steps: int, *, reverse: bool
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     step = Step(f"{body.name}_segments")
     inputs = Parts.of(body.inputs, len(given.carries), len(given.consts))
     values = [step.carry(v, name_of(n)) for v, n in zip(given.carries, inputs.carries, strict=True)]
     values += [step.const(v, name_of(n)) for v, n in zip(given.consts, inputs.consts, strict=True)]
-    values += [step.row(v, name_of(n)) for v, n in zip(given.xs, inputs.xs, strict=True)]
+    values += [step.row(v, name_of(n)) for v, n in zip(given.rows, inputs.rows, strict=True)]
     segment = Graph(f"{body.name}_segment")
     mirrored = [segment.input(name_of(v), v.shape, v.dtype) for v in values]
     segment.set_outputs(
@@ -92,7 +93,7 @@ def _run(
     return step.scan(results[:split], results[split:], length=segments, reverse=reverse)
 
 
-def _plain(given: Parts, body: Graph, *, reverse: bool) -> tuple[Value, ...]:
+def _plain(given: Parts[Value], body: Graph, *, reverse: bool) -> tuple[Value, ...]:
     """Return the results of a scan without steps."""
     return ops.scan(
         *given.all,

@@ -1,4 +1,4 @@
-"""What makes loops lean, in order; nothing happens to graphs without loops."""
+"""Loop simplification: the passes over loops in their order; graphs without loops stay as is."""
 
 from __future__ import annotations
 

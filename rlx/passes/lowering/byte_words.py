@@ -1,15 +1,19 @@
 """Integer products by the instructions that multiply four bytes at a time.
 
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
-        ->  %5: u32[M, K / 4] = pack_bytes %x, its bytes moved to 0..255 where x86 wants that
-            %6: i32[K / 4, N] = pack_bytes %w, in panels: once, in setup
-            %7: i32[M, N] = matmul_bytes %5, %6 lowering = tile(...)
-            %8: i32[M, N] = %7 - (zero + 128) * columns of %w summed: once, in setup
+        ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x
+            %6: u32[M, K / 4] = bytes_as_words %5: where they lie
+            %7: i32[K / 4, N] = pack_bytes %w, neighbors of K, in panels: once, in setup
+            %8: i32[M, N] = matmul_bytes %6, %7 lowering = tile(...)
+            %9: i32[M, N] = %8 - (zero + 128) * columns of %w summed: once, in setup
 
-A word holds elements that lie a quarter of the contracted axis apart, which takes no shuffling:
-neighbors in memory stay neighbors, and words are made of whole vectors. What computes the bytes
-stores them as bytes: a network of integers stays in eight bits between its layers. Convolutions
-have words of four channels, of an input that is padded with its zero point before.
+Bytes of a row are words as they lie, so that whatever kernel rounds them (a norm, an activation
+behind a product) stores what the product reads, and products of one input share it. Where rows are
+no whole words, or bytes come from outside, they are packed, and a word holds elements that lie a
+quarter of the contracted axis apart, which takes no shuffling: words are made of whole vectors.
+What computes the bytes stores them as bytes: a network of integers stays in eight bits between its
+layers. Convolutions have words of four channels, of an input that is padded with its zero point
+before; those of single taps are products of the weights by the pixels.
 """
 
 from __future__ import annotations
@@ -21,19 +25,24 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.lowering import Lowering
-from rlx.ir.op import OpDef, make_attrs
+from rlx.ir.op import OpDef, Trait, make_attrs
 from rlx.ir.ops.byte_products import BYTES, SIGN
-from rlx.ir.ops.conv_geometry import Geometry, attributes_of, bare
+from rlx.ir.ops.conv_geometry import attributes_of, bare
 from rlx.ir.shape import product, upper
-from rlx.passes.layout.convolution_tiles import sliding_of
+from rlx.passes.layout.convolution_tiles import is_bare, is_pointwise, only_pads, sliding_of
 from rlx.passes.layout.pack_operands import choose_tile as choose_matrix_tile
 from rlx.passes.layout.pack_operands import in_panels
 from rlx.passes.layout.tile_convolutions import choose_tile as choose_image_tile
+from rlx.passes.layout.tile_convolutions import every_window
 from rlx.passes.rewrites.scalars import splat
 from rlx.target import Target
 
 _FEWEST = 4
 """Terms of a sum, and channels of a group, from which on words pay."""
+
+
+_RANGES = {DType.I8: (-SIGN, SIGN), DType.U8: (0, 2 * SIGN)}
+"""Where bytes begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,15 @@ class Codes:
     def zero_among(self, *, signed: bool) -> int:
         """Return the zero once the bytes are stored with a sign, or without."""
         return self.zero + SIGN * (self.are_signed - signed)
+
+    def stored(self, *, signed: bool) -> Value:
+        """Return the bytes with a sign, or without."""
+        if signed is self.are_signed:
+            return self.bytes
+        bits, sign = ops.bitcast(self.bytes, to=DType.U8), self.bytes.graph.constant(SIGN, DType.U8)
+        moved = ops.bitwise_xor(bits, sign)
+        result: Value = ops.bitcast(moved, to=DType.I8) if signed else moved
+        return result
 
     def sums(self, axes: tuple[int, ...], *, signed: bool) -> Value:
         """Return the sums over axes of the bytes as they are stored."""
@@ -93,8 +111,8 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     zeros = a.zero_among(signed=signed), b.zero_among(signed=True)
     rows, lanes = upper(product(node.result.shape[:-1])), target.lanes(BYTES)
     tile = choose_matrix_tile(rows, upper(columns), lanes, target.vector_registers)
-    words = ops.pack_bytes(a.bytes, axis=a.bytes.rank - 1, signed=signed)
-    weights = ops.pack_bytes(b.bytes, axis=0, signed=True)
+    words, neighbors = _words_of_rows(a, signed=signed)
+    weights = ops.pack_bytes(b.bytes, axis=0, signed=True, neighbors=neighbors)
     panels = in_panels(weights, tile.columns, lanes, transposed=False)
     total = _lowered(ops.matmul_bytes, words, panels, tile)
     if zeros[0]:
@@ -105,29 +123,70 @@ def product_of_bytes(node: Node, target: Target) -> Value | None:
     return total
 
 
+def _words_of_rows(a: Codes, *, signed: bool) -> tuple[Value, bool]:
+    """Return rows of bytes as words, and whether these are made of neighbors."""
+    stored = a.stored(signed=signed)
+    if upper(stored.shape[-1]) % BYTES == 0 and stored.op.has(Trait.ELEMENTWISE):
+        return ops.bytes_as_words(stored), True
+    return ops.pack_bytes(a.bytes, axis=a.bytes.rank - 1, signed=signed), False
+
+
 def convolution_of_bytes(node: Node, target: Target) -> Value | None:
     """Return `node`, a convolution of i32, by words of channels; None where they do not suit."""
     x, w = map(codes_of, node.operands)
     if not (target.dots_bytes and x and w) or w.zero_among(signed=True):
         return None
-    shape, sliding, groups = w.bytes.shape, sliding_of(node), node.attribute("groups")
+    shape = w.bytes.shape
     known = all(isinstance(extent, int) for extent in (*x.bytes.shape[1:], *shape))
-    if not known or upper(shape[1]) < _FEWEST or not _only_pads(sliding):
+    if not known or upper(shape[1]) < _FEWEST or not only_pads(sliding_of(node)):
         return None
-    tile = choose_image_tile(node, target)
+    if x.zero not in range(*_RANGES[x.bytes.dtype]) and not is_bare(node):
+        return None
+    few = upper(product(node.result.shape[2:])) < 2 * target.lanes(BYTES)
+    meet = _sums_of_windows if few or not is_pointwise(node) else _products_of_pixels
+    total = meet(node, x, w, target)
+    zero = x.zero_among(signed=not target.dots_unsigned_bytes)
+    if total is None or not zero:
+        return total
+    column = (shape[0], *(1,) * (len(shape) - 2))
+    sums = ops.reshape(w.sums(tuple(range(1, len(shape))), signed=True), shape=column)
+    return total - sums * zero
+
+
+def _sums_of_windows(node: Node, x: Codes, w: Codes, target: Target) -> Value | None:
+    """Return a convolution over words of channels; None where no tile fits."""
+    tile, sliding, groups = (
+        choose_image_tile(node, target),
+        sliding_of(node),
+        node.attribute("groups"),
+    )
     if tile is None:
         return None
-    signed = not target.dots_unsigned_bytes
-    image = Codes(_padded(x, sliding), x.zero)
-    words = ops.pack_bytes(image.bytes, axis=1, signed=signed, groups=groups)
+    signed, pads = not target.dots_unsigned_bytes, tuple((a.low, a.high) for a in sliding)
+    around = {"padding": pads, "value": x.zero} if any(map(any, pads)) else {}
+    words = ops.pack_bytes(x.bytes, axis=1, signed=signed, groups=groups, **around)
     weights = ops.pack_bytes(w.bytes, axis=1, signed=True)
     panels = ops.pack_channels(weights, width=tile.columns, groups=groups)
     attributes = {**attributes_of(bare(sliding)), "groups": groups}
-    total = _lowered(ops.conv_bytes, words, panels, tile, **attributes)
-    column = (shape[0], *(1,) * (len(shape) - 2))
-    sums = ops.reshape(w.sums(tuple(range(1, len(shape))), signed=True), shape=column)
-    zero = image.zero_among(signed=signed)
-    return total - sums * zero if zero else total
+    return _lowered(ops.conv_bytes, words, panels, tile, **attributes)
+
+
+def _products_of_pixels(node: Node, x: Codes, w: Codes, target: Target) -> Value:
+    """Return a convolution of single taps: weights, as words, by the pixels of every image.
+
+    Lanes lie along the pixels, as they do in memory, so that whole vectors are stored.
+    """
+    pixels = every_window(x.bytes, sliding_of(node))
+    words = ops.pack_bytes(pixels, axis=1, signed=not target.dots_unsigned_bytes)
+    words = ops.reshape(words, shape=(*words.shape[:2], product(words.shape[2:])))
+    rows = ops.pack_bytes(ops.reshape(w.bytes, shape=w.bytes.shape[:2]), axis=1, signed=True)
+    height, columns = upper(rows.shape[0]), upper(words.shape[-1])
+    registers, lanes = target.vector_registers, target.lanes(BYTES)
+    tile = choose_matrix_tile(height, columns, lanes, registers, whole=True)
+    result: Value = ops.reshape(
+        _lowered(ops.matmul_bytes, rows, words, tile), shape=node.result.shape
+    )
+    return result
 
 
 def product_of_codes(node: Node) -> Value | None:
@@ -152,20 +211,6 @@ def convolution_of_codes(node: Node) -> Value | None:
     codes = codes_of(x)
     image = codes.bytes if codes is not None and not codes.zero else x
     return ops.conv_codes(image, w.bytes, **node.attrs.as_dict())
-
-
-def _padded(x: Codes, sliding: Geometry) -> Value:
-    """Return the image with its zero point around it."""
-    low = (0, 0, *(axis.low for axis in sliding))
-    high = (0, 0, *(axis.high for axis in sliding))
-    if not any((*low, *high)):
-        return x.bytes
-    return ops.pad(x.bytes, low=low, high=high, value=x.zero)
-
-
-def _only_pads(sliding: Geometry) -> bool:
-    """True if no element is spread apart or cropped."""
-    return all(min(axis.low, axis.high) >= 0 and axis.input_dilation == 1 for axis in sliding)
 
 
 def _lowered(definition: OpDef, a: Value, b: Value, lowering: Lowering, **attributes: Any) -> Value:

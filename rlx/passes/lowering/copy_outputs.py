@@ -1,4 +1,4 @@
-"""Copies where an output cannot simply stay where it was computed."""
+"""Insertion of copies for outputs that alias an input, a constant or another output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops with a kernel of their own and a second body of other ops: which of the two is used.
+"""Kernel dispatch: whether an op takes its own kernel, or its body of other ops.
 
     %1: f32[16384] = gaussian_splat_render %0...   ->  %1: f32[28945] = gaussian_splat_prepare %0...
                                                        %2: f32[16384] = gaussian_splat_rasterize %1

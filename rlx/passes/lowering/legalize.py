@@ -1,4 +1,4 @@
-"""What lowering cannot take becomes what it can, or is an error that names it."""
+"""Legalization: ops that speak to transforms alone are dropped, and unsupported ones are named."""
 
 from __future__ import annotations
 

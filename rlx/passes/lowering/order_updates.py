@@ -1,4 +1,4 @@
-"""Updates after the reads: donated outputs are computed when their leaf is no longer needed."""
+"""Scheduling of donated outputs after the last read of the buffer that they overwrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes run in `setup`: once after params change, and not at every call."""
+"""Phase assignment: nodes that depend on params alone run in `setup`, once after params change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from rlx.ir.op import Trait
 from rlx.passes.memory.views import view_of
 from rlx.passes.rewrite import is_leaf
 from rlx.passes.rewrites.common_subexpressions import is_impure
+
+_OF_EVERY_RUN = frozenset({Trait.EXPANDS, Trait.FOREIGN})
+"""Traits of what is not computed once and kept."""
 
 
 def setup_nodes(graph: Graph) -> set[Node]:
@@ -39,8 +42,8 @@ def _is_fixed(graph: Graph, node: Node) -> bool:
 def _computes_fixed(node: Node, found: set[Node]) -> bool:
     operands_fixed = all(operand.node in found for operand in node.operands)
     static = all(result.type.is_static for result in node.results)  # extents come with the call
-    kept = not is_leaf(node) and not is_impure(node) and not node.op.has(Trait.EXPANDS)
-    return operands_fixed and static and kept
+    kept = not is_leaf(node) and not is_impure(node)
+    return operands_fixed and static and kept and not node.op.traits & _OF_EVERY_RUN
 
 
 def _replacing(graph: Graph) -> set[Node]:

@@ -1,4 +1,4 @@
-"""Products of integers that were scaled before as products of integers, scaled after.
+"""Products of dequantized integers as integer products, with the scales applied behind them.
 
     %2: f32[M, N] = matmul (cast %q * s) (cast %w * t)
         ->  %3: i32[M, N] = matmul %q %w

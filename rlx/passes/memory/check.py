@@ -186,8 +186,8 @@ class _Simulation:
 def _view_offset(node: Node) -> int:
     """Return the byte at which a view starts, from strides; _NoViewError if it is no view."""
     operand, attrs = node.operands[0], node.attrs.as_dict()
-    same_bytes = node.op.has(Trait.VIEW) or node.op.name == "cast"
-    if same_bytes and operand.dtype is node.results[0].dtype:
+    same_dtype = operand.dtype is node.results[0].dtype
+    if node.op.has(Trait.VIEW) or (node.op.name == "cast" and same_dtype):
         return 0
     starts = attrs.get("start", 0)
     if node.op.name == "narrow":

@@ -10,6 +10,7 @@ from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import is_aligned, maps
+from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import Trait
 from rlx.ir.shape import upper
 from rlx.passes.loops.scalarize import LARGEST_VALUE
@@ -219,9 +220,9 @@ def _first_carry(node: Node, result: Value) -> list[int]:
     A loop in one kernel reads small values again after it has stored results: only what is too
     large for registers is changed where it lies.
     """
-    rows = node.op is ops.scan and result.index >= node.attribute("num_carries")
-    trips = node.op is ops.while_loop and result.index == len(node.results) - 1
-    if rows or trips or node.operands.count(node.operands[result.index]) > 1:
+    if result.index >= loop_signature(node).num_carries:
+        return []
+    if node.operands.count(node.operands[result.index]) > 1:
         return []
     small = node.is_one_kernel and upper(result.type.elements) <= LARGEST_VALUE
     return [] if small else [result.index]

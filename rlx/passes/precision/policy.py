@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.graph import calling_source
 from rlx.ir.op import OpDef, Trait
+from rlx.target import Target
 
 OP_CLASSES: Mapping[str, frozenset[Trait]] = {
     "contraction": frozenset({Trait.CONTRACTION}),
@@ -44,7 +45,10 @@ class MixedPrecision:
 
 
 Precision: TypeAlias = MixedPrecision | str | None
-"""A policy, the dtype of one, or None: as written."""
+"""A policy, the dtype of one, "strict", or None: as written."""
+
+STRICT = "strict"
+"""As written, and no algorithm whose rounding differs from that of the formula."""
 
 
 def as_policy(precision: Precision) -> MixedPrecision | None:
@@ -52,12 +56,17 @@ def as_policy(precision: Precision) -> MixedPrecision | None:
     if precision is None or isinstance(precision, MixedPrecision):
         return precision
     if isinstance(precision, (str, DType)):
-        return None if precision == "f32" else MixedPrecision(precision)
+        return None if precision in ("f32", STRICT) else MixedPrecision(precision)
     raise InputError(
         f"precision is a {type(precision).__name__}",
         source=calling_source(),
-        remedy="use 'bf16', 'f16' or an rlx.MixedPrecision",
+        remedy="use 'bf16', 'f16', 'strict' or an rlx.MixedPrecision",
     )
+
+
+def target_at(target: Target, precision: Precision) -> Target:
+    """Return `target` as passes see it at this precision."""
+    return replace(target, is_strict=True) if precision == STRICT else target
 
 
 def _low_dtype(spec: DType | str) -> DType:

@@ -1,11 +1,11 @@
-"""Hash-consing: equal nodes are computed once."""
+"""Common-subexpression elimination by hash-consing: equal nodes are computed once."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait
+from rlx.ir.op import Trait, may_hold_bodies
 from rlx.passes.rewrite import Rewritten, bodies_of, graph_pass, is_leaf, rebuild
 
 
@@ -32,8 +32,9 @@ def _is_unique(node: Node) -> bool:
 
 def is_impure(node: Node) -> bool:
     """True if two equal nodes need not have equal values, in bodies included."""
-    inner = (n for body in bodies_of(node.attrs) for n in body.nodes)
-    return node.op.has(Trait.IMPURE) or any(map(is_impure, inner))
+    if node.op.has(Trait.IMPURE) or not may_hold_bodies(type(node.attrs)):
+        return node.op.has(Trait.IMPURE)
+    return any(is_impure(inner) for body in bodies_of(node.attrs) for inner in body.nodes)
 
 
 def _key(node: Node, same_as: dict[Value, Value]) -> Hashable:

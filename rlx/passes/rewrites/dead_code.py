@@ -1,4 +1,4 @@
-"""Removal of nodes that no output depends on."""
+"""Dead-code elimination: nodes that no output depends on are removed."""
 
 from __future__ import annotations
 

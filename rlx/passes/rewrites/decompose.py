@@ -1,4 +1,4 @@
-"""Composites to the ops they are formulas over, except those that the backend has kernels for."""
+"""Decomposition of composite ops into primitive ones, but for those with kernels of their own."""
 
 from __future__ import annotations
 

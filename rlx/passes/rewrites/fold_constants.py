@@ -1,4 +1,4 @@
-"""Evaluation at compile time of what depends on constants only."""
+"""Constant folding: nodes that depend on constants only are evaluated at compile time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fold_constants(graph: Graph) -> Rewritten:
 def _node_of_constants(node: Node) -> Replacement:
     if not node.operands or not all(o.op.name == "constant" for o in node.operands):
         return None
-    lowered = node.op.has(Trait.FUSED) or node.op.has(Trait.LAYOUT)
+    lowered = node.op.has(Trait.FUSED) or node.op.has(Trait.LAYOUT) or node.op.has(Trait.FOREIGN)
     foldable = not is_impure(node) and not lowered and not bodies_of(node.attrs)
     if not foldable or not _is_small(node):
         return None

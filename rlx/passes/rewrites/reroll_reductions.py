@@ -1,4 +1,4 @@
-"""Long sums of alike terms as one sum over an array of terms.
+"""Reduction rerolling: a long sum of terms of one form becomes one sum over an array of terms.
 
 A likelihood with a term for each datum, added up one by one, is thousands of nodes that say
 the same thing: what each differs in is a constant, or the row of an array that it reads. The

@@ -7,6 +7,8 @@ keep their type: a rule that would drop a broadcast does not fire.
 
 from __future__ import annotations
 
+import numpy as np
+
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
@@ -169,6 +171,24 @@ def cast_of_exact_cast(node: Node) -> Value | None:
     return ops.cast(start, **node.attrs.as_dict())
 
 
+@rewrite(ops.cast)
+def cast_of_what_it_limits_itself(node: Node) -> Value | None:
+    """Casts of floats to integers saturate: they need no limit at or beyond the integers' range."""
+    middle, target = node.operands[0], node.result.dtype
+    if middle.op not in (ops.minimum, ops.maximum) or not middle.dtype.is_float:
+        return None
+    if not target.is_int:
+        return None
+    limits = np.iinfo(target.numpy)
+    for kept, other in _either_way(middle.node):
+        limit = number(other)
+        if limit is None or kept.type != middle.type:
+            continue
+        if limit >= limits.max if middle.op is ops.minimum else limit <= limits.min:
+            return ops.cast(kept, **node.attrs.as_dict())
+    return None
+
+
 @rewrite()
 def expand_that_broadcasting_repeats(node: Node) -> Value | None:
     """Elementwise ops broadcast by themselves; an expanded operand need not exist."""
@@ -198,6 +218,8 @@ def is_lossless(source: DType, target: DType) -> bool:
         DType.I32: "i64 f64",
         DType.U16: "i32 i64 u32 u64 f32 f64",
         DType.U32: "i64 u64 f64",
+        DType.F8_E4M3FN: "f16 bf16 f32 f64",
+        DType.F8_E5M2: "f16 bf16 f32 f64",
         DType.F16: "f32 f64",
         DType.BF16: "f32 f64",
         DType.F32: "f64",
@@ -247,5 +269,6 @@ ARITHMETIC: tuple[LocalRewrite, ...] = (
     where_of_known_condition,
     cast_to_same_dtype,
     cast_of_exact_cast,
+    cast_of_what_it_limits_itself,
     expand_that_broadcasting_repeats,
 )

@@ -1,4 +1,4 @@
-"""A convolution of an input spread apart, as one convolution per phase of its result.
+"""Phase decomposition of transposed convolutions: one dense convolution per phase of the result.
 
 Between the elements of a spread input lie zeros: gradients by the input, and transposed
 convolutions, would spend most of their products on them. Results that are a spread apart meet

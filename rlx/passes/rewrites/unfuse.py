@@ -1,4 +1,4 @@
-"""What was made for kernels back to what it means, for transforms and other backends."""
+"""Unfusion: fused and lowered ops are replaced by the ops that they stand for, for transforms."""
 
 from __future__ import annotations
 

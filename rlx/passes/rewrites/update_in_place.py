@@ -1,4 +1,4 @@
-"""Sums with arrays that are zero but for one block: updates of that block.
+"""`x + pad(block)` as an update of one block of `x`, in place where that is possible.
 
 Derivatives of what reads one element, row or block bring such sums, and so does
 `x.at[i].add(v)`. As a sum they take passes over the whole array; as `dynamic_update_slice` they

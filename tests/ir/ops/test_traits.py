@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,26 @@ def test_elementwise_ops_read_no_other_element(record: OpRecord) -> None:
     np.testing.assert_array_equal(after[3, 5], before[0, 0])
     after[3, 5] = before[3, 5]
     np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("record", _with(Trait.WINDOWED, dtype=DType.F64), ids=lambda r: r.id)
+def test_windows_slide_over_the_last_axes_but_the_inner_ones(record: OpRecord) -> None:
+    """What lies in front of the windows becomes what lies inside them."""
+    operands = _operands(record, DType.F64, 1)
+    before = operands[0].ndim - len(record.attributes["kernel_size"])
+    turned = before - record.attributes.get("inner", 0)
+    moved = [np.moveaxis(x, range(turned), range(-turned, 0)) for x in operands]
+    shapes = zip(record.operands, moved, strict=True)
+    inside = replace(
+        record,
+        operands=tuple(replace(operand, shape=x.shape) for operand, x in shapes),
+        attributes={**record.attributes, "inner": before},
+    )
+    (expected,) = _evaluated(record, operands, DType.F64)
+    (found,) = _evaluated(inside, moved, DType.F64)
+    np.testing.assert_allclose(
+        found, np.moveaxis(expected, range(turned), range(-turned, 0)), rtol=1e-12
+    )
 
 
 def test_views_keep_the_bytes_of_their_operand() -> None:

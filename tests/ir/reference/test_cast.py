@@ -13,7 +13,9 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from tests.ir.reference.running import f64, run
 
-_FLOATS = [dtype for dtype in DType if dtype.is_float]
+_FLOATS = [d for d in DType if d.is_float and d is not DType.F8_E4M3FN]
+"""Those that have an infinity."""
+_BYTES = [dtype for dtype in DType if dtype.is_storage]
 _INTS = [dtype for dtype in DType if dtype.is_int]
 _REAL = [dtype for dtype in DType if not dtype.is_complex]
 
@@ -22,7 +24,7 @@ _REAL = [dtype for dtype in DType if not dtype.is_complex]
     ("source", "to"), [(a, b) for a, b in itertools.product(_REAL, DType) if a is not b], ids=str
 )
 def test_small_integers_survive_between_all_dtypes(source: DType, to: DType) -> None:
-    x = np.array([0, 1, 1, 0] if source is DType.BOOL else [0, 1, 7, 100]).astype(source.numpy)
+    x = np.array([0, 1, 1, 0] if source is DType.BOOL else [0, 1, 7, 96]).astype(source.numpy)
     expected = x.astype(np.int64) != 0 if to is DType.BOOL else x.astype(np.int64)
     result = run(ops.cast, x, to=to)
     assert result.dtype == to.numpy
@@ -103,6 +105,35 @@ def test_overflow_becomes_infinite_and_the_last_finite_tie_does_not() -> None:
     largest = (2 - 2.0**-7) * 2.0**127
     narrowed = run(ops.cast, f64(largest, 3.4e38), to=DType.BF16).astype(np.float64)
     np.testing.assert_array_equal(narrowed, [largest, np.inf])
+
+
+@pytest.mark.parametrize("to", _BYTES, ids=str)
+def test_narrowing_to_eight_bits_rounds_once_to_nearest_even(to: DType) -> None:
+    """Beside every number, tie and neighbour of a tie: f64 and f32 must give one result."""
+    numbers = np.arange(256, dtype=np.uint8).view(to.numpy).astype(np.float64)
+    numbers = np.sort(numbers[np.isfinite(numbers)])
+    ties = (numbers[1:] + numbers[:-1]) / 2
+    x = np.concatenate([numbers, ties, np.nextafter(ties, 9e9), np.nextafter(ties, -9e9)])
+    for value, rounded in zip(x, run(ops.cast, x, to=to), strict=True):
+        _assert_nearest_even(_fraction(value), rounded, to)
+    singles = x.astype(np.float32)
+    np.testing.assert_array_equal(run(ops.cast, singles, to=to), singles.astype(to.numpy))
+
+
+def test_what_is_beyond_eight_bits_is_infinite_or_no_number() -> None:
+    x = f64(464, np.nextafter(464, 500), -1e300, np.inf)
+    found = run(ops.cast, x, to=DType.F8_E4M3FN).astype(np.float64)
+    np.testing.assert_array_equal(found, [448, np.nan, np.nan, np.nan])
+    x = f64(np.nextafter(61440, 0), 61440, -1e300, np.inf)
+    found = run(ops.cast, x, to=DType.F8_E5M2).astype(np.float64)
+    np.testing.assert_array_equal(found, [57344, np.inf, -np.inf, np.inf])
+
+
+def test_eight_bits_are_moved_and_converted_and_nothing_else() -> None:
+    x = np.array([1.0, 2.0], DType.F8_E5M2.numpy)
+    np.testing.assert_array_equal(run(ops.reshape, x, shape=(2, 1)), x[:, None])
+    with pytest.raises(DTypeError, match="f8_e5m2; it must be one of"):
+        run(ops.tanh, x)
 
 
 def test_anything_to_bool_means_nonzero() -> None:

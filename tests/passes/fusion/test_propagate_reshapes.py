@@ -53,6 +53,9 @@ def test_bias_and_residual_are_added_at_the_rank_of_the_product() -> None:
         ((3, 1), (1, 3, 4), (3, 4), (3, 1)),
         ((3, 1), (2, 3, 4), (6, 4), None),
         ((2, 1, 1), (2, 3, 4), (6, 4), None),
+        ((5, 1, 1), (2, 5, 3, 4), (2, 5, 12), (1, 5, 1)),
+        ((5, 3, 4), (2, 5, 3, 4), (2, 5, 12), (1, 5, 12)),
+        ((5, 3, 1), (2, 5, 3, 4), (2, 5, 12), None),
     ],
 )
 def test_a_broadcast_operand_fits_or_is_refused(

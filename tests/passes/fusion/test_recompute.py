@@ -142,6 +142,14 @@ def test_what_setup_computes_is_stored_for_the_runs() -> None:
     assert ["sub"] in kernels(graph)
 
 
+def test_what_setup_computes_is_stored_though_runs_read_a_broadcast_of_it() -> None:
+    graph = Graph("factors")
+    x, p = graph.input("x", (2, 3, 8, 8), "f32"), graph.param("p", (3,), "f32")
+    factors = graph.reshape(graph.rsqrt(p + 1.0), shape=(3, 1, 1))
+    graph.set_outputs([graph.pad(x * factors, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=0.0)])
+    assert [found for found in kernels(graph) if "rsqrt" in found] == [["add", "rsqrt"]]
+
+
 def test_movement_far_below_a_product_does_not_reach_its_epilogue() -> None:
     """The sum of the first product and the residual is read by a product, not through the pad."""
     graph = Graph("far")

@@ -56,6 +56,16 @@ def test_attention_reads_slices(mask_kind: str, groups: int) -> None:
         assert kinds(g, {"packed": packed}) == ["fused"]
 
 
+@pytest.mark.parametrize(("queries", "fused"), [(1, True), (5, False)])
+def test_attention_of_few_queries_widens_keys_as_it_reads_them(queries: int, fused: bool) -> None:
+    g = Graph("attend")
+    q, state = g.input("q", (queries, 16)), g.input("state", (12, 16), "f16")
+    keys = g.cast(g.narrow(state, axis=0, start=0, length=9), to="f32")
+    g.set_outputs([g.attention(q, keys, keys, num_heads=2, head_dim=8, mask_kind="causal")])
+    feeds = {"q": normal(queries, 16), "state": normal(12, 16).astype(np.float16)}
+    assert kinds(g, feeds) == (["fused"] if fused else ["fused", "attention"])
+
+
 def test_attention_reads_heads_of_slices() -> None:
     g = Graph("attend")
     split = [g.reshape(x, shape=(2, LENGTH, -1, DEPTH)) for x in parts(g, HEADS)]

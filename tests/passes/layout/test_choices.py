@@ -55,12 +55,31 @@ def test_a_batch_of_transposes_is_copied_where_it_meets_one_matrix() -> None:
     assert [node.op.name for node in packed.nodes[2:]] == ["transpose", "pack_panels", "matmul"]
 
 
+def test_a_matrix_of_one_panel_is_read_where_it_lies() -> None:
+    for b in ("param", "input"):
+        choice = chosen((32, 64), (64, 16), b)
+        assert choice.why is Why.ONE_PANEL
+        assert isinstance(choice.lowering, Tile)
+        assert choice.lowering.columns == 16
+        graph = pack_operands(TARGET)(product((32, 64), (64, 16), b, "f32"))
+        assert "pack_panels" not in [node.op.name for node in graph.nodes]
+
+
 def test_activations_are_packed_where_rows_pay_for_it() -> None:
     choice = chosen((64, 64), (64, 64))
     assert choice.why is Why.PACKED
     assert str(choice) == (
         "b is packed at every call: 64 rows, 262144 multiply-adds; it pays from 4 rows, 8192 on"
     )
+
+
+def test_a_symbolic_number_of_columns_is_tiled_for_the_largest() -> None:
+    n = Dim("n", max=64)
+    for columns in (64, n):
+        assert chosen((64, 64), (64, columns)).why is Why.PACKED
+        assert chosen((12, 64), (64, columns)).why is Why.IN_PLACE
+    assert chosen((2, 64), (64, n)).why is Why.IN_PLACE
+    assert chosen((32, 64), (64, Dim("n", max=16))).why is not Why.ONE_PANEL
 
 
 def test_few_rows_read_an_activation_where_it_lies() -> None:
@@ -87,10 +106,30 @@ def test_small_weights_are_read_where_they_lie() -> None:
     assert str(choice) == "plain loops: b has 32 elements; packing weights pays from 256 on"
 
 
+def test_sums_of_one_term_are_elementwise() -> None:
+    for a, b in (((8, 1), (1, 64)), ((3, 8, 1), (1, 8))):
+        assert chosen(a, b).why is Why.ONE_TERM
+        graph = pack_operands(TARGET)(product(a, b, "input", "f32"))
+        assert [node.op.name for node in graph.nodes[2:]] == ["mul"]
+
+
+def test_a_param_that_a_run_replaces_is_not_packed_in_setup() -> None:
+    """Packing it would be done in every run, however few rows it meets."""
+    g = Graph("g")
+    x, w = g.input("x", (1, 40)), g.param("w", (40, 40))
+    product = g.matmul(x, g.transpose(w, perm=(1, 0)))
+    next_w = w - 1.0
+    for donated, why in ((None, Why.PACKED_ONCE), ({w: next_w}, Why.SMALL)):
+        g.set_outputs([product, next_w], donated=donated)
+        seen = Seen()
+        pack_operands(TARGET, seen)(g)
+        assert seen.only().why is why
+
+
 def test_reasons_of_types() -> None:
     assert chosen((8, 8), (8, 8), dtype="i32").why is Why.DTYPE
     assert chosen((8, 8), (8, 8), dtype="bf16").why is Why.WIDENED
-    assert chosen((8, 8), (8, Dim("n", max=4))).why is Why.COLUMNS
+    assert chosen((8, 8), (8, 0)).why is Why.COLUMNS
     assert chosen((2, 1, 8, 8), (3, 8, 8)).why is Why.BATCHES
 
 

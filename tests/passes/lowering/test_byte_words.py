@@ -71,24 +71,26 @@ def test_the_largest_products_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "kernel", "attributes"),
+    ("groups", "kernel", "attributes", "op"),
     [
-        (1, 3, {"padding": ((1, 1), (1, 2))}),
-        (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}),
-        (1, 1, {}),
-        (1, 3, {"dilation": (2, 1)}),
+        (1, 3, {"padding": ((1, 1), (1, 2))}, "conv_bytes"),
+        (2, 3, {"stride": (2, 2), "padding": ((1, 1), (1, 1))}, "conv_bytes"),
+        (1, 1, {}, "matmul_bytes"),
+        (1, 1, {"stride": (1, 2)}, "matmul_bytes"),
+        (1, 1, {"stride": (2, 2)}, "conv_bytes"),  # few positions
+        (1, 3, {"dilation": (2, 1)}, "conv_bytes"),
     ],
 )
 @pytest.mark.parametrize("zero", [0, 5])
 def test_convolutions_are_exact(
-    groups: int, kernel: int, attributes: dict[str, Any], zero: int
+    groups: int, kernel: int, attributes: dict[str, Any], op: str, zero: int
 ) -> None:
     graph = Graph("conv")
     shapes = {"x": (2, 12, 9, 8), "w": (18, 12 // groups, kernel, kernel)}
     x = operand(graph, "x", shapes["x"], "i8", zero)
     w = operand(graph, "w", shapes["w"], "i8", 0)
     graph.set_outputs([graph.conv(x, w, groups=groups, **attributes)])
-    assert "conv_bytes" in lowered(graph, VNNI)
+    assert op in lowered(graph, VNNI)
     agree(graph, {name: codes("i8", shape) for name, shape in shapes.items()})
 
 
@@ -123,17 +125,27 @@ def test_words_hold_elements_a_quarter_of_the_axis_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis", "groups"),
-    [((3, 5), 1, 1), ((2, 12, 7), 1, 2), ((9,), 0, 1), ((2, 3, 4), 0, 1)],
+    ("shape", "axis", "groups", "padding"),
+    [
+        ((3, 5), 1, 1, ()),
+        ((2, 12, 7), 1, 2, ()),
+        ((9,), 0, 1, ()),
+        ((2, 3, 4), 0, 1, ()),
+        ((2, 12, 7), 1, 2, ((1, 2),)),
+        ((5, 3, 4), 0, 1, ((1, 0), (0, 2))),
+        ((1, 6, 2, 3, 4), 1, 1, ((1, 1), (0, 2), (2, 1))),
+    ],
 )
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("neighbors", [False, True])
 def test_every_kernel_packs_what_the_formula_says(
-    dtype: str, shape: tuple[int, ...], axis: int, groups: int
+    dtype: str, shape: tuple[int, ...], axis: int, groups: int, padding: Any, neighbors: bool
 ) -> None:
     graph = Graph("pack")
     x = graph.input("x", shape, dtype)
-    packed = [graph.pack_bytes(x, axis=axis, signed=s, groups=groups) for s in (True, False)]
-    graph.set_outputs(packed)
+    kinds: Any = {"axis": axis, "groups": groups, "neighbors": neighbors}
+    kinds |= {"padding": padding, "value": 7}
+    graph.set_outputs([graph.pack_bytes(x, signed=s, **kinds) for s in (True, False)])
     given = {"x": codes(dtype, shape)}
     expected = rlx.compile(graph, backend="reference").run(given)
     for backend in ("c", "llvm"):
@@ -143,6 +155,21 @@ def test_every_kernel_packs_what_the_formula_says(
             np.testing.assert_array_equal(made, wanted)
 
 
+def test_words_of_neighbors_are_the_bytes_as_they_lie() -> None:
+    graph = Graph("neighbors")
+    x = graph.input("x", (3, 8), "i8")
+    bits = graph.bitcast(graph.neg(x), to="u8")
+    graph.set_outputs([
+        graph.bytes_as_words(bits) + 0,
+        graph.pack_bytes(graph.neg(x), axis=1, signed=True, neighbors=True),
+    ])  # fmt: skip
+    given = np.arange(24, dtype=np.int8).reshape(3, 8)
+    for backend in ("reference", "c", "llvm"):
+        viewed, packed = rlx.compile(graph, backend=backend).run({"x": given})
+        np.testing.assert_array_equal(viewed.view(np.int8), -given)
+        np.testing.assert_array_equal(packed.view(np.int8), -given)
+
+
 def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
     graph = Graph("wrong")
     x, y = graph.input("x", (4, 6), "i8"), graph.input("y", (4, 6), "f32")
@@ -150,6 +177,12 @@ def test_words_of_other_types_and_uneven_groups_are_errors() -> None:
         graph.pack_bytes(x, axis=1, signed=True, groups=4)
     with pytest.raises(DTypeError, match="f32"):
         graph.pack_bytes(y, axis=1, signed=True)
+    with pytest.raises(ShapeError, match="is given for 0 axes"):
+        graph.pack_bytes(x, axis=1, signed=True, padding=((1, 1),))
+    with pytest.raises(ShapeError, match="its rows are no words of 4 bytes"):
+        graph.bytes_as_words(x)
+    with pytest.raises(DTypeError, match="f32"):
+        graph.bytes_as_words(graph.input("z", (4, 8), "f32"))
     with pytest.raises(DTypeError, match="words of four bytes have dtype i8"):
         graph.matmul_bytes(x, x)
 
@@ -165,3 +198,88 @@ def test_rounding_and_packing_are_one_pass_over_the_input() -> None:
     assert "i8[8, 64]" not in run
     given = {"w": codes("i8", (64, 32)), "x": np.linspace(-8, 8, 512, dtype="f4").reshape(8, 64)}
     agree(graph, given)
+
+
+def run_of(graph: Graph) -> str:
+    """Return what the program does in every run, on a machine with VNNI."""
+    program = str(lower_for(graph, VNNI).schedule)
+    return program[program.index("run:") :]
+
+
+def products_of(graph: Graph, x: Value, count: int) -> list[Value]:
+    """Multiply what `x` is rounded to by some matrices."""
+    codes = graph.cast(graph.quantize(x, scales=(0.05,)), to="i32")
+    weights = [graph.param(f"w{i}", (64, 32), "i8") for i in range(count)]
+    return [graph.cast(graph.matmul(codes, graph.cast(w, to="i32")), to="f32") for w in weights]
+
+
+def agree_with_reference(graph: Graph, given: dict[str, Any], params: dict[str, Any]) -> None:
+    expected = rlx.compile(graph, params=params, backend="reference").run(given)
+    for backend in ("c", "llvm"):
+        made = rlx.compile(graph, params=params, backend=backend).run(given)
+        for own, wanted in zip(made, expected, strict=True):
+            np.testing.assert_allclose(own, wanted, rtol=1e-6)
+
+
+def test_products_of_one_input_share_its_bytes() -> None:
+    graph = Graph("shared")
+    graph.set_outputs(products_of(graph, graph.input("x", (8, 64), "f32"), 3))
+    run = run_of(graph)
+    assert "4 calls" in run
+    assert run.count("-> u8[8, 64]") == 1
+    params = {f"w{i}": codes("i8", (64, 32)) - np.int8(i) for i in range(3)}
+    agree_with_reference(graph, {"x": np.linspace(-8, 8, 512, dtype="f4").reshape(8, 64)}, params)
+
+
+def test_the_kernel_before_a_product_stores_the_bytes_that_it_reads() -> None:
+    """Behind a norm and behind a product with its activation: no pass rounds or packs alone."""
+    graph = Graph("chain")
+    x, gain = graph.input("x", (8, 64), "f32"), graph.param("gain", (64,), "f32")
+    (first,) = products_of(graph, graph.rms_norm(x, gain, axis=-1, eps=1e-6), 1)
+    last = graph.param("last", (32, 16), "i8")
+    hidden = graph.cast(graph.quantize(graph.relu(first * 1e-3), scales=(0.05,)), to="i32")
+    graph.set_outputs([graph.matmul(hidden, graph.cast(last, to="i32"))])
+    run = run_of(graph)
+    assert "3 calls" in run
+    assert "-> u8[8, 64]" in run
+    assert "-> u8[8, 32]" in run
+    params = {"gain": np.linspace(0.5, 2, 64, dtype="f4"), "w0": codes("i8", (64, 32))}
+    params["last"] = codes("i8", (32, 16))
+    agree_with_reference(graph, {"x": np.linspace(-8, 8, 512, dtype="f4").reshape(8, 64)}, params)
+
+
+def test_images_are_rounded_padded_and_packed_in_one_pass() -> None:
+    graph = Graph("image")
+    x, w = graph.input("x", (1, 16, 8, 8), "f32"), graph.param("w", (24, 16, 3, 3), "i8")
+    codes_of_x = graph.quantize(x, scales=(0.05,), zero_points=(-9,))
+    centered = graph.cast(codes_of_x, to="i32") + 9
+    total = graph.conv(centered, graph.cast(w, to="i32"), padding=((1, 1), (0, 2)))
+    graph.set_outputs([graph.cast(total, to="f32") * 0.01])
+    run = run_of(graph)
+    assert "2 calls" in run
+    assert "-> u32[1, 4, 10, 10]" in run
+    given = {"w": codes("i8", (24, 16, 3, 3)), "x": np.linspace(-6, 6, 1024, dtype="f4")}
+    agree(graph, {**given, "x": given["x"].reshape(1, 16, 8, 8)})
+
+
+def test_a_zero_that_no_byte_holds_is_not_put_around_an_image() -> None:
+    graph = Graph("far")
+    x, w = operand(graph, "x", (1, 8, 9, 8), "i8", 200), operand(graph, "w", (9, 8, 3, 3), "i8", 0)
+    graph.set_outputs([graph.conv(x, w, padding=((1, 1), (1, 1)))])
+    agree(graph, {"x": codes("i8", (1, 8, 9, 8)), "w": codes("i8", (9, 8, 3, 3))})
+
+
+def test_single_taps_round_pack_and_scale_in_two_kernels() -> None:
+    """No pass rounds alone, and none scales the sums alone."""
+    graph = Graph("taps")
+    x, w = graph.input("x", (1, 16, 8, 8), "f32"), graph.param("w", (24, 16, 1, 1), "i8")
+    q = graph.quantize(x, scales=(0.05,))
+    total = graph.conv(graph.cast(q, to="i32"), graph.cast(w, to="i32"))
+    scales = graph.constant(np.linspace(0.01, 0.02, 24, dtype="f4").reshape(24, 1, 1))
+    graph.set_outputs([graph.relu(graph.cast(total, to="f32") * scales)])
+    program = str(lower_for(graph, VNNI).schedule)
+    run = program[program.index("run:") :]
+    assert "2 calls" in run
+    assert "i8[1, 16, 8, 8]" not in run
+    given = {"w": codes("i8", (24, 16, 1, 1)), "x": np.linspace(-6, 6, 1024, dtype="f4")}
+    agree(graph, {**given, "x": given["x"].reshape(1, 16, 8, 8)})

@@ -10,6 +10,7 @@ import pytest
 import rlx
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.exact_products import EXACT, exact_products, range_of
+from rlx.runtime.compile import lower_for
 from rlx.target import named_target
 
 AVX512 = named_target("x86-64-v4")
@@ -115,3 +116,25 @@ def test_convolutions_are_exact(groups: int) -> None:
     assert any(n.op.name == "conv" and str(n.result.dtype) == "f32" for n in found.nodes)
     expected = rlx.compile(graph, backend="reference").run(feeds)[0]
     np.testing.assert_array_equal(rlx.compile(graph).run(feeds)[0], expected)
+
+
+def images(dtype: str, *, fixed: bool) -> Graph:
+    """A convolution of three by three taps that Winograd's transforms suit."""
+    graph = Graph("images")
+    x, weights = graph.input("x", (1, 64, 28, 28), dtype), np.ones((64, 64, 3, 3), np.int8)
+    if fixed:
+        w = graph.constant(weights if dtype == "i8" else weights * np.float32(0.3))
+    else:
+        w = graph.param("w", weights.shape, dtype)
+    wide = [graph.cast(each, to="i32" if dtype == "i8" else "f32") for each in (x, w)]
+    graph.set_outputs([graph.conv(*wide, padding=((1, 1), (1, 1)))])
+    return graph
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_sums_of_integers_are_not_transformed(name: str, fixed: bool) -> None:
+    """Winograd's transforms divide by 24: what they give of integers is none."""
+    target = named_target(name)
+    assert "winograd" in str(lower_for(images("f32", fixed=fixed), target).schedule)
+    assert "winograd" not in str(lower_for(images("i8", fixed=fixed), target).schedule)

@@ -175,6 +175,24 @@ def test_only_integers_vanish_against_zero_and_themselves() -> None:
     assert _scalar_result(lambda x: x - x, "f32").op is ops.sub
 
 
+@pytest.mark.parametrize(
+    ("limit", "high", "low", "is_free"),
+    [("i8", 127, -128, True), ("i8", 126, -127, False), ("u8", 300, -0.0, True)],
+)
+def test_casts_that_saturate_need_no_limits(
+    limit: str, high: float, low: float, is_free: bool
+) -> None:
+    graph = Graph("limited")
+    x = graph.input("x", (len(_SPECIAL) + 4,), "f32")
+    inside = graph.minimum(graph.maximum(x, low), high)
+    graph.set_outputs([graph.cast(inside, to=limit, rounding=r) for r in ("trunc", "away")])
+    found = simplify(graph)
+    assert is_free is not any(node.op in (ops.minimum, ops.maximum) for node in found.nodes)
+    given = {"x": np.array([*_SPECIAL, 126.5, 127.4, -128.6, 255.5], np.float32)}
+    for made, expected in zip(evaluate(found, given), evaluate(graph, given), strict=True):
+        np.testing.assert_array_equal(made, expected)
+
+
 def test_division_by_a_power_of_two_is_a_product() -> None:
     assert _scalar_result(lambda x: x / 8.0, "f32").op is ops.mul
     assert _scalar_result(lambda x: x / 3.0, "f32").op is ops.div

@@ -1,0 +1,42 @@
+"""Programs without side effects, for what is computed again, such as rematerialized bodies."""
+
+from __future__ import annotations
+
+from rlx.errors import GraphError
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Attrs, Trait
+from rlx.passes.autodiff.derived import ancestors
+from rlx.passes.rewrite import copy_node, finish, has_effect, map_bodies
+
+
+def without_effects(graph: Graph) -> Graph:
+    """Return `graph` without calls for their effect; GraphError where the result of one is read."""
+    if not any(map(has_effect, graph.nodes)):
+        return graph
+    quiet = Graph(graph.name)
+    value_map: dict[Value, Value] = {}
+    needed = ancestors(graph.outputs)
+    for node in graph.nodes:
+        if node.op.has(Trait.EFFECT):
+            _require_unread(node, needed)
+            value_map[node.results[-1]] = quiet.constant(0, DType.I32)
+        elif all(operand in value_map for operand in node.operands):
+            copy_node(quiet, node, value_map, attrs=quiet_attributes(node))
+    finish(quiet, graph, value_map)
+    return quiet
+
+
+def quiet_attributes(node: Node) -> Attrs:
+    """Return the attributes of `node`, its bodies without effects."""
+    return map_bodies(node.attrs, without_effects) if has_effect(node) else node.attrs
+
+
+def _require_unread(node: Node, needed: set[Value]) -> None:
+    if any(result in needed for result in node.results[:-1]):
+        raise GraphError(
+            f"a derivative computes again what reads the result of {node.attribute('target')}, "
+            "which is called once",
+            source=node.source,
+            remedy="stop_gradient what depends on it, or use pure_callback",
+        )
