@@ -23,8 +23,8 @@ def normal(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
         low = -9 if dtype.is_signed_int else 0
         return rng.integers(low, 10, shape).astype(dtype.numpy)
     if dtype.is_complex:
-        parts = rng.standard_normal((*shape, 2)).astype(np.float32)
-        numbers: Array = parts.view(np.complex64)[..., 0]
+        parts = rng.standard_normal((*shape, 2)).astype(dtype.part.numpy)
+        numbers: Array = parts.view(dtype.numpy)[..., 0]
         return numbers
     drawn: Array = rng.standard_normal(shape)
     return drawn.astype(dtype.numpy)
@@ -37,7 +37,7 @@ def uniform(low: float, high: float) -> Maker:
         drawn = rng.uniform(low, high, shape)
         if dtype.is_complex:
             turned: Array = drawn * np.exp(1j * rng.uniform(-3, 3, shape))
-            return turned.astype(np.complex64)
+            return turned.astype(dtype.numpy)
         rounded: Array = np.rint(drawn) if dtype.is_int else drawn
         return rounded.astype(dtype.numpy)
 
@@ -90,7 +90,7 @@ def _special_values(dtype: DType) -> Array:
         return np.array([False, True])
     if dtype.is_complex:
         parts = [0, 1, -1, 0.5, -2]
-        return np.array([complex(a, b) for a in parts for b in parts][1:], np.complex64)
+        return np.array([complex(a, b) for a in parts for b in parts][1:], dtype.numpy)
     if dtype.is_int:
         info = np.iinfo(dtype.numpy)
         near = [0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, info.max // 2]

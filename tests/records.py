@@ -37,9 +37,12 @@ Maker = Callable[[np.random.Generator, tuple[int, ...], DType], Array]
 _ROUNDING = {
     DType.F64: 1e-12,
     DType.F32: 2e-6,
+    DType.F8_E4M3FN: 0.13,
+    DType.F8_E5M2: 0.26,
     DType.F16: 2e-3,
     DType.BF16: 1.6e-2,
     DType.C64: 1e-5,
+    DType.C128: 1e-12,
 }
 
 

@@ -18,11 +18,11 @@ from tests.records import records
 TESTED_WITH_THEIR_PASS = frozenset(
     {
         *("pack_channels", "pack_panels", "matmul_transposed", "matmul_bytes", "conv_bytes"),
-        *("pack_bytes", "matmul_codes", "conv_codes"),
-        "conv_channels_last",
+        *("pack_bytes", "bytes_as_words", "matmul_codes", "conv_codes", "matmul_bf16", "conv_bf16"),
+        *("conv_channels_last", "conv_winograd"),
         *("int8_dequant_matmul", "quantize_rows", "dequant_matmul_words"),
-        *("barrier", "checkpoint", "scan", "while_loop", "switch", "custom_call"),
-        "stated_results",
+        *("barrier", "checkpoint", "scan", "while_loop", "switch", "cond", "custom_call"),
+        *("stated_results", "ffi_call", "effect_call"),
         *("all_gather", "all_reduce", "all_reduce_start", "all_reduce_done", "all_to_all"),
         *("axis_index", "collective_broadcast", "collective_permute", "reduce_scatter"),
         *("selective_scan", "gated_delta_net"),

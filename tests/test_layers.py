@@ -23,7 +23,7 @@ LAYERS = (
     ("tracing",),
     ("numpy",),
     ("transforms",),
-    ("random", "tree_util"),
+    ("debug", "ffi", "random", "tree_util"),
     ("blocks", "distributed", "nn", "optim", "quantization", "report", "splat"),
     ("onnx", "scipy"),
     ("lax",),

@@ -64,6 +64,13 @@ def test_a_target_says_whether_it_multiplies_four_bytes_at_once() -> None:
     assert narrow.dots_unsigned_bytes
 
 
+def test_a_target_says_whether_it_multiplies_pairs_of_bf16() -> None:
+    names = ("x86-64-v4", "x86-64-v4-vnni", "x86-64-v4-bf16", "aarch64-dotprod", "aarch64-bf16")
+    found = [name for name in names if named_target(name).dots_bf16]
+    assert found == ["x86-64-v4-bf16", "aarch64-bf16"]
+    assert all(named_target(name).dots_bytes for name in found)
+
+
 def test_microcontrollers_are_small() -> None:
     assert named_target("cortex-m4").is_small
     assert not named_target("riscv64").is_small

@@ -69,3 +69,43 @@ def test_trees_of_trees_turn_inside_out() -> None:
     assert found == {"a": [1, 3], "b": [2, 4]}
     assert tree_util.tree_reduce(lambda a, b: a + b, TREE, 100) == 121
     assert tree_util.treedef_children(outer) == [tree_util.tree_structure(0)] * 2
+
+
+@rlx.tree_util.register_pytree_with_keys_class
+class Keyed:
+    """Two parts, of which the second comes first."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = a, b
+
+    def tree_flatten_with_keys(self) -> Any:
+        keys = rlx.tree_util.GetAttrKey("b"), rlx.tree_util.DictKey("a")
+        return ((keys[0], self.b), (keys[1], self.a)), None
+
+    @classmethod
+    def tree_unflatten(cls, extra: Any, children: Any) -> Keyed:
+        del extra
+        return cls(children[1], children[0])
+
+
+def test_containers_that_name_their_children() -> None:
+    tree = {"x": Keyed(1, [2, 3])}
+    paths = [rlx.tree_util.keystr(path) for path, _ in rlx.tree_util.tree_leaves_with_path(tree)]
+    assert paths == ["['x'].b[0]", "['x'].b[1]", "['x']['a']"]
+    doubled = rlx.tree_util.tree_map(lambda x: 2 * x, tree)["x"]
+    assert (doubled.a, doubled.b) == (2, [4, 6])
+    assert rlx.tree_util.flatten_one_level(Keyed(1, [2, 3])) == ([[2, 3], 1], None)
+    pairs, _ = rlx.tree_util.flatten_one_level_with_keys({"p": [1], "q": 2})
+    assert [(str(key), child) for key, child in pairs] == [("['p']", [1]), ("['q']", 2)]
+    with pytest.raises(InputError, match="is a leaf"):
+        rlx.tree_util.flatten_one_level(3)
+
+
+def test_prefixes_are_broadcast_and_leaves_combined_in_pairs() -> None:
+    full = {"p": [1, 2], "q": 3}
+    assert rlx.tree_util.tree_broadcast({"p": 7, "q": 8}, full) == {"p": [7, 7], "q": 8}
+    joined = rlx.tree_util.tree_reduce_associative(lambda a, b: f"({a}{b})", [*"abcde"])
+    assert joined == "(((ab)(cd))e)"
+    assert rlx.tree_util.tree_reduce_associative(max, [], identity=0) == 0
+    with pytest.raises(InputError, match="no leaves"):
+        rlx.tree_util.tree_reduce_associative(max, [])

@@ -284,6 +284,16 @@ def test_a_shape_beyond_all_memory_is_an_error(
     assert shown.startswith("rlx: UnsupportedError")
 
 
+def test_an_error_of_the_command_itself_names_no_line_of_python(workspace: Path) -> None:
+    (workspace / "twice.py").write_text("def twice(x):\n    return x * 2\n")
+    source = ["twice.py:twice", "--shape", "x=f32[99999999999999]", "--random", "0"]
+    command = [sys.executable, "-m", "rlx", "run", *source]
+    done = subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "takes 399999999999996 bytes" in done.stderr
+    assert "runpy" not in done.stderr
+
+
 def test_the_version_is_told(capsys: Capture) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rlx {rlx.__version__}\n"

@@ -375,3 +375,10 @@ def chain(length: int) -> Graph:
         return ops.reduce_sum(last, axes=(0, 1))
 
     return graph_of("chain", types, product)
+
+
+def test_a_literal_of_64_bits_is_one_operand_in_c() -> None:
+    graph = Graph("least")
+    graph.set_outputs([ops.argmin(graph.input("x", (1,), "i64"), axis=0)])
+    (found,) = compile_graph(graph, backend="c").run({"x": np.array([-3])})
+    assert found == 0

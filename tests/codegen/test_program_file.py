@@ -24,7 +24,8 @@ from rlx.target import detect_target
 def program() -> Program:
     g = Graph("mlp")
     x = g.input("x", (Dim("n", max=8), 32))
-    w, b = g.param("w", (32, 16)), g.param("b", (16,))
+    # More columns than one panel has on any target: packing them is a thunk of `setup`.
+    w, b = g.param("w", (32, 144)), g.param("b", (144,))
     g.set_outputs([g.softmax(g.tanh(g.matmul(x, w) + b), axis=-1)])
     return lower_for(g, detect_target())
 

@@ -89,8 +89,11 @@ def _idle_control(statement: Stmt) -> Iterator[str]:
 
 def _note(statement: Stmt, ranges: Ranges) -> None:
     match statement:
-        case For(var, start, stop):
-            ranges.note(var, (ranges.of(start)[0], ranges.of(stop)[1] - 1))
+        case For(var, start, stop, step):
+            first, last = ranges.of(start)[0], ranges.of(stop)[1] - 1
+            if isinstance(start, Const) and isinstance(stop, Const):
+                last -= (last - first) % step
+            ranges.note(var, (first, last))
         case Let(var, value) if var.type.prim is Prim.I64 and var.type.lanes == 1:
             ranges.note(var, ranges.of(value))
         case _:
@@ -99,6 +102,9 @@ def _note(statement: Stmt, ranges: Ranges) -> None:
 
 def _is_idle(expr: Binary, ranges: Ranges) -> bool:
     """True for integer arithmetic that has a shorter form."""
+    if expr.op in (BinaryOp.MIN, BinaryOp.MAX) and expr.type == ValueType(Prim.I64):
+        one, other = ranges.of(expr.a), ranges.of(expr.b)
+        return one[1] <= other[0] or other[1] <= one[0]
     if expr.op not in _ARITHMETIC or not isinstance(expr.b, Const):
         return False
     if expr.b.type != ValueType(Prim.I64):

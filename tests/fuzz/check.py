@@ -51,7 +51,7 @@ def check(
     backends: Sequence[str] = ("llvm",),
     *,
     jax: bool = False,
-    exports: bool = False,
+    exports: Sequence[str] = (),
 ) -> Failure | None:
     """Return how the program fails; None if all agree, or if it is no valid program."""
     try:
@@ -62,7 +62,9 @@ def check(
         return Failure("hang", f"more than {_SECONDS} s")
 
 
-def _check(program: Program, backends: Sequence[str], jax: bool, exports: bool) -> Failure | None:
+def _check(
+    program: Program, backends: Sequence[str], jax: bool, exports: Sequence[str]
+) -> Failure | None:
     arrays = program.arrays()
     try:
         graph = trace(program)
@@ -79,7 +81,7 @@ def _check(program: Program, backends: Sequence[str], jax: bool, exports: bool) 
         if failure is not None:
             return failure
     if exports and not graph.symbols:
-        failure = _compare_exports(graph, arrays, expected, allowed)
+        failure = _compare_exports(graph, exports, arrays, expected, allowed)
         if failure is not None:
             return failure
     return _compare_jax(program, arrays, expected, allowed) if jax else None
@@ -153,12 +155,13 @@ def _compare_backend(
 
 def _compare_exports(
     graph: Graph,
+    targets: Sequence[str],
     arrays: Sequence[Array],
     expected: Sequence[Array],
     allowed: Sequence[Array],
 ) -> Failure | None:
     try:
-        for how, found in exported_results(graph, arrays):
+        for how, found in exported_results(graph, targets, arrays):
             text = difference(found, expected, allowed)
             if text:
                 return Failure("export differs", f"{how}: {text}")
@@ -189,10 +192,9 @@ def _compare_jax(
 
     if any(text in line.template for line in program.lines for text in UNDEFINED):
         return None
-    try:
-        found = jax.tree_util.tree_leaves(
-            program.function(of_jax())(*map(jax.numpy.asarray, arrays))
-        )
+    try:  # compiled whole: op by op, XLA would be asked once for every primitive
+        function = jax.jit(program.function(of_jax()))
+        found = jax.tree_util.tree_leaves(function(*map(jax.numpy.asarray, arrays)))
     except Exception:  # JAX lacks what the program uses, or refuses it
         return None
     numbers = [np.asarray(x) for x in found]

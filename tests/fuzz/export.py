@@ -20,23 +20,29 @@ from tests.fuzz.program import DTYPES, Array
 _DRIVER = Path(__file__).with_name("driver.c")
 _SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _COMPILERS = (("gcc", "-O1"), ("gcc", "-O3"), ("clang", *_SANITIZED))
-_TARGETS = {"portable": (), "native": ("-march=native", "-Wno-psabi")}
-_SECONDS = 60
+TARGETS = {"portable": (), "native": ("-march=native", "-Wno-psabi")}
+"""Flags for the sources of each target."""
+_SECONDS = 300
 
 
 class ExportError(Exception):
     """An exported program that does not compile, or stops."""
 
 
-def exported_results(graph: Graph, arrays: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
-    """Yield how the program was built, and its outputs, for each compiler and target."""
-    for target, flags in _TARGETS.items():
+def exported_results(
+    graph: Graph, targets: Sequence[str], arrays: Sequence[Array]
+) -> Iterator[tuple[str, list[Array]]]:
+    """Yield how the program was built, and its outputs, for each target and compiler."""
+    for target in targets:
         with tempfile.TemporaryDirectory() as directory:
             artifact = rlx.aot(graph, directory, name="fuzz", target=target, emit_only=True)
             for command in _COMPILERS:
                 if shutil.which(command[0]) is not None:
                     how = f"{' '.join(command)} ({target})"
-                    yield how, _outputs(artifact, _built(artifact, (*command, *flags)), arrays)
+                    yield (
+                        how,
+                        _outputs(artifact, _built(artifact, (*command, *TARGETS[target])), arrays),
+                    )
 
 
 def _built(artifact: Artifact, command: Sequence[str]) -> Path:
@@ -61,7 +67,10 @@ def _array(facts: dict[str, Any], arena: bytes) -> Array:
 
 
 def _run(command: Sequence[str], given: bytes) -> bytes:
-    done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=_SECONDS)
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ExportError(f"{' '.join(command)}: more than {_SECONDS} s") from error
     if done.returncode != 0:
         message = done.stderr.decode(errors="replace")
         raise ExportError(f"{' '.join(command)}: status {done.returncode}\n{message}"[:3000])

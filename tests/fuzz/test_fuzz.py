@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rlx.runtime.toolchain import has_toolchain
-from tests.fuzz.__main__ import backends_for, examine
+from tests.fuzz.campaign import backends_for, examine, outcomes
 from tests.fuzz.check import Failure, check, difference, trace
-from tests.fuzz.export import exported_results
+from tests.fuzz.export import TARGETS, exported_results
 from tests.fuzz.generate import program
 from tests.fuzz.program import Array, Line, Program
 from tests.fuzz.shrink import shrink
@@ -85,22 +86,24 @@ def test_jax_is_asked_with_the_derivatives_at_kinks_that_rlx_states() -> None:
         made = Program((("f64", (7,)),), (Line(1, line, (0,)),), (1,), "grad", seed=1)
         assert 0 in made.arrays()[0]
         assert check(made, (), jax=True) is None, line
+    empty = Program((("f32", (0, 2)),), (Line(1, "nn.logsumexp({0}, axis=0)", (0,)),), (1,), "jvp")
+    assert check(empty, (), jax=True) is None
 
 
 @pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
 def test_an_export_is_compiled_run_and_compared() -> None:
     lines = Line(1, "np.sort(np.tanh({0}), axis=0)", (0,)), Line(2, "np.cumsum({0})", (1,))
     made = Program((("f32", (5, 3)),), lines, (1, 2))
-    built = dict(exported_results(trace(made), made.arrays()))
+    built = dict(exported_results(trace(made), tuple(TARGETS), made.arrays()))
     assert {"gcc -O3 (portable)", "gcc -O1 (native)"} <= set(built) or not shutil.which("gcc")
-    assert check(made, (), exports=True) is None
+    assert check(made, (), exports=tuple(TARGETS)) is None
 
 
 def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
     wrong = [("gcc", [np.zeros(3, np.float32)])]
     monkeypatch.setattr("tests.fuzz.check.exported_results", lambda *_: iter(wrong))
-    failure = check(made, (), exports=True)
+    failure = check(made, (), exports=tuple(TARGETS))
     assert failure is not None
     assert failure.kind == "export differs"
 
@@ -108,3 +111,17 @@ def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_fifth_program_runs_in_c_too() -> None:
     assert [backends_for(seed)[0] for seed in (0, 1)] == ["llvm", "llvm"]
     assert backends_for(1) == ("llvm",)
+
+
+@pytest.mark.slow
+def test_several_processes_examine_every_seed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def chosen() -> Iterator[int]:
+        for seed in range(1, 5):
+            drawn.append(seed)
+            yield seed
+
+    monkeypatch.setenv("RLX_NUM_THREADS", "1")
+    assert list(outcomes(chosen(), jobs=2)) == [None] * 4
+    assert drawn == [1, 2, 3, 4]

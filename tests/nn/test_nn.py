@@ -85,6 +85,12 @@ def test_losses_have_their_formulas() -> None:
     np.testing.assert_allclose(nn.sigmoid_cross_entropy(X, y), -np.log(1 - probability))
 
 
+def test_the_slope_of_huber_is_bounded_by_delta() -> None:
+    errors = np.array([np.inf, -np.inf, 0.5, 1.0, 2.0, np.nan], np.float32)
+    slopes = rlx.vmap(rlx.grad(lambda x: nn.huber(x, 0.0)))(errors)
+    np.testing.assert_array_equal(slopes, np.clip(errors, -1, 1))
+
+
 def test_embedding_takes_rows_and_dropout_scales() -> None:
     np.testing.assert_array_equal(nn.embedding(X, np.array([[1, 0]])), X[[[1, 0]]])
     mask = X > 0

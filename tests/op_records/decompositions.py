@@ -31,6 +31,15 @@ def symmetric(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     return spoiled.astype(dtype.numpy)
 
 
+def general(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Matrices with eigenvalues 1 + 2i, 2 + 1i, 3 + 2i, .. in a random basis."""
+    n = shape[-1]
+    basis = rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(n)
+    values = np.arange(n) + 1 + 1j * (2 - np.arange(n) % 2)
+    found: Array = (basis * values) @ np.linalg.inv(basis)
+    return found.astype(dtype.numpy)
+
+
 _SQUARES = {"matrix": (4, 4), "one": (2, 1, 1), "batch": (2, 3, 7, 7), "no-batch": (0, 3, 3),
             "no-rows": (2, 0, 0)}  # fmt: skip
 _TALL = {"tall": (5, 3), "tall-batch": (3, 9, 4)}
@@ -38,6 +47,11 @@ _TALL = {"tall": (5, 3), "tall-batch": (3, 9, 4)}
 RECORDS: list[OpRecord] = [
     *(
         over_all_dtypes(ops.eigh, name, Operand(shape, symmetric), smooth=shape[-1] > 0,
+                        growth=_GROWTH)
+        for name, shape in _SQUARES.items()
+    ),
+    *(
+        over_all_dtypes(ops.eig, name, Operand(shape, general), smooth=shape[-1] > 0,
                         growth=_GROWTH)
         for name, shape in _SQUARES.items()
     ),

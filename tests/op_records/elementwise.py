@@ -214,11 +214,11 @@ _BOUNDARIES = [
     65504.0, 65519.0, 65520.0, 1e5, 3.38e38, 3.3961775e38, 1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-40,
     1 + 3 * 2.0**-8 - 2.0**-40, 2.0**-25, 1e-40, 5e-324,
 ]  # fmt: skip
-_FROM_COMPLEX = (DType.F32, DType.F64, DType.BOOL, DType.C64)
+_FROM_COMPLEX = (DType.F32, DType.F64, DType.BOOL, DType.C64, DType.C128)
 
 _COMPLEX = OpRecord(
-    ops.complex, "row", (Operand((3, 5), normal), Operand((5,), normal)), dtypes=(DType.F32,),
-    growth=0.0,
+    ops.complex, "row", (Operand((3, 5), normal), Operand((5,), normal)),
+    dtypes=(DType.F32, DType.F64), growth=0.0,
 )  # fmt: skip
 
 _SAME_SIZE = {
@@ -241,6 +241,11 @@ def _bitcast() -> list[OpRecord]:
     ]  # fmt: skip
 
 
+_NAMED = OpRecord(
+    ops.named, "tail", (Operand(_TAIL, normal),), {"name": "scores"}, tuple(DType), smooth=True,
+    growth=0.0,
+)  # fmt: skip
+
 RECORDS: list[OpRecord] = [
     *(record for op in (*_SMOOTH, *_STEPS, *_PREDICATES) for record in _unary(op)),
     *(record for op in (*_ARITHMETIC, *_CHOICES, *_COMPARISONS) for record in _binary(op)),
@@ -249,4 +254,5 @@ RECORDS: list[OpRecord] = [
     *_cast(),
     *_bitcast(),
     _COMPLEX,
+    _NAMED,
 ]

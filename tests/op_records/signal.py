@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from tests.record_data import normal, uniform
+from tests.record_data import exactly, normal, uniform
 from tests.records import Operand, OpRecord
 
 
@@ -14,10 +16,23 @@ def _fft(name: str, n: int, **attributes: object) -> list[OpRecord]:
         (DType.F32, DType.F64), smooth=n < 40, growth=16.0,
     )  # fmt: skip
     numbers = OpRecord(
-        ops.fft, f"{name}-complex", (Operand((2, n), normal),), attributes, (DType.C64,),
+        ops.fft, f"{name}-complex", (Operand((2, n), normal),), attributes, (DType.C64, DType.C128),
         growth=16.0,
     )  # fmt: skip
     return [planes, numbers]
+
+
+def _dft(shape: tuple[int, int, int], *, inverse: bool = False, scale: float = 1.0) -> OpRecord:
+    exponents = np.arange(shape[1]) * 2j * np.pi / shape[1]
+    roots = np.exp(exponents if inverse else -exponents)
+    parts = tuple(
+        Operand((2, shape[1]), exactly(np.stack([roots.real, roots.imag])), part)
+        for part in (DType.F32,)
+    )
+    return OpRecord(
+        ops.dft, "x".join(map(str, shape)), (Operand(shape, normal), *parts),
+        {"inverse": inverse, "scale": scale}, (DType.C64,), growth=16.0,
+    )  # fmt: skip
 
 
 RECORDS: list[OpRecord] = [
@@ -26,6 +41,12 @@ RECORDS: list[OpRecord] = [
     *_fft("convolution", 67),
 ]
 RECORDS += [
+    OpRecord(
+        ops.fft, "middle axis", (Operand((2, 6, 3), normal),), {"axis": 1}, (DType.C64,),
+        growth=16.0,
+    ),
+    *(_dft(shape) for shape in ((3, 4, 1), (21, 40, 1), (2, 15, 21), (1, 17, 16), (3, 1, 1))),
+    _dft((2, 64, 3), inverse=True, scale=0.5),
     OpRecord(
         ops.fft_butterfly_stage, "gated",
         (Operand((2, 16), normal), *(Operand((4,), normal) for _ in range(4))),

@@ -29,6 +29,7 @@ _ROUNDING = {
     np.dtype(np.float64): 1e-11,
     np.dtype(np.float32): 1e-4,
     np.dtype(np.complex64): 1e-4,
+    np.dtype(np.complex128): 1e-11,
     np.dtype(np.float16): 0.05,
     np.dtype(ml_dtypes.bfloat16): 0.3,
 }

@@ -1,6 +1,7 @@
 """Limits of the original system that chapters 01, 04 and 05 list, and that no other test names.
 
-Each runs over the reference, LLVM and C. `01_l5` is limit L5 of chapter 01.
+Each runs over the reference, LLVM and C. `01_l5` is limit L5 of chapter 01. L14 of chapter 01 is
+`quantization.test_pairs`; further cases of R3, R16 and R22 are named in `tests/passes/autodiff`.
 """
 
 from __future__ import annotations
@@ -18,21 +19,30 @@ import rlx.numpy as rnp
 from rlx import nn
 from rlx.blocks import packed_swiglu
 from rlx.custom import define_op
-from rlx.errors import NoRuleError
+from rlx.errors import NoRuleError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff import grad_with_loss
+from rlx.language.experts import ExpertMonitor, ResidencyStats
+from rlx.passes.autodiff import grad, grad_with_loss
 from rlx.passes.precision.mixed_precision import at_precision
 from rlx.tracing.apply import emit
+from tests.codegen.kernels.test_packed import packed_rows
 from tests.records import records
 
 Array = NDArray[Any]
 BACKENDS = ("llvm", "c")
 RANDOM = np.random.default_rng(11)
+FIRST = RANDOM.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Draw the same numbers in each test, whatever ran before."""
+    RANDOM.bit_generator.state = FIRST
 
 
 def normal(*shape: int) -> Array:
@@ -77,6 +87,13 @@ def assert_derivative(f: Callable[..., Any], *args: Array) -> None:
         np.testing.assert_allclose(second, difference, rtol=5e-5, atol=1e-6)
 
 
+def mel(spectrum: Array, filters: Array) -> Any:
+    """`log_mel` in f64, as NumPy writes it."""
+    power = spectrum[:, :5] ** 2 + spectrum[:, 8:13] ** 2
+    levels = np.log10(np.maximum(power @ filters.T, 1e-10))
+    return ((np.maximum(levels, levels.max(axis=1, keepdims=True) - 8) + 4) / 4).sum()
+
+
 # Chapter 01
 
 
@@ -111,6 +128,81 @@ def test_01_l6_keys_and_values_of_a_fused_attention_may_be_results(mask_kind: st
     g.set_outputs([g.add(g.matmul(out, g.input("wo", (8, 8), "f32")), x), k, v])
     inputs = {n: normal(8, 8).astype("f4") for n in ("wq", "wk", "wv", "wo")}
     assert_compiles_to_the_reference(g, {"x": normal(2, 5, 8).astype("f4"), **inputs})
+
+
+@pytest.mark.parametrize("biased", [(), ("q",), ("out",), ("q", "out")])
+@pytest.mark.parametrize("keys", [5, 7])
+def test_01_l6_a_fused_attention_keeps_the_biases_and_lengths_that_it_has(
+    biased: tuple[str, ...], keys: int
+) -> None:
+    g = Graph("cross")
+    x, memory, mask = (
+        g.input(n, s) for n, s in (("x", (2, 5, 8)), ("m", (2, keys, 8)), ("b", (2, keys)))
+    )
+    inputs = {"x": normal(2, 5, 8), "m": normal(2, keys, 8), "b": np.ones((2, keys))}
+    inputs["b"][1, keys - 2 :] = 0.0
+
+    def projected(value: Any, name: str) -> Any:
+        inputs[f"w{name}"] = normal(8, 8)
+        product = g.matmul(value, g.input(f"w{name}", (8, 8)))
+        if name not in biased:
+            return product
+        inputs[f"b{name}"] = normal(8)
+        return product + g.input(f"b{name}", (8,))
+
+    q, k, v = projected(x, "q"), projected(memory, "k"), projected(memory, "v")
+    y = g.attention(q, k, v, mask, num_heads=2, head_dim=4, mask_kind="custom")
+    g.set_outputs([projected(y, "out"), k])
+    (out, _) = assert_compiles_to_the_reference(g, {n: a.astype("f4") for n, a in inputs.items()})
+
+    def rows(name: str, given: Any) -> Any:
+        return given @ inputs[f"w{name}"] + inputs.get(f"b{name}", 0.0)
+
+    split = [
+        rows(n, given).reshape(2, -1, 2, 4)
+        for n, given in zip("qkv", (inputs["x"], inputs["m"], inputs["m"]), strict=True)
+    ]
+    scores = np.einsum("bqhd,bkhd->bhqk", split[0], split[1]) / 2.0
+    scores = np.where(inputs["b"][:, None, None] > 0.5, scores, -1e9)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    heads = np.einsum("bhqk,bkhd->bqhd", weights, split[2]).reshape(2, 5, 8)
+    np.testing.assert_allclose(out, rows("out", heads), rtol=1e-4, atol=1e-5)
+
+
+def test_01_l15_the_nearest_resize_repeats_each_element_beside_itself() -> None:
+    g = Graph("resize")
+    g.set_outputs([g.resize_nearest_2x(g.input("x", (2, 3, 3, 5)))])
+    x = normal(2, 3, 3, 5).astype("f4")
+    (y,) = assert_compiles_to_the_reference(g, {"x": x})
+    np.testing.assert_array_equal(y, x.repeat(2, axis=2).repeat(2, axis=3))
+
+
+def test_01_l22_accounts_of_experts_are_a_program_s_own_and_know_packed_matrices() -> None:
+    feeds = {"x": normal(4, 32).astype("f4"), "e": np.array([0, 1, 1, 2], np.int32)}
+    g = Graph("mixture")
+    x, e = g.input("x", (4, 32)), g.input("e", (4,), "i32")
+    w = g.constant(packed_rows("q8_0", 6, 32).reshape(3, 2, -1))
+    plain = g.grouped_matmul(x, g.input("w", (3, 32, 2)), e)
+    g.set_outputs([plain + g.grouped_dequant_matmul(x, w, e, scheme="q8_0")])
+    feeds["w"] = normal(3, 32, 2).astype("f4")
+    first, second = (ExpertMonitor(g, num_experts=3, products_per_layer=2) for _ in range(2))
+    first.set_resident([False, True, True])
+    first.run(feeds)
+    second.run(feeds)
+    assert first.take_stats() == ResidencyStats(4, 6, 2, 2)
+    assert second.take_stats() == ResidencyStats(6, 8, 0, 0)
+
+
+def test_01_l22_products_of_a_loop_are_not_left_out_of_accounts_in_silence() -> None:
+    body = Graph("step")
+    x, w, e = body.input("c", (4, 3)), body.input("w", (3, 3, 3)), body.input("e", (4,), "i32")
+    body.set_outputs([body.grouped_matmul(x, w, e)])
+    g = Graph("mixture")
+    operands = g.input("x", (4, 3)), g.input("w", (3, 3, 3)), g.input("e", (4,), "i32")
+    g.set_outputs(g.scan(*operands, body=body, length=2, num_carries=1, num_consts=2))
+    with pytest.raises(UnsupportedError, match="scan: its body multiplies by matrices of experts"):
+        ExpertMonitor(g, num_experts=3, products_per_layer=1)
 
 
 def test_01_l17_lower_precision_leaves_integers_bools_doubles_and_indices() -> None:
@@ -235,6 +327,11 @@ def test_05_r2_a_reduction_over_several_axes_may_be_followed_by_anything() -> No
         return rnp.sum(rnp.tanh(middle) * rnp.mean(x, axis=(0, 1)))
 
     assert_derivative(loss, normal(3, 4, 5)[:, :3, :3])
+    slope = rlx.grad(lambda x: rnp.max(x) * 2.0)
+    thirds = np.array([[2, 2], [2, 0]]) / 3
+    for backend in BACKENDS:
+        found = rlx.jit(slope, backend=backend)(np.array([[3.0, 3.0], [3.0, 2.0]]))
+        np.testing.assert_allclose(found, thirds, rtol=1e-15)
 
 
 def test_05_r3_rules_of_one_mode_serve_within_control_flow_in_the_other() -> None:
@@ -265,6 +362,20 @@ def test_05_r16_nothing_drops_a_gradient_in_silence() -> None:
         turned: Any = emit(ops.rope, x, rnp.cos(angle), rnp.sin(angle), head_dim=4)
         return rnp.sum(turned**3)
 
+    spectrum, filters = normal(1, 16), 0.1 + normal(3, 5) ** 2
+    filters[2] *= 1e-12  # below the floor, which moves with the largest level
+    given = (spectrum.astype("f4"), filters.astype("f4"))
+    for argument, x in enumerate((spectrum, filters)):
+        slope = rlx.grad(lambda *at: rnp.sum(emit(ops.log_mel, *at)), argnums=argument)
+        direction = normal(*x.shape) * np.abs(x)
+        ends = []
+        for sign in (1, -1):
+            at = [spectrum, filters]
+            at[argument] = x + sign * 1e-5 * direction
+            ends.append(mel(*at))
+        for backend in BACKENDS:
+            found = np.sum(rlx.jit(slope, backend=backend)(*given) * direction)
+            np.testing.assert_allclose(found, (ends[0] - ends[1]) / 2e-5, rtol=1e-4)
     assert_derivative(by_statistics, normal(2, 4, 4, 3), normal(3), normal(3))
     assert_derivative(by_tables, normal(3, 8), normal(3, 2))
 
@@ -292,14 +403,27 @@ def test_05_r22_a_value_of_higher_rank_reaches_its_smaller_operand() -> None:
     assert_derivative(loss, normal(4), normal(2, 4))
 
 
+def test_05_r22_gradients_stand_alone_and_pass_by_ops_that_have_none() -> None:
+    g = Graph("aux")
+    x, y = g.input("x", (4,), "f64"), g.input("y", (4,), "f64")
+    g.set_outputs([g.reduce_sum(x * x, axes=(0,)), g.cast(y, to="i32")])
+    found = grad(g, ["x"])
+    (dx,) = evaluate(found, {"x": np.arange(4.0), "y": normal(4), "d_output": np.array(1.0)})
+    np.testing.assert_array_equal(dx, 2 * np.arange(4.0))
+
+
 def test_05_r23_derivatives_are_of_the_function_itself() -> None:
     x = np.array([-3.0, -0.4, 0.0, 0.7, 2.5])
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
     below = np.array([0.5 * (1 + math.erf(v / np.sqrt(2))) for v in x])
+    inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    rise = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2) / np.cosh(inner) ** 2
+    near = 0.5 * (1 + np.tanh(inner)) + 0.5 * x * rise
     exact: list[tuple[Callable[..., Any], Array]] = [
         (rnp.tan, 1 + np.tan(x) ** 2),
         (rnp.abs, np.sign(x)),
         (lambda v: nn.gelu(v, approximate=False), below + x * density),
+        (lambda v: nn.gelu(v, approximate=True), near),
     ]
     for backend in BACKENDS:
         for f, slope in exact:
@@ -318,26 +442,53 @@ def test_05_v4_examples_with_weights_of_their_own_do_not_mix(backend: str) -> No
     def normed(x: Any, gamma: Any, beta: Any) -> Any:
         return nn.layer_norm(x, gamma, beta)
 
-    for f, args in ((convolved, (x, w)), (normed, (x, gamma, beta))):
+    def rounded(x: Any, gamma: Any) -> Any:
+        return emit(ops.fake_quantize, x.astype("f4"), bits=8) * gamma[0]
+
+    def adapted(x: Any, gamma: Any, beta: Any) -> Any:
+        return x @ (gamma[:, None] * beta)
+
+    programs = ((convolved, (x, w)), (normed, (x, gamma, beta)), (adapted, (x, gamma, beta)))
+    for f, args in (
+        *programs,
+        (rounded, (x * np.array([1, 30, 900])[:, None, None, None, None], gamma)),
+    ):
         batched = rlx.jit(rlx.vmap(f), backend=backend)(*args)
-        single = [f(*(a[i] for a in args)) for i in range(3)]
+        single = [rlx.jit(f, backend="reference")(*(a[i] for a in args)) for i in range(3)]
         np.testing.assert_allclose(batched, np.stack(single), rtol=1e-11, atol=1e-12)
         slope = rlx.grad(lambda *a, f=f: rnp.sum(f(*a) ** 2), argnums=1)
         slopes = rlx.jit(rlx.vmap(slope), backend=backend)(*args)
-        each = [slope(*(a[i] for a in args)) for i in range(3)]
+        each = [rlx.jit(slope, backend="reference")(*(a[i] for a in args)) for i in range(3)]
         np.testing.assert_allclose(slopes, np.stack(each), rtol=1e-10, atol=1e-11)
 
 
 ONCE_REFUSED = (
     "attention rope qmatmul qconv dequant_matmul solve group_norm conv_transpose "
     "softmax_cross_entropy_with_logits conv_backward_weight fft log_mel "
-    "batch_norm_inference batch_norm_training stop_gradient gaussian_splat_render"
+    "batch_norm_inference batch_norm_training stop_gradient gaussian_splat_render "
+    "grouped_matmul dequant_moe_weights"
 )
 
 
 @pytest.mark.parametrize("name", ONCE_REFUSED.split())
 def test_05_v6_ops_that_were_refused_are_recorded_for_batching(name: str) -> None:
     assert any(record.op.name == name for record in records())
+
+
+def test_05_v6_recurrent_layers_and_branches_are_batched() -> None:
+    x, delta, b, c = (normal(3, 1, 4, n) for n in (2, 2, 3, 3))
+    a, last = -np.exp(normal(2, 3)), normal(3)
+
+    def mamba(x: Any, delta: Any, b: Any, c: Any, last: Any) -> Any:
+        y = emit(ops.selective_scan, x, rnp.exp(delta), a, b, c, state_size=3)
+        y = rlx.cond(last > 0, lambda v: v * 2.0, rnp.sin, y)
+        return rlx.while_loop(lambda s: rnp.sum(s * s) > 1, lambda s: s * 0.5, y)
+
+    args = (x, delta, b, c, last)
+    single = [rlx.jit(mamba, backend="reference")(*(v[i] for v in args)) for i in range(3)]
+    for backend in BACKENDS:
+        batched = rlx.jit(rlx.vmap(mamba), backend=backend)(*args)
+        np.testing.assert_allclose(batched, np.stack(single), rtol=1e-12)
 
 
 J3: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
@@ -360,6 +511,11 @@ J3: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         lambda x: rnp.sum(rnp.zeros(4).at[np.array([0, 2, 0])].add(x) ** 3),
         (normal(3),),
     ),
+    "rounding": (
+        lambda x: rnp.sum((x * rlx.stop_gradient(rnp.round(x * 8) / 8)) ** 2),
+        (normal(3),),
+    ),
+    "max pool": (lambda x: rnp.sum(nn.max_pool(x, 2) ** 3), (normal(1, 2, 4, 4),)),
     "stop_gradient": (lambda x: rnp.sum(x**3 + rlx.stop_gradient(0 * x)), (normal(3),)),
 }
 

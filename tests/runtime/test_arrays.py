@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from rlx.errors import MutationError
 from rlx.runtime.arrays import WeakArray, frozen, plain, unshared
 
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+ARRAY = rlx.numpy.array(X)
 
 
 def changes() -> dict[str, Callable[[Any], Any]]:
@@ -125,3 +127,36 @@ def test_masked_arrays_take_it_for_an_array_of_numpy_s() -> None:
     assert np.ma.ravel(x).shape == (3,)
     assert type(x.view(np.ma.MaskedArray)) is np.ma.MaskedArray
     assert not np.ma.asarray(x).data.flags.writeable
+
+
+def calls_of(run: Callable[[], Any]) -> int:
+    """Count the calls of functions, Python's and others, after some that fill caches."""
+    for _ in range(5):
+        run()
+    count = 0
+
+    def counted(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("run", "most"),
+    [
+        (lambda: rlx.numpy.array([1.0, 2.0, 3.0]), 40),
+        (lambda: rlx.numpy.array(X), 40),
+        (lambda: ARRAY + ARRAY, 80),
+        (lambda: ARRAY * 2.0, 80),
+    ],
+    ids=["list", "array", "sum", "scaled"],
+)
+def test_arrays_and_their_sums_take_few_calls(run: Callable[[], Any], most: int) -> None:
+    """Outside `jit`, where times are too short to test: hundreds of calls were 27 us and more."""
+    assert calls_of(run) <= most

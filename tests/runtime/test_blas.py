@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type, gflo
 from rlx.runtime.compile import choose_backend
 from rlx.runtime.native import function_at, pointer_to
 from rlx.runtime.peaks import measure_peaks
-from rlx.target import detect_target
+from rlx.target import Target, detect_target
 
 AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
 
@@ -58,18 +59,30 @@ def test_openblas_is_left_with_one_thread_and_the_environment_as_it_was() -> Non
     assert dict(os.environ) == before
 
 
+def gain_of_whole_vectors(target: Target) -> float:
+    """Return how much faster multiply-adds of 512 bits are than those of 256, beside others."""
+    narrow = replace(target, features=frozenset(f for f in target.features if "avx512" not in f))
+    backend = choose_backend("auto")
+    peaks = [measure_peaks(backend, each, time.thread_time).flops for each in (target, narrow)]
+    return peaks[0] / peaks[1]
+
+
 @pytest.mark.usefixtures("embedded")
 def test_the_kernels_that_run_are_those_for_the_vectors_of_the_core() -> None:
-    """Measured, not read off names; beside kernels for half the width, whatever else is running."""
+    """Measured, not read off names; beside kernels for half the width, whatever else is running.
+
+    Cores whose units are half as wide (Zen 4) gain nothing from whole vectors, ours neither.
+    """
     target = detect_target()
     if not target.has("avx512f") or "OPENBLAS_CORETYPE" in os.environ:
         pytest.skip("only AVX-512 has kernels of half its width, and what the user names holds")
     library, told = find_blas(target).library.path, find_blas(target).told or DETECTED
+    least = 1.2 if gain_of_whole_vectors(target) > 1.5 else 0.9
     measured = []
     for _ in range(8):  # until both were measured at the same load
         gflops.cache_clear()
         measured.append(gflops(library, told) / gflops(library, "Haswell"))
-        if measured[-1] > 1.2:
+        if measured[-1] > least:
             return
     raise AssertionError(f"times the speed of AVX2 kernels: {measured}")
 
@@ -110,9 +123,9 @@ def test_kernels_that_cannot_run_are_not_chosen(tmp_path: Path) -> None:
 
 def test_amd_with_avx512_is_put_to_trial() -> None:
     amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
-    assert core_types(amd) == ("SKYLAKEX", DETECTED)
+    assert core_types(amd) == ("SKYLAKEX", DETECTED, "HASWELL")
     newer = replace(amd, features=AVX512 | {"avx512bf16"})
-    assert core_types(newer) == ("COOPERLAKE", "SKYLAKEX", DETECTED)
+    assert core_types(newer) == ("COOPERLAKE", "SKYLAKEX", DETECTED, "HASWELL")
     assert core_types(replace(amd, features=frozenset({"avx2"}))) == ()
     assert core_types(replace(amd, vendor="GenuineIntel")) == ()
 
@@ -123,7 +136,7 @@ def test_a_cpu_that_openblas_does_not_know_gets_the_kernels_that_won(
 ) -> None:
     monkeypatch.setenv("RLX_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    speeds = {"SKYLAKEX": 2.0, DETECTED: 1.0}
+    speeds = {"SKYLAKEX": 2.0, DETECTED: 1.0, "HASWELL": 1.0}
     monkeypatch.setattr(blas_cores, "gflops", lambda _, core: speeds[core])
     amd = replace(detect_target(), vendor="AuthenticAMD", features=AVX512)
     assert find_blas(amd).told == "SKYLAKEX"

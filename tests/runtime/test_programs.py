@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from rlx.runtime import compile as compile_module
 from rlx.runtime import programs
 from rlx.runtime.cache import Cache
 from rlx.runtime.executable import Executable
+from rlx.runtime.interface import Interface, NamedGraph, interface_fields, interface_of
 from rlx.runtime.signature import Array
 from rlx.target import detect_target
 
@@ -105,6 +107,60 @@ def test_another_constant_backend_or_thread_count_is_another_program(lowered: li
     assert len(lowered) == 4
     np.testing.assert_allclose(compiled(slope=0.25)(X)[0], expected(0.25), rtol=1e-5)
     assert len(lowered) == 4
+
+
+def summed(name: str, built: list[str], bound: int = 8) -> tuple[Executable, ...]:
+    """Return the programs of two graphs that have names, over one arena."""
+
+    def build(rows: int | rlx.Dim) -> rlx.Graph:
+        built.append(name)
+        g = rlx.Graph("summed")
+        kept = g.param("kept", (4,))
+        g.set_outputs([g.reduce_sum(g.input("x", (rows, 4)), axes=(0,)) + kept])
+        return g
+
+    extents = (1, rlx.Dim("n", max=bound))
+    graphs = [
+        NamedGraph(f"{name} {rows}", partial(build, rows), takes_all_extents=True)
+        for rows in extents
+    ]
+    return compile_module.compile_beside(graphs, params={"kept": np.ones(4, np.float32)})
+
+
+def test_a_graph_with_a_name_is_built_where_no_program_has_it() -> None:
+    built: list[str] = []
+    first = summed("a", built)
+    assert built == ["a", "a"]
+    again = summed("a", built)
+    assert built == ["a", "a"]
+    assert [f.signature for f in again] == [f.signature for f in first]
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(again[1](x)[0], x.sum(axis=0) + 1)
+    with pytest.raises(rlx.errors.InputError, match=r"outside its bounds \[0, 8\]"):
+        again[1](np.zeros((9, 4), np.float32))
+    summed("b", built, bound=9)[1](np.zeros((9, 4), np.float32))
+    assert built[2:4] == ["b", "b"]
+
+
+def test_a_program_found_by_name_shows_the_graph_that_is_built_then() -> None:
+    built: list[str] = []
+    (first, _), (second, _) = summed("a", built), summed("a", built)
+    assert len(built) == 2
+    assert second.c_source == first.c_source
+    assert second.schedule == first.schedule
+    assert len(built) == 3
+
+
+def test_extents_that_are_computed_are_not_kept_by_name() -> None:
+    g, n = rlx.Graph("computed"), rlx.Dim("n", max=8)
+    x, y = g.input("x", (n, 2)), g.input("y", (n + 1, 2))
+    g.set_outputs([x, y])
+    assert interface_fields(Interface.of(g)) is None
+    g.set_outputs([x])
+    plain = rlx.Graph("plain")
+    plain.set_outputs([plain.tanh(plain.input("x", (n, 2), "f16"))])
+    fields = json.loads(json.dumps(interface_fields(Interface.of(plain))))
+    assert interface_of(fields) == Interface.of(plain)
 
 
 def test_another_version_is_another_program(

@@ -67,6 +67,26 @@ def test_a_param_that_nobody_can_write_leaves_the_arena_after_setup() -> None:
     np.testing.assert_array_equal(program.params["w"], WEIGHTS)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
+def test_temporaries_of_the_first_setup_are_given_back() -> None:
+    """What `setup` made on its way is not in memory when a run is short of it."""
+    g, size = Graph("prepared"), 1024
+    w = g.param("w", (size, size))
+    prepared = g.cumsum(g.transpose(g.cumsum(g.tanh(w), axis=1), perm=(1, 0)), axis=1)
+    g.set_outputs([g.matmul(g.input("x", (1, size)), prepared)])
+    weights = np.random.default_rng(0).uniform(0, 1e-3, (size, size)).astype(np.float32)
+    program = compile_graph(g, params={"w": weights}, threads=1)
+    assert isinstance(program, Executable)
+    behind = program._image.resident_bytes
+    assert program._image.arena_bytes - behind >= 4 * size * size
+    (y,) = program(np.ones((1, size), np.float32))
+    expected = np.cumsum(np.cumsum(np.tanh(weights), axis=1).T, axis=1).sum(axis=0)
+    np.testing.assert_allclose(y[0], expected, rtol=1e-3)
+    assert (program.arena.bytes[behind:] == 0).mean() > 0.9
+    program.set_param("w", 0 * weights)
+    np.testing.assert_array_equal(program(np.ones((1, size), np.float32))[0], np.zeros((1, size)))
+
+
 def test_params_are_there_again_when_setup_runs_again() -> None:
     program = compiled(read_only(WEIGHTS))
     x = np.ones((8, SIZE), np.float32)

@@ -11,8 +11,7 @@ static void scan_scalar(
       sine = sin_f64(angle);
     }
     const double sub = speed - k_2 * sine * 0.01;
-    const double add = angle + sub * 0.01;
-    angle = add;
+    angle += sub * 0.01;
     speed = sub;
   }
   last_angle[0] = angle;

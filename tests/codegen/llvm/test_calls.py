@@ -24,12 +24,13 @@ def _sines(count: int) -> Kernel:
     return k.build()
 
 
-def _loop_of_sines(kind: LoopKind) -> Kernel:
+def _loop_of_sines(kind: LoopKind, count: int = 20) -> Kernel:
     k = KernelBuilder("sines")
     x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
     with k.loop("i", 6, kind=kind) as i:
-        for part in range(20):
-            k.store(y, i * 20 + part, scalar_function("sin")(k.load(x, i * 20 + part)))
+        for part in range(count):
+            at = i * count + part
+            k.store(y, at, scalar_function("sin")(k.load(x, at)))
     return k.build()
 
 
@@ -48,6 +49,11 @@ def test_few_calls_are_inlined() -> None:
 @pytest.mark.parametrize("kind", [LoopKind.SERIAL, LoopKind.SIMD, LoopKind.PARALLEL])
 def test_calls_in_loops_are_inlined(kind: LoopKind) -> None:
     assert _calls(_loop_of_sines(kind)) == 0
+
+
+@pytest.mark.parametrize("kind", [LoopKind.SERIAL, LoopKind.SIMD])
+def test_very_many_calls_in_a_loop_are_not_inlined(kind: LoopKind) -> None:
+    assert _calls(_loop_of_sines(kind, 50)) >= 50
 
 
 def test_called_functions_give_the_bits_of_the_interpreter() -> None:
