@@ -29,8 +29,9 @@ quick: $(VENV)/.test
 
 MINUTES ?= 10
 SEED ?= 1000
+JOBS ?= 2
 fuzz: $(VENV)/.test
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
 
 soak: $(VENV)/.test
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rlx.runtime.locks import unforkable
 
 if TYPE_CHECKING:
+    from rlx import debug as debug
+    from rlx import ffi as ffi
     from rlx import nn as nn
     from rlx import numpy as numpy
     from rlx import onnx as onnx
@@ -52,6 +54,11 @@ if TYPE_CHECKING:
     from rlx.transforms.branches import cond as cond
     from rlx.transforms.branches import switch as switch
     from rlx.transforms.buckets import Buckets as Buckets
+    from rlx.transforms.callbacks import io_callback as io_callback
+    from rlx.transforms.callbacks import pure_callback as pure_callback
+    from rlx.transforms.checkpointing import checkpoint as checkpoint
+    from rlx.transforms.checkpointing import checkpoint_name as checkpoint_name
+    from rlx.transforms.checkpointing import checkpoint_policies as checkpoint_policies
     from rlx.transforms.collectives import all_gather as all_gather
     from rlx.transforms.collectives import all_to_all as all_to_all
     from rlx.transforms.collectives import axis_index as axis_index
@@ -69,7 +76,6 @@ if TYPE_CHECKING:
     from rlx.transforms.control import while_loop as while_loop
     from rlx.transforms.custom_jvp import custom_jvp as custom_jvp
     from rlx.transforms.custom_vjp import custom_vjp as custom_vjp
-    from rlx.transforms.differentiate import checkpoint as checkpoint
     from rlx.transforms.differentiate import grad as grad
     from rlx.transforms.differentiate import jvp as jvp
     from rlx.transforms.differentiate import stop_gradient as stop_gradient
@@ -79,6 +85,10 @@ if TYPE_CHECKING:
     from rlx.transforms.jit import make_graph as make_graph
     from rlx.transforms.linear import linear_transpose as linear_transpose
     from rlx.transforms.linear import linearize as linearize
+    from rlx.transforms.naming import ensure_compile_time_eval as ensure_compile_time_eval
+    from rlx.transforms.naming import named_call as named_call
+    from rlx.transforms.naming import named_scope as named_scope
+    from rlx.transforms.ravel import ravel_pytree as ravel_pytree
     from rlx.transforms.vectorize import vectorize as vectorize
 
 _HOMES = {
@@ -89,6 +99,9 @@ _HOMES = {
     "rlx.transforms.batch": ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"],
     "rlx.transforms.branches": ["cond", "switch"],
     "rlx.transforms.buckets": ["Buckets"],
+    "rlx.transforms.callbacks": ["io_callback", "pure_callback"],
+    "rlx.transforms.ravel": ["ravel_pytree"],
+    "rlx.transforms.checkpointing": ["checkpoint", "checkpoint_name", "checkpoint_policies"],
     "rlx.transforms.collectives": [
         "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pmax", "pmean",
         "pmin", "ppermute", "psum", "psum_scatter",
@@ -97,9 +110,10 @@ _HOMES = {
     "rlx.transforms.custom_jvp": ["custom_jvp"],
     "rlx.transforms.custom_vjp": ["custom_vjp"],
     "rlx.transforms.differentiate": [
-        "checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
+        "grad", "jvp", "stop_gradient", "value_and_grad", "vjp",
     ],
     "rlx.transforms.jit": ["jit", "make_graph"],
+    "rlx.transforms.naming": ["ensure_compile_time_eval", "named_call", "named_scope"],
     "rlx.transforms.vectorize": ["vectorize"],
     "rlx.tracing.eager": ["clear_eager_cache", "eager_cache_info"],
     "rlx.tracing.pytree": [
@@ -120,6 +134,8 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _SUBPACKAGES = (
     *(
+        "debug",
+        "ffi",
         "lax",
         "nn",
         "numpy",

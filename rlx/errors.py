@@ -99,6 +99,10 @@ class CommunicationError(RlxError, ConnectionError):
     """A collective failed, or the ranks of a program do not agree."""
 
 
+class ForeignCallError(RlxError, RuntimeError):
+    """A registered C function returned an error code."""
+
+
 class BusyError(RlxError, TimeoutError):
     """All arenas of a session are in use."""
 

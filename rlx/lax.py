@@ -14,6 +14,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import as_array_dtype
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.activations import erf as erf
 from rlx.nn.activations import sigmoid
@@ -58,6 +59,7 @@ from rlx.transforms.differentiate import stop_gradient as stop_gradient
 
 # By other names
 
+nextafter = rnp.nextafter
 logistic, lgamma, erf_inv = sigmoid, gammaln, erfinv
 igamma, igammac, bessel_i0e, bessel_i1e = gammainc, gammaincc, i0e, i1e
 abs, acos, acosh, asin, asinh = rnp.abs, rnp.arccos, rnp.arccosh, rnp.arcsin, rnp.arcsinh
@@ -146,6 +148,12 @@ def select_n(which: Any, *cases: Any) -> Any:
 def convert_element_type(x: Any, new_dtype: Any) -> Any:
     """`x` in another type."""
     return elementwise.astype(x, new_dtype)
+
+
+@function
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The bits of each element as another type of the same size."""
+    return emit(ops.bitcast, operand, to=as_array_dtype(new_dtype))
 
 
 @function
@@ -384,6 +392,28 @@ reduce_max = _fold(reductions.max, "reduce_max", "The largest over axes.")
 reduce_min = _fold(reductions.min, "reduce_min", "The smallest over axes.")
 reduce_and = _fold(reductions.all, "reduce_and", "The conjunction over axes.")
 reduce_or = _fold(reductions.any, "reduce_or", "The disjunction over axes.")
+
+
+@function
+def reduce(
+    operand: Any, init_value: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
+) -> Any:
+    """`computation`, which is associative, over axes, and `init_value`: halves at a time."""
+    x = as_tracer(operand)
+    start = convert(init_value, x.value.dtype)
+    count = len(dimensions)
+    rows = shaping.moveaxis(x, tuple(dimensions), tuple(range(count)))
+    shape = static_shape(rows)
+    rows = shaping.reshape(rows, (int(np.prod(shape[:count])), *shape[count:]))
+    extent = static_shape(rows)[0]
+    if not extent:
+        return shaping.broadcast_to(start, static_shape(rows)[1:])
+    while extent > 1:
+        half = extent // 2
+        pairs = computation(rows[: 2 * half : 2], rows[1 : 2 * half : 2])
+        rows = shaping.concatenate([pairs, rows[2 * half :]], 0) if extent % 2 else pairs
+        extent -= half
+    return computation(start, rows[0])
 
 
 @function

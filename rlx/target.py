@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,12 @@ class Target:
     """False where there are no vector registers, or code must do without them."""
     is_small: bool = False
     """True if code and memory count for more than time."""
+    multiply_units: int = 2
+    """Multiply-adds of whole vectors that start in a cycle."""
+    is_strict: bool = False
+    """True if convolutions sum the products of their formula, and nothing that rounds otherwise."""
+    is_serial: bool = False
+    """True if one thread runs the code: no kernel keeps scratch for each of several."""
 
     @property
     def vector_bytes(self) -> int:
@@ -79,6 +86,12 @@ class Target:
         signed = self.architecture == "aarch64" and self.has("dotprod")
         return self.has_vectors and (self.dots_unsigned_bytes or signed)
 
+    @property
+    def dots_bf16(self) -> bool:
+        """True if one instruction sums two products of bf16 in f32."""
+        wide = self.vector_bytes == 64 and self.has("avx512bf16")
+        return self.has_vectors and (wide or (self.architecture == "aarch64" and self.has("bf16")))
+
     def has(self, feature: str) -> bool:
         return feature in self.features
 
@@ -97,6 +110,7 @@ def detect_target() -> Target:
         l1=_cache_size(1, 32 * 1024),
         l2=_cache_size(2, 512 * 1024),
         l3=_cache_size(3, 8 * 1024**2),
+        multiply_units=_multiply_units(fields, flags),
     )
 
 
@@ -108,8 +122,10 @@ _GENERIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86-64-v3": ("x86_64", _AVX2),
     "x86-64-v4": ("x86_64", _AVX512),
     "x86-64-v4-vnni": ("x86_64", (*_AVX512, "avx512vnni")),
+    "x86-64-v4-bf16": ("x86_64", (*_AVX512, "avx512vnni", "avx512bf16")),
     "aarch64": ("aarch64", ("neon",)),
     "aarch64-dotprod": ("aarch64", ("neon", "dotprod")),
+    "aarch64-bf16": ("aarch64", ("neon", "dotprod", "bf16")),
     "riscv64": ("riscv64", ()),
     "riscv32": ("riscv32", ()),
     "wasm32": ("wasm32", ()),
@@ -165,6 +181,16 @@ def _first_cpu() -> dict[str, str]:
         return {}
     lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
     return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def _multiply_units(fields: dict[str, str], flags: Collection[str]) -> int:
+    """Zen 4 has two units of half the width of its AVX-512 registers."""
+    halves = fields.get("vendor_id") == "AuthenticAMD" and fields.get("cpu family") == _ZEN_4
+    return 1 if halves and "avx512f" in flags else 2
+
+
+_ZEN_4 = "25"
+"""The family of Zen 3, which has no AVX-512, and Zen 4."""
 
 
 _RENAMED = {"pni": "sse3", "asimddp": "dotprod"}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from rlx.errors import InputError
 from rlx.tracing.pytree import LEAF as _LEAF
-from rlx.tracing.pytree import IsLeaf, kind_of, kind_of_class
+from rlx.tracing.pytree import IsLeaf, broadcast_prefix, kind_of, kind_of_class
 from rlx.tracing.pytree import TreeDef as PyTreeDef
 from rlx.tracing.pytree import register_dataclass as _register_dataclass
 from rlx.tracing.pytree import register_pytree_node as register_pytree_node
@@ -209,6 +209,8 @@ def _entries(treedef: PyTreeDef) -> list[KeyEntry]:
     cls, extra = treedef.cls, treedef.extra
     if cls is None:
         raise InputError("a leaf has no children", remedy="ask for the children of a container")
+    if isinstance(extra, _Keyed):
+        return [*extra.keys]
     if cls in (tuple, list):
         return [SequenceKey(place) for place in range(len(treedef.children))]
     if cls in (dict, OrderedDict, defaultdict):
@@ -223,3 +225,85 @@ def _entries(treedef: PyTreeDef) -> list[KeyEntry]:
 def is_tree_node(x: Any) -> bool:
     """True for containers."""
     return kind_of(x) is not None
+
+
+# Containers that name their children
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """What rebuilds an object, and the keys of its children."""
+
+    extra: Hashable
+    keys: KeyPath
+
+
+def register_pytree_with_keys(
+    nodetype: type,
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_func: Callable[[Any], Any] | None = None,
+) -> None:
+    """Make a class a container whose children have keys, which stand in the paths of leaves."""
+    del flatten_func
+
+    def split(x: Any) -> tuple[list[Any], Hashable]:
+        pairs, extra = flatten_with_keys(x)
+        pairs = [*pairs]
+        return [child for _, child in pairs], _Keyed(extra, tuple(key for key, _ in pairs))
+
+    def join(keyed: Any, children: list[Any]) -> Any:
+        return unflatten_func(keyed.extra, tuple(children))
+
+    register_pytree_node(nodetype, split, join)
+
+
+def register_pytree_with_keys_class(cls: _Class) -> _Class:
+    """Do the same by the methods `tree_flatten_with_keys` and `tree_unflatten`."""
+    unflatten: Any = cls.tree_unflatten  # type: ignore[attr-defined]  # asked of it
+    register_pytree_with_keys(cls, lambda x: x.tree_flatten_with_keys(), unflatten)
+    return cls
+
+
+# One level
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Hashable]:
+    """The children of a container, and what rebuilds it from them."""
+    kind = kind_of(tree)
+    if kind is None:
+        raise InputError(f"{tree!r} is a leaf; it has no children", remedy="pass a container")
+    children, extra = kind.split(tree)
+    return [*children], extra.extra if isinstance(extra, _Keyed) else extra
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Hashable]:
+    """The children of a container with their keys, and what rebuilds it from them."""
+    children, extra = flatten_one_level(tree)
+    level = tree_structure(tree, lambda x: x is not tree)
+    return [*zip(_entries(level), children, strict=True)], extra
+
+
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """A tree like `full_tree` in which a leaf of `prefix_tree` stands for all below it."""
+    treedef = tree_structure(full_tree, is_leaf)
+    return treedef.unflatten(broadcast_prefix(prefix_tree, treedef, "prefix_tree"))
+
+
+def tree_reduce_associative(
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
+    *,
+    identity: Any = _ABSENT,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Combine neighboring leaves, then pairs of pairs: as many steps deep as their logarithm."""
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is _ABSENT:
+            raise InputError("the tree has no leaves", remedy="pass identity=")
+        return identity
+    while len(leaves) > 1:
+        pairs = zip(leaves[::2], leaves[1::2], strict=False)
+        leaves = [*(operation(*pair) for pair in pairs), *leaves[len(leaves) & ~1 :]]
+    return leaves[0]

@@ -52,6 +52,7 @@ def _model(arguments: Namespace) -> LanguageModel:
         backend=arguments.backend,
         threads=arguments.threads,
         accuracy=arguments.accuracy,
+        cache_dtype=arguments.cache_dtype,
     )
 
 

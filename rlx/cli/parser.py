@@ -140,9 +140,10 @@ def _add_source(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("f32", "bf16", "f16"),
+        choices=("f32", "bf16", "f16", "strict"),
         default="f32",
-        help="compute products in 16 bits; default: as written",
+        help="compute products in 16 bits, or convolutions strictly as their formula says; "
+        "default: as written",
     )
 
 
@@ -191,6 +192,26 @@ def _add_compile(parser: ArgumentParser) -> None:
         "-o", "--output", metavar="DIR", type=Path, required=True, help="made if need be"
     )
     parser.add_argument("--name", help="prefix of every symbol; default: the graph's name")
+    _add_code(parser)
+    _add_tools(parser)
+    parser.add_argument(
+        "--weights",
+        metavar="[NAME=]HOW",
+        action="append",
+        default=[],
+        type=weights_choice,
+        help="params in a file (default with --params), in the code (embed), or given by the "
+        "caller (argument); all of them, or one by name",
+    )
+    parser.add_argument(
+        "--lines",
+        action="store_true",
+        help="the C with #line directives: with -g, a debugger steps through your program",
+    )
+
+
+def _add_code(parser: ArgumentParser) -> None:
+    """What C is written for."""
     parser.add_argument(
         "--threads",
         choices=("none", "openmp", "callback"),
@@ -220,6 +241,10 @@ def _add_compile(parser: ArgumentParser) -> None:
         default="libm",
         help="none does without libm and headers of a C library",
     )
+
+
+def _add_tools(parser: ArgumentParser) -> None:
+    """Who compiles it, and what it is linked with."""
     parser.add_argument("--cc", metavar="COMMAND", help="the C compiler for the target")
     parser.add_argument(
         "--emit-only", action="store_true", help="write the text and compile nothing"
@@ -235,20 +260,6 @@ def _add_compile(parser: ArgumentParser) -> None:
         metavar="NAME",
         default="none",
         help="library to link, by name or path, or auto; default: none",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="[NAME=]HOW",
-        action="append",
-        default=[],
-        type=weights_choice,
-        help="params in a file (default with --params), in the code (embed), or given by the "
-        "caller (argument); all of them, or one by name",
-    )
-    parser.add_argument(
-        "--lines",
-        action="store_true",
-        help="the C with #line directives: with -g, a debugger steps through your program",
     )
 
 
@@ -350,6 +361,12 @@ def _add_generate(parser: ArgumentParser) -> None:
         choices=("exact", "int8"),
         default="exact",
         help="what packed weights meet: f32 (the default), or faster blocks of eight bits",
+    )
+    parser.add_argument(
+        "--cache-dtype",
+        choices=("f32", "f16", "bf16"),
+        help="what keys and values are kept as: f16 takes half of the memory (default: f32, and "
+        "f16 for int8)",
     )
     parser.add_argument("--seed", type=seed, default=0, metavar="SEED", help="default: 0")
     _add_machine(parser)

@@ -1,4 +1,4 @@
-"""Kernels that can fail on numbers alone, run by all threads: an attempt, then a verdict.
+"""Parallel runs of kernels that may fail: all threads try, and thread 0 repeats a failed one.
 
 After a singular matrix a kernel may go on: what it computes means nothing, but it touches no
 other memory than it would have. Such a kernel comes apart. In the attempt all threads take their

@@ -1,4 +1,4 @@
-"""Kernels that come apart for several threads: checks for thread 0, and a loop for all.
+"""Splitting of kernels that may fail: their loop runs on all threads, the checks on thread 0.
 
 A kernel that can fail runs on thread 0 alone, so that the fault which is reported does not
 depend on the number of threads. A kernel whose parallel loop cannot fail, and that checks its

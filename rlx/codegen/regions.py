@@ -1,4 +1,4 @@
-"""Parts of the plan that may lie elsewhere than planned."""
+"""Regions of the arena that a caller may place elsewhere: inputs, outputs, donated buffers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from rlx.codegen.schedule import (
     number_of,
 )
 from rlx.errors import InternalError
-from rlx.ir.dtype import DType
 
 
 def verify_schedule(schedule: Schedule) -> None:
@@ -82,7 +81,7 @@ def _call_faults(thunk: Thunk, arena_bytes: int) -> Iterator[str]:
 def _place_faults(ref: BufferRef, arena_bytes: int) -> Iterator[str]:
     if ref.offset < 0 or ref.stop > arena_bytes:
         yield f"bytes [{ref.offset}, {ref.stop}) of {ref.type} leave the arena of {arena_bytes}"
-    size = 4 if ref.type.dtype is DType.C64 else ref.type.dtype.size
+    size = ref.type.dtype.part.size
     if ref.offset % size:
         yield f"offset {ref.offset} is no multiple of {size}, the element size of {ref.type}"
 

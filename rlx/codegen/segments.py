@@ -1,4 +1,4 @@
-"""Segments of a run on several threads: where all must meet, and where a fault ends it.
+"""Barrier placement: a run on several threads cut where threads must meet, or a fault ends it.
 
 A thunk waits for the others only if it touches what another thread may have touched since they
 last met. The bytes touched are kept as a few ranges, so that a run costs time as it is long.

@@ -1,4 +1,4 @@
-"""Entries for looking inside a run: one thunk at a time, or all of them between clock readings.
+"""Entry points for debugging and profiling: one thunk at a time, or all with clock readings.
 
     <name>_step(arena, number, extents...)      thunk `number` of the schedule, setup's included
     <name>_timed(arena, stamps, extents...)     the run phase; reads the clock around every thunk

@@ -48,8 +48,9 @@ def mean_squared_error(predictions: Any, targets: Any) -> Any:
 @function
 def huber(predictions: Any, targets: Any, delta: float = 1.0) -> Any:
     """Half the squared difference up to `delta`, linear beyond; elementwise."""
-    distance = rnp.abs(rnp.subtract(predictions, targets))
-    near = rnp.minimum(distance, delta)
-    return rnp.add(
-        rnp.multiply(0.5, rnp.square(near)), rnp.multiply(delta, rnp.subtract(distance, near))
-    )
+    error = rnp.subtract(predictions, targets)
+    distance = rnp.abs(error)
+    near = rnp.less_equal(distance, delta)
+    inner = rnp.where(near, error, 0)  # without abs, whose second derivative at 0 is 0
+    linear = rnp.multiply(delta, rnp.subtract(distance, 0.5 * delta))
+    return rnp.where(near, rnp.multiply(0.5, rnp.square(inner)), linear)

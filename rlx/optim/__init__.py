@@ -1,5 +1,8 @@
 """Optimizers, transformations of gradients, schedules and losses, by the protocol of optax."""
 
+from rlx.optim.factored import FactoredState as FactoredState
+from rlx.optim.factored import adafactor as adafactor
+from rlx.optim.factored import scale_by_factored_rms as scale_by_factored_rms
 from rlx.optim.limiting import AddNoiseState as AddNoiseState
 from rlx.optim.limiting import adaptive_grad_clip as adaptive_grad_clip
 from rlx.optim.limiting import add_noise as add_noise
@@ -71,6 +74,9 @@ from rlx.optim.protocol import scale_by_schedule as scale_by_schedule
 from rlx.optim.protocol import set_to_zero as set_to_zero
 from rlx.optim.protocol import stateless as stateless
 from rlx.optim.protocol import stateless_with_tree_map as stateless_with_tree_map
+from rlx.optim.quasi_newton import ScaleByLBFGSState as ScaleByLBFGSState
+from rlx.optim.quasi_newton import lbfgs as lbfgs
+from rlx.optim.quasi_newton import scale_by_lbfgs as scale_by_lbfgs
 from rlx.optim.scaling import ScaleByAdamState as ScaleByAdamState
 from rlx.optim.scaling import ScaleByAmsgradState as ScaleByAmsgradState
 from rlx.optim.scaling import TraceState as TraceState

@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from rlx.codegen.aot.emit import PORTABLE_FLAGS, SMALL_FLAGS, Options, emit_artifact
+from rlx.codegen.aot.emit import emit_artifact
+from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.c.names import c_identifier
 from rlx.codegen.lower import Program
 from rlx.errors import ToolchainError

@@ -26,7 +26,7 @@ from rlx.passes.decisions import Decisions
 from rlx.passes.memory.report import format_plan
 from rlx.passes.pipeline import PipelineReport, pipeline
 from rlx.passes.precision.mixed_precision import at_precision
-from rlx.passes.precision.policy import Precision
+from rlx.passes.precision.policy import Precision, target_at
 from rlx.report.assembly import assembly_of, functions_of
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.compile import claimed_ops
@@ -62,6 +62,7 @@ class Stages:
         """
         decisions = Decisions()
         low = at_precision(graph, precision, decisions.lowered.append)
+        target = target_at(target, precision)
         lapack = partial(has_lapack, target) if libraries else None
         passes = pipeline(claimed_ops(), target, lapack=lapack, decisions=decisions)
         done, report = passes.run_with_report(low)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Arena:
 
     def view(self, offset: int, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the dense array of `shape` that lies at `offset`."""
-        size = dtype.size * int(np.prod(shape, dtype=np.int64))
+        size = dtype.size * math.prod(shape)
         return self.bytes[offset : offset + size].view(dtype.numpy).reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Finding and taming the BLAS library that generated code calls.
+"""Locating the BLAS library that generated code calls, and holding it to one thread.
 
 `RLX_BLAS` names a library file; otherwise a system BLAS known to pkg-config; otherwise the one
 inside the wheel `scipy-openblas32`, whose symbols are prefixed. All take 32-bit integers.

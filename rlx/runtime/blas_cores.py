@@ -1,8 +1,9 @@
 """Which of its kernels OpenBLAS should run: those that are fastest where it does not know the CPU.
 
-Its detection falls back to Haswell kernels on AMD CPUs with AVX-512, at half the speed. It can be
-told a core type, but a build need not hold the one it is told of, and then it chooses again. So
-each is tried in a process of its own, on a small product, and the fastest is kept in the cache.
+Its detection falls back to Haswell kernels on AMD CPUs with AVX-512: at half the speed of wider
+ones on Zen 5, and the fastest on Zen 4, whose units are half as wide. It can be told a core type,
+but a build need not hold the one it is told of, and then it chooses again. So each is tried in a
+process of its own, on a small product, and the fastest is kept in the cache.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def core_types(target: Target) -> tuple[str, ...]:
     if target.vendor != "AuthenticAMD" or not all(map(target.has, _AVX512)):
         return ()
     newest = ("COOPERLAKE",) if target.has("avx512bf16") else ()
-    return (*newest, "SKYLAKEX", DETECTED)
+    return (*newest, "SKYLAKEX", DETECTED, "HASWELL")
 
 
 def fastest_core_type(library: Path, target: Target, candidates: tuple[str, ...]) -> str:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.codegen.c.collectives import is_collective
+from rlx.codegen.foreign import foreign_symbols, slot_name
 from rlx.codegen.machine_code import MachineCode
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
+from rlx.runtime.foreign import slot_of
 from rlx.runtime.mpi import mpi_flags
-from rlx.runtime.native import SharedLibrary
+from rlx.runtime.native import SharedLibrary, pointer_to
 from rlx.runtime.probe import proven_flags
 from rlx.runtime.toolchain import Toolchain, find_toolchain
 from rlx.target import Target
@@ -55,7 +57,10 @@ class CBackend:
         externals = _externals(module)
         names = _external_names(externals, target)
         entries = tuple(entry.name for entry in module.entries)
-        return self._load(_c_text(module, names), target, _more_flags(externals), entries, names)
+        text = _c_text(module, names)
+        loaded = self._load(text, target, _more_flags(externals), entries, names)
+        _fill_slots(loaded.library, foreign_symbols(module))
+        return loaded
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
@@ -102,9 +107,21 @@ class CBackend:
 
 def _c_text(module: Module, names: Mapping[str, str]) -> str:
     from rlx.codegen.c.emit import emit_module
+    from rlx.codegen.c.slots import slots_text
     from rlx.codegen.c.sources import sources_of
 
-    return emit_module(module, symbols=names) + sources_of(_externals(module))
+    # Under their own names, the loader might bind the calls to functions that are loaded already.
+    called = {symbol: f"rlx_call_{symbol}" for symbol in foreign_symbols(module)}
+    text = emit_module(module, symbols={**names, **called})
+    return text + sources_of(_externals(module)) + slots_text(module)
+
+
+def _fill_slots(library: SharedLibrary, symbols: Sequence[str]) -> None:
+    """Tell a library where the addresses of the targets that it calls are kept."""
+    for symbol in symbols:
+        slot = slot_of(symbol)
+        assert slot is not None  # `symbols` are those of targets
+        pointer_to(library.address(slot_name(symbol)), "uintptr_t *")[0] = slot
 
 
 def _external_names(externals: Sequence[str], target: Target) -> dict[str, str]:

@@ -5,27 +5,28 @@ What compiles is imported where it is used: a program from the cache needs none 
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rlx.codegen.regions import Region
 from rlx.errors import GraphError, UnsupportedError, blamed
 from rlx.ir.graph import Graph, calling_source
-from rlx.ir.op import OPS
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
+from rlx.runtime.interface import Interface, NamedGraph, Origin
 from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
 from rlx.runtime.locks import unforkable
-from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram
+from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram, copy_later
 from rlx.runtime.residents import Residents
 from rlx.runtime.signature import named_params, require_carried
 from rlx.target import Target, detect_target
@@ -90,7 +91,8 @@ def compile(
     `threads` defaults to `RLX_NUM_THREADS`, else the cores of this process; results have the
     same bits for any number. Params may be set later, by `set_param`. `nan_check` runs kernel
     by kernel on one thread, and stops at the first that makes a NaN or infinity. `precision`
-    computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more.
+    computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more;
+    "strict" computes convolutions as their formula says, without Winograd's transforms.
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
@@ -99,27 +101,24 @@ def compile(
             remedy="use rlx.jit for a function",
         )
     params = {**graph.param_values, **named_params(params)}
+    target = detect_target()
     if precision is not None:
-        graph = _at_precision(graph, precision)
+        graph, target = _at_precision(graph, target, precision)
     graph = _as_dispatched(graph)
     if backend == "reference":
         return interpreted(graph, params, nan_check=nan_check)
-    target = detect_target()
     chosen = choose_backend(backend)
     count = thread_count(threads, target)
     lapack = Lapack(partial(has_lapack, target))
     if nan_check:
         return stepping(graph, params, chosen, target, lapack)
-    cache = ProgramCache.here(chosen, target, lapack)
-    key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
-    with unforkable():
-        image, program, native = recall(graph, cache, key, count) or make(graph, cache, key, count)
-    kind = IoBindingExecutable if image.regions else Executable
-    return kind(graph, program, native, image=image, params=params)
+    found = _obtain(graph, ProgramCache.here(chosen, target, lapack), count)
+    kind = IoBindingExecutable if found.image.regions else Executable
+    return kind(found.origin, found.program, found.native, image=found.image, params=params)
 
 
 def compile_beside(
-    graphs: Sequence[Graph],
+    graphs: Sequence[Graph | NamedGraph],
     *,
     backend: str = "auto",
     params: Mapping[str, Any] | None = None,
@@ -128,16 +127,13 @@ def compile_beside(
     """Compile graphs whose params and state are the same, over one arena.
 
     What `setup` lays out, and what runs replace in place, is in memory once; runs take turns.
+    A graph that has a name is built only if no program is kept under it.
     """
     target, chosen = detect_target(), choose_backend(backend)
     lapack = Lapack(partial(has_lapack, target))
     cache, count = ProgramCache.here(chosen, target, lapack), thread_count(threads, target)
-    made = []
-    for graph in graphs:
-        key = None if os.environ.get("RLX_DUMP") else cache.key(graph, count)
-        with unforkable():
-            made.append(recall(graph, cache, key, count) or make(graph, cache, key, count))
-    images = [image for image, _, _ in made]
+    made = [_obtain(graph, cache, count) for graph in graphs]
+    images = [each.image for each in made]
     alike = images[0].residents is not None and len({image.residents for image in images}) == 1
     if not alike or any(image.regions for image in images):
         raise UnsupportedError(
@@ -146,20 +142,23 @@ def compile_beside(
         )
     room = Arena(max(image.arena_bytes for image in images))
     passing = frozenset[str].intersection(*(frozenset(image.passing) for image in images))
-    residents = Residents(room, passing, shared=True)  # what one run reads has to stay for all
+    behind = max(image.resident_bytes for image in images)
+    # What one run reads has to stay for all.
+    residents = Residents(room, passing, shared=True, temporaries=behind)
     programs = [
-        Executable(graph, program, native, image=image, residents=residents)
-        for graph, (image, program, native) in zip(graphs, made, strict=True)
+        Executable(each.origin, each.program, each.native, image=each.image, residents=residents)
+        for each in made
     ]
     for name, value in named_params(params).items():
         programs[0].set_param(name, value)
     return tuple(programs)
 
 
-def _at_precision(graph: Graph, precision: Precision) -> Graph:
+def _at_precision(graph: Graph, target: Target, precision: Precision) -> tuple[Graph, Target]:
     from rlx.passes.precision.mixed_precision import at_precision
+    from rlx.passes.precision.policy import target_at
 
-    return at_precision(graph, precision)
+    return at_precision(graph, precision), target_at(target, precision)
 
 
 def _as_dispatched(graph: Graph) -> Graph:
@@ -198,26 +197,58 @@ def stepping(
     return CheckedExecutable(graph, program, backend.load(program.module, target), params=params)
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program, and what it was compiled from."""
+
+    origin: Origin
+    image: Image
+    program: Program | RecalledProgram
+    native: NativeModule
+
+
+def _obtain(graph: Graph | NamedGraph, cache: ProgramCache, threads: int) -> Compiled:
+    """Return the program of a graph: from the cache, or compiled."""
+    key = None if os.environ.get("RLX_DUMP") else cache.key(graph, threads)
+    with unforkable():
+        return recall(graph, cache, key, threads) or make(graph, cache, key, threads)
+
+
 def recall(
-    graph: Graph, cache: ProgramCache, key: str | None, threads: int
-) -> tuple[Image, RecalledProgram, NativeModule] | None:
+    graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, threads: int
+) -> Compiled | None:
     """Return the program that an earlier `make` left in the cache; None if there is none."""
     if key is None:
         return None
-    program = RecalledProgram(graph, lambda same: prepare(same, cache, threads)[1])
-    kept = cache.load(key, graph, lambda: program.module)
-    return None if kept is None else (kept.image, program, kept.native)
+    known = graph if isinstance(graph, Graph) else None
+    again = graph.build if isinstance(graph, NamedGraph) else copy_later(graph)
+    program = RecalledProgram(again, lambda same: prepare(same, cache, threads)[1])
+    kept = cache.load(key, known, lambda: program.module)
+    if kept is None:
+        return None
+    return Compiled(_origin(graph, kept.interface), kept.image, program, kept.native)
 
 
-def make(
-    graph: Graph, cache: ProgramCache, key: str | None, threads: int
-) -> tuple[Image, Program, NativeModule]:
+def _origin(graph: Graph | NamedGraph, interface: Interface | None = None) -> Origin:
+    if isinstance(graph, Graph):
+        return Origin.of(graph)
+    build = functools.cache(graph.build)
+    return Origin(interface or Interface.of(build()), build, graph.takes_all_extents)
+
+
+def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, threads: int) -> Compiled:
     """Compile a program, and keep it under `key`."""
-    image, program = prepare(graph, cache, threads)
-    native = cache.backend.load(program.module, cache.target)
-    if key is not None:
-        cache.keep(key, graph, image, native)
-    return image, program, native
+    origin = _origin(graph)
+    if isinstance(graph, Graph):
+        image, program = prepare(graph, cache, threads)
+        native = cache.backend.load(program.module, cache.target)
+        if key is not None:
+            cache.keep(key, graph, image, native)
+        return Compiled(origin, image, program, native)
+    own = _obtain(origin.graph, cache, threads)
+    if key is not None and cache.key(origin.graph, threads) is not None:
+        cache.keep(key, origin.interface, own.image, own.native)
+    return Compiled(origin, own.image, own.program, own.native)
 
 
 def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:
@@ -288,6 +319,7 @@ def add_step(program: Program) -> Program:
 def claimed_ops() -> set[str]:
     """Return the names of the ops that have kernels, maybe for a lowering record only."""
     from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
+    from rlx.ir.op import OPS
 
     return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
 

@@ -23,8 +23,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.codegen.aot.emit import PORTABLE_FLAGS
 from rlx.codegen.aot.linking import is_path, link_words
+from rlx.codegen.aot.options import PORTABLE_FLAGS
 from rlx.errors import ToolchainError
 from rlx.runtime.probe import prove
 from rlx.runtime.toolchain import Toolchain, describe, find_toolchain, has_toolchain, run_tool
@@ -49,18 +49,25 @@ _LEVELS = {
     "x86-64-v3": ("-march=x86-64-v3",),
     "x86-64-v4": ("-march=x86-64-v4",),
     "x86-64-v4-vnni": ("-march=x86-64-v4", "-mavx512vnni"),
+    "x86-64-v4-bf16": ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
     "aarch64-dotprod": ("-march=armv8.2-a+dotprod",),
+    "aarch64-bf16": ("-march=armv8.2-a+dotprod+bf16",),
 }
 """Flags of GCC and clang for a level of a processor."""
-_ZIG_LEVELS = {"aarch64-dotprod": ("-mcpu=generic+dotprod",)}
+_ZIG_LEVELS = {
+    "aarch64-dotprod": ("-mcpu=generic+dotprod",),
+    "aarch64-bf16": ("-mcpu=generic+dotprod+bf16",),
+}
 """Zig's, which names processors otherwise."""
 _HOMES = {
     "x86-64": "x86_64",
     "x86-64-v3": "x86_64",
     "x86-64-v4": "x86_64",
     "x86-64-v4-vnni": "x86_64",
+    "x86-64-v4-bf16": "x86_64",
     "aarch64": "aarch64",
     "aarch64-dotprod": "aarch64",
+    "aarch64-bf16": "aarch64",
     "riscv64": "riscv64",
 }
 """What `platform.machine` says of processors at these levels."""

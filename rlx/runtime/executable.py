@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from rlx.errors import FormatError, InputError, RlxError
+from rlx.errors import FormatError, InputError
 from rlx.ir.graph import Graph, Node
 from rlx.runtime.arena import Arena
 from rlx.runtime.arrays import ARRAY_CLASSES, frozen
@@ -29,12 +29,13 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
+from rlx.runtime.interface import Origin
 from rlx.runtime.locks import refuse_reentry
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.residents import Residents
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
-from rlx.runtime.signature import Argument, Array, Signature, checked, concrete, named_params
+from rlx.runtime.signature import Argument, Array, checked, concrete, named_params
 from rlx.runtime.threads import Seat, worker_pool
 from rlx.target import detect_target
 
@@ -80,7 +81,7 @@ class Executable:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | Origin,
         program: Program,
         native: NativeModule,
         *,
@@ -89,11 +90,15 @@ class Executable:
         params: Mapping[str, Any] | None = None,
         residents: Residents | None = None,
     ) -> None:
-        self.signature = Signature.of(graph)
+        self._origin = graph if isinstance(graph, Origin) else Origin.of(graph)
+        self.signature = self._origin.signature
         self._image = image or Image.of(program, threads=threads)
-        self.residents = residents or Residents(Arena(self._image.arena_bytes), self._image.passing)
+        self.residents = residents or Residents(
+            Arena(self._image.arena_bytes),
+            self._image.passing,
+            temporaries=self._image.resident_bytes,
+        )
         self.arena, self._lock = self.residents.arena, self.residents.lock
-        self._graph = graph
         self._program = program
         self._native = native
         self._threads = self._image.threads
@@ -177,7 +182,7 @@ class Executable:
     @functools.cached_property
     def _replacing(self) -> frozenset[int]:
         """Positions of the outputs that replace params."""
-        return frozenset(self._graph.donations[name] for name in self.donated_params)
+        return frozenset(self._origin.donations[name] for name in self.donated_params)
 
     def set_param(self, name: str, value: Any) -> None:
         """Set a param; what `setup` derives from it is made again before the next run."""
@@ -201,7 +206,7 @@ class Executable:
     def donated_params(self) -> tuple[str, ...]:
         """Names of the params that every run replaces."""
         names = {argument.name for argument in self.signature.params}
-        return tuple(name for name in self._graph.donations if name in names)
+        return tuple(name for name in self._origin.donations if name in names)
 
     def clone(self) -> Executable:
         """Return another executable of the same code and params, with its own arena."""
@@ -209,7 +214,7 @@ class Executable:
 
     def empty_clone(self) -> Executable:
         """Return another executable of the same code whose params are not set; waits for no run."""
-        return type(self)(self._graph, self._program, self._native, image=self._image)
+        return type(self)(self._origin, self._program, self._native, image=self._image)
 
     def rebuild(self, source: str | os.PathLike[str], *, flags: Sequence[str] = ()) -> Executable:
         """Return an executable of these params that runs the C in the file `source`.
@@ -235,7 +240,8 @@ class Executable:
 
     def _over(self, native: NativeModule) -> Executable:
         """Return another executable of this program and its params, over `native`."""
-        return type(self)(self._graph, self._program, native, image=self._image, params=self.params)
+        image, params = self._image, self.params
+        return type(self)(self._origin, self._program, native, image=image, params=params)
 
     # Looking inside
 
@@ -336,20 +342,26 @@ class Executable:
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
         layout = self._layouts.get(key)
         if layout is None:
-            from rlx.ir.reference.interpreter import check_extents
-
-            check_extents(self._uses, binding)  # what no op can tell from the bounds alone
+            self._check_extents(binding)
             if len(self._layouts) >= _LAYOUTS_KEPT:
                 self._layouts.clear()
             layout = self._layouts[key] = self._make_layout(binding)
         return layout
+
+    def _check_extents(self, binding: Mapping[str, int]) -> None:
+        """Ask the ops for what none can tell from the bounds alone."""
+        if self._origin.takes_all_extents:
+            return
+        from rlx.ir.reference.interpreter import check_extents
+
+        check_extents(self._uses, binding)
 
     @functools.cached_property
     def _uses(self) -> list[Node]:
         """Nodes that may refuse extents."""
         from rlx.ir.reference.interpreter import symbolic_uses
 
-        return symbolic_uses(self._graph)
+        return symbolic_uses(self._origin.graph)
 
     def _setup(self) -> None:
         run = functools.partial(self._run_setup, self._arena_pointer)
@@ -377,7 +389,7 @@ class Executable:
     def _read_param(self, name: str) -> Array:
         return self.residents.read(name)
 
-    def _fault(self, status: int) -> RlxError:
+    def _fault(self, status: int) -> BaseException:
         """Turn the header's record into an exception, and clear it."""
         from rlx.ir.numbering import program_nodes
         from rlx.runtime.faults import FAULT_WORDS, Record, describe_fault
@@ -427,11 +439,17 @@ class Executable:
 
     def _make_layout(self, binding: Mapping[str, int]) -> _Layout:
         extents = [binding[symbol.name] for symbol in self.signature.symbols]
+        places = zip(self._static_outputs, self._image.outputs, self.signature.outputs, strict=True)
         outputs = [
             self.arena.view(offset, type.dtype, concrete(type.shape, binding))
-            for offset, type in zip(self._image.outputs, self.signature.outputs, strict=True)
+            if known is None
+            else known
+            for known, offset, type in places
         ]
-        inputs = [self._leaf_view(argument, binding) for argument in self.signature.inputs]
+        inputs = [
+            self._leaf_view(argument, binding) if known is None else known
+            for known, argument in zip(self._static_inputs, self.signature.inputs, strict=True)
+        ]
         slots = zip(inputs, self.signature.inputs, strict=True)
         return _Layout(
             inputs=tuple(
@@ -443,10 +461,29 @@ class Executable:
             enter=functools.partial(self._enter, *extents) if extents else self._enter,
         )
 
+    @functools.cached_property
+    def _static_inputs(self) -> tuple[Array | None, ...]:
+        """The views of inputs whose shapes are the same in all layouts."""
+        return tuple(
+            self._leaf_view(argument) if argument.type.is_static else None
+            for argument in self.signature.inputs
+        )
+
+    @functools.cached_property
+    def _static_outputs(self) -> tuple[Array | None, ...]:
+        """The views of outputs whose shapes are the same in all layouts."""
+        return tuple(
+            self.arena.view(offset, type.dtype, type.static_shape) if type.is_static else None
+            for offset, type in zip(self._image.outputs, self.signature.outputs, strict=True)
+        )
+
     def _make_fast(self) -> FastCall | None:
         """Return the short way, where there can be one: extents are static."""
-        layout, gateway = self._fixed, find_gateway()
-        if layout is None or gateway is None or self.residents.shared:
+        layout = self._fixed
+        if layout is None or self.residents.shared:
+            return None
+        gateway = find_gateway()
+        if gateway is None:
             return None
         fast: FastCall = gateway.Call(
             self._native.address(self._entry(self._run_entry())),

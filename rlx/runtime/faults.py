@@ -17,6 +17,7 @@ from rlx.errors import (
 )
 from rlx.ir import ops
 from rlx.ir.graph import Node
+from rlx.runtime.foreign import raised_by
 from rlx.runtime.signature import Array
 
 COMBINED = -(1 << 63)
@@ -77,10 +78,12 @@ class Record:
         return Record(int(header[1]), int(header[2]), found, limit)
 
 
-def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record) -> RlxError:
+def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record) -> BaseException:
     """Return the exception for a status that program `name` returned, with the node at fault."""
     node = _blamed(nodes[record.origin]) if 0 <= record.origin < len(nodes) else None
     source = None if node is None else node.source
+    if status == Status.FOREIGN_CALL_FAILED:
+        return _raised_outside(record.position, node)
     kind = _KINDS.get(Status(status))
     if kind is None:
         return InternalError(f"{name} returned status {Status(status).name}", source=source)
@@ -90,6 +93,14 @@ def describe_fault(name: str, status: int, nodes: Sequence[Node], record: Record
     if kind.error is IndexOutOfRangeError and record.limit:
         words += f": {_index(record)} for an axis of extent {record.limit}"
     return kind.error(f"{_title(node)}: {words}", source=source, remedy=kind.remedy)
+
+
+def _raised_outside(code: int, node: Node | None) -> BaseException:
+    """Return what a target raised; an error of ours that names no line gets that of the call."""
+    error = raised_by(code, "a target" if node is None else str(node.attribute("target")))
+    if isinstance(error, RlxError) and error.source is None:
+        return error.located(_title(node), None if node is None else node.source)
+    return error
 
 
 def _index(record: Record) -> str:

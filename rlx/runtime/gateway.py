@@ -1,4 +1,4 @@
-"""The short way into compiled graphs: a small extension module, `gateway.c`.
+"""The fast call path into compiled graphs: a small extension module, `gateway.c`.
 
 It is compiled once per environment, by a thread of its own while calls go the long way, and kept
 in the cache. Where there is no C compiler, or Python's headers are missing, calls go on so.

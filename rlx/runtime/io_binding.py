@@ -67,7 +67,7 @@ class IoBindingExecutable(Executable):
         """Without `run_at`, as `rlx inspect` prints C, inputs and outputs lie in the arena."""
         if code.library.find(self._entry(self._run_entry())) is not None:
             return self._over(code)
-        return Executable(self._graph, self._program, code, image=self._image, params=self.params)
+        return Executable(self._origin, self._program, code, image=self._image, params=self.params)
 
     def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         results = self.run(feeds)

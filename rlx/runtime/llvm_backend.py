@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
+from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm.module import LlvmModule, load_object
 from rlx.codegen.llvm.optimize import Options
 from rlx.codegen.machine_code import MachineCode
@@ -22,6 +23,7 @@ from rlx.runtime.backend import NativeModule
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.cache import Cache, cache_directory
+from rlx.runtime.foreign import slot_of
 from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.toolchain import has_llvm as has_llvm
 from rlx.runtime.toolchain import has_toolchain
@@ -81,7 +83,7 @@ def _emitted(module: Module) -> tuple[EmittedModule, Machine]:
     from rlx.codegen.llvm.emit import emit_module
 
     machine = host_machine(detect_target().vector_bytes)
-    return emit_module(module, machine), machine
+    return emit_module(module, machine, slots=foreign_symbols(module)), machine
 
 
 def llvm_text(module: Module) -> str:
@@ -106,11 +108,14 @@ def llvm_version() -> str:
 
 
 def _resolver(target: Target) -> Callable[[str], int | None]:
-    """Return what finds external functions: BLAS when asked for, and C that the user brought."""
+    """Return what finds external names: BLAS, C that the user brought, slots of targets."""
 
     def resolve(symbol: str) -> int | None:
         if is_source(symbol):
             return _compiled(symbol, target)
+        slot = slot_of(symbol)
+        if slot is not None:
+            return slot
         return find_blas(target).address(symbol) if is_blas(symbol) else None
 
     return resolve

@@ -40,7 +40,8 @@ def refuse_reentry(lock: Any, name: str) -> None:
     """Raise ReentryError if this thread holds `lock`, that is, if `name` is running in it."""
     if lock._is_owned():
         raise ReentryError(
-            f"{name} is called from within its own run, by a signal handler or a __del__",
+            f"{name} is called from within its own run, by a callback, a signal handler or "
+            "a __del__",
             remedy="call a clone() of it there, or set a flag and call it after the run",
         )
 

@@ -31,7 +31,7 @@ class CheckedExecutable(Executable):
 
     def clone(self) -> CheckedExecutable:
         """Return another executable of the same code and params, with its own arena."""
-        return CheckedExecutable(self._graph, self._program, self._native, params=self.params)
+        return CheckedExecutable(self._origin, self._program, self._native, params=self.params)
 
     def _bind_entries(self) -> None:
         super()._bind_entries()

@@ -3,6 +3,7 @@
 What is kept of a program is its image and the name of its machine code, under a digest of all
 that they depend on: graph, backend, threads, machine, versions. Passes, planning, lowering and
 printing are skipped; what they make is made again, from the same graph, when somebody looks.
+A graph that has a name (`NamedGraph`) is not even built: under the name its interface is kept, too.
 Whatever does not fit, is damaged or gone counts as not there.
 """
 
@@ -21,12 +22,12 @@ import numpy as np
 import rlx
 from rlx.codegen.machine_code import MachineCode
 from rlx.errors import FormatError
-from rlx.ir.digest import graph_digest
 from rlx.ir.graph import Graph, Value
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.executable import Program
 from rlx.runtime.image import Image, dumps_image, loads_image
+from rlx.runtime.interface import Interface, NamedGraph, interface_fields, interface_of
 from rlx.target import Target
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Kept:
 
     image: Image
     native: NativeModule
+    interface: Interface | None
+    """Of a program that has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,16 @@ class ProgramCache:
     def here(backend: Backend, target: Target, lapack: Lapack) -> ProgramCache:
         return ProgramCache(backend, target, lapack, Cache(cache_directory()))
 
-    def key(self, graph: Graph, threads: int) -> str | None:
+    def key(self, graph: Graph | NamedGraph, threads: int) -> str | None:
         """Return the name of a compiled graph; None for one that is compiled every time."""
-        digest = graph_digest(graph)
+        digest = content_key("named", graph.name) if isinstance(graph, NamedGraph) else _of(graph)
         if digest is None:
             return None
         machine = (*_machine(self.target), self.backend.version(self.target))
         return content_key(digest, self.backend.name, str(threads), *machine, *_versions())
 
-    def load(self, key: str, graph: Graph, module: Callable[[], Module]) -> Kept | None:
-        """Return the program of `key`, which was made of a graph like this one."""
+    def load(self, key: str, graph: Graph | None, module: Callable[[], Module]) -> Kept | None:
+        """Return the program of `key`, which was made of a graph like this one, or has a name."""
         content = self.cache.read(key, _SUFFIX)
         if content is None:
             return None
@@ -91,39 +94,41 @@ class ProgramCache:
             externals = tuple((name, linked) for name, linked in fields["externals"])
             code = MachineCode(fields["code"], tuple(fields["entries"]), externals)
             image = loads_image(rest, graph)
+            interface = interface_of(fields["interface"]) if graph is None else None
         except (FormatError, KeyError, TypeError, ValueError):
             return None
         if asked is not None and asked != self.lapack():
             return None
         native = self.backend.reload(code, self.target, module)
-        return None if native is None else Kept(image, native)
+        return None if native is None else Kept(image, native, interface)
 
-    def keep(self, key: str, graph: Graph, image: Image, native: NativeModule) -> None:
-        """Store a program; a cache that cannot be written is none."""
-        code = native.code
+    def keep(self, key: str, graph: Graph | Interface, image: Image, native: NativeModule) -> None:
+        """Store a program, with the interface of one that has a name.
+
+        A cache that cannot be written is none.
+        """
+        code, source = native.code, graph if isinstance(graph, Graph) else None
         facts = {
             "code": code.key,
             "entries": code.entries,
             "externals": code.externals,
             "lapack": self.lapack.answer,
+            "interface": interface_fields(graph) if isinstance(graph, Interface) else None,
         }
-        content = json.dumps(facts).encode() + b"\n" + dumps_image(image, graph)
+        content = json.dumps(facts).encode() + b"\n" + dumps_image(image, source)
         self.cache.keep(key, _SUFFIX, content)
 
 
 class RecalledProgram:
     """A program loaded from the cache: plan, schedule and module are made when they are read."""
 
-    def __init__(self, graph: Graph, make: Callable[[Graph], Program]) -> None:
+    def __init__(self, graph: Callable[[], Graph], make: Callable[[Graph], Program]) -> None:
         self._graph = graph
-        self._nodes = len(graph.nodes)
-        self._outputs = graph.outputs
-        self._donations = dict(graph.donations)
         self._make = make
 
     @functools.cached_property
     def _program(self) -> Program:
-        return self._make(self._compiled_graph())
+        return self._make(self._graph())
 
     @property
     def schedule(self) -> Schedule:
@@ -137,22 +142,36 @@ class RecalledProgram:
     def module(self) -> Module:
         return self._program.module
 
-    def _compiled_graph(self) -> Graph:
-        """Return the graph as it was compiled; it may have grown since."""
-        copy = Graph(self._graph.name)
-        image: dict[Value, Value] = {}
-        for node in self._graph.nodes[: self._nodes]:
+
+def copy_later(graph: Graph) -> Callable[[], Graph]:
+    """Return what makes a copy of `graph` as it is now; it may have grown by then."""
+    nodes, outputs, donations = len(graph.nodes), graph.outputs, dict(graph.donations)
+
+    def copied() -> Graph:
+        copy, image = Graph(graph.name), dict[Value, Value]()
+        for node in graph.nodes[:nodes]:
             copy.copy_node(node, image)
-        copy.set_outputs(image[output] for output in self._outputs)
-        for name, position in self._donations.items():
+        copy.set_outputs(image[output] for output in outputs)
+        for name, position in donations.items():
             copy.donate(name, position)
         return copy
+
+    return copied
+
+
+def _of(graph: Graph) -> str | None:
+    from rlx.ir.digest import graph_digest  # knows all ops, which a program with a name needs not
+
+    return graph_digest(graph)
 
 
 def _machine(target: Target) -> tuple[str, ...]:
     """Return what code depends on; the number of cores is not among it."""
-    caches = (str(size) for size in (target.l1, target.l2, target.l3))
-    return target.architecture, target.vendor, target.cpu, *caches, *sorted(target.features)
+    caches = (str(size) for size in (target.l1, target.l2, target.l3, target.multiply_units))
+    asked = {"strict": target.is_strict, "serial": target.is_serial}
+    chosen = (name for name, holds in asked.items() if holds)
+    machine = (target.architecture, target.vendor, target.cpu)
+    return *machine, *caches, *sorted(target.features), *chosen
 
 
 @functools.cache

@@ -1,11 +1,11 @@
-"""What stays in an arena from call to call: params, state, and what `setup` makes of them.
+"""Persistent buffers of an arena: params, state, and what `setup` makes of them.
 
 Programs whose residents lie alike may share them: the step of a decoder and its program for
 prompts have the same weights, keys and values. Their runs take turns.
 
 A param that `setup` alone reads is needed for as long as `setup` takes. If it was given as an
 array that nobody can write, such as a file mapped into memory, the array is kept instead, and the
-param's pages go back to the system.
+param's pages go back to the system. So do those of what `setup` made on its way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from rlx.runtime.arena import Arena, discard_pages
 from rlx.runtime.locks import call_lock
 from rlx.runtime.signature import Array
 
+_LARGE = 1 << 20
+"""Bytes of temporaries from which they are given back: a run may need fewer than `setup`."""
+
 
 @dataclass(eq=False)
 class Residents:
@@ -31,6 +34,8 @@ class Residents:
     """Params that `setup` alone reads."""
     shared: bool = False
     """True if several programs run over them."""
+    temporaries: int = 0
+    """Where in the arena nothing stays from call to call; 0 if not known, or given back."""
     needs_setup: bool = True
     lock: Any = field(default_factory=call_lock)
     views: dict[str, Array] = field(default_factory=dict)
@@ -76,8 +81,19 @@ class Residents:
         status = run()
         for name in self._kept:
             discard_pages(self.views[name])
+        self._give_back_temporaries()
         self.needs_setup = status != 0
         return status
+
+    def _give_back_temporaries(self) -> None:
+        """Discard what the first `setup` left behind the residents: inputs are written after it.
+
+        Who sets params often wants the pages again.
+        """
+        room = len(self.arena.bytes) - self.temporaries
+        if self.temporaries and room >= _LARGE:
+            discard_pages(self.arena.bytes[self.temporaries :])
+        self.temporaries = 0
 
 
 def _nobody_writes(array: Array) -> bool:

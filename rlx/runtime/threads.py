@@ -3,7 +3,7 @@
 A pool of `threads` threads has `threads - 1` workers; the caller is the other one. A worker is a
 Python thread that spends its time in native code (`codegen.threaded`), where it needs no GIL: it
 waits there for jobs of the seat it serves. When nothing comes for a while it returns to Python
-and sleeps on a semaphore until the next launch wakes it. Workers are daemons: they never keep
+and sleeps until the next launch wakes it. Workers are daemons: they never keep
 the process alive.
 
 Only one job runs at a time in a process. A caller that finds the workers busy runs alone, on its
@@ -58,7 +58,7 @@ class WorkerPool:
         self._sync = pointer_to(self._words.ctypes.data + 8 * start, "int64_t *")
         self._pending: Seat | None = None
         self._asleep = [False] * threads
-        self._wake = [threading.Semaphore(0) for _ in range(threads)]
+        self._wake = [_Signal() for _ in range(threads)]
         self._is_closed = False
         try:
             for thread in range(1, threads):
@@ -76,7 +76,7 @@ class WorkerPool:
         """Let the workers end that were started: no job will come."""
         self._is_closed = True
         for wake in self._wake:
-            wake.release()
+            wake.give()
 
     def try_run(self, seat: Seat, extents: Sequence[int]) -> int | None:
         """Run a job on all threads and return its status, or None if the workers are busy."""
@@ -99,7 +99,7 @@ class WorkerPool:
         """Wake who sleeps. A worker on its way to sleep looks at `_pending` once more."""
         for thread, asleep in enumerate(self._asleep):
             if asleep:
-                self._wake[thread].release()
+                self._wake[thread].give()
                 self._asleep[thread] = False  # last: after an interrupt the next launch wakes it
 
     def _work(self, thread: int) -> None:
@@ -116,7 +116,26 @@ class WorkerPool:
     def _sleep(self, thread: int) -> None:
         self._asleep[thread] = True
         if self._pending is None:
-            self._wake[thread].acquire()
+            self._wake[thread].wait()
+
+
+class _Signal:
+    """What one thread waits for and others give; given twice before it is taken, it counts once.
+
+    A bare lock, which an interrupt cannot leave half taken: the semaphores and conditions of
+    `threading` are written in Python, and lose their lock if one comes between two lines.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def give(self) -> None:
+        if self._lock.locked():  # it stays so: who waits takes it only once it is given
+            self._lock.release()
+
+    def wait(self) -> None:
+        self._lock.acquire()
 
 
 @functools.cache

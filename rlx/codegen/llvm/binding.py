@@ -17,6 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.optimize import Options, Pipeline
 from rlx.errors import InternalError, ToolchainError, UnsupportedError
+from rlx.target import Target
 
 _library_numbers = itertools.count()
 _BASES = {
@@ -37,8 +38,8 @@ def host_machine(vector_bytes: int) -> Machine:
 
 
 @functools.cache
-def generic_machine(triple: str | None, level: str, vector_bytes: int) -> Machine:
-    """Return the least machine of a triple, or of this system; `level` names an x86 level."""
+def generic_machine(triple: str | None, target: Target) -> Machine:
+    """Return the least machine of a triple, or of this system, that is like `target`."""
     _initialize_all()
     triple = triple or llvm.get_default_triple()
     architecture = triple.partition("-")[0]
@@ -48,8 +49,13 @@ def generic_machine(triple: str | None, level: str, vector_bytes: int) -> Machin
             remedy=f"name a compiler in cc=, or take one of {', '.join(_BASES)}",
         )
     cpu, features, abi = _BASES[architecture]
-    is_level = architecture == "x86_64" and level.startswith("x86-64")
-    return Machine(triple, level if is_level else cpu, features, vector_bytes, abi)
+    if architecture == target.architecture:
+        features = ",".join(
+            [*filter(None, [features]), *(f"+{f}" for f in sorted(target.features))]
+        )
+    if architecture == "x86_64" and target.cpu.startswith("x86-64"):
+        cpu = "-".join(target.cpu.split("-")[:3])  # what is beyond the level are features
+    return Machine(triple, cpu, features, target.vector_bytes, abi)
 
 
 def version() -> str:

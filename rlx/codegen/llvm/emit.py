@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from rlx.codegen.entry import can_fail
+from rlx.codegen.llvm.expressions import function_name
 from rlx.codegen.llvm.machine import Machine
 from rlx.codegen.llvm.spelling import type_name
 from rlx.codegen.llvm.statements import BEGIN, END, FAULT, StatementEmitter
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.nodes import Block, Buffer, Call, Kernel, Module
 from rlx.codegen.loops.passes.vectorize import vectorize
-from rlx.codegen.loops.visit import all_expressions, blocks
+from rlx.codegen.loops.visit import blocks, evaluated
 
 _FUNCTION = "#0"
 _KERNEL = "#1"
@@ -27,6 +28,9 @@ _ENTRY = "#2"
 _MOST_INLINED = 8
 """Copies of a function in straight-line code. Each costs up to 8 ms of compiling, and a call a
 nanosecond, which the smaller code gives back."""
+_MOST_INLINED_LETS = 1600
+"""What all copies of a function in a loop's body may bind. LLVM's time grows faster than a block
+of code: at 100 sines of doubles it was a minute and a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,15 @@ def emit_module(
     *,
     exported: Collection[str] = (),
     symbols: Mapping[str, str] | None = None,
+    slots: Collection[str] = (),
 ) -> EmittedModule:
     """Return the IR of every kernel and entry, and of the functions that they call.
 
     Kernels in `exported` can be linked with, by what is linked into the same library.
-    `symbols` gives external functions the names that the linker knows, where they differ.
+    `symbols` gives external functions the names that the linker knows, where they differ; those
+    in `slots` are called by the addresses that the places of these names hold.
     """
-    emitter = _ModuleEmitter(machine, exported, symbols or {})
+    emitter = _ModuleEmitter(machine, exported, symbols or {}, slots)
     for kernel in module.kernels:
         emitter.kernel(kernel)
     for entry in module.entries:
@@ -64,9 +70,13 @@ def emit_module(
 
 class _ModuleEmitter:
     def __init__(
-        self, machine: Machine, exported: Collection[str], symbols: Mapping[str, str]
+        self,
+        machine: Machine,
+        exported: Collection[str],
+        symbols: Mapping[str, str],
+        slots: Collection[str],
     ) -> None:
-        self.writer = ModuleWriter(symbols, machine.features)
+        self.writer = ModuleWriter(symbols, machine.features, slots)
         self._machine = machine
         self._exported = exported
 
@@ -93,21 +103,28 @@ class _ModuleEmitter:
         emitter = StatementEmitter(FunctionWriter(self.writer), self._machine, fault)
         emitter.pointers = {buffer.name: f"%{buffer.name}" for buffer in kernel.buffers}
         emitter.values = {scalar.name: f"%{scalar.name}" for scalar in kernel.scalars}
-        emitter.called = _called_functions(kernel.body)
-        emitter.block(vectorize(kernel, self._machine.vector_bytes).body)
+        body = vectorize(kernel, self._machine.vector_bytes).body
+        emitter.called = _called_functions(body)
+        emitter.block(body)
         emitter.writer.write(f"ret {result}")
         text = emitter.writer.text(f"define {head}({', '.join(params)}) {attributes}")
         comments = [f"; {line}".rstrip() for line in kernel.doc]
         self.writer.define(kernel.name, lambda: "\n".join([*comments, text]))
 
 
-def _called_functions(body: Block) -> Collection[str]:
-    """Return the functions of scalars that are too many to inline; none of a kernel with loops."""
-    if any(blocks(statement) for statement in body):
-        return ()
-    calls = (expr for expr in all_expressions(body) if isinstance(expr, Call))
-    counts = Counter(call.function.name for call in calls if call.args[0].type.lanes == 1)
-    return {name for name, count in counts.items() if count > _MOST_INLINED}
+def _called_functions(body: Block, *, within_loops: bool = False) -> set[str]:
+    """Return the functions, by width, of which a stretch of straight-line code has many copies."""
+    called = set[str]()
+    copies = Counter[str]()
+    for statement in body:
+        for inner in blocks(statement):
+            called |= _called_functions(inner, within_loops=True)
+        for call in evaluated(statement):
+            if isinstance(call, Call):
+                name = function_name(call.function, call.args[0].type.lanes)
+                copies[name] += len(call.function.lets) if within_loops else 1
+    most = _MOST_INLINED_LETS if within_loops else _MOST_INLINED
+    return called | {name for name, count in copies.items() if count > most}
 
 
 def _arena(entry: Kernel) -> str:

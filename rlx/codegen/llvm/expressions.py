@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import assert_never
 
+from rlx.codegen.llvm.bf16_dots import bf16_dot_intrinsic, call_bf16_dot
 from rlx.codegen.llvm.byte_dots import byte_dot_intrinsic, call_byte_dot
+from rlx.codegen.llvm.half_conversions import convert_half, half_steps
 from rlx.codegen.llvm.spelling import (
     intrinsic_suffix,
     literal,
@@ -17,6 +19,7 @@ from rlx.codegen.llvm.spelling import (
     type_name,
 )
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from rlx.codegen.loops.bf16_dots import expanded_bf16
 from rlx.codegen.loops.byte_dots import expanded
 from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import (
@@ -29,6 +32,7 @@ from rlx.codegen.loops.nodes import (
     Compare,
     CompareOp,
     Const,
+    DotBf16,
     DotBytes,
     Expr,
     Fma,
@@ -118,6 +122,8 @@ class ExpressionEmitter:
                 return self.fma(node)
             case DotBytes():
                 return self.dot_bytes(node)
+            case DotBf16():
+                return self.dot_bf16(node)
             case Cast():
                 return self.cast(node)
             case Bitcast():
@@ -213,6 +219,14 @@ class ExpressionEmitter:
         args = [self.expression(part) for part in (node.c, node.a, node.b)]
         return call_byte_dot(self.writer, name, node.a.type, args)
 
+    def dot_bf16(self, node: DotBf16) -> str:
+        lanes = node.type.lanes
+        name = bf16_dot_intrinsic(self.writer.module.features, lanes)
+        if not name:
+            return self.expression(expanded_bf16(node))
+        args = [self.expression(part) for part in (node.c, node.a, node.b)]
+        return call_bf16_dot(self.writer, name, lanes, args)
+
     def cast(self, node: Cast) -> str:
         x = self.expression(node.x)
         source, target = node.x.type, node.type
@@ -264,6 +278,9 @@ class ExpressionEmitter:
 
     def call(self, node: Call) -> str:
         lanes = node.args[0].type.lanes
+        steps = half_steps(self.writer.module.features, node.function)
+        if steps:
+            return convert_half(self.writer, steps, lanes, self.expression(node.args[0]))
         name = function_name(node.function, lanes)
         module = self.writer.module
         module.define(name, lambda: emit_function(module, lift_function(node.function, lanes)))

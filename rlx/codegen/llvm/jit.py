@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rlx.codegen.foreign import foreign_symbols
 from rlx.codegen.llvm import binding
 from rlx.codegen.llvm.emit import emit_module
 from rlx.codegen.llvm.machine import Machine
@@ -55,7 +56,7 @@ class LlvmBackend:
     def load(self, module: Module, target: Target) -> LlvmModule:
         """Compile `module`, or take its object code from the cache, and load it."""
         machine = binding.host_machine(target.vector_bytes)
-        emitted = emit_module(module, machine)
+        emitted = emit_module(module, machine, slots=foreign_symbols(module))
         options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
         code = MachineCode(
             key=_object_key(emitted.text, machine, options),

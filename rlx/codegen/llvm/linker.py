@@ -3,9 +3,10 @@
     linked = link(code)          # None: something this linker does not know; LLVM links it then
 
 Our kernels are a simple case: code that reaches its constants and functions relative to itself,
-no variables, a few functions of the C library or a BLAS. The layout is
+no variables of its own, a few functions of the C library or a BLAS, slots of the process. The
+layout is
 
-    code, a jump per function called outside │ constants, a pointer per function called outside
+    code, a jump per name from outside │ constants, a pointer per name from outside
 
 so that only the pointers, the imports, depend on where things lie in a process.
 """
@@ -27,6 +28,8 @@ _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _WRITABLE, _LOADED, _CODE, _THREAD_LOCAL = 1, 2, 4, 0x400
 _GLOBAL_BINDING, _UNDEFINED, _FIRST_RESERVED = 1, 0, 0xFF00
 _RELATIVE, _CALL = 2, 4
+_POINTED = (9, 41, 42)
+"""Kinds that reach what lies outside through a pointer, which the load they belong to keeps."""
 _JUMP = b"\xff\x25"
 """`jmp *distance(%rip)`; the distance follows."""
 _JUMP_BYTES, _POINTER_BYTES = 8, 8
@@ -112,7 +115,8 @@ class _Linker:
             for row in _RELOCATION.iter_unpack(self._content(section))
         ]
         called = {symbol for _, (_, kind, symbol, _) in relocations if kind == _CALL}
-        outside = [s for s in sorted(called) if self._symbols[s].section == _UNDEFINED]
+        read = {symbol for _, (_, kind, symbol, _) in relocations if kind in _POINTED}
+        outside = [s for s in sorted(called | read) if self._symbols[s].section == _UNDEFINED]
         self._place(_CODE)
         jumps = {symbol: self._reserve(_JUMP_BYTES, 8) for symbol in outside}
         code_bytes = self._reserve(0, PAGE)
@@ -122,7 +126,8 @@ class _Linker:
             self._layout[jump : jump + 2] = _JUMP
             self._write_distance(jump + 2, pointers[symbol] - (jump + 6))
         for section, relocation in relocations:
-            self._relocate(self._places[section], relocation, jumps)
+            through = pointers if relocation[1] in _POINTED else jumps
+            self._relocate(self._places[section], relocation, through)
         imports = {self._name(self._symbols[s]): pointer for s, pointer in pointers.items()}
         return LinkedObject(bytes(self._layout), code_bytes, self._exports(), imports)
 
@@ -149,11 +154,13 @@ class _Linker:
         return place
 
     def _relocate(
-        self, base: int, relocation: tuple[int, int, int, int], jumps: Mapping[int, int]
+        self, base: int, relocation: tuple[int, int, int, int], through: Mapping[int, int]
     ) -> None:
         offset, kind, number, addend = relocation
-        target = jumps.get(number)
-        if kind not in (_RELATIVE, _CALL) or (kind == _RELATIVE and target is not None):
+        target = through.get(number)
+        if kind not in (_RELATIVE, _CALL, *_POINTED):
+            raise _UnusualError
+        if (kind == _RELATIVE and target is not None) or (kind in _POINTED and target is None):
             raise _UnusualError
         if target is None:
             target = self._offset(self._symbols[number])

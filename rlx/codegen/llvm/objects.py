@@ -36,4 +36,4 @@ def compile_kernels(
 def _machine(target: Target, triple: str | None) -> Machine:
     if triple is None and target.vendor != "generic":
         return binding.host_machine(target.vector_bytes)
-    return binding.generic_machine(triple, target.cpu, target.vector_bytes)
+    return binding.generic_machine(triple, target)

@@ -175,8 +175,13 @@ class StatementEmitter(ExpressionEmitter):
         signature = ", ".join(type for type, _ in args)
         operands = ", ".join(f"{type} {operand}" for type, operand in args)
         symbol = self.writer.module.symbols.get(node.symbol, node.symbol)
-        self.writer.module.declare(symbol, result, signature)
-        call = f"call {result} @{symbol}({operands})"
+        function = f"@{symbol}"
+        if symbol in self.writer.module.slots:
+            self.writer.module.declare_slot(symbol)
+            function = self.writer.value(f"load ptr, ptr {function}")
+        else:
+            self.writer.module.declare(symbol, result, signature)
+        call = f"call {result} {function}({operands})"
         if node.result is None:
             self.writer.write(call)
         else:

@@ -6,7 +6,7 @@ the tree costs more time than parsing does, and plain strings need no untyped li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 _FIRST = "entry.block"
 """Labels have a dot: they share one namespace with arguments, whose names have none."""
@@ -15,9 +15,13 @@ _FIRST = "entry.block"
 class ModuleWriter:
     """Definitions, declarations and metadata of one module, in order of first use."""
 
-    def __init__(self, symbols: Mapping[str, str], features: str = "") -> None:
+    def __init__(
+        self, symbols: Mapping[str, str], features: str = "", slots: Collection[str] = ()
+    ) -> None:
         self.symbols = symbols
         """What the linker calls external functions, where it differs."""
+        self.slots = slots
+        """Names of functions whose addresses are read at every call."""
         self.features = features
         """What the machine has, in LLVM's spelling: some intrinsics need it."""
         self.needs_vectorizer = False
@@ -36,6 +40,10 @@ class ModuleWriter:
     def declare(self, name: str, result: str, params: str) -> None:
         """Declare an external function or intrinsic once; the first signature stands."""
         self._declarations.setdefault(name, f"declare {result} @{name}({params})")
+
+    def declare_slot(self, name: str) -> None:
+        """Declare a place outside that holds the address of a function."""
+        self._declarations.setdefault(name, f"@{name} = external global ptr")
 
     @property
     def externals(self) -> tuple[str, ...]:

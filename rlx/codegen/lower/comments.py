@@ -1,4 +1,4 @@
-"""What a kernel says about itself: the comment above it, and the names of its arguments."""
+"""Comments above kernels, and the names of their arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rlx.codegen.schedule import Thunk, number_of
 from rlx.errors import Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import Trait
 
 _LISTED_VALUES = 6
@@ -62,8 +63,8 @@ def _operand_words(thunk: Thunk) -> list[str]:
 def _scan_names(node: Node, named: dict[int, str]) -> dict[int, str]:
     """Name the first and last values of carries, and what is stacked after what it is."""
     body: Graph = node.attribute("body")
-    count, operands = node.attribute("num_carries"), len(node.operands)
-    kept_from = len(body.outputs) - node.attribute("residuals")
+    signature, operands = loop_signature(node), len(node.operands)
+    count, kept_from = signature.num_carries, len(body.outputs) - signature.num_residuals
     names: dict[int, str] = {}
     for position, carry in enumerate(body.inputs[:count]):
         names[operands + position] = f"last_{carry.node.name}"

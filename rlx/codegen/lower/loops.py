@@ -23,6 +23,7 @@ from rlx.codegen.schedule import (
 from rlx.errors import InternalError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import make_attrs
 from rlx.passes.memory.bodies import outside_values, places
 from rlx.passes.memory.plan import MemoryPlan
@@ -31,10 +32,9 @@ from rlx.passes.memory.plan import MemoryPlan
 @lowering(ops.scan)
 def scan_lowering(node: Node, place: Placement) -> list[AnyThunk]:
     (plan,) = place.plan.bodies[node]
-    carries = node.attribute("num_carries")
-    fixed = carries + node.attribute("num_consts")
-    length = node.attribute("length")
-    whole = [place.ref(value) for value in places(node, plan.graph)]
+    signature, length = loop_signature(node), node.attribute("length")
+    fixed = signature.first_row
+    whole = [place.ref(value) for value in places(node)]
     inputs, stacked = whole[: len(node.operands)], whole[len(node.operands) :]
     rows = [_row(ref, place.depth, length) for ref in (*inputs[fixed:], *stacked)]
     inner = _inside(place, node, plan, [*inputs[:fixed], *rows], loops=1)
@@ -47,14 +47,13 @@ def scan_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         reverse=node.attribute("reverse"),
         number=place.numbers.get(node),
     )
-    return [*_first_carries(node, place, carries), loop]
+    return [*_first_carries(node, place, signature.num_carries), loop]
 
 
 @lowering(ops.while_loop)
 def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
     condition, body = place.plan.bodies[node]
-    carries = len(node.operands) - node.attribute("num_consts")
-    whole = [place.ref(value) for value in places(node, body.graph)]
+    whole = [place.ref(value) for value in places(node)]
     checked = _inside(place, node, condition, whole, loops=1)
     loop = LoopThunk(
         node=node,
@@ -67,7 +66,7 @@ def while_lowering(node: Node, place: Placement) -> list[AnyThunk]:
         trips=place.ref(node.results[-1]),
         number=place.numbers.get(node),
     )
-    return [*_first_carries(node, place, carries), loop]
+    return [*_first_carries(node, place, loop_signature(node).num_carries), loop]
 
 
 @lowering(ops.switch)
@@ -75,7 +74,7 @@ def switch_lowering(node: Node, place: Placement) -> list[AnyThunk]:
     plans = place.plan.bodies[node]
     branches = []
     for plan in plans:
-        whole = [place.ref(value) for value in places(node, plan.graph)]
+        whole = [place.ref(value) for value in places(node)]
         branches.append(_thunks(_inside(place, node, plan, whole, loops=0)))
     selector = place.ref(node.operands[0])
     number = place.numbers.get(node)

@@ -6,7 +6,7 @@ of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rlx.codegen.kernels.build import find_anchors, single_node_body
@@ -17,6 +17,7 @@ from rlx.codegen.schedule import BufferRef, Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Trait, make_attrs
+from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 
 PARTS = 64
@@ -118,34 +119,36 @@ def _parts_thunk(
     whole: Thunk, body: Graph, anchors: Sequence[Node], partials: tuple[BufferRef, ...]
 ) -> Thunk:
     """Reduce each row of the operands seen as `PARTS` rows."""
-    rows = Graph("parts")
-    value_map: dict[Value, Value] = {}
-    operands: list[BufferRef] = []
-    refs = dict(zip(body.inputs, whole.operands, strict=True))
-    for node in _before(body, anchors):
-        if node.op.name == "input":
-            value = node.result
-            shape = _rows(value.type)
-            value_map[value] = rows.input(str(node.name), shape, value.dtype)
-            operands.append(replace(refs[value], type=value.type.with_shape(shape)))
-        else:
-            rows.copy_node(node, value_map)
-    rows.set_outputs([_reduced(anchor, value_map[anchor.operands[0]]) for anchor in anchors])
-    return _fused_thunk(whole, rows, tuple(operands), partials)
+    return _reducing_thunk(Graph("parts"), whole, body, anchors, partials, _rows)
 
 
 def _rows_thunk(
     whole: Thunk, body: Graph, anchors: Sequence[Node], partials: tuple[BufferRef, ...]
 ) -> Thunk:
     """Reduce each row along the leading axis; operands may be read through movement."""
-    rows = Graph("rows")
+    return _reducing_thunk(Graph("rows"), whole, body, anchors, partials, _as_it_is)
+
+
+def _reducing_thunk(
+    rows: Graph,
+    whole: Thunk,
+    body: Graph,
+    anchors: Sequence[Node],
+    partials: tuple[BufferRef, ...],
+    shape_of: Callable[[TensorType], Shape],
+) -> Thunk:
+    """Reduce each row of the operands, seen in the shapes that `shape_of` gives them."""
     value_map: dict[Value, Value] = {}
     operands: list[BufferRef] = []
     refs = dict(zip(body.inputs, whole.operands, strict=True))
     for node in _before(body, anchors):
-        if node.op.name == "input":
-            operands.append(refs[node.result])
-        rows.copy_node(node, value_map)
+        if node.op is ops.input:
+            value = node.result
+            shape = shape_of(value.type)
+            value_map[value] = rows.input(str(node.name), shape, value.dtype)
+            operands.append(replace(refs[value], type=value.type.with_shape(shape)))
+        else:
+            rows.copy_node(node, value_map)
     rows.set_outputs([_reduced(anchor, value_map[anchor.operands[0]]) for anchor in anchors])
     return _fused_thunk(whole, rows, tuple(operands), partials)
 
@@ -157,7 +160,11 @@ def _reduced(anchor: Node, source: Value) -> Value:
     return result
 
 
-def _rows(type: TensorType) -> tuple[int, ...]:
+def _as_it_is(type: TensorType) -> Shape:
+    return type.shape
+
+
+def _rows(type: TensorType) -> Shape:
     elements = type.elements
     return (PARTS, elements // PARTS) if isinstance(elements, int) and elements > 1 else ()
 
