@@ -14,6 +14,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse cases that come from a set: each worker process would collect them in another order."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(mark.kwargs.get("argvalues", mark.args[-1]), set | frozenset):
+            name = metafunc.definition.nodeid
+            raise pytest.UsageError(f"{name}: parametrized by a set, whose order differs: sort it")
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Return `check(name, text)`: fail unless the golden file `name` holds exactly `text`."""
