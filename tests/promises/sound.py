@@ -1,8 +1,4 @@
-"""What was wrong or slow once, found by trying to make rlx fail, and the tests that hold it now.
-
-Several tests stand side by side, `module:function` below `tests`. `*` after the colon is every
-test of the module. What is a matter of speed alone has rows in `bench` instead: `bench:name`.
-"""
+"""What was wrong or slow once, found by trying to make rlx fail, and the tests that hold it now."""
 
 from __future__ import annotations
 
