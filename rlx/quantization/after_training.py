@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
-from rlx.quantization.calibration import Batch, calibrate
+from rlx.quantization.calibration import measured
 from rlx.quantization.histogram import Method
 from rlx.quantization.network import Network
 from rlx.quantization.report import Report
+from rlx.quantization.requirements import require_batches, require_progress
 from rlx.quantization.rounding import Choice, Rounding
 from rlx.runtime.arrays import frozen
 from rlx.runtime.compile import compile
@@ -31,8 +32,6 @@ from rlx.transforms.abstract import eval_shape
 from rlx.transforms.jit import JittedFunction, jit
 
 Array = NDArray[Any]
-Feed = Callable[[Any], Batch]
-"""From one element of a calibration set to inputs by name."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,12 @@ class Quantized:
         return compile(self.graph, params=self.params)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        return self.executable.run(_by_name(_input_names(self.graph), inputs) | named)
+        given = _by_name(_input_names(self.graph), inputs)
+        if twice := sorted(given.keys() & named.keys()):
+            raise InputError(
+                f"{', '.join(twice)} was given in order and by name", remedy="give each input once"
+            )
+        return self.executable.run(given | named)
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,19 @@ class QuantizedFunction(Quantized):
                 f"a quantized function was given {', '.join(named)} by name",
                 remedy="pass its inputs in their order",
             )
-        leaves, tree = tree_flatten(inputs)
-        arrays = [concrete(leaf) for leaf in leaves]
-        key = tree, tuple((x.shape, x.dtype) for x in arrays)
+        arrays, key = _kind(inputs)
         if key not in self._programs:
             graph, params = self._call.network(inputs).rewritten(self._roundings)
             self._programs[key] = compile(graph, params=params), self._call.structure(inputs)
         run, structure = self._programs[key]
         return tree_unflatten(structure, [frozen(output) for output in run(*arrays)])
+
+
+def _kind(inputs: tuple[Any, ...]) -> tuple[list[Any], Any]:
+    """Return the arrays of a call, and what programs are kept by."""
+    leaves, tree = tree_flatten(inputs)
+    arrays = [concrete(leaf) for leaf in leaves]
+    return arrays, (tree, tuple((x.shape, x.dtype) for x in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +135,8 @@ def quantize(
     """Return a function or graph with its products and convolutions by weights in eight bits.
 
     A function is called as `function(params, *inputs)`, or `function(*inputs)` without `params`;
-    `calibration` has a tuple of inputs for each call, or the only one. For a graph, from
-    `rlx.onnx.load` say, `params` are its weights by name (by default those that it came with),
+    `calibration` has a tuple of inputs for each call, or the only one, of any sizes. For a graph,
+    from `rlx.onnx.load` say, `params` are its weights by name (by default those that it came with),
     whether it has them as params or as inputs, and `calibration` gives the other inputs by name
     or in their order. Weights that are constants count as params.
 
@@ -138,10 +147,14 @@ def quantize(
     for the terminal's. The result is called with inputs; its `graph` and `params` are for
     `rlx.compile` and `rlx.aot`.
     """
-    if not (hasattr(calibration, "__iter__") or hasattr(calibration, "__getitem__")):
+    require_batches(calibration)
+    require_progress(progress)
+    known = isinstance(function_or_graph, Graph) or callable(function_or_graph)
+    if not known or isinstance(function_or_graph, Quantized):
         raise InputError(
-            f"the calibration set is a {type(calibration).__name__}",
-            remedy="give an iterable of inputs, for example a list of batches",
+            f"quantize takes a function or a graph and was given a "
+            f"{type(function_or_graph).__name__}",
+            remedy="pass what was written in floats; rlx.onnx.load makes a graph of a file",
         )
     kept = (keep,) if isinstance(keep, str) else keep
     choice = Choice(method, percentile, largest_error, kept)
@@ -160,12 +173,12 @@ def _of_graph(
     progress: TextIO | bool | None,
 ) -> Quantized:
     network = Network.of(graph, params)
-    names = _input_names(network.original)
+    names, program = _input_names(network.original), network.tapped()
 
-    def feed(batch: Any) -> Batch:
-        return _by_name(names, batch if isinstance(batch, tuple) else (batch,))
+    def run(batch: Any) -> Any:
+        return program.run(_by_name(names, _arguments(batch)))
 
-    roundings = _measured(network, batches, feed, choice, progress)
+    roundings = _measured(network, batches, run, choice, progress)
     return Quantized(**_parts(network, roundings))
 
 
@@ -180,11 +193,15 @@ def _of_function(
     call = _Call(jitted, () if params is None else (params,))
     first, batches = _first_of(batches)
     network = call.network(_arguments(first))
+    programs = dict[Any, Any]()
 
-    def feed(batch: Any) -> Batch:
-        return call.feed(_arguments(batch))
+    def run(batch: Any) -> Any:
+        _, key = _kind(_arguments(batch))
+        if key not in programs:  # the last batch of a set is often shorter
+            programs[key] = call.network(_arguments(batch)).tapped()
+        return programs[key].run(call.feed(_arguments(batch)))
 
-    roundings = _measured(network, batches, feed, choice, progress)
+    roundings = _measured(network, batches, run, choice, progress)
     return QuantizedFunction(**_parts(network, roundings), _call=call, _roundings=roundings)
 
 
@@ -203,17 +220,14 @@ def _parts(network: Network, roundings: Sequence[Rounding]) -> dict[str, Any]:
 def _measured(
     network: Network,
     batches: Iterable[Any],
-    feed: Feed,
+    run: Callable[[Any], Sequence[Any]],
     choice: Choice,
     progress: TextIO | bool | None,
 ) -> list[Rounding]:
     """Return how the products are rounded, for what their inputs are on the calibration set."""
     network.require_known(choice.keep)
-    taps = {site.activation: site.channels for site in network.sites}
-    seen = calibrate(
-        network.graph, list(taps), batches, params=network.values, axes=list(taps.values()),
-        progress=progress, feed=feed,
-    )  # fmt: skip
+    axes = list(network.taps.values())
+    seen = measured(list(network.taps), axes, batches, run, progress=progress)
     return network.roundings(seen, choice)
 
 

@@ -10,10 +10,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import DTypeError, InputError
+from rlx.errors import DTypeError, GraphError, InputError, ShapeError
 from rlx.ir.graph import Graph, Value
+from rlx.ir.shape import normalize_axis
 from rlx.passes.rewrite import copy_node
 from rlx.quantization.histogram import Histogram, Method
+from rlx.quantization.requirements import require_batches, require_graph, require_progress
 from rlx.runtime.compile import compile
 
 Array = NDArray[Any]
@@ -58,39 +60,66 @@ def calibrate(
     params: Mapping[str, Any],
     axes: Sequence[int] | None = None,
     progress: TextIO | bool | None = None,
-    feed: Callable[[Any], Batch] | None = None,
 ) -> dict[Value, Activation]:
     """Return what each of `taps`, values of `graph`, was over `batches` of inputs by name.
 
     `axes` says for each whose indices are channels, by default the last. `progress` is a stream
-    for a bar, or True for the terminal's. `feed` makes inputs by name of what `batches` has.
+    for a bar, or True for the terminal's.
     """
+    require_graph("calibrate", graph)
     for tap in taps:
-        if tap.graph is not graph or not tap.dtype.is_float:
-            raise DTypeError(
-                f"{tap.label} has dtype {tap.dtype} and is to be calibrated",
-                remedy="tap float values of this graph",
-            )
-    found = {
-        tap: Activation(axis) for tap, axis in zip(taps, axes or [-1] * len(taps), strict=True)
-    }
-    run = compile(_tapped(graph, taps), params=dict(params))
+        _require_tap(graph, tap)
+    own = [-1] * len(taps) if axes is None else list(axes)
+    if len(own) != len(taps):
+        raise ShapeError(
+            f"{len(own)} axes for {len(taps)} taps", remedy="give the axis of channels of each tap"
+        )
+    for tap, axis in zip(taps, own, strict=True):
+        normalize_axis(axis, max(tap.rank, 1))
+    run = compile(tapped(graph, taps), params=dict(params))
+    return measured(taps, own, batches, run.run, progress=progress)
+
+
+def measured(
+    taps: Sequence[Value],
+    axes: Sequence[int],
+    batches: Iterable[Any],
+    run: Callable[[Any], Sequence[Any]],
+    *,
+    progress: TextIO | bool | None,
+) -> dict[Value, Activation]:
+    """Return what each of `taps` was: `run` has the values of distinct taps for a batch."""
+    require_batches(batches)
+    found = {tap: Activation(axis) for tap, axis in zip(taps, axes, strict=True)}
     count = 0
     for batch in _shown(batches, progress):
-        for activation, x in zip(
-            found.values(), run.run(feed(batch) if feed else batch), strict=True
-        ):
-            activation.add(x)
         count += 1
-    if not count:
+        for (tap, activation), x in zip(found.items(), run(batch), strict=True):
+            try:
+                activation.add(x)
+            except InputError as error:
+                raise error.located(f"batch {count}: {tap.label}", tap.node.source) from None
+    if found and not any(activation.first.size for activation in found.values()):
         raise InputError(
-            "the calibration set has no batch", remedy="give some inputs that are typical"
+            "the calibration set has no element" if count else "the calibration set has no batch",
+            remedy="give some inputs that are typical",
         )
     return found
 
 
-def _tapped(graph: Graph, taps: Sequence[Value]) -> Graph:
-    """Return a graph whose outputs are the taps."""
+def _require_tap(graph: Graph, tap: Any) -> None:
+    if not isinstance(tap, Value) or tap.graph is not graph:
+        shown = tap.label if isinstance(tap, Value) else repr(tap)
+        raise GraphError(f"{shown} is no value of this graph", remedy="tap values of this graph")
+    if not tap.dtype.is_float:
+        raise DTypeError(
+            f"{tap.label} has dtype {tap.dtype} and is to be calibrated",
+            remedy="tap float values of this graph",
+        )
+
+
+def tapped(graph: Graph, taps: Sequence[Value]) -> Graph:
+    """Return a graph whose outputs are the distinct taps."""
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         copy_node(target, node, value_map)
@@ -101,6 +130,7 @@ def _tapped(graph: Graph, taps: Sequence[Value]) -> Graph:
 
 def _shown(batches: Iterable[Any], progress: TextIO | bool | None) -> Iterator[Any]:
     """Yield the batches; write a bar, or a count where the set does not know its length."""
+    require_progress(progress)
     stream = sys.stderr if progress is True else progress
     if not stream:
         yield from batches

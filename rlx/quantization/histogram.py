@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import InputError
+from rlx.quantization.requirements import require_number
 
 Array = NDArray[Any]
 Method = Literal["max", "percentile", "entropy"]
@@ -15,6 +16,15 @@ BINS = 2048
 LEVELS = 128
 """Magnitudes that i8 has, without its lowest integer."""
 SMALLEST_SCALE = 1e-6
+
+
+def require_range(method: Method, percentile: float) -> None:
+    """Raise InputError unless a range can follow from a histogram in this way."""
+    if method not in get_args(Method):
+        raise InputError(f"method is {method!r}", remedy="use 'max', 'percentile' or 'entropy'")
+    require_number("percentile", percentile, "a number above 0, up to 100")
+    if not 0 < percentile <= 100:
+        raise InputError(f"percentile is {percentile}", remedy="give a number above 0, up to 100")
 
 
 class Histogram:
@@ -47,22 +57,17 @@ class Histogram:
 
     def scale(self, method: Method = "max", percentile: float = 99.99) -> float:
         """Return the scale by which codes of i8 are multiplied."""
+        require_range(method, percentile)
         return max(self._clipped(method, percentile) / (LEVELS - 1), SMALLEST_SCALE)
 
     def _clipped(self, method: Method, percentile: float) -> float:
         if method == "max" or not self.counts.any():
             return self.largest
         if method == "percentile":
-            if not 0 < percentile <= 100:
-                raise InputError(
-                    f"percentile is {percentile}", remedy="give a number above 0, up to 100"
-                )
             share = np.cumsum(self.counts) / self.counts.sum()
             bin_ = int(np.searchsorted(share, percentile / 100.0))
             return min((bin_ + 1) * self.limit / BINS, self.largest)
-        if method == "entropy":
-            return self._least_divergence()
-        raise InputError(f"method is {method!r}", remedy="use 'max', 'percentile' or 'entropy'")
+        return self._least_divergence()
 
     def _least_divergence(self) -> float:
         """Return the range whose quantized distribution is closest to the one counted.

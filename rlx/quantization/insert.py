@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlx.errors import DTypeError, GraphError
+from rlx.errors import DTypeError, GraphError, InputError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.ops.quant import Integers, Scales
 from rlx.passes.rewrite import copy_node, finish
 from rlx.quantization.calibration import Activation
 from rlx.quantization.histogram import Method
+from rlx.quantization.requirements import require_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class CalibrationEntry:
     @classmethod
     def per_channel(cls, axis: int, scales: Scales) -> CalibrationEntry:
         """A scale for each index of `axis`."""
+        if not hasattr(scales, "__iter__"):
+            raise InputError(
+                f"scales is {scales!r}", remedy="give one for each index of the axis, or per_tensor"
+            )
         return cls(tuple(scales), axis)
 
 
@@ -52,8 +57,10 @@ def insert_q_dq(graph: Graph, record: Mapping[Value, CalibrationEntry]) -> Graph
 
     A value that is followed by its own pair already stays as it is.
     """
-    for tap in record:
+    require_graph("insert_q_dq", graph)
+    for tap, recorded in record.items():
         _require_tap(graph, tap)
+        _require_entry(tap, recorded)
     target, value_map = Graph(graph.name), dict[Value, Value]()
     users = graph.users()
     for node in graph.nodes:
@@ -67,7 +74,19 @@ def insert_q_dq(graph: Graph, record: Mapping[Value, CalibrationEntry]) -> Graph
     return target
 
 
+def _require_entry(tap: Value, entry: CalibrationEntry) -> None:
+    if not isinstance(entry, CalibrationEntry):
+        raise InputError(
+            f"{tap.label} is recorded with a {type(entry).__name__}",
+            remedy="record a CalibrationEntry, for example CalibrationEntry.per_tensor(0.1)",
+        )
+
+
 def _require_tap(graph: Graph, tap: Value) -> None:
+    if not isinstance(tap, Value):
+        raise GraphError(
+            f"{tap!r} is no value of the graph", remedy="tap values of the graph that is rewritten"
+        )
     if tap.graph is not graph:
         raise GraphError(
             f"{tap.label} is a value of another graph",

@@ -22,6 +22,7 @@ from rlx.ir.shape import normalize_axis
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.quantization.propagate import cancel_pairs
+from rlx.quantization.requirements import require_graph
 
 _PRODUCTS = (ops.matmul, ops.conv)
 _LARGEST_BIAS = 2**30
@@ -47,6 +48,7 @@ class _Sum:
 
 def integer_graph(graph: Graph) -> Graph:
     """Return `graph` with pairs cancelled, and requantized products of codes as one op each."""
+    require_graph("integer_graph", graph)
     return requantized_products(cancel_pairs(graph))
 
 

@@ -16,10 +16,12 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.passes.rewrite import copy_node, finish
 from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
-from rlx.quantization.calibration import Activation
+from rlx.quantization.calibration import Activation, tapped
 from rlx.quantization.report import Layer, Report
+from rlx.quantization.requirements import require_params
 from rlx.quantization.rounding import Choice, Rounding, Steps, quantized_weights, roundings_of
 from rlx.quantization.sites import Scales, Site, along, declared_weights, sites_of
+from rlx.runtime.compile import compile
 
 Array = NDArray[Any]
 
@@ -45,6 +47,7 @@ class Network:
 
         Frozen batch norms are part of the weights before them, and are rounded with these.
         """
+        require_params(params)
         given = {name: np.asarray(array) for name, array in params.items()}
         original = inputs_as_params(graph, given)
         declared, values = declared_weights(fold_batch_norm(original), given)
@@ -55,6 +58,15 @@ class Network:
                 remedy="give the weights in `params`, and check that they are f32",
             )
         return cls(original, given, declared, values, sites, others)
+
+    @property
+    def taps(self) -> dict[Value, int]:
+        """What products read, and the axis of its channels."""
+        return {site.activation: site.channels for site in self.sites}
+
+    def tapped(self) -> Any:
+        """Return the compiled graph of what products read."""
+        return compile(tapped(self.graph, list(self.taps)), params=self.values)
 
     def roundings(self, seen: Mapping[Value, Activation], choice: Choice) -> list[Rounding]:
         """Return how each product is rounded, for what was seen of its input.

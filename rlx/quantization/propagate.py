@@ -11,6 +11,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef
 from rlx.passes.rewrite import Rewritten, apply_rewrites, copy_node, finish, graph_pass, rewrite
 from rlx.passes.rewrites.dead_code import dead_code
+from rlx.quantization.requirements import require_graph
 
 _KEEPS_ALL: frozenset[OpDef] = frozenset({ops.reshape, ops.transpose, ops.expand})
 """The magnitudes of the result are those of the operand."""
@@ -101,6 +102,7 @@ def freeze_fake_quant(graph: Graph) -> Graph:
 
     %y, %new = fake_quantize_ema %x, %state    ->    %y = fake_quantize %x, %state
     """
+    require_graph("freeze_fake_quant", graph)
     target, value_map = Graph(graph.name), dict[Value, Value]()
     for node in graph.nodes:
         if node.op is not ops.fake_quantize_ema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.quantization.calibration import Activation
-from rlx.quantization.histogram import SMALLEST_SCALE, Method
+from rlx.quantization.histogram import SMALLEST_SCALE, Method, require_range
 from rlx.quantization.report import Layer
+from rlx.quantization.requirements import require_number
 from rlx.quantization.sites import Scales, Site, along
 from rlx.runtime.compile import compile
 
@@ -35,10 +36,14 @@ class Choice:
     keep: Sequence[str]
 
     def __post_init__(self) -> None:
+        require_range(self.method, self.percentile)
+        share = "a share of the result's norm: 0.1, or 0 to keep all layers in floats"
+        require_number("largest_error", self.largest_error, share)
         if not self.largest_error >= 0:
+            raise InputError(f"largest_error is {self.largest_error}", remedy=f"give {share}")
+        if not (isinstance(self.keep, Iterable) and all(isinstance(n, str) for n in self.keep)):
             raise InputError(
-                f"largest_error is {self.largest_error}",
-                remedy="give a share of the result's norm: 0.1, or 0 to keep all layers in floats",
+                f"keep is {self.keep!r}", remedy="give names of weights, as the report has them"
             )
 
 

@@ -48,6 +48,8 @@ from rlx.ir.shape import Extent, format_shape, normalize_axis
 _FAMILY = "quant"
 SMALLEST_SCALE = 1e-12
 """A computed or learned scale is no smaller."""
+_LEAST = 2.0**-126
+"""The least normal f32: its reciprocal, by which `quantize` multiplies, is finite."""
 Scales = tuple[float, ...]
 Integers = tuple[int, ...]
 StraightThrough = Literal["identity", "clipped_identity", "tanh", "hard_tanh"]
@@ -60,7 +62,7 @@ def quantize(
     x: Value, *, scales: Scales, zero_points: Integers = (), axis: int | None = None
 ) -> Value:
     """`round(x * (1 / scale)) + zero_point` in i8, saturated; NaN becomes the zero point."""
-    _require_float(x)
+    _require_float("x", x)
     factors, offsets = _per_channel(x, axis, scales, zero_points)
     reciprocal = (np.float32(1) / factors).astype(np.float32)
     rounded = cast(x * x.graph.constant(reciprocal), to=DType.I32, rounding="away")
@@ -116,6 +118,7 @@ def fake_quantize_ema(
         raise GraphError(f"decay is {decay}", remedy="give a number from 0 to 1, for example 0.99")
     own = _scale_of(x, None, bits, axis)
     _require_channels("state", state, own.shape[0])
+    _require_float("state", state)
     moved = where(le(state, 0.0), own, state * decay + own * (1.0 - decay))
     return _rounded(x, spread(moved, x, axis), bits), moved
 
@@ -201,6 +204,7 @@ def qmatmul(
     """
     _require_matrix(w)
     _require_products(x, w, bias, w.shape[1])
+    _require_points("zero points", (x_zero_point, w_zero_point, out_zero_point))
     require_rank(x.type, 2, "x")
     total = matmul(_centered(x, x_zero_point), _centered(w, w_zero_point)) + bias
     return _requantized(total, multiplier, out_zero_point, axis=-1)
@@ -227,6 +231,7 @@ def qconv(
     """
     axes = spatial_axes(x.type, w.type)
     _require_products(x, w, bias, w.shape[0])
+    _require_points("zero points", (x_zero_point, w_zero_point, out_zero_point))
     total = conv(
         _centered(x, x_zero_point), _centered(w, w_zero_point), stride=stride, padding=padding,
         dilation=dilation, groups=groups,
@@ -256,13 +261,14 @@ def _rounded(x: Value, step: Value, bits: int) -> Value:
 
 def _scale_of(x: Value, scale: Value | None, bits: int, axis: int | None) -> Value:
     """Return the scales as `[channels]`: those given, or those of the batch."""
-    _require_float(x)
+    _require_float("x", x)
     if bits not in LARGEST:
         raise GraphError(f"bits is {bits}", remedy="give 8, 4 or 2")
     if scale is None:
         found = _largest(x, axis) / float(LARGEST[bits])
     else:
         _require_channels("scale", scale, _channels(x, axis))
+        _require_float("scale", scale)
         found = scale
     return maximum(where(eq(found, found), found, 0.0), SMALLEST_SCALE)
 
@@ -320,10 +326,7 @@ def _per_channel(
             remedy="give one of each, or one for each index of the axis",
         )
     _require_positive(name, scales)
-    if any(not -(1 << 30) < point < 1 << 30 for point in points):
-        raise GraphError(
-            f"zero points {points} are out of range", remedy="give integers from -128 to 127"
-        )
+    _require_points("zero points", points)
     shape = [1] * x.rank
     if axis is not None:
         shape[normalize_axis(axis, x.rank)] = len(scales)
@@ -336,18 +339,25 @@ def _per_channel(
 
 def _require_positive(name: str, scales: Sequence[float]) -> None:
     for scale in scales:
-        rounded = np.float32(scale)
-        if not (math.isfinite(rounded) and rounded > 0):
+        rounded = float(np.float32(scale))
+        if not (math.isfinite(rounded) and rounded >= _LEAST):
             raise GraphError(
-                f"{name} {scale} is not finite and above 0 in f32",
+                f"{name} {scale} is not finite and above 0 among the normal numbers of f32",
                 remedy="clip scales from below, for example at 1e-6",
             )
 
 
-def _require_float(x: Value) -> None:
+def _require_points(name: str, points: Integers) -> None:
+    if any(not -(1 << 30) < point < 1 << 30 for point in points):
+        raise GraphError(
+            f"{name} {points} are out of range", remedy="give integers from -128 to 127"
+        )
+
+
+def _require_float(name: str, x: Value) -> None:
     if x.dtype is not DType.F32:
         raise DTypeError(
-            f"x has dtype {x.dtype}; quantization is computed in f32", remedy="cast it to f32"
+            f"{name} has dtype {x.dtype}; quantization is computed in f32", remedy="cast it to f32"
         )
 
 
