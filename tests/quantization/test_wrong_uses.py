@@ -204,11 +204,11 @@ def test_operands_of_integer_products_are_checked(
 def test_scales_of_training_are_f32(dtype: Any) -> None:
     """Else activations would grow to f64 in silence."""
     scale = np.ones(1, dtype)
-    with pytest.raises(DTypeError, match="scale has dtype .* computed in f32"):
+    with pytest.raises(DTypeError, match=r"scale has dtype .* computed in f32"):
         rlx.nn.fake_quantize(X, scale)
-    with pytest.raises(DTypeError, match="scale has dtype .* computed in f32"):
+    with pytest.raises(DTypeError, match=r"scale has dtype .* computed in f32"):
         rlx.nn.fake_quantize_lsq(X, scale)
-    with pytest.raises(DTypeError, match="state has dtype .* computed in f32"):
+    with pytest.raises(DTypeError, match=r"state has dtype .* computed in f32"):
         rlx.nn.fake_quantize_ema(X, scale, decay=0.9)
 
 
