@@ -249,8 +249,9 @@ def rebuild(
 
 
 def finish(target: Graph, source: Graph, value_map: ValueMap) -> None:
-    """Give `target` the outputs of `source`, and its leaves the same roles."""
+    """Give `target` the outputs of `source` and their names, and its leaves the same roles."""
     target.outputs = tuple(value_map[output] for output in source.outputs)
+    target.output_names = source.output_names
     target.take_roles(source)
 
 

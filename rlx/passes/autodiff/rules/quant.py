@@ -127,14 +127,17 @@ def qmatmul_vjp(
     w_zero_point: int,
     out_zero_point: int,
 ) -> Derivatives:
-    """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation."""
+    """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation.
+
+    The bias is i32, which carries no cotangent: only codes do.
+    """
     scaled = at.cotangent * _factors(at, multiplier)
     given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
     rows, flat = _rows(scaled), _rows(given)
     return [
         ops.matmul(scaled, swap_last(weights)) if at.wanted[0] else None,
         ops.matmul(swap_last(flat), rows) if at.wanted[1] else None,
-        ops.reduce_sum(rows, axes=(0,)) if at.wanted[2] else None,
+        None,
     ]
 
 
@@ -154,7 +157,6 @@ def qconv_vjp(
     """As of the convolution of centered floats, times `multiplier`."""
     scaled = at.cotangent * _factors(at, multiplier, trailing=x.rank - 2)
     given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
-    axes = (0, *range(2, x.rank))
     return [
         ops.conv_backward_input(scaled, weights, spatial=x.shape[2:], **geometry)
         if at.wanted[0]
@@ -162,7 +164,7 @@ def qconv_vjp(
         ops.conv_backward_weight(given, scaled, kernel_size=w.shape[2:], **geometry)
         if at.wanted[1]
         else None,
-        ops.reduce_sum(scaled, axes=axes) if at.wanted[2] else None,
+        None,
     ]
 
 
@@ -178,14 +180,12 @@ def qmatmul_jvp(
     w_zero_point: int,
     out_zero_point: int,
 ) -> Derivatives:
-    of_x, of_w, of_bias = at.tangents
+    of_x, of_w, _ = at.tangents
     terms = []
     if of_x is not None:
         terms.append(ops.matmul(of_x, _centered(w, w_zero_point)))
     if of_w is not None:
         terms.append(ops.matmul(_centered(x, x_zero_point), of_w))
-    if of_bias is not None:
-        terms.append(ops.expand(of_bias, shape=at.result.shape))
     return functools.reduce(operator.add, terms) * _factors(at, multiplier)
 
 
@@ -202,15 +202,12 @@ def qconv_jvp(
     out_zero_point: int,
     **geometry: Any,
 ) -> Derivatives:
-    of_x, of_w, of_bias = at.tangents
+    of_x, of_w, _ = at.tangents
     terms = []
     if of_x is not None:
         terms.append(ops.conv(of_x, _centered(w, w_zero_point), **geometry))
     if of_w is not None:
         terms.append(ops.conv(_centered(x, x_zero_point), of_w, **geometry))
-    if of_bias is not None:
-        column = ops.reshape(of_bias, shape=(-1, *(1,) * (x.rank - 2)))
-        terms.append(ops.expand(column, shape=at.result.shape))
     return functools.reduce(operator.add, terms) * _factors(at, multiplier, trailing=x.rank - 2)
 
 
