@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Refuse cases that come from a set: each worker process would collect them in another order."""
+    """Refuse cases that come from a set: each process would collect them in another order."""
     for mark in metafunc.definition.iter_markers("parametrize"):
         if isinstance(mark.kwargs.get("argvalues", mark.args[-1]), set | frozenset):
             name = metafunc.definition.nodeid
