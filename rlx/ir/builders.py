@@ -1848,6 +1848,10 @@ class Builders:
         """Spread channels over blocks of `block` positions along each axis after axis 1."""
         return self._one(OPS["depth_to_space"], (x,), block=block, order=order)
 
+    def resample(self, x: Operand, indices: Operand, weights: Operand, *, axis: int) -> Value:
+        """Make element `j` along `axis` the sum of `x` at `indices[t, j]` times `weights[t, j]`."""
+        return self._one(OPS["resample"], (x, indices, weights), axis=axis)
+
     def resize(
         self,
         x: Operand,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from tests.record_data import normal
+from tests.record_data import indices, normal
 from tests.records import Operand, OpRecord, over_all_dtypes
 
 _TWO = (DType.F32, DType.F64)
@@ -54,4 +54,20 @@ _AXIAL = OpRecord(
     smooth=True, growth=4.0,
 )  # fmt: skip
 
-RECORDS: list[OpRecord] = [*_RESIZES, _LOW, *_BLOCKS, _DOUBLED, _AXIAL]
+_SAMPLES = [
+    over_all_dtypes(
+        ops.resample, f"{name}-{dtype}", Operand(shape, normal),
+        Operand((taps, size), indices(shape[axis]), dtype), Operand((taps, size), normal),
+        smooth=0 not in shape, growth=16.0, axis=axis,
+    )
+    for name, shape, axis, taps, size in [
+        ("rows-side-by-side", (2, 4, 5), -1, 2, 7),
+        ("one-row", (5,), 0, 3, 4),
+        ("columns", (3, 4, 6), 1, 2, 9),
+        ("no-rows", (0, 3), 1, 1, 2),
+        ("nothing-of-nothing", (2, 0), 1, 2, 0),
+    ]
+    for dtype in (DType.I32, DType.F32)
+]  # fmt: skip
+
+RECORDS: list[OpRecord] = [*_RESIZES, *_SAMPLES, _LOW, *_BLOCKS, _DOUBLED, _AXIAL]

@@ -38,6 +38,7 @@ from rlx.ir.ops.pool import *
 from rlx.ir.ops.quant import *
 from rlx.ir.ops.random import *
 from rlx.ir.ops.reduction import *
+from rlx.ir.ops.resample import *
 from rlx.ir.ops.resize import *
 from rlx.ir.ops.scaled_weights import *
 from rlx.ir.ops.shape import *

@@ -20,6 +20,7 @@ from rlx.ir.ops.elementwise import where
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_rank
+from rlx.ir.ops.resample import resample
 from rlx.ir.ops.resampling import (
     Array,
     Coordinates,
@@ -36,6 +37,8 @@ from rlx.ir.shape import Extent, Shape, divide, format_shape, upper
 _FAMILY = "resize"
 _MOST_PHASES = 4
 """Whole factors by which an axis grows without a table of positions."""
+_MOST_TAPS = 8
+"""Terms of a sum that one kernel adds."""
 _SAMPLE = 8
 """An extent that shows how an axis of any extent grows by a whole factor."""
 
@@ -77,7 +80,8 @@ def resize(
         )
     how = Resampling(mode, coordinates, rounding, cubic_coefficient, exclude_outside, antialias)
     times: dict[int, int] = {}
-    for number, extent in enumerate(size):
+    for number in _in_order(x.shape[first:], size):
+        extent = size[number]
         axis, factor = first + number, scales[number]
         if not isinstance(extent, int) or not isinstance(x.shape[axis], int):
             x = _symbolic(x, axis, extent, factor, how, times)
@@ -90,6 +94,14 @@ def resize(
         else:
             times[axis] = repeats
     return _repeated(x, times)
+
+
+def _in_order(shape: Shape, size: Shape) -> list[int]:
+    """Return the axes so that few elements are computed: growing ones last, innermost first."""
+    pairs = list(zip(shape, size, strict=False))
+    grows = [isinstance(a, int) and isinstance(b, int) and b >= a for a, b in pairs]
+    others = [number for number, grown in enumerate(grows) if not grown]
+    return [*others, *(n for n in reversed(range(len(grows))) if grows[n])]
 
 
 def _symbolic(
@@ -163,17 +175,24 @@ def _resampled(x: Value, axis: int, taps: Taps, extrapolation: float) -> Value:
     phases = _phases(taps, _static(x, axis))
     if phases is not None:
         return _interleaved(x, axis, phases)
-    column = (-1, *(1,) * (x.rank - 1 - axis))
-    total: Value | None = None
-    for indices, weights in zip(taps.indices.T, taps.weights.T, strict=True):
-        factor = x.graph.constant(weights.reshape(column), x.dtype)
-        term = _copied(x, axis, indices) * factor
-        total = term if total is None else total + term
-    assert total is not None  # taps are never without any
+    total = _weighted(x, axis, taps)
     if taps.outside is None:
         return total
+    column = (-1, *(1,) * (x.rank - 1 - axis))
     outside = x.graph.constant(taps.outside.reshape(column), "bool")
     return where(outside, extrapolation, total)
+
+
+def _weighted(x: Value, axis: int, taps: Taps) -> Value:
+    """Return sums of a few taps at a time, for a kernel names each of them."""
+    parts = []
+    for first in range(0, taps.indices.shape[1], _MOST_TAPS):
+        stop = first + _MOST_TAPS
+        indices = x.graph.constant(taps.indices[:, first:stop].T.astype(np.int32))
+        weights = x.graph.constant(taps.weights[:, first:stop].T, x.dtype)
+        parts.append(resample(x, indices, weights, axis=axis))
+    total: Value = functools.reduce(operator.add, parts)
+    return total
 
 
 def _copied(x: Value, axis: int, indices: Array) -> Value:

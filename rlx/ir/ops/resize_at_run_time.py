@@ -15,8 +15,9 @@ from rlx.ir.ops.elementwise import abs as absolute
 from rlx.ir.ops.elementwise import cast, ceil, eq, floor, ge, gt, le, maximum, minimum, where
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import reduce_sum
+from rlx.ir.ops.resample import resample
 from rlx.ir.ops.resampling import Resampling
-from rlx.ir.ops.shape import expand, reshape
+from rlx.ir.ops.shape import concat, expand, reshape
 from rlx.ir.shape import Extent, divide
 from rlx.ir.types import TensorType
 
@@ -50,12 +51,14 @@ def resampled_at_run_time(
     weights = [_weight(tap, at, how) for tap in taps]
     if how.exclude_outside:
         weights = _inside_alone(taps, weights, extent)
-    column = (size, *(1,) * (x.rank - 1 - axis))
-    terms = [
-        _taken(x, axis, tap, extent) * reshape(cast(weight, to=x.dtype), shape=column)
-        for tap, weight in zip(taps, weights, strict=True)
-    ]
-    return _sum(terms)
+    indices = _rows([cast(_inside(tap, extent), to=DType.I64) for tap in taps])
+    return resample(x, indices, cast(_rows(weights), to=x.dtype), axis=axis)
+
+
+def _rows(vectors: Sequence[Value]) -> Value:
+    """Return vectors of one length as rows."""
+    size = vectors[0].shape[0]
+    return concat(*(reshape(each, shape=(1, size)) for each in vectors), axis=0)
 
 
 def _number(graph: Graph, extent: Extent) -> Value:
@@ -120,8 +123,12 @@ def _inside_alone(taps: Sequence[Value], weights: Sequence[Value], extent: Value
 
 def _taken(x: Value, axis: int, places: Value, extent: Value) -> Value:
     """Return the elements at whole places, or at the ends where these lie outside."""
-    inside = minimum(maximum(places, 0.0), extent - 1.0)
-    return gather(x, cast(inside, to=DType.I64), axis=axis)
+    return gather(x, cast(_inside(places, extent), to=DType.I64), axis=axis)
+
+
+def _inside(places: Value, extent: Value) -> Value:
+    """Return whole places, or the ends where these lie outside."""
+    return minimum(maximum(places, 0.0), extent - 1.0)
 
 
 def _sum(terms: Sequence[Value]) -> Value:

@@ -22,7 +22,15 @@ from rlx.passes.vmap.carried import (
     extent_value,
     reshape_to,
 )
-from rlx.passes.vmap.registry import Batched, BatchRule, batch, leading, shifted, unrolled
+from rlx.passes.vmap.registry import (
+    BY_FORMULA,
+    Batched,
+    BatchRule,
+    batch,
+    leading,
+    shifted,
+    unrolled,
+)
 
 leading(ops.topk)
 
@@ -51,6 +59,15 @@ def gather_batch(at: Batching, table: Value, indices: Value, *, axis: int) -> Ba
     flat = reshape_to(table, (at.size * rows * shape[own], *shape[own + 1 :]))
     taken = ops.gather(flat, _end_to_end(at, indices, rows, shape[own]), axis=0)
     return reshape_to(taken, (at.size, *at.result.shape))
+
+
+@batch(ops.resample)
+def resample_batch(at: Batching, x: Value, indices: Value, weights: Value, *, axis: int) -> Batched:
+    """Examples that share positions and weights are one operand: its kernel serves all."""
+    if at.batched[1] or at.batched[2]:
+        return BY_FORMULA
+    own = normalize_axis(axis, at.operands[0].rank)
+    return ops.resample(x, indices, weights, axis=own + 1)
 
 
 @batch(ops.gather_backward)
