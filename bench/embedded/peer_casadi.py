@@ -69,7 +69,10 @@ PROGRAMS: Mapping[str, Callable[[], Any]] = {
 
 
 def write(name: str, directory: Path) -> Path:
-    """Write the program, with its memory, as one file of C."""
+    """Write the program, with its memory, as one file of C.
+
+    Inputs and results are visible outside of the file, so that all of them are computed.
+    """
     function = PROGRAMS[name]()
     given = [int(np.prod(function.size_in(i))) for i in range(function.n_in())]
     results = [int(np.prod(function.size_out(i))) for i in range(function.n_out())]
@@ -77,8 +80,8 @@ def write(name: str, directory: Path) -> Path:
     generator.add(function)
     generator.generate(f"{directory}/")
     path = directory / "peer.c"
-    lines = [f"static float in{i}[{size}];" for i, size in enumerate(given)]
-    lines += [f"static float out{i}[{size}];" for i, size in enumerate(results)]
+    lines = [f"float in{i}[{size}];" for i, size in enumerate(given)]
+    lines += [f"float out{i}[{size}];" for i, size in enumerate(results)]
     lines.append(f"static float work[{max(function.sz_w(), 1)}];")
     lines.append(f"static int words[{max(function.sz_iw(), 1)}];")
     lines.append("void fill_inputs(void) {")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,9 @@ def minilm() -> list[Any]:
     return [mean / (mean * mean).sum().sqrt().maximum(1e-12)]
 
 
+FILLED = "(float)(i % 7) / 7 + (i % 4 == 0 ? 2 : 0)"
+"""What `fill.h` writes to element `i`."""
+
 PROGRAMS: Mapping[str, Callable[[], list[Any]]] = {
     f.__name__: f for f in (mlp, training_step, scan_gradient, attention, minilm)
 }
@@ -100,60 +103,83 @@ def _for_any_compiler(text: str) -> str:
     )
 
 
-def _root(buffer: Any) -> Any:
-    while buffer.op is not Ops.BUFFER:
-        buffer = buffer.src[0]
-    return buffer
+def _place(part: Any) -> tuple[Any, int]:
+    """Return the buffer that an argument of a kernel lies in, and its first byte there."""
+    start = 0
+    while part.op is not Ops.BUFFER:
+        if part.op is Ops.SHRINK:
+            start += part.src[1].arg
+        elif part.op not in (Ops.BITCAST, Ops.RESHAPE):
+            raise ValueError(f"{part.op} of a buffer is unknown")
+        part = part.src[0]
+    return part, start
 
 
-def write(name: str, directory: Path) -> Path:
-    """Write the kernels, their buffers, and a function that calls them in order."""
-    results = PROGRAMS[name]()
-    linear = compile_linear(results[0].schedule_linear(*results[1:]))
+def _floats(buffer: Any) -> int:
+    """Return how many floats a buffer holds; those of temporaries count bytes."""
+    return int(buffer.buffer.nbytes) // 4
+
+
+def _kernels(calls: Sequence[Any]) -> tuple[dict[str, str], list[str]]:
+    """Return the distinct kernels' sources by name, and the name that each call needs."""
     sources: dict[str, str] = {}
-    buffers: dict[Any, str] = {}
-    calls: list[str] = []
-    for call in linear.src:
+    names: list[str] = []
+    for call in calls:
         program = call.src[0]
         if program.op is not Ops.PROGRAM:
-            raise ValueError(f"{name}: {program.op} is no kernel")
+            raise ValueError(f"{program.op} is no kernel")
         text = next(s.arg for s in program.src if s.op is Ops.SOURCE)
         found = re.search(r"void (\w+)\(", text)
         assert found is not None
-        bare = text.replace(f"void {found[1]}(", "void KERNEL(")
-        known = next((n for n, t in sources.items() if t == bare), f"kernel_{len(sources)}")
-        sources[known] = bare
-        arguments = []
-        for part in call.src[1:]:
-            root = _root(part)
-            buffers.setdefault(root, f"buffer_{len(buffers)}")
-            arguments.append(buffers[root])
-        calls.append(f"  {known}({', '.join(arguments)});")
-    lines = []
-    seen: set[str] = set()
-    for known, text in sources.items():
-        for line in (
-            text.replace("KERNEL", known).replace("void kernel", "static void kernel").splitlines()
-        ):
-            if line.startswith("typedef") and line in seen:
-                continue
-            seen.add(line) if line.startswith("typedef") else None
-            lines.append(line)
-    places = [
-        f"static _Alignas(64) float {name}[{root.buffer.size}];" for root, name in buffers.items()
-    ]
-    fill = [
-        f"  for (int i = 0; i < {root.buffer.size}; ++i) {name}[i] = (float)(i % 7) / 7;"
-        for root, name in buffers.items()
-    ]
+        bare = text.replace(f"void {found[1]}(", "static void KERNEL(")
+        name = next((n for n, t in sources.items() if t == bare), f"kernel_{len(sources)}")
+        sources[name] = bare
+        names.append(name)
+    return sources, names
+
+
+def _lines_of(sources: Mapping[str, str]) -> list[str]:
+    """Return the kernels' lines, with each type defined once."""
+    lines: dict[str, None] = {}
+    body: list[str] = []
+    for name, text in sources.items():
+        for line in text.replace("KERNEL", name).splitlines():
+            if line.startswith("typedef"):
+                lines[line] = None
+            else:
+                body.append(line)
+    return [*lines, *body]
+
+
+def write(name: str, directory: Path) -> Path:
+    """Write the kernels, their buffers, and a function that calls them in order.
+
+    Buffers are visible outside of the file: a compiler leaves out what writes a static array that
+    nothing reads.
+    """
+    results = PROGRAMS[name]()
+    calls = compile_linear(results[0].schedule_linear(*results[1:])).src
+    sources, kernels = _kernels(calls)
+    buffers = {_place(r.uop.base)[0]: f"result_{i}" for i, r in enumerate(results)}
+    lines: list[str] = []
+    for kernel, call in zip(kernels, calls, strict=True):
+        places = [_place(part) for part in call.src[1:]]
+        for buffer, _ in places:
+            buffers.setdefault(buffer, f"buffer_{len(buffers)}")
+        given = ", ".join(f"{buffers[buffer]} + {start // 4}" for buffer, start in places)
+        lines.append(f"  {kernel}({given});")
+    sizes = {name: _floats(buffer) for buffer, name in buffers.items()}
     text = [
-        *lines,
-        *places,
+        *_lines_of(sources),
+        *(f"_Alignas(64) float {name}[{size}];" for name, size in sizes.items()),
         "void fill_inputs(void) {",
-        *fill,
+        *(
+            f"  for (int i = 0; i < {size}; ++i) {name}[i] = {FILLED};"
+            for name, size in sizes.items()
+        ),
         "}",
         "void run_once(void) {",
-        *calls,
+        *lines,
         "}",
     ]
     path = directory / "peer.c"

@@ -53,6 +53,8 @@ _REDUCTIONS = {
 }
 _COMPOUND = {BinaryOp.ADD: "+=", BinaryOp.SUB: "-=", BinaryOp.MUL: "*="}
 _DYNAMIC_UNROLL = 4
+_FEWEST, _MOST = 17, 64
+"""Trips of loops that fill several vectors, and that LLVM unrolls fully all the same."""
 
 
 class StatementEmitter:
@@ -204,6 +206,8 @@ class StatementEmitter:
                 for var, op in loop.accumulators
             )
             self.line(f"#pragma omp simd{clauses}")
+            if self._depth > 1 and not self.prelude.is_plain and _is_spelled_out_by_llvm(loop):
+                self.line(self.prelude.rolled())
 
     # Calls
 
@@ -298,3 +302,10 @@ def _trip_count(loop: For) -> int:
         trips = -(-(int(loop.stop.value) - int(loop.start.value)) // loop.step)
         return max(1, min(trips, 65534))
     return _DYNAMIC_UNROLL
+
+
+def _is_spelled_out_by_llvm(loop: For) -> bool:
+    """True if clang at -O3 would unroll this inner loop, and then vectorize the outer one."""
+    if not isinstance(loop.start, Const) or not isinstance(loop.stop, Const):
+        return False
+    return _FEWEST <= int(loop.stop.value) - int(loop.start.value) <= _MOST

@@ -23,7 +23,7 @@ from rlx.ir.lowering import Streamed, Tile
 from rlx.ir.shape import product
 
 _COLUMNS = 64
-"""Columns of a plain matrix that an item computes: four vectors of 16 floats."""
+"""Columns of a plain matrix that an item computes at most: four vectors of 16 floats."""
 
 
 @kernel("grouped_matmul")
@@ -33,14 +33,16 @@ def grouped_matmul(scope: Scope, x: Reader, weights: Reader, experts: Reader, y:
     source, target = x.grouped(((0,), (1,))), y.grouped(((0,), (1,)))
     stack, chosen = weights.grouped(((0,), (1,), (2,))), experts.grouped(((0,),))
     height, columns = target.extent(0), target.extent(1)
-    blocks = (columns + (_COLUMNS - 1)) / _COLUMNS
+    width = y.shape[-1] if isinstance(y.shape[-1], int) else _COLUMNS
+    width = max(1, min(_COLUMNS, width))
+    blocks = (columns + (width - 1)) / width
     parallel = product_loop(product((*y.shape, x.shape[-1])))
     some = minimum(stack.extent(0), 1)  # without experts there is none to read instead
     with k.loop("item", some * height * blocks, kind=parallel) as item:
-        row, first = k.let("row", item / blocks), k.let("first", item % blocks * _COLUMNS)
-        count = k.let("count", minimum(columns - first, _COLUMNS))
+        row, first = k.let("row", item / blocks), k.let("first", item % blocks * width)
+        count = k.let("count", minimum(columns - first, width))
         expert = k.let("expert", clamped_index(scope, chosen, row, stack.extent(0)))
-        sums = k.local("sums", prim, _COLUMNS)
+        sums = k.local("sums", prim, width)
         with k.loop("j", count, kind=LoopKind.SIMD) as j:
             k.store(sums, j, const(0, prim))
         with k.loop("p", source.extent(1)) as p:

@@ -143,6 +143,21 @@ def test_elements_are_updated_in_place() -> None:
     assert "y[i] *= 2.0f;" in emit_kernel(k.build())
 
 
+@pytest.mark.parametrize(("trips", "kept"), [(16, 0), (32, 1), (64, 1), (65, 0)])
+def test_inner_loops_that_clang_would_unroll_before_it_makes_vectors_are_kept(
+    trips: int, kept: int
+) -> None:
+    """One vector needs no loop, and many iterations are not unrolled."""
+    k = KernelBuilder("outer")
+    x, y = k.argument("x", Prim.F32), k.argument("y", Prim.F32, writable=True)
+    with k.loop("row", 9) as row, k.loop("i", trips, kind=LoopKind.SIMD) as i:
+        k.store(y, row * trips + i, k.load(x, row) * 2.0)
+    with k.loop("i", 32, kind=LoopKind.SIMD) as i:
+        k.store(y, i, k.load(x, i))
+    assert emit_kernel(k.build()).count("#pragma omp simd\n    ROLLED\n") == kept
+    assert emit_kernel(k.build()).count("ROLLED") == kept
+
+
 def test_a_lane_and_an_argument_of_the_same_spelling_differ() -> None:
     k = KernelBuilder("lanes")
     source = k.argument("x_0", Prim.F32)
