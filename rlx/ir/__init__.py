@@ -1,6 +1,13 @@
-"""The graph IR. Importing it declares every op, so that `OPS` is complete."""
+"""The graph IR. Its ops are declared when one is first asked for, so that `OPS` is complete."""
 
 from __future__ import annotations
 
-from rlx.ir import ops as ops
 from rlx.ir import printer as printer
+from rlx.ir.op import OPS
+
+
+def _declare_ops() -> None:
+    from rlx.ir import ops as ops  # waits for another thread that is importing them
+
+
+OPS.declared_by(_declare_ops)

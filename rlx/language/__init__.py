@@ -1,21 +1,26 @@
 """Language models from GGUF files: built from metadata, compiled, run token by token.
 
-Training is imported when it is first used: who only runs a model needs no optimizers.
+What trains, and what watches experts, is imported when it is first used: who only runs a model that
+is compiled already needs no ops.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from rlx.language.config import DecoderConfig
-from rlx.language.experts import ExpertMonitor, ExpertPool
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
+    from rlx.language.experts import ExpertMonitor as ExpertMonitor
+    from rlx.language.experts import ExpertPool as ExpertPool
     from rlx.language.training import FineTuning as FineTuning
+
+_HOMES = {"ExpertMonitor": "experts", "ExpertPool": "experts", "FineTuning": "training"}
 
 __all__ = [
     "Adapters",
@@ -32,8 +37,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "FineTuning":
+    if name not in _HOMES:
         raise AttributeError(f"module 'rlx.language' has no attribute {name!r}")
-    from rlx.language.training import FineTuning
-
-    return FineTuning
+    return getattr(importlib.import_module(f"rlx.language.{_HOMES[name]}"), name)

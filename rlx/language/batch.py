@@ -19,9 +19,9 @@ from rlx.ir.shape import Dim
 from rlx.language.batch_graph import batch_prompt, batch_step
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.params import Accuracy, CacheDType
 from rlx.language.programs import step_and_prompt
 from rlx.language.sampling import Sampling
-from rlx.language.weights import Accuracy, CacheDType
 from rlx.runtime.executable import Executable
 
 _PROMPT_ROWS = 256

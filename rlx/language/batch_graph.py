@@ -19,9 +19,11 @@ from rlx.ir.shape import Dim, upper
 from rlx.language.config import DecoderConfig
 from rlx.language.decoder import Decoder, positions
 from rlx.language.lora import Adapters
+from rlx.language.params import Accuracy, CacheDType
 from rlx.language.rope import rope_tables
-from rlx.language.sampling import Sampling, sampled
-from rlx.language.weights import Accuracy, CacheDType, Weights
+from rlx.language.sampling import Sampling
+from rlx.language.sampling_graph import sampled
+from rlx.language.weights import Weights
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError, InputError
-from rlx.gguf import GgufFile, encode
-from rlx.gguf.writing import rewrite
+from rlx.gguf import GgufFile
 
 Array = NDArray[Any]
 
@@ -106,6 +105,8 @@ class Adapters:
 
         These are stored as Q8_0: rounded to four bits again, most of what was learned is lost.
         """
+        from rlx.gguf import encode, rewrite  # which running a model needs not
+
         names = sorted({name.rpartition(".")[0] for name in self.values})
         replaced: dict[str, tuple[str, Array]] = {}
         for name in names:

@@ -15,7 +15,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,17 @@ from rlx.errors import InputError
 from rlx.gguf import GgufFile, read
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.language.batch import Batch
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.params import Accuracy, CacheDType, param_value
 from rlx.language.programs import graph_name, step_and_prompt
 from rlx.language.sampling import Sampling
 from rlx.language.tokenizer import TextTokenizer
-from rlx.language.weights import Accuracy, CacheDType, param_value
 from rlx.runtime.executable import Executable
 from rlx.runtime.interface import NamedGraph
+
+if TYPE_CHECKING:
+    from rlx.language.batch import Batch
 
 _PROMPT_ROWS = 256
 """Tokens of a prompt that one run takes."""
@@ -135,6 +137,8 @@ class LanguageModel:
 
     def _batch(self, size: int) -> Batch:
         """Return the programs for `size` sequences; those not used for long are let go."""
+        from rlx.language.batch import Batch  # all ops, which one sequence needs not
+
         if size not in self._batches:
             self._batches[size] = Batch(
                 self.file, size, self.context, self.sampling, self.seed, self.backend,
@@ -166,9 +170,7 @@ class LanguageModel:
         name = graph_name(kind, self.file, self.adapters, *options.values())
 
         def build() -> Graph:
-            from rlx.language.decoder import (
-                decoder_graph,  # all ops, which a known program needs not
-            )
+            from rlx.language.decoder import decoder_graph  # all ops: a known program needs none
 
             return decoder_graph(self.file, adapters=self.adapters, **options)[0]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import FormatError
@@ -15,12 +14,9 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.linalg import swapped
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
+from rlx.language.params import Accuracy, param_value, rope_heads
 
 Array = NDArray[Any]
-Accuracy: TypeAlias = Literal["exact", "int8"]
-"""What packed matrices meet: activations in f32, or rounded to eight bits in blocks of 32."""
-CacheDType: TypeAlias = Literal["f32", "f16", "bf16"]
-"""What keys and values are kept as."""
 
 
 @dataclass(slots=True)
@@ -124,30 +120,3 @@ class Weights:
                 f"{self.file.path}: tensor {name!r} {found}; it must have shape {shape}",
                 remedy="use the file of a language model, as its maker wrote it",
             )
-
-
-def param_value(
-    file: GgufFile, config: DecoderConfig, adapters: Adapters | None, name: str
-) -> Array:
-    """Return what a param holds: rows of blocks as they lie in the file, or decoded numbers.
-
-    Rows of q and k are in rope's order.
-    """
-    if adapters is not None and name in adapters.values:
-        return adapters.values[name]
-    packed = file.element_type(name).blocks is not None and len(file.tensors[name].dims) > 1
-    value = file.tensor_bytes(name) if packed else file.dequant_f32(name)
-    heads = rope_heads(config, name.rpartition(".")[0])
-    return value if heads is None else _in_rope_order(value, heads)
-
-
-def rope_heads(config: DecoderConfig, name: str) -> int | None:
-    """Return the heads of a matrix whose rows lie otherwise than `rope` pairs them, else None."""
-    kinds = {"attn_q": config.heads, "attn_k": config.kv_heads}
-    return kinds.get(name.rpartition(".")[2]) if config.interleaved_rope else None
-
-
-def _in_rope_order(rows: Array, heads: int) -> Array:
-    """Put the even rows of each head before the odd ones, as `rope` pairs them."""
-    by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    return np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2)).reshape(rows.shape)

@@ -18,9 +18,9 @@ from rlx.language.config import DecoderConfig
 from rlx.language.decoder import decoder_graph
 from rlx.language.lora import Adapters, Lora
 from rlx.language.model import LanguageModel, load
+from rlx.language.params import CacheDType
 from rlx.language.programs import graph_name
 from rlx.language.sampling import Sampling
-from rlx.language.weights import CacheDType
 from rlx.runtime.compile import compile as compile_graph
 from tests.gguf.files import gguf_file
 from tests.language.tiny import VOCABULARY, metadata, random_weights, write_model

@@ -10,7 +10,8 @@ import pytest
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.language.sampling import Sampling, sampled
+from rlx.language.sampling import Sampling
+from rlx.language.sampling_graph import sampled
 from rlx.runtime.compile import compile as compile_graph
 
 PROBABILITIES = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
