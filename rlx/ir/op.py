@@ -23,7 +23,7 @@ import enum
 import functools
 import inspect
 import typing
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
@@ -227,53 +227,38 @@ class Declaration(Protocol[Given]):
     def __call__(self, function: Callable[..., tuple[Given, ...]], /) -> MultiResultOp: ...
 
 
-class OpTable(dict[str, OpDef]):
+class OpTable(MutableMapping[str, OpDef]):
     """Every op by name, in declaration order: declared when one that is not there is asked for.
 
     Declaring hundreds of ops takes longer than loading a program that is compiled already.
     """
 
-    def __init__(self, declare: Callable[[], None] = lambda: None) -> None:
-        super().__init__()
-        self._declare = declare
+    def __init__(self) -> None:
+        self._known: dict[str, OpDef] = {}
+        self._declare: Callable[[], None] = lambda: None
 
     def declared_by(self, declare: Callable[[], None]) -> None:
         """Have `declare` called before a look that may miss an op; it may be called often."""
         self._declare = declare
 
-    def __missing__(self, name: str) -> OpDef:
-        self._declare()
-        if not dict.__contains__(self, name):
-            raise KeyError(name)
-        return self[name]
+    def __getitem__(self, name: str) -> OpDef:
+        if name not in self._known:
+            self._declare()
+        return self._known[name]
 
-    def __contains__(self, name: object) -> bool:
-        self._declare()
-        return super().__contains__(name)
+    def __setitem__(self, name: str, definition: OpDef) -> None:
+        self._known[name] = definition
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
 
     def __iter__(self) -> Iterator[str]:
         self._declare()
-        return super().__iter__()
+        return iter(self._known)
 
     def __len__(self) -> int:
         self._declare()
-        return super().__len__()
-
-    def keys(self) -> KeysView[str]:
-        self._declare()
-        return super().keys()
-
-    def values(self) -> ValuesView[OpDef]:
-        self._declare()
-        return super().values()
-
-    def items(self) -> ItemsView[str, OpDef]:
-        self._declare()
-        return super().items()
-
-    def get(self, name: str, default: Any = None, /) -> Any:
-        self._declare()
-        return super().get(name, default)
+        return len(self._known)
 
 
 OPS = OpTable()

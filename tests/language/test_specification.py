@@ -1,12 +1,11 @@
 """Sections 17 and 18 of the specification's chapter 06, as far as they are about language models.
 
-A row is a test here, or names the one that shows it; rows about quantization are ticked off in
-`tests/quantization/test_specification.py`.
+Which test shows which row stands in `tests/promises/language_models.py`; rows about quantization are
+ticked off in `tests/quantization/test_specification.py`.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -24,63 +23,6 @@ from rlx.random.philox import sample
 from rlx.runtime.compile import compile as compile_graph
 
 Array = NDArray[Any]
-SHOWN_ELSEWHERE = {
-    "17.1 layouts of Q2_K and Q3_K": "ir.test_block_decoding:test_golden_blocks_decode_exactly",
-    "17.2 scales of Q6_K have signs": "ir.test_block_decoding:test_q6_k_scales_are_signed",
-    "17.2 one decoder for all paths": "codegen.kernels.test_packed:"
-    "test_every_block_type_streams_past_few_rows",
-    "17.3 stacks of every type": "language.test_experts:"
-    "test_stacks_are_decoded_as_plain_products_take_them",
-    "17.4 E4M3": "ir.ops.test_scaled_weights:test_fp8_e4m3_is_the_open_compute_projects",
-    "17.5 one scale": "ir.ops.test_scaled_weights:test_fp8_e5m2_with_one_scale_for_all_columns",
-    "17.6 signs": "ir.ops.test_scaled_weights:test_int4_with_zero_points_has_signs",
-    "17.7 bytes": "codegen.kernels.test_packed:test_bytes_of_rows_must_be_whole_blocks",
-    "17.7 side tensors": "ir.ops.test_scaled_weights:test_what_does_not_fit_is_refused",
-    "17.7 experts": "codegen.kernels.test_packed_experts:test_blocks_that_do_not_fit_are_refused",
-    "17.8 gradients": "ir.ops.test_scaled_weights:test_scales_and_zero_points_have_gradients",
-    "17.16 every back end": "codegen.test_parity:test_kernels_agree_with_the_reference_through_c",
-    "17.17 what reads a slice": "passes.fusion.test_slices:test_attention_reads_slices",
-    "17.22 accounts of one program": "language.test_experts:"
-    "test_masks_change_accounts_and_no_number",
-    "17.22 products of a layer": "language.test_experts:test_masks_per_layer",
-    "17.22 host weights": "language.test_experts:"
-    "test_experts_that_are_not_resident_are_read_from_host_weights",
-    "17.23 experts are checked": "codegen.kernels.test_packed_experts:"
-    "test_an_expert_that_is_not_there_is_an_error",
-    "17.27 decoded once, in vectors": "codegen.kernels.test_packed:"
-    "test_many_rows_meet_decoded_weights_in_tiles",
-    "17.27 experts too": "codegen.kernels.test_packed_experts:"
-    "test_rows_of_one_expert_meet_it_together",
-    "18 Philox": "random.test_draws:test_philox_has_the_words_of_the_specification",
-    "18 uniform and normal": "random.test_draws:"
-    "test_uniform_and_normal_numbers_of_section_12_are_the_stated_ones",
-    "18 block goldens": "ir.test_block_decoding:test_golden_blocks_decode_exactly",
-    "18 fuzz": "ir.test_block_decoding:test_random_blocks_decode_as_the_gguf_package_does",
-    "18 Q8_K": "codegen.kernels.test_packed:test_the_specifications_q8_k_product",
-    "18 Int8Block": "ir.ops.test_scaled_weights:test_int8",
-    "18 Int8BlockAsym": "ir.ops.test_scaled_weights:test_int8_with_zero_points",
-    "18 Int4Block": "ir.ops.test_scaled_weights:test_int4_is_unsigned_without_zero_points",
-    "18 Fp8": "ir.ops.test_scaled_weights:test_fp8_e4m3_is_the_open_compute_projects",
-    "18 Nvfp4": "ir.ops.test_scaled_weights:test_nvfp4",
-    "18 grouped, packed": "codegen.kernels.test_packed_experts:"
-    "test_the_specifications_grouped_product",
-    "18 grouped, packed: gradient": "codegen.kernels.test_packed_experts:"
-    "test_gradients_are_those_of_the_chosen_experts",
-    "18 grouped, packed: vmap": "codegen.kernels.test_packed_experts:"
-    "test_examples_share_the_weights",
-    "18 grouped": "codegen.kernels.test_packed_experts:test_plain_matrices_of_experts",
-    "18 masks": "language.test_experts:test_masks_per_layer",
-    "18 pool": "language.test_experts:test_pools_place_what_is_chosen_most",
-    "18 toy mixture": "language.test_experts:test_the_specifications_toy_mixture",
-    "18 GGUF": "gguf.test_file:test_versions_and_byte_orders",
-    "18 GGUFWriter": "gguf.test_file:test_files_of_the_gguf_package_read_equal",
-}
-
-
-@pytest.mark.parametrize("row", sorted(SHOWN_ELSEWHERE))
-def test_rows_that_other_files_show(row: str) -> None:
-    module, _, name = SHOWN_ELSEWHERE[row].partition(":")
-    assert callable(getattr(importlib.import_module(f"tests.{module}"), name))
 
 
 def test_17_15_leading_axes_of_logits_are_rows() -> None:
