@@ -1,7 +1,7 @@
 """Sections 17 and 18 of the specification's chapter 06, as far as they are about language models.
 
-Which test shows which row stands in `tests/promises/language_models.py`; rows about quantization are
-ticked off in `tests/quantization/test_specification.py`.
+Which test shows which row stands in `tests/promises/language_models.py`; rows about quantization
+are ticked off in `tests/quantization/test_specification.py`.
 """
 
 from __future__ import annotations
