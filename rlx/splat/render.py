@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import rlx.numpy as rnp
-from rlx.errors import InputError
+from rlx.errors import DTypeError, InputError, RlxError, ShapeError
 from rlx.ir import ops
-from rlx.splat.scene import Scene
-from rlx.tracing.apply import emit, function, inexact
+from rlx.splat.scene import Scene, parts_of, require_shapes
+from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 DISPLAY_GAMMA = 2.2
 
@@ -29,15 +30,31 @@ def camera(
     `fov` is the vertical field of view in degrees. The first row of an image is at its top.
     """
     parts = {"position": position, "target": target, "up": up, "background": background}
-    given = {name: np.asarray(part, np.float32) for name, part in parts.items()}
-    for name, part in given.items():
-        if part.shape != (3,):
-            raise InputError(
-                f"{name} has shape {list(part.shape)}; it must be [3]", remedy="pass three numbers"
-            )
+    given = {name: _vector(name, part) for name, part in parts.items()}
+    if isinstance(fov, bool | str) or not (isinstance(fov, Real) and 0 < float(fov) < 180):
+        raise InputError(
+            f"fov is {fov!r}; it must be above 0 and below 180",
+            remedy="pass the vertical field of view in degrees, for example 60",
+        )
     lens = np.array([fov, 0.01, 1000.0], np.float32)
     view = [given["position"], given["target"], -given["up"], lens, given["background"]]
     return np.concatenate([*view, np.zeros(8, np.float32)])
+
+
+def _vector(name: str, part: ArrayLike) -> NDArray[np.float32]:
+    try:
+        vector = np.asarray(part, np.float32)
+    except RlxError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is {part!r}", remedy="pass three numbers") from error
+    if vector.shape != (3,):
+        raise InputError(
+            f"{name} has shape {list(vector.shape)}; it must be [3]", remedy="pass three numbers"
+        )
+    if not np.isfinite(vector).all():
+        raise InputError(f"{name} is {vector.tolist()}", remedy="pass three finite numbers")
+    return vector
 
 
 @function
@@ -58,18 +75,38 @@ def render(
 
     Light is linear: displays want `linear_to_display` of it.
     """
-    arrays = inexact(
-        scene.positions, scene.scales, scene.rotations, scene.opacities, scene.colors,
-        scene.harmonics, view,
-    )  # fmt: skip
+    operands = _operands(scene, view)
     image = emit(
-        ops.gaussian_splat_render, *arrays, width=width, height=height, tile_size=tile_size,
+        ops.gaussian_splat_render, *operands, width=width, height=height, tile_size=tile_size,
         radius_scale=radius_scale, alpha_cutoff=alpha_cutoff, max_splat_steps=max_splat_steps,
         transmittance_threshold=transmittance_threshold, max_list_entries=max_list_entries,
     )  # fmt: skip
     return rnp.reshape(image, (height, width, 4))
 
 
+def _operands(scene: Any, view: Any) -> list[Any]:
+    """Return the arrays of a scene and a camera in f32; the axes of each are checked."""
+    given = {name: as_tracer(part) for name, part in {**parts_of(scene), "view": view}.items()}
+    for name, array in given.items():
+        if array.dtype in (np.float64, np.complex64, np.complex128) and not array.weak:
+            raise DTypeError(
+                f"{name} has dtype {array.dtype}; splats are drawn in f32",
+                remedy="convert it with .astype('float32')",
+            )
+    if given["view"].ndim != 1:
+        raise ShapeError(
+            f"view has shape {list(given['view'].shape)}; it must be one camera",
+            remedy="map over cameras: rlx.vmap(draw, in_axes=(None, 0))(scene, views)",
+        )
+    require_shapes({name: array.shape for name, array in given.items()})
+    return inexact(*given.values())
+
+
 def linear_to_display(light: Any) -> Any:
-    """Return light as displays take it, between 0 and 1."""
-    return rnp.clip(light, 0.0, 1.0) ** (1.0 / DISPLAY_GAMMA)
+    """Return light as displays take it, between 0 and 1.
+
+    Darkness has no slope, as light above 1 has none: that of a root at 0 is infinite.
+    """
+    inside = rnp.clip(light, 0.0, 1.0)
+    lit = inside > 0.0
+    return rnp.where(lit, rnp.where(lit, inside, 1.0) ** (1.0 / DISPLAY_GAMMA), inside * 0.0)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlx.errors import InputError, ShapeError
 from rlx.tracing.pytree import register_dataclass
+
+_OWN_AXES: dict[str, tuple[int | None, ...]] = {
+    "positions": (3,), "scales": (3,), "rotations": (4,), "opacities": (), "colors": (3,),
+    "harmonics": (None, 3),
+}  # fmt: skip
+"""The axes of each array behind that of splats; None is an extent of its own."""
 
 
 @dataclass(frozen=True)
@@ -30,3 +38,29 @@ class Scene:
 
 
 register_dataclass(Scene)
+
+
+def parts_of(scene: Any) -> dict[str, Any]:
+    """Return the arrays of a scene by name; InputError for anything else."""
+    if not isinstance(scene, Scene):
+        raise InputError(
+            f"the scene is a {type(scene).__name__}",
+            remedy="pass a Scene; read_ply makes one of a file",
+        )
+    return {name: getattr(scene, name) for name in _OWN_AXES}
+
+
+def require_shapes(shapes: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise ShapeError unless all arrays of a scene have their axes, and one number of splats."""
+    splats = shapes["positions"][0] if shapes["positions"] else 0
+    for name, own in _OWN_AXES.items():
+        found = shapes[name]
+        wanted = (splats, *own)
+        alike = zip(found, wanted, strict=False)
+        if len(found) != len(wanted) or not all(extent in (f, None) for f, extent in alike):
+            shown = ", ".join("K" if extent is None else str(extent) for extent in own)
+            raise ShapeError(
+                f"{name} has shape {list(found)}; it must be [{splats}{', ' * bool(own)}{shown}] "
+                f"for the {splats} rows of positions",
+                remedy="give every array a row for each splat, in the order of `Scene`",
+            )

@@ -64,7 +64,7 @@ HEADER = "ply\nformat binary_little_endian 1.0\nelement vertex 2\nproperty float
         (b"ply\nformat ascii 1.0\nelement vertex 0\nend_header\n", "format ascii is not read"),
         (HEADER.encode() + b"1234", "4 bytes follow the header; 2 splats take 8"),
         (HEADER.encode() + b"12345678", "there is no property f_dc_0"),
-        (HEADER.replace("float x", "list uchar int x").encode(), "property x has type list"),
+        (HEADER.replace("float x", "list uchar int x").encode(), "declares no number of a splat"),
         (HEADER.replace("vertex", "face").encode(), "its first element is not `vertex`"),
     ],
 )

@@ -30,6 +30,7 @@ from rlx.ir.ops.splat_layout import (
     Screen,
     count,
     list_entries,
+    require_blending,
     require_count,
     require_meta,
     require_settings,
@@ -82,6 +83,7 @@ def gaussian_splat_render(
 
     The same bits as `gaussian_splat_rasterize` of `gaussian_splat_prepare`.
     """
+    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
     view = _View.of(
         scene, Screen(width, height, tile_size), radius_scale, alpha_cutoff, max_list_entries
@@ -116,6 +118,7 @@ def gaussian_splat_prepare(
 
     Its last two numbers are `max_splat_steps` and how many list entries found no room.
     """
+    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
     screen = Screen(width, height, tile_size)
     view = _View.of(scene, screen, radius_scale, alpha_cutoff, max_list_entries)
@@ -147,6 +150,7 @@ def gaussian_splat_rasterize(
     for name, value in (("prep", prep), ("meta", meta)):
         require_dtype(value.type, "f32", name)
     require_settings(alpha_cutoff)
+    require_blending(max_splat_steps, transmittance_threshold)
     screen = Screen(width, height, tile_size)
     require_meta(meta.type)
     entries = list_entries(1, screen, max_list_entries)
@@ -196,6 +200,7 @@ def gaussian_splat_render_backward(
     cotangents of the image and of each alpha; `sh_band` and `max_anisotropy` have no effect.
     """
     del sh_band, max_anisotropy
+    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
     require_dtype(d_loss_rgba.type, "f32", "d_loss_rgba")
     require_count(d_loss_rgba.type, 4 * width * height, "d_loss_rgba", "4 for each pixel")

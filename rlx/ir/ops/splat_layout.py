@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rlx.errors import GraphError, ShapeError
@@ -101,9 +102,22 @@ def require_settings(alpha_cutoff: float, radius_scale: float = 1.0) -> None:
             f"alpha_cutoff is {alpha_cutoff}; it must be between 0 and 1",
             remedy="1 / 255 draws what an image of 8 bits can show",
         )
-    if not radius_scale > 0.0:
+    if not 0.0 < radius_scale < math.inf:
         raise GraphError(
             f"radius_scale is {radius_scale}; it must be positive", remedy="use the default of 1.6"
+        )
+
+
+def require_blending(max_splat_steps: int, transmittance_threshold: float) -> None:
+    if max_splat_steps < 0:
+        raise GraphError(
+            f"max_splat_steps is {max_splat_steps}; it must be at least 0",
+            remedy="give the number of splats that a pixel may show, or 0 for all",
+        )
+    if not 0.0 <= transmittance_threshold <= 1.0:
+        raise GraphError(
+            f"transmittance_threshold is {transmittance_threshold}; it must be in 0 .. 1",
+            remedy="0.001 stops where no more of the light can be seen, 0 draws all",
         )
 
 
