@@ -1948,6 +1948,16 @@ class Builders:
         """Discrete Fourier transform along axis 1 of three, times `scale`."""
         return self._one(OPS["dft"], (x, roots), inverse=inverse, scale=scale)
 
+    def dft_of_reals(self, x: Operand, roots: Operand, *, scale: float) -> Value:
+        """Lower half of the spectrum of an even count of reals along axis 1 of three, times
+        `scale`."""
+        return self._one(OPS["dft_of_reals"], (x, roots), scale=scale)
+
+    def dft_to_reals(self, x: Operand, roots: Operand, *, scale: float) -> Value:
+        """The reals whose spectrum has its lower half along axis 1 of three, unscaled times
+        `scale`."""
+        return self._one(OPS["dft_to_reals"], (x, roots), scale=scale)
+
     def fft(
         self, x: Operand, *, axis: int = -1, inverse: bool = False, scale: float = 1.0
     ) -> Value:
@@ -1970,9 +1980,18 @@ class Builders:
             OPS["fft_butterfly_stage"], (state, gate, rev, tw_re, tw_im), stage=stage, n_fft=n_fft
         )
 
+    def irfft(self, x: Operand, *, n: int, axis: int = -1, scale: float = 1.0) -> Value:
+        """The n reals whose spectrum has the lower half `x` along `axis`: unscaled, times
+        `scale`."""
+        return self._one(OPS["irfft"], (x,), n=n, axis=axis, scale=scale)
+
     def log_mel(self, spec: Operand, filters: Operand) -> Value:
         """Logarithms of the energy in bands, at most 8 below the largest of a row, scaled."""
         return self._one(OPS["log_mel"], (spec, filters))
+
+    def rfft(self, x: Operand, *, axis: int = -1, scale: float = 1.0) -> Value:
+        """Lower half of the spectrum of reals along `axis`, times `scale`."""
+        return self._one(OPS["rfft"], (x,), axis=axis, scale=scale)
 
     def gaussian_splat_prepare(
         self,

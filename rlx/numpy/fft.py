@@ -21,7 +21,7 @@ from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.devices import placed
 from rlx.numpy.repetition import pad
-from rlx.numpy.shaping import concatenate, flip, moveaxis, roll
+from rlx.numpy.shaping import moveaxis, roll
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 
 Axes = Sequence[int] | None
@@ -45,20 +45,17 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     x = as_tracer(a)
     if x.value.dtype.is_complex:
         raise DTypeError("rfft: complex numbers are given", remedy="use fft for these")
-    spectrum = _along(_complex(x), n, axis, norm, inverse=False)
-    return _cut(spectrum, static_shape(spectrum)[axis] // 2 + 1, axis)
+    x, place, length = _of_length(convert(x, _part(x)), n, axis)
+    return emit(ops.rfft, x, axis=place, scale=_scale(norm, length, inverse=False))
 
 
 @function
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `rfft`: `n` real numbers, by default an even count."""
     half = _complex(a)
-    length = 2 * (static_shape(half)[axis] - 1) if n is None else n
-    kept = _resized(half, length // 2 + 1, axis)
-    rest = moveaxis(kept, axis, 0)[1 : length - length // 2]
-    mirrored = e.conj(flip(moveaxis(rest, 0, axis), axis))
-    whole = concatenate([kept, mirrored], axis=axis)
-    return e.real(_along(whole, None, axis, norm, inverse=True))
+    length = _length(2 * (static_shape(half)[axis] - 1) if n is None else n)
+    x, place, _ = _of_length(half, length // 2 + 1, axis)
+    return emit(ops.irfft, x, n=length, axis=place, scale=_scale(norm, length, inverse=True))
 
 
 @function
@@ -183,9 +180,14 @@ def _complex(a: Any) -> Any:
     x = as_tracer(a)
     if x.value.dtype.is_complex:
         return x
-    (x,) = inexact(x)
-    part = x.value.dtype if x.value.dtype is DType.F64 else DType.F32
+    part = _part(x)
     return convert(convert(x, part), part.with_parts)
+
+
+def _part(x: Any) -> DType:
+    """Return the dtype of the real parts of what `x` is transformed to."""
+    (x,) = inexact(x)
+    return DType.F64 if x.value.dtype is DType.F64 else DType.F32
 
 
 def _length(n: Any) -> int:
@@ -198,12 +200,17 @@ def _length(n: Any) -> int:
 
 
 def _along(x: Any, n: int | None, axis: int, norm: str | None, *, inverse: bool) -> Any:
+    x, place, length = _of_length(x, n, axis)
+    scale = _scale(norm, length, inverse=inverse)
+    return emit(ops.fft, x, axis=place, inverse=inverse, scale=scale)
+
+
+def _of_length(x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
+    """Cut or fill an axis to n elements; return also which axis it is, and its length."""
     if n is not None:
         x = _resized(x, _length(n), axis)
     place = normalize_axis(axis, x.ndim)
-    length = _length(static_shape(x)[place])
-    scale = _scale(norm, length, inverse=inverse)
-    return emit(ops.fft, x, axis=place, inverse=inverse, scale=scale)
+    return x, place, _length(static_shape(x)[place])
 
 
 def _resized(x: Any, n: int, axis: int) -> Any:

@@ -182,3 +182,61 @@ def test_what_has_no_transform_is_refused() -> None:
         rnp.fft.fft(np.zeros(4, np.float32), 0)
     with pytest.raises(ShapeError, match="as many imaginary as real parts"):
         ops.fft(Graph("odd").input("x", (3,), "f32"))
+
+
+REAL_SHAPES = [((40, 64), 1), ((5, 6), 1), ((3, 40, 20), 1), ((2, 17), 1)]
+"""Rows and columns that fill vectors and do not, and an odd count."""
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_compiled_transforms_of_reals_of_any_length(backend: Any) -> None:
+    xs = [RNG.standard_normal(shape).astype(np.float32) for shape, _ in REAL_SHAPES]
+
+    def both(xs: list[Any]) -> Any:
+        spectra = [rnp.fft.rfft(x, axis=axis) for x, (_, axis) in zip(xs, REAL_SHAPES, strict=True)]
+        back = [
+            rnp.fft.irfft(spectrum, shape[axis], axis=axis)
+            for spectrum, (shape, axis) in zip(spectra, REAL_SHAPES, strict=True)
+        ]
+        return spectra, back
+
+    spectra, back = rlx.jit(both, backend=backend)(xs)
+    for x, (_, axis), spectrum, returned in zip(xs, REAL_SHAPES, spectra, back, strict=True):
+        np.testing.assert_allclose(spectrum, np.fft.rfft(x, axis=axis), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(returned, x, atol=1e-5)
+
+
+def test_an_even_count_of_reals_is_transformed_as_half_as_many_points() -> None:
+    x = RNG.standard_normal((20, 64)).astype(np.float32)
+    source = rlx.jit(rnp.fft.rfft, backend="c").c_source(x)
+    assert "dft_of_reals" in source
+    source = rlx.jit(rnp.fft.irfft, backend="c").c_source(np.fft.rfft(x))
+    assert "dft_to_reals" in source
+
+
+@pytest.mark.parametrize("n", [7, 8, 512])
+def test_inverse_transforms_to_reals_do_not_read_imaginary_parts_of_real_bins(n: int) -> None:
+    half = numbers(2, n // 2 + 1)
+    clean = half.copy()
+    clean.imag[:, 0] = 0
+    if n % 2 == 0:
+        clean.imag[:, -1] = 0
+    found = [rlx.jit(lambda z, n=n: rnp.fft.irfft(z, n))(z) for z in (half, clean)]
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], np.fft.irfft(half, n), atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [7, 8])
+def test_gradients_of_transforms_of_reals_are_their_transposes(n: int) -> None:
+    """The gradient of sum(w x) is the matrix of the transform times w, by either convention."""
+    x = RNG.standard_normal(n)
+    w = RNG.standard_normal(n // 2 + 1) + 1j * RNG.standard_normal(n // 2 + 1)
+    rows = np.fft.rfft(np.eye(n))
+    found = rlx.grad(lambda x: rnp.sum(rnp.real(rnp.fft.rfft(x) * w)))(x)
+    np.testing.assert_allclose(found, (rows @ w).real, atol=1e-12)
+    v = RNG.standard_normal(n)
+    half = np.fft.rfft(x)
+    units = np.eye(n // 2 + 1)
+    by_re, by_im = (np.fft.irfft(unit * units, n) @ v for unit in (1, 1j))
+    found = rlx.grad(lambda z: rnp.sum(rnp.fft.irfft(z, n) * v))(half)
+    np.testing.assert_allclose(2 * found, by_re + 1j * by_im, atol=1e-12)

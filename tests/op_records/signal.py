@@ -35,7 +35,53 @@ def _dft(shape: tuple[int, int, int], *, inverse: bool = False, scale: float = 1
     )  # fmt: skip
 
 
+def _real(name: str, shape: tuple[int, ...], axis: int, **attributes: object) -> list[OpRecord]:
+    """Both directions of a transform of reals along an axis of so many."""
+    n = shape[axis]
+    half = tuple(n // 2 + 1 if place == axis else extent for place, extent in enumerate(shape))
+    forward = OpRecord(
+        ops.rfft, name, (Operand(shape, normal),), {"axis": axis, **attributes},
+        (DType.F32, DType.F64), growth=16.0,
+    )  # fmt: skip
+    inverse = OpRecord(
+        ops.irfft, name, (Operand(half, normal),), {"n": n, "axis": axis, **attributes},
+        (DType.C64, DType.C128), growth=16.0,
+    )  # fmt: skip
+    return [forward, inverse]
+
+
+def _dft_real(shape: tuple[int, int, int]) -> list[OpRecord]:
+    outer, n, inner = shape
+    roots = np.exp(-2j * np.pi * np.arange(n) / n)
+    tables = [
+        Operand((2, n), exactly(np.stack([each.real, each.imag])), DType.F32)
+        for each in (roots, np.conj(roots))
+    ]
+    name, half = "x".join(map(str, shape)), (outer, n // 2 + 1, inner)
+    return [
+        OpRecord(
+            ops.dft_of_reals, name, (Operand(shape, normal), tables[0]), {"scale": 0.5},
+            (DType.F32,), growth=16.0,
+        ),
+        OpRecord(
+            ops.dft_to_reals, name, (Operand(half, normal), tables[1]), {"scale": 0.5},
+            (DType.C64,), growth=16.0,
+        ),
+    ]  # fmt: skip
+
+
 RECORDS: list[OpRecord] = [
+    *_real("halves", (3, 12), 1, scale=0.25),
+    *_real("odd", (2, 9), 1),
+    *_real("convolution", (2, 134), 1),
+    *_real("taken apart", (1, 512), 1),
+    *_real("middle axis", (2, 6, 3), 1),
+    *_real("columns", (8, 17), 0),
+    *(
+        record
+        for shape in ((3, 4, 1), (17, 40, 1), (2, 30, 19), (1, 34, 16), (3, 2, 1))
+        for record in _dft_real(shape)
+    ),
     *_fft("product", 6),
     *_fft("mixed", 36, inverse=True, scale=0.25),
     *_fft("convolution", 67),

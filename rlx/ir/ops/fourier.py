@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait, op
+from rlx.ir.ops.elementwise import cast, complex, conj, imag, real
 from rlx.ir.ops.requirements import require_dtype, require_shape
-from rlx.ir.ops.shape import narrow, pad, reshape, transpose
-from rlx.ir.shape import upper
+from rlx.ir.ops.shape import concat, narrow, pad, reshape, reverse, transpose
+from rlx.ir.shape import Extent, upper
 from rlx.ir.types import TensorType
 
-__all__ = ["dft"]
+__all__ = ["dft", "dft_of_reals", "dft_to_reals"]
 
 Array: TypeAlias = NDArray[Any]
 
@@ -44,16 +45,68 @@ def dft(x: TensorType, roots: TensorType, *, inverse: bool, scale: float) -> Ten
     order of the exponents 0 to n - 1, of which the transform is the sum.
     """
     require_dtype(x, "complex")
-    if x.rank != 3 or not isinstance(x.shape[1], int) or largest_prime(x.shape[1]) > LARGEST_PRIME:
+    n = _length(x, "fft")
+    if largest_prime(n) > LARGEST_PRIME:
         raise ShapeError(
-            f"operand has shape {x.describe_shape()}; it needs three axes, and the length of the "
-            f"second one prime factors of at most {LARGEST_PRIME}",
+            f"operand has shape {x.describe_shape()}; the length of the second axis needs prime "
+            f"factors of at most {LARGEST_PRIME}",
             remedy="use fft, which takes any length along any axis",
         )
     require_dtype(roots, str(x.dtype.part), "roots")
-    require_shape(roots, (2, x.shape[1]), "roots")
+    require_shape(roots, (2, n), "roots")
     del inverse, scale
     return x
+
+
+@op("signal", Trait.WHOLE)
+def dft_of_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorType:
+    """Lower half of the spectrum of an even count of reals along axis 1 of three, times `scale`.
+
+    `roots` are as for `dft`, of the forward direction and the whole length n; the result has
+    n / 2 + 1 bins.
+    """
+    require_dtype(x, "f32 f64")
+    n = _length(x, "rfft")
+    _require_halves(n, "rfft")
+    require_dtype(roots, str(x.dtype), "roots")
+    require_shape(roots, (2, n), "roots")
+    del scale
+    return TensorType(x.dtype.with_parts, (x.shape[0], n // 2 + 1, x.shape[2]))
+
+
+@op("signal", Trait.WHOLE)
+def dft_to_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorType:
+    """The reals whose spectrum has its lower half along axis 1 of three, unscaled times `scale`.
+
+    `roots` are as for `dft`, of the inverse direction and the whole length n; the operand has
+    n / 2 + 1 bins. The imaginary parts of the first and of the last one are not read.
+    """
+    require_dtype(x, "complex")
+    n = 2 * (_length(x, "irfft") - 1)
+    _require_halves(n, "irfft")
+    require_dtype(roots, str(x.dtype.part), "roots")
+    require_shape(roots, (2, n), "roots")
+    del scale
+    return TensorType(x.dtype.part, (x.shape[0], n, x.shape[2]))
+
+
+def _length(x: TensorType, general: str) -> int:
+    if x.rank != 3 or not isinstance(x.shape[1], int):
+        raise ShapeError(
+            f"operand has shape {x.describe_shape()}; it needs three axes, and the second one a "
+            "length that is a number",
+            remedy=f"use {general}, which takes any axis",
+        )
+    return x.shape[1]
+
+
+def _require_halves(n: int, general: str) -> None:
+    if n < 2 or n % 2 or largest_prime(n // 2) > LARGEST_PRIME:
+        raise ShapeError(
+            f"{n} reals are transformed; it takes an even count, and half of it prime factors of "
+            f"at most {LARGEST_PRIME}",
+            remedy=f"use {general}, which takes any length",
+        )
 
 
 def transformed(x: Value, *, inverse: bool, scale: float = 1.0) -> Value:
@@ -63,7 +116,7 @@ def transformed(x: Value, *, inverse: bool, scale: float = 1.0) -> Value:
     sign = 1 if inverse else -1
     if largest_prime(n) > LARGEST_PRIME:
         return _by_convolution(x, n, sign, scale)
-    if inner != 1 and upper(inner) < _SIDE_BY_SIDE:
+    if _in_few_columns(x):
         return _by_rows(x, inverse=inverse, scale=scale)
     if not _is_split(n, upper(x.shape[0] * inner)):
         roots = _constant(x, _parts(_roots(n, sign)))
@@ -80,10 +133,82 @@ def transformed(x: Value, *, inverse: bool, scale: float = 1.0) -> Value:
 
 def _by_rows(x: Value, *, inverse: bool, scale: float) -> Value:
     """Transform a few columns as rows."""
+    found = transformed(_as_rows(x), inverse=inverse, scale=scale)
+    return _as_columns(found, x.shape[2])
+
+
+def _as_rows(x: Value) -> Value:
     outer, n, inner = x.shape
-    rows = reshape(transpose(x, perm=(0, 2, 1)), shape=(outer * inner, n, 1))
-    found = reshape(transformed(rows, inverse=inverse, scale=scale), shape=(outer, inner, n))
-    return transpose(found, perm=(0, 2, 1))
+    return reshape(transpose(x, perm=(0, 2, 1)), shape=(outer * inner, n, 1))
+
+
+def _as_columns(rows: Value, inner: Extent) -> Value:
+    n = rows.shape[1]
+    return transpose(reshape(rows, shape=(-1, inner, n)), perm=(0, 2, 1))
+
+
+def spectrum_of_reals(x: Value, *, scale: float) -> Value:
+    """Return the lower half of the spectrum of reals along axis 1 of `[outer, n, inner]`."""
+    outer, n, inner = x.shape
+    assert isinstance(n, int)  # as above
+    if n % 2:
+        whole = transformed(cast(x, to=x.dtype.with_parts), inverse=False, scale=scale)
+        return narrow(whole, axis=1, start=0, length=n // 2 + 1)
+    if _in_few_columns(x):
+        return _as_columns(spectrum_of_reals(_as_rows(x), scale=scale), inner)
+    if _is_direct(n // 2, upper(outer * inner)):
+        found: Value = dft_of_reals(x, _constant(x, _parts(_roots(n, -1))), scale=scale)
+        return found
+    pairs = reshape(x, shape=(-1, n // 2, 2, inner))
+    parts = [_side(pairs, part) for part in (0, 1)]
+    z = transformed(complex(*parts), inverse=False, scale=scale / 2)
+    closed = concat(z, narrow(z, axis=1, start=0, length=1), axis=1)
+    turns = -1j * _roots(n, -1)[: n // 2 + 1, None]
+    return _mirrored(closed, turns)
+
+
+def reals_of_spectrum(x: Value, n: int, *, scale: float) -> Value:
+    """Return the n reals whose spectrum has the lower half `[outer, n // 2 + 1, inner]`."""
+    outer, bins, inner = x.shape
+    assert isinstance(bins, int)  # as above
+    if n % 2:
+        rest = reverse(narrow(x, axis=1, start=1, length=n // 2), axes=(1,))
+        first = cast(real(narrow(x, axis=1, start=0, length=1)), to=x.dtype)
+        whole = concat(first, narrow(x, axis=1, start=1, length=n // 2), conj(rest), axis=1)
+        return real(transformed(whole, inverse=True, scale=scale))
+    if _in_few_columns(x):
+        return _as_columns(reals_of_spectrum(_as_rows(x), n, scale=scale), inner)
+    if _is_direct(n // 2, upper(outer * inner)):
+        found: Value = dft_to_reals(x, _constant(x, _parts(_roots(n, 1))), scale=scale)
+        return found
+    ends = np.ones((bins, 1))
+    ends[0] = ends[-1] = 0
+    clean = complex(real(x), imag(x) * x.graph.constant(ends, x.dtype.part))
+    both = _mirrored(clean, 1j * _roots(n, 1)[:bins, None])
+    z = transformed(narrow(both, axis=1, start=0, length=n // 2), inverse=True, scale=scale)
+    parts = [reshape(part, shape=(-1, n // 2, 1, inner)) for part in (real(z), imag(z))]
+    return reshape(concat(*parts, axis=2), shape=(-1, n, inner))
+
+
+def _side(pairs: Value, part: int) -> Value:
+    taken = narrow(pairs, axis=2, start=part, length=1)
+    return reshape(taken, shape=(-1, pairs.shape[1], pairs.shape[3]))
+
+
+def _mirrored(z: Value, turns: Array) -> Value:
+    """Return sums of points and their mirrored conjugates, and of the turned differences."""
+    mirrored = conj(reverse(z, axes=(1,)))
+    return z + mirrored + (z - mirrored) * z.graph.constant(turns, z.dtype)
+
+
+def _in_few_columns(x: Value) -> bool:
+    inner = x.shape[2]
+    return inner != 1 and upper(inner) < _SIDE_BY_SIDE
+
+
+def _is_direct(n: int, count: int) -> bool:
+    """True if a kernel transforms n points as they are."""
+    return largest_prime(n) <= LARGEST_PRIME and not _is_split(n, count)
 
 
 def _by_convolution(x: Value, n: int, sign: int, scale: float) -> Value:
@@ -97,7 +222,8 @@ def _by_convolution(x: Value, n: int, sign: int, scale: float) -> Value:
 
 
 def _constant(like: Value, array: Array) -> Value:
-    return like.graph.constant(np.ascontiguousarray(array), like.dtype.part)
+    part = like.dtype.part if like.dtype.is_complex else like.dtype
+    return like.graph.constant(np.ascontiguousarray(array), part)
 
 
 def _numbers(like: Value, array: Array) -> Value:

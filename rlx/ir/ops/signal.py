@@ -9,7 +9,7 @@ from rlx.ir.composite import composite
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import complex, imag, log, maximum, ne, real, where
-from rlx.ir.ops.fourier import transformed
+from rlx.ir.ops.fourier import reals_of_spectrum, spectrum_of_reals, transformed
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.reduction import reduce_max
 from rlx.ir.ops.requirements import require_dtype, require_rank
@@ -52,6 +52,52 @@ def transform_length(type: TensorType, axis: int = -1) -> int:
             "imaginary parts lie along the last one",
             remedy="convert them to complex numbers",
         )
+    extent = _extent_of(type, axis)
+    length = extent if type.dtype.is_complex else extent // 2
+    if not type.dtype.is_complex and extent % 2:
+        raise ShapeError(
+            f"axis {axis} of {type.describe_shape()} holds no transform; it needs as many "
+            "imaginary as real parts",
+            remedy="put the imaginary parts behind the real ones",
+        )
+    return length
+
+
+@composite("signal", Trait.WHOLE, Trait.LINEAR)
+def rfft(x: Value, *, axis: int = -1, scale: float = 1.0) -> Value:
+    """Lower half of the spectrum of reals along `axis`, times `scale`.
+
+    Of n reals these are n // 2 + 1 bins, 0 to half of the sampling rate.
+    """
+    place = normalize_axis(axis, x.rank)
+    require_dtype(x.type, "f32 f64")
+    n = _extent_of(x.type, place)
+    inner = product(x.shape[place + 1 :])
+    found = spectrum_of_reals(reshape(x, shape=(-1, n, inner)), scale=scale)
+    return reshape(found, shape=(*x.shape[:place], n // 2 + 1, *x.shape[place + 1 :]))
+
+
+@composite("signal", Trait.WHOLE, Trait.LINEAR)
+def irfft(x: Value, *, n: int, axis: int = -1, scale: float = 1.0) -> Value:
+    """The n reals whose spectrum has the lower half `x` along `axis`: unscaled, times `scale`.
+
+    The imaginary part of bin 0 is not read, nor that of the last bin where n is even.
+    """
+    place = normalize_axis(axis, x.rank)
+    require_dtype(x.type, "complex")
+    bins = _extent_of(x.type, place)
+    if n < 1 or bins != n // 2 + 1:
+        raise ShapeError(
+            f"a spectrum of {bins} bins is given for {n} reals; it must have n // 2 + 1 of them",
+            remedy="cut the spectrum or fill it with zeros",
+        )
+    inner = product(x.shape[place + 1 :])
+    found = reals_of_spectrum(reshape(x, shape=(-1, bins, inner)), n, scale=scale)
+    return reshape(found, shape=(*x.shape[:place], n, *x.shape[place + 1 :]))
+
+
+def _extent_of(type: TensorType, axis: int) -> int:
+    """Return the length of a transform, which must be a number."""
     extent = type.shape[axis]
     if not isinstance(extent, int):
         raise ShapeError(
@@ -59,14 +105,12 @@ def transform_length(type: TensorType, axis: int = -1) -> int:
             "must be a number",
             remedy="build the graph for one length, or pad to one",
         )
-    length = extent if type.dtype.is_complex else extent // 2
-    if length < 1 or (not type.dtype.is_complex and extent % 2):
+    if extent < 1:
         raise ShapeError(
-            f"axis {axis} of {type.describe_shape()} holds no transform; it needs an element, "
-            "and floats as many imaginary as real parts",
-            remedy="pass at least one element; put the imaginary parts behind the real ones",
+            f"axis {axis} of {type.describe_shape()} holds no transform; it needs an element",
+            remedy="pass at least one element",
         )
-    return length
+    return extent
 
 
 # Formulas over spectra
