@@ -1,0 +1,74 @@
+"""Exported C has nothing idle: no loop without a step, no copies of constants, no unused widths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from bench.embedded.programs import PROGRAMS as PUBLISHED
+from bench.embedded.programs import export
+from rlx.ir.graph import Graph
+from rlx.runtime.aot import Artifact, aot
+from rlx.runtime.cross import machine_of
+from tests.aot.programs import encoder_layer, lookup, mlp, scaled_rows, training_step
+
+TARGETS = ("portable", "x86-64-v3", "riscv64", "cortex-m4")
+GRAPHS = (mlp, training_step, scaled_rows, lookup, encoder_layer)
+_HEAD = re.compile(r"for \(int64_t (\w+) = (-?\d+); \1 < (-?\d+); (?:\1 \+= (\d+))?")
+_STEPS = np.arange(32, dtype=np.float32)
+
+
+def graphs_c(make: Callable[[], Graph], target: str, directory: Path) -> str:
+    return aot(make(), directory, target=target, emit_only=True).source.read_text()
+
+
+def check(text: str, target: str) -> None:
+    idle = [h[0] for h in _HEAD.finditer(text) if int(h[3]) - int(h[2]) <= int(h[4] or 1)]
+    assert "for (int64_t" in text
+    assert idle == []
+    widths = {int(size) for size in re.findall(r"vector_size\((\d+)\)", text)}
+    assert max(widths, default=0) <= machine_of(target).vector_bytes
+    assert not re.search(r"\bparts\b|\bthread_count\b|\bint64_t begin\b", text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_programs_loop_twice_or_more_in_vectors_of_the_target_on_one_thread(
+    name: str, target: str, tmp_path: Path
+) -> None:
+    check(export(name, target, tmp_path).source.read_text(), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("make", GRAPHS)
+def test_graphs_loop_twice_or_more_in_vectors_of_the_target_on_one_thread(
+    make: Callable[[], Graph], target: str, tmp_path: Path
+) -> None:
+    check(graphs_c(make, target, tmp_path), target)
+
+
+@pytest.mark.parametrize(
+    ("function", "stored"),
+    [
+        (lambda x: x * np.full(32, 0.5, np.float32), 0),
+        (lambda x: x * _STEPS, 128),
+        (lambda x: rnp.tanh(x * _STEPS) @ np.eye(32, dtype=np.float32)[::-1] + _STEPS.copy(), 4224),
+    ],
+    ids=["one number", "one row", "a row twice and a matrix"],
+)
+def test_constants_are_stored_once(
+    function: Callable[[Any], Any], stored: int, tmp_path: Path
+) -> None:
+    artifact: Artifact = rlx.aot(
+        rlx.jit(function), tmp_path, name="m", example_inputs=(np.zeros((4, 32), np.float32),),
+        emit_only=True,
+    )  # fmt: skip
+    found = re.search(r"^#define M_CONSTANTS_BYTES (\d+)", artifact.header.read_text(), re.M)
+    assert (0 if found is None else int(found[1])) == stored
