@@ -38,6 +38,7 @@ from rlx.scipy.special import polygamma as polygamma
 from rlx.scipy.special import zeta as zeta
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
 from rlx.tracing.trace import shape_of
+from rlx.tracing.widths import canonical
 from rlx.transforms.associative import associative_scan as associative_scan
 from rlx.transforms.branches import cond as cond
 from rlx.transforms.branches import switch as switch
@@ -153,7 +154,7 @@ def convert_element_type(x: Any, new_dtype: Any) -> Any:
 @function
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The bits of each element as another type of the same size."""
-    return emit(ops.bitcast, operand, to=as_array_dtype(new_dtype))
+    return emit(ops.bitcast, operand, to=canonical(as_array_dtype(new_dtype)))
 
 
 @function

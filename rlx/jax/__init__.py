@@ -26,6 +26,7 @@ from rlx.jax import tree_util as tree_util
 from rlx.jax import typing as typing
 from rlx.jax.arrays import Array as Array
 from rlx.jax.configuration import config as config
+from rlx.jax.configuration import enable_x64 as enable_x64
 from rlx.jax.functions import block_until_ready as block_until_ready
 from rlx.jax.functions import default_backend as default_backend
 from rlx.jax.functions import device_count as device_count

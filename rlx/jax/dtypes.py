@@ -16,7 +16,7 @@ bfloat16, iinfo = rnp.bfloat16, rnp.iinfo
 
 
 def canonicalize_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype: all that there are have 64 bits where they say so."""
+    """Return the dtype that an array has for which `dtype` is asked."""
     return np.dtype(rnp.result_type(dtype))
 
 

@@ -19,15 +19,16 @@ from rlx.numpy.devices import placed, require_device
 from rlx.numpy.shaping import broadcast_to, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
-from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
+from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
+from rlx.tracing.widths import canonical
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:
     """Return the dtype that is named, `default` for `None`."""
     if dtype is None:
-        return default
+        return canonical(default)
     named = {float: DType.F64, int: DType.I64, bool: DType.BOOL, complex: DType.C128}
-    return named.get(dtype) or as_array_dtype(dtype)
+    return canonical(named.get(dtype) or as_array_dtype(dtype))
 
 
 def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
@@ -60,7 +61,7 @@ def _of_plain_numbers(items: list[Any]) -> Array | None:
         return None
     if found.dtype not in _PLAIN or not found.size:
         return None
-    return frozen(found)
+    return frozen(concrete(found))
 
 
 _PLAIN = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))

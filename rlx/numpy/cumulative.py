@@ -12,7 +12,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, static_shape
 from rlx.numpy.creation import dtype_of, full_like
 from rlx.numpy.indexing import take
-from rlx.numpy.reductions import sum
+from rlx.numpy.reductions import sum, widest_integer
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, flip, ravel
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.trace import shape_of
@@ -94,8 +94,8 @@ def _cumulative(
     definition: OpDef, start: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
     x = as_tracer(x)
-    if dtype is None and (x.value.dtype.is_int or x.value.dtype is DType.BOOL):
-        dtype = DType.I64
+    if dtype is None:
+        dtype = widest_integer(x.value.dtype)
     axis = axis if axis is not None or x.ndim > 1 else 0
     found = _run(definition, x, axis, dtype)
     if not include_initial:

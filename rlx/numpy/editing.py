@@ -27,9 +27,8 @@ from rlx.numpy.shaping import (
     stack,
 )
 from rlx.numpy.updates import index_set
-from rlx.runtime.arrays import frozen
 from rlx.tracing.apply import as_tracer, function, promoted
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import arrays_of, shape_of
 
 
 @function
@@ -140,7 +139,7 @@ def _count(obj: Any, values: Any, axis: int, rank: int) -> int:
 
 def trim_zeros(filt: Any, trim: Literal["f", "b", "fb", "bf"] = "fb") -> Any:
     """A known vector without the zeros at its front (f) and back (b)."""
-    return frozen(np.trim_zeros(np.array(filt), trim))
+    return arrays_of(np.trim_zeros(np.array(filt), trim))
 
 
 @function

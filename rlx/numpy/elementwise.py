@@ -26,6 +26,7 @@ from rlx.tracing.apply import (
 )
 from rlx.tracing.promotion import promote_types
 from rlx.tracing.trace import element_type
+from rlx.tracing.widths import canonical
 
 
 def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:
@@ -562,7 +563,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Any:
     """`x` converted; floats truncate to integers, complex numbers lose the imaginary part."""
     require_device(device)
     del copy  # nobody can tell: arrays do not change
-    target = as_array_dtype(_python_type(dtype))
+    target = canonical(as_array_dtype(_python_type(dtype)))
     x = as_tracer(x)
     if x.value.dtype.is_complex and not target.is_differentiable and target is not DType.BOOL:
         x = real(x)

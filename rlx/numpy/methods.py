@@ -26,8 +26,8 @@ from rlx.numpy import (
     sorting,
 )
 from rlx.numpy.index_updates import IndexUpdater
-from rlx.runtime.arrays import Array, frozen, frozen_all, plain
-from rlx.tracing.trace import TracedArray, current_trace, suspended
+from rlx.runtime.arrays import Array, frozen, plain
+from rlx.tracing.trace import TracedArray, arrays_of, current_trace, suspended
 from rlx.tracing.tracer import Tracer
 
 
@@ -291,7 +291,7 @@ def _of_numpy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def call(self: Any, *operands: Any, **named: Any) -> Any:
-        return frozen_all(method(self.view(np.ndarray), *plain(operands), **plain(named)))
+        return arrays_of(method(self.view(np.ndarray), *plain(operands), **plain(named)))
 
     return call
 

@@ -19,9 +19,9 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, shape_from, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.shaping import reshape
-from rlx.runtime.arrays import frozen, frozen_all
+from rlx.runtime.arrays import frozen
 from rlx.tracing.apply import as_tracer, function
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import arrays_of, shape_of
 
 
 @function
@@ -52,12 +52,12 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Any:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
     """Where a matrix of `n` rows and `m` columns lies on or below diagonal `k`."""
-    return frozen_all(np.tril_indices(count_from(n, "n"), k, m))
+    return arrays_of(np.tril_indices(count_from(n, "n"), k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
     """Where a matrix of `n` rows and `m` columns lies on or above diagonal `k`."""
-    return frozen_all(np.triu_indices(count_from(n, "n"), k, m))
+    return arrays_of(np.triu_indices(count_from(n, "n"), k, m))
 
 
 def tril_indices_from(x: Any, k: int = 0) -> Any:
@@ -74,7 +74,7 @@ def triu_indices_from(x: Any, k: int = 0) -> Any:
 
 def diag_indices(n: int, ndim: int = 2) -> Any:
     """The positions of the main diagonal."""
-    return frozen_all(np.diag_indices(count_from(n, "n"), ndim))
+    return arrays_of(np.diag_indices(count_from(n, "n"), ndim))
 
 
 def diag_indices_from(x: Any) -> Any:

@@ -324,8 +324,15 @@ def _widened(x: Any, dtype: Any) -> Any:
     x = as_tracer(x)
     if dtype is not None:
         return convert(x, dtype_of(dtype, DType.F64))
-    narrow = x.value.dtype.is_int or x.value.dtype is DType.BOOL
-    return convert(x, DType.I64) if narrow else x
+    widest = widest_integer(x.value.dtype)
+    return x if widest is None else convert(x, widest)
+
+
+def widest_integer(dtype: DType) -> DType | None:
+    """Return the dtype in which integers of `dtype` are summed and multiplied; None for floats."""
+    if dtype.is_unsigned_int:
+        return DType.U64
+    return DType.I64 if dtype.is_int or dtype is DType.BOOL else None
 
 
 def _count(x: Any, axis: Any) -> int:

@@ -24,10 +24,10 @@ from rlx.numpy.indexing import take
 from rlx.numpy.positions import unravel_index
 from rlx.numpy.shaping import concatenate, ravel, reshape, stack
 from rlx.numpy.sorting import argsort, searchsorted, sort
-from rlx.runtime.arrays import frozen_all, plain
+from rlx.runtime.arrays import plain
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
-from rlx.tracing.trace import TracedArray, current_trace
+from rlx.tracing.trace import TracedArray, arrays_of, current_trace
 
 
 class UniqueAllResult(NamedTuple):
@@ -69,7 +69,7 @@ def _counted(numpys: Callable[..., Any]) -> Callable[[Callable[..., Any]], Calla
                     source=calling_source(),
                     remedy=f"pass how many to give, as in {name}(x, size=8)",
                 )
-            return frozen_all(numpys(*plain(args), **how))
+            return arrays_of(numpys(*plain(args), **how))
 
         return call
 

@@ -14,6 +14,7 @@ from rlx.onnx.symbolic import computed
 from rlx.onnx.values import is_known, is_supported, is_symbolic
 from rlx.tracing.trace import Trace, TracedArray, as_value, opened
 from rlx.tracing.tracer import Tracer
+from rlx.tracing.widths import wide_types
 
 
 def load(
@@ -31,7 +32,7 @@ def load(
     types = {
         value.name: input_type(value, dims or {}, model.title) for value in declared_inputs(model)
     }
-    with opened(_identifier(model)) as trace:
+    with wide_types(), opened(_identifier(model)) as trace:
         importer = Importer(model, trace)
         scope = Scope({}, model.opsets)
         importer.declare_initializers(model.graph, scope)

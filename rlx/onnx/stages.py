@@ -25,6 +25,7 @@ from rlx.onnx.model import Array, Model, names_of
 from rlx.onnx.values import Map, Weight, is_known, is_supported, is_symbolic, traced_in
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, opened
+from rlx.tracing.widths import wide_types
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def make_stage(
     `values` must be known.
     """
     nodes = model.graph.node
-    with opened("model") as trace:
+    with wide_types(), opened("model") as trace:
         importer = Importer(model, trace)
         scope = Scope({}, model.opsets)
         importer.declare_initializers(model.graph, scope)

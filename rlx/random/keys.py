@@ -24,6 +24,7 @@ from rlx.numpy.shaping import concatenate, reshape, stack
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
 from rlx.tracing.trace import TracedArray
 from rlx.tracing.tracer import Tracer
+from rlx.tracing.widths import are_narrow
 
 Shape = tuple[int, ...]
 WORD = (1 << 32) - 1
@@ -31,7 +32,7 @@ WORD = (1 << 32) - 1
 
 @function
 def key(seed: Any, *, impl: str | None = None) -> Any:
-    """Return the key of a seed: an integer, of which 64 bits count."""
+    """Return the key of a seed: an integer of 64 bits, or of 32 where types have no more."""
     require_implementation(impl)
     words: Any = _seed_words(seed)
     if impl != "philox4x32":
@@ -42,7 +43,8 @@ def key(seed: Any, *, impl: str | None = None) -> Any:
 def _seed_words(seed: Any) -> Any:
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
         bits = operator.index(seed)
-        high = bits >> 32 if not isinstance(seed, np.integer) or seed.itemsize == 8 else 0
+        is_long = not isinstance(seed, np.integer) or seed.itemsize == 8
+        high = bits >> 32 if is_long and not are_narrow() else 0
         return as_tracer(np.array([high & WORD, bits & WORD], np.uint32))
     seed = as_tracer(seed)
     if not seed.value.dtype.is_int or seed.shape != ():

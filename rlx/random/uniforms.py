@@ -18,6 +18,7 @@ from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import element_type
 from rlx.tracing.trace import shape_of as traced_shape
 from rlx.tracing.tracer import Tracer
+from rlx.tracing.widths import canonical
 
 FLOAT, INT = DType.F32, DType.I32
 """What is drawn where no dtype is named, as in JAX without 64-bit types."""
@@ -28,7 +29,7 @@ _BITS = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}
 @function
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Random bits, as unsigned integers."""
-    target = DType.U32 if dtype is None else as_array_dtype(dtype)
+    target = canonical(DType.U32 if dtype is None else as_array_dtype(dtype))
     if not target.is_unsigned_int:
         raise DTypeError(
             f"dtype is {target}; random bits are unsigned integers",

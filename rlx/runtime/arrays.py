@@ -119,11 +119,6 @@ def frozen(array: Plain, weak: bool = False) -> Array:
     return result
 
 
-def frozen_all(found: Any) -> Any:
-    """Return an array, or a tuple of them, that a function of NumPy's made."""
-    return tuple(map(frozen, found)) if isinstance(found, tuple) else frozen(np.asarray(found))
-
-
 def unshared(results: Sequence[Plain], operands: Sequence[Any]) -> list[Plain]:
     """Return `results`, copied where they lie in memory of an operand that may yet change."""
     own = [x for x in operands if isinstance(x, ndarray) and not isinstance(x, Array)]

@@ -30,10 +30,12 @@ from rlx.tracing.trace import (
     TracedArray,
     _state,
     as_value,
+    concrete,
     element_type,
     innermost,
     opened,
 )
+from rlx.tracing.widths import are_narrow, canonical
 
 P = ParamSpec("P")
 
@@ -105,7 +107,8 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if known is None:
         return _run(body, args, kwargs, key)
     try:
-        outputs = known.outputs(key, arrays)
+        given = [concrete(x) for x in arrays] if are_narrow() else arrays
+        outputs = known.outputs(key, given)
     except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
         return _run(body, args, kwargs, None)
     if known.single:
@@ -122,7 +125,7 @@ def _key_of(
 
     A trace sees of an array its type only, and of other arguments their values.
     """
-    parts: list[Any] = [body]
+    parts: list[Any] = [body, are_narrow()]
     # In the order of the leaves of (args, kwargs): dicts are flattened by their sorted keys.
     given = (*enumerate(args), *sorted(kwargs.items())) if kwargs else enumerate(args)
     for name, x in given:
@@ -153,13 +156,15 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
     What was traced is kept under `key`, unless that is None.
     """
     leaves, tree = tree_flatten((args, kwargs))
-    feeds: dict[str, Plain] = {}
+    feeds: dict[str, Any] = {}
+    narrow = are_narrow()
     with opened(body.__name__) as trace:
         trace.runs_once = True
         for index, leaf in enumerate(leaves):
             if isinstance(leaf, (np.ndarray, np.generic)):
                 name = f"x{len(feeds)}"
-                feeds[name] = leaf if isinstance(leaf, Array) else np.asarray(leaf)
+                own = isinstance(leaf, Array) and not narrow
+                feeds[name] = leaf if own else concrete(leaf)
                 leaves[index] = input_array(trace, name, leaf)
         moved_args, moved_kwargs = tree_unflatten(tree, leaves)
         results, results_tree = tree_flatten(body(*moved_args, **moved_kwargs))
@@ -195,7 +200,11 @@ def input_array(trace: Trace, name: str, like: Any, *, weak: bool | None = None)
 
 def wrap(value: Value, *, weak: bool = False) -> tracer.Tracer:
     """Return a value of the innermost trace as an array."""
-    return tracer.Tracer(innermost(), value, weak)
+    trace = innermost()
+    dtype = canonical(value.dtype)
+    if dtype is not value.dtype:
+        value = trace.graph.cast(value, to=dtype)
+    return tracer.Tracer(trace, value, weak)
 
 
 def graph() -> Graph:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rlx.errors import DTypeError, InputError
 from rlx.ir.dtype import DType
+from rlx.tracing.widths import canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +59,24 @@ def promote_types(types: Iterable[ElementType]) -> ElementType:
         )
     joined = functools.reduce(_join, [_node(type) for type in given])
     if joined in _WEAK_KINDS:
-        return ElementType(_WEAK_KINDS[joined], weak=True)
-    return ElementType(DType(joined))
+        return ElementType(canonical(_WEAK_KINDS[joined]), weak=True)
+    return ElementType(canonical(DType(joined)))
 
 
 def to_inexact(type: ElementType) -> ElementType:
     """Return the float type in which a function such as `sin` computes `type`."""
     if type.dtype.is_differentiable:
         return type
-    return ElementType(DType.F64 if type.dtype is DType.I64 else DType.F32, type.weak)
+    is_wide = type.dtype in (DType.I64, DType.U64)
+    return ElementType(DType.F64 if is_wide else DType.F32, type.weak)
 
 
 def _node(type: ElementType) -> str:
-    if type.weak:
-        for kind, dtype in _WEAK_KINDS.items():
-            if dtype is type.dtype:
-                return kind
-    return type.dtype.value
+    if not type.weak or type.dtype is DType.BOOL:
+        return type.dtype.value
+    if type.dtype.is_int:
+        return "int"
+    return "complex" if type.dtype.is_complex else "float"
 
 
 @functools.cache

@@ -22,9 +22,10 @@ from rlx.ir.from_python import require_unmasked
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
-from rlx.runtime.arrays import Array
+from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
+from rlx.tracing.widths import canonical
 
 
 class TracedArray:
@@ -132,12 +133,12 @@ def element_type(x: Any) -> ElementType:
         return ElementType(x.value.dtype, x.weak)
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)
-        return ElementType(_supported(x.dtype), isinstance(x, Array) and x.weak_type)
+        return ElementType(canonical(_supported(x.dtype)), isinstance(x, Array) and x.weak_type)
     if isinstance(x, bool):
         return ElementType(DType.BOOL)
     for kind, dtype in _PYTHON_NUMBERS:
         if isinstance(x, kind):
-            return ElementType(dtype, weak=True)
+            return ElementType(canonical(dtype), weak=True)
     raise InputError(
         f"an object of type {type(x).__name__} is no array: {x!r:.80}",
         source=calling_source(),
@@ -163,6 +164,7 @@ def as_value(x: Any, dtype: DType | None = None) -> Value:
     Numbers and NumPy arrays become constants of that dtype at once.
     """
     trace = innermost()
+    dtype = None if dtype is None else canonical(dtype)
     if not isinstance(x, TracedArray):
         return trace.graph.constant(concrete(x, dtype))
     value = trace.lift(x)
@@ -183,6 +185,13 @@ def concrete(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
             source=calling_source(),
             remedy="use a wider dtype, or a smaller number",
         ) from error
+
+
+def arrays_of(found: Any) -> Any:
+    """Return an array, or a tuple of them, that a function of NumPy's made, as of here."""
+    if isinstance(found, tuple):
+        return tuple(map(arrays_of, found))
+    return frozen(concrete(np.asarray(found)))
 
 
 def source_names(function: Any, fallback: str) -> str:

@@ -14,6 +14,7 @@ from rlx.ir.types import TensorType
 from rlx.tracing.program import Specification, trace
 from rlx.tracing.pytree import tree_flatten, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
+from rlx.tracing.widths import canonical
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ShapeDtypeStruct:
 
     @property
     def type(self) -> TensorType:
-        return TensorType(as_dtype(self.dtype), self.shape)
+        return TensorType(canonical(as_dtype(self.dtype)), self.shape)
 
     @property
     def ndim(self) -> int:
@@ -56,6 +57,6 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _specified(name: str, leaf: Any) -> Specification:
     if isinstance(leaf, ShapeDtypeStruct):
-        return Specification(name, TensorType(as_dtype(leaf.dtype), leaf.shape))
+        return Specification(name, leaf.type)
     type = element_type(leaf)
     return Specification(name, TensorType(type.dtype, shape_of(leaf)), type.weak)

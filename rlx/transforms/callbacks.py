@@ -35,6 +35,7 @@ from rlx.tracing.trace import (
     source_names,
     suspended,
 )
+from rlx.tracing.widths import canonical
 
 Function = Callable[..., Any]
 
@@ -163,7 +164,7 @@ def _declared(leaf: Any) -> TensorType:
             source=calling_source(),
             remedy="declare rlx.ShapeDtypeStruct(shape, dtype) for each result",
         )
-    return TensorType(as_dtype(leaf.dtype), tuple(leaf.shape))
+    return TensorType(canonical(as_dtype(leaf.dtype)), tuple(leaf.shape))
 
 
 def _emitted(

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from rlx.tracing.program import (
 )
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
+from rlx.tracing.widths import are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
 from rlx.transforms.stages import Compiled, Lowered, Traced
@@ -174,6 +176,15 @@ class _ShortWay:
         return found
 
 
+_made: weakref.WeakSet[JittedFunction] = weakref.WeakSet()
+
+
+@when_widths_change
+def _forget_short_ways() -> None:
+    for function in _made:
+        function._recent = []
+
+
 class JittedFunction:
     """A function and what was compiled of it. Make it with `jit`."""
 
@@ -203,6 +214,7 @@ class JittedFunction:
         self._compiled = 0
         self._recent: list[_ShortWay] = []
         """To the last entries that have one."""
+        _made.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function; inside a trace, trace the function itself."""
@@ -298,8 +310,9 @@ class JittedFunction:
         """Return the compiled entry for a call, and the leaves to run it on."""
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
+        ready = frozenset() if are_narrow() else ARRAY_CLASSES
         arrays = [
-            x if x.__class__ in ARRAY_CLASSES else self._as_array(x, tree, position)
+            x if x.__class__ in ready else self._as_array(x, tree, position)
             for position, x in enumerate(leaves)
         ]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
@@ -308,7 +321,7 @@ class JittedFunction:
         if self._buckets:
             shapes = self._bucketed(tree, shapes)
         parts = zip(arrays, shapes, kinds, strict=True)
-        key = (tree, fixed, tuple((x.dtype, shape, kind) for x, shape, kind in parts))
+        key = (are_narrow(), tree, fixed, tuple((x.dtype, shape, kind) for x, shape, kind in parts))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._compile(args, kwargs)

@@ -25,3 +25,18 @@ def test_nothing_gives_the_initial_value_and_slopes_pass() -> None:
     x = np.array([2.0, 3.0, 5.0])
     slope = rlx.grad(lambda x: lax.reduce(x, 1.0, lambda a, b: a * b, (0,)))(x)
     np.testing.assert_allclose(slope, [15, 10, 6])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i4", "?"])
+def test_integers_are_summed_in_the_widest_of_their_kind_as_in_numpy(dtype: str) -> None:
+    x = np.array([2**63, 2**63 - 7] if dtype == "u8" else [1, 1]).astype(dtype)
+    for name in ("sum", "prod", "cumulative_sum", "cumulative_prod", "nansum"):
+        with np.errstate(over="ignore"):
+            expected = getattr(np, name)(x)
+        found = getattr(rnp, name)(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_mean_of_long_integers_is_a_double() -> None:
+    assert {rnp.mean(np.arange(3, dtype=d)).dtype for d in ("u8", "i8")} == {np.dtype(np.float64)}

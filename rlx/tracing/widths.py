@@ -1,0 +1,65 @@
+"""Whether arrays may hold 64-bit numbers, or 32 bits take their place, as in JAX by default.
+
+rlx has 64-bit types, as NumPy has. Programs written for JAX expect that they are asked for
+(`jax_enable_x64`): without, every array that is made or given is of 32 bits at most.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rlx.ir.dtype import DType
+
+_HALF = {
+    DType.F64: DType.F32,
+    DType.I64: DType.I32,
+    DType.U64: DType.U32,
+    DType.C128: DType.C64,
+}
+
+
+class _OfThread(threading.local):
+    is_wide = False
+    """Inside `wide_types`."""
+
+
+_of_thread = _OfThread()
+_is_narrow = False
+_on_change: list[Callable[[], None]] = []
+
+
+def are_narrow() -> bool:
+    """Return whether 32 bits take the place of 64."""
+    return _is_narrow and not _of_thread.is_wide
+
+
+def canonical(dtype: DType) -> DType:
+    """Return the dtype that an array has for which `dtype` is asked."""
+    return _HALF.get(dtype, dtype) if _is_narrow and not _of_thread.is_wide else dtype
+
+
+def enable_64_bit_types(enabled: bool) -> None:
+    """Let arrays of the process have 64-bit types, which is the default, or not."""
+    global _is_narrow
+    if _is_narrow is enabled:
+        _is_narrow = not enabled
+        for forget in _on_change:
+            forget()
+
+
+def when_widths_change(forget: Callable[[], None]) -> Callable[[], None]:
+    """Call `forget` whenever the process changes its mind: it drops what was made before."""
+    _on_change.append(forget)
+    return forget
+
+
+@contextmanager
+def wide_types() -> Iterator[None]:
+    """Let types be what they are inside: a model from a file names them."""
+    before, _of_thread.is_wide = _of_thread.is_wide, True
+    try:
+        yield
+    finally:
+        _of_thread.is_wide = before
