@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import rlx
@@ -44,16 +45,25 @@ BORDERS = {
 """Foreign packages, and the only places that may import them."""
 
 
-def modules() -> Iterator[tuple[Path, list[str]]]:
-    """Yield every source file with the absolute names it imports, lazily or not."""
-    for path in sorted(ROOT.rglob("*.py")):
+@functools.cache
+def trees() -> Mapping[Path, ast.Module]:
+    """Return the syntax of every source file."""
+    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+@functools.cache
+def modules() -> Sequence[tuple[Path, list[str]]]:
+    """Return every source file with the absolute names it imports, lazily or not."""
+    found = []
+    for path, tree in trees().items():
         names = []
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.append(node.module)
-        yield path.relative_to(ROOT), names
+        found.append((path.relative_to(ROOT), names))
+    return found
 
 
 def module_name(path: Path) -> str:
@@ -67,9 +77,8 @@ def import_graph() -> dict[str, set[str]]:
     Imports for type annotations alone are not run, and not counted; nor is the package that a
     submodule lies in, whose `__init__` is the public face of what is inside.
     """
-    trees = {module_name(path.relative_to(ROOT)): ast.parse(path.read_text())
-             for path in ROOT.rglob("*.py")}  # fmt: skip
-    return {name: set(_imported(tree, set(trees))) for name, tree in trees.items()}
+    named = {module_name(path.relative_to(ROOT)): tree for path, tree in trees().items()}
+    return {name: set(_imported(tree, set(named))) for name, tree in named.items()}
 
 
 def _imported(node: ast.AST, known: set[str]) -> Iterator[str]:

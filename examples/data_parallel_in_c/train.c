@@ -1,7 +1,7 @@
 // Trains the digits MLP on several ranks. All arithmetic, and all that passes between ranks, is
 // in step.c, which examples.data_parallel wrote; this program reads files and keeps the arena.
 //
-//   mpicc -O3 -std=c11 step.c train.c -lm -o train && mpirun -n 2 ./train
+//   mpicc -O3 -std=c11 step.c train.c -lm -o train && mpirun -n 2 ./train [epochs]
 
 #include <mpi.h>
 #include <stdio.h>
@@ -45,6 +45,7 @@ int main(int argc, char **argv) {
   int rank, ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int epochs = argc > 1 ? atoi(argv[1]) : EPOCHS;
 
   size_t weight_bytes, image_bytes, label_bytes;
   read_file("step.weights", weights, sizeof weights, &weight_bytes);
@@ -59,7 +60,7 @@ int main(int argc, char **argv) {
   // Rank r takes part r of every batch: the shares are those that the step was written for.
   const int64_t communicator = MPI_Comm_c2f(MPI_COMM_WORLD);
   const int share = (int)(STEP_Y_BYTES / sizeof *labels);
-  for (int epoch = 0; epoch < EPOCHS; ++epoch) {
+  for (int epoch = 0; epoch < epochs; ++epoch) {
     float loss = 0;
     for (int first = 0; first + share * ranks <= count; first += share * ranks) {
       const int own = first + share * rank;

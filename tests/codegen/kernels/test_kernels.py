@@ -9,7 +9,7 @@ from rlx.codegen.entry import can_fail
 from rlx.codegen.kernels import build_kernel
 from rlx.codegen.loops.evaluate import numpy_dtype
 from rlx.codegen.loops.interpreter import run_kernel
-from rlx.codegen.loops.nodes import Status
+from rlx.codegen.loops.nodes import Kernel, Status
 from rlx.codegen.loops.verify import verify_kernel
 from rlx.codegen.loops.visit import all_expressions
 from rlx.ir import ops
@@ -28,11 +28,19 @@ SMALL = 130
 """Elements of an interpreted record: the interpreter takes 20 microseconds for a step."""
 
 
-@pytest.mark.parametrize("op", ALL)
-def test_kernels_obey_the_rules_of_the_loop_language(op: str) -> None:
-    for record, dtype in ALL[op]:
-        node = record.graph(dtype).nodes[-1]
-        verify_kernel(build_kernel(thunk_of(node)[0], "kernel"))
+@pytest.fixture(scope="module")
+def kernels(request: pytest.FixtureRequest) -> list[Kernel]:
+    """The kernels of an op's records, built once for the tests of them."""
+    return [
+        build_kernel(thunk_of(record.graph(dtype).nodes[-1])[0], "kernel")
+        for record, dtype in ALL[request.param]
+    ]
+
+
+@pytest.mark.parametrize("kernels", ALL, indirect=True)
+def test_kernels_obey_the_rules_of_the_loop_language(kernels: list[Kernel]) -> None:
+    for kernel in kernels:
+        verify_kernel(kernel)
 
 
 @pytest.mark.parametrize("op", ALL)
@@ -44,12 +52,10 @@ def test_kernels_for_targets_without_vectors_have_none(op: str) -> None:
         assert all(expr.type.lanes == 1 for expr in all_expressions(kernel.body))
 
 
-@pytest.mark.parametrize("op", ALL)
-def test_an_op_says_whether_its_kernels_may_end_the_run(op: str) -> None:
-    kernels = [
-        build_kernel(thunk_of(record.graph(dtype).nodes[-1])[0], "kernel")
-        for record, dtype in ALL[op]
-    ]
+@pytest.mark.parametrize(
+    ("kernels", "op"), [(op, op) for op in ALL], indirect=["kernels"], ids=list(ALL)
+)
+def test_an_op_says_whether_its_kernels_may_end_the_run(kernels: list[Kernel], op: str) -> None:
     assert any(map(can_fail, kernels)) == OPS[op].has(Trait.MAY_FAULT)
 
 

@@ -13,6 +13,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad, grad_with_loss, jvp, vjp_in_graph
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from tests.passes.autodiff.checking import (
     Array,
     Case,
@@ -354,3 +355,16 @@ def test_tangent_rule_agrees_with_the_pullback_transposed(case: Case) -> None:
     direct = tangents(case.graph(), case.feeds, moving)
     for left, right in zip(direct, by_double_transposition(case, moving), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+def test_a_quotient_and_both_of_its_derivatives_take_two_divisions() -> None:
+    """The derivative by the divisor is that by the dividend times the quotient."""
+
+    def loss(x: Value, scale: Value) -> Value:
+        away = ops.div(x, scale)
+        return ops.reduce_sum(ops.mul(away, away), axes=(0,))
+
+    case = Case("div", loss, (np.array([1.0, -3.0, 2.0]), np.array([0.5, 4.0, -1.0])))
+    derived = common_subexpressions(grad(case.graph(), case.wrt))
+    assert [node.op.name for node in derived.nodes].count("div") == 2
+    check_first_order(case)

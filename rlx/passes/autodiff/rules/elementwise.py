@@ -140,7 +140,7 @@ def _larger_takes(v: Value, large: Value, small: Value) -> Value:
 differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
 differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
 PRODUCT = derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
-differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v * y) / b)
+differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
 differential(ops.pow, _pow_base, _pow_exponent)
 differential(ops.mod, lambda v, y, a, b: v, lambda v, y, a, b: -(v * ops.floor(a / b)))
 differential(
