@@ -13,7 +13,7 @@ from tests.codegen.c.native import COMPILERS, compile_strictly
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FLAGS = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-"""Without optimization no access is gone before it is watched, and compiling takes half the time."""
+"""Without optimization no access is gone before it is watched; compiling takes half the time."""
 
 
 def run_sanitized(text: str, directory: Path, program: str, *arguments: str) -> str:
