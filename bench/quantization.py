@@ -77,7 +77,7 @@ def ours(case: Case, x: Array, w: Array, *, rounded: bool) -> Call:
         made = graph.cast(made, to="f32") * graph.constant(column)
     graph.set_outputs([made])
     run = rlx.compile(graph, params={"w": codes if rounded else w}, threads=1)
-    return lambda: run.run({"x": x})
+    return lambda: run(x)
 
 
 def model(case: Case, w: Array) -> bytes:

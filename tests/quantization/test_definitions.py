@@ -273,3 +273,25 @@ def test_gradients_pass_quantize_and_dequantize_as_they_are() -> None:
     feeds = {"x": np.array([0.01, 5, 999], np.float32), "d_output": np.array(2, np.float32)}
     (slope,) = evaluate(grad(graph, ["x"]), feeds)
     np.testing.assert_array_equal(slope, [2, 2, 2])
+
+
+EDGES = np.array(
+    [0.0, -0.0, 0.49999997, 0.5, -0.5, 1.5, -1.5, 126.5, 127.49, 127.5, -127.5, -128.5, -129.0,
+     300.0, 32766.5, 32767.5, -32768.5, 40000.0, 8388607.5, 2.0**31, -(2.0**31), 3e38, -3e38,
+     np.inf, -np.inf, np.nan],
+    np.float32,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["reference", "c", "llvm"])
+def test_codes_at_the_ends_of_every_range_are_those_of_a_loop(backend: str) -> None:
+    """With and without a zero point, and with one that 16 bits do not hold."""
+    points = (0, 3, -128, 127, 300, -20_000, 40_000)
+    graph = Graph("edges")
+    x = graph.input("x", EDGES.shape, "f32")
+    graph.set_outputs([graph.quantize(x, scales=(1.0,), zero_points=(p,)) for p in points])
+    found = rlx.compile(graph, backend=backend).run({"x": EDGES})
+    for point, codes in zip(points, found, strict=True):
+        whole = [0 if np.isnan(v) else round_away(float(np.clip(v, -3e9, 3e9))) for v in EDGES]
+        bounded = np.clip(whole, -(2**31), 2**31 - 1)
+        np.testing.assert_array_equal(codes, np.clip(bounded + point, -128, 127))

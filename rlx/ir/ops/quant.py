@@ -48,6 +48,7 @@ from rlx.ir.shape import Extent, format_shape, normalize_axis
 _FAMILY = "quant"
 SMALLEST_SCALE = 1e-12
 """A computed or learned scale is no smaller."""
+_FAR = 1 << 14
 _LEAST = 2.0**-126
 """The least normal f32: its reciprocal, by which `quantize` multiplies, is finite."""
 Scales = tuple[float, ...]
@@ -65,9 +66,13 @@ def quantize(
     _require_float("x", x)
     factors, offsets = _per_channel(x, axis, scales, zero_points)
     reciprocal = (np.float32(1) / factors).astype(np.float32)
-    rounded = cast(x * x.graph.constant(reciprocal), to=DType.I32, rounding="away")
+    scaled = x * x.graph.constant(reciprocal)
+    if not offsets.any():
+        return cast(scaled, to=DType.I8, rounding="away")
+    narrow = np.abs(offsets).max() < _FAR  # so that 16 bits saturate beyond all codes
+    rounded = cast(scaled, to=DType.I16 if narrow else DType.I32, rounding="away")
     low, high = (x.graph.constant(limit - offsets) for limit in (-128, 127))
-    inside = minimum(maximum(rounded, low), high)
+    inside = minimum(maximum(cast(rounded, to=DType.I32), low), high)
     return cast(inside + x.graph.constant(offsets), to=DType.I8)
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from rlx.codegen.loops.expr import E, const, select
+from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.math.arithmetic import greatest, least
 from rlx.codegen.loops.math.define import FunctionBuilder
 from rlx.codegen.loops.nodes import Function, Prim
@@ -35,12 +35,29 @@ def to_integer(source: Prim, target: Prim, *, away: bool) -> Function:
     if away:
         half = _BELOW_HALF[source]
         x = builder.let("moved", x + select(x < 0, const(-half, source), const(half, source)))
-    low, high = float(least(target)), float(greatest(target) + 1)
-    wide = target if target.size >= Prim.I32.size else Prim.I32  # whose vectors machines have
-    whole = select((x >= low) & (x < high), x, 0.0).cast(wide)
-    above = select(x >= high, const(greatest(target), wide), whole)
-    result = select(x < low, const(least(target), wide), above).cast(target)
+    result = _bounded(builder, x, target) if _holds(source, target) else _saturated(x, target)
     kind = "Halves are rounded away from zero" if away else "Fractions are cut"
     name = f"{source}_to_{target}_{'away' if away else 'cut'}"
     doc = f"{kind}; saturated, NaN is 0."
     return Function(name, (param,), tuple(builder.lets), result.node, doc)
+
+
+def _holds(source: Prim, target: Prim) -> bool:
+    """True if every integer of `target` is a number of `source`."""
+    return target.size < Prim.I32.size or (source is Prim.F64 and target.size == Prim.I32.size)
+
+
+def _bounded(builder: FunctionBuilder, x: E, target: Prim) -> E:
+    """Bound first, which takes two instructions, then convert; NaN passes the bounds."""
+    low, high = (const(float(bound(target)), x.type.prim) for bound in (least, greatest))
+    inside = builder.let("inside", minimum(high, maximum(low, x)))
+    wide = target if target.size >= Prim.I32.size else Prim.I32  # whose vectors machines have
+    return select(inside.eq(inside), inside, 0.0).cast(wide).cast(target)
+
+
+def _saturated(x: E, target: Prim) -> E:
+    """Convert what lies between the bounds, and choose them beyond."""
+    low, high = float(least(target)), float(greatest(target) + 1)
+    whole = select((x >= low) & (x < high), x, 0.0).cast(target)
+    above = select(x >= high, const(greatest(target), target), whole)
+    return select(x < low, const(least(target), target), above)
