@@ -200,6 +200,12 @@ class Turned(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Picked(Lowering):
+    """Columns that are chosen at run time are read from the panels that a product reads too."""
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class OneKernel(Lowering):
     """A loop and its bodies in one kernel, carries in registers or in small arrays beside it.
 

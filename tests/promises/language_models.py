@@ -147,7 +147,9 @@ DECODING: Mapping[str, str] = {
         f"{_SAMPLING}test_a_low_temperature_takes_the_likeliest "
         f"{_SAMPLING}test_repetition_is_less_likely {_SAMPLING}test_seeds_reproduce_and_differ"
     ),
-    "weights lie in memory once, and the file is given back": (
+    "weights lie in memory once, a table that is the head too, and the file is given back": (
+        "codegen.kernels.test_packed_tables:test_rows_are_picked_from_where_the_product_reads "
+        "codegen.kernels.test_packed_tables:test_a_row_that_is_not_there_is_named_as_in_the_table "
         "runtime.test_residents:test_a_param_that_nobody_can_write_leaves_the_arena_after_setup "
         "runtime.test_residents:test_temporaries_of_the_first_setup_are_given_back"
     ),

@@ -33,6 +33,8 @@ from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Picked
 from rlx.ir.shape import Extent, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 
@@ -78,6 +80,30 @@ def gather(scope: Scope, table: Reader, indices: Reader, y: Writer, *, axis: int
     if clamps:
         with k.loop("position", count) as position:
             checked_index(scope, chosen, position, source.extent(1))
+
+
+@kernel("gather", lowering=Picked)
+def gather_from_panels(
+    scope: Scope, table: Reader, indices: Reader, y: Writer, *, lowering: Picked, axis: int
+) -> None:
+    """Copy one column of the table per index; panels are whole."""
+    del lowering, axis
+    k, memory, layout = scope.k, table.memory, table.type.layout
+    if memory is None or not isinstance(layout, Panels):
+        raise InternalError(f"gather: a table of type {table.type} has no panels in memory")
+    depth, size = scope.extents(table.shape[0]), scope.extents(table.shape[1])
+    chosen = indices.grouped((tuple(range(len(indices.shape))),))
+    target = y.grouped(((0,), tuple(range(1, len(y.shape)))))
+    count = target.extent(1)
+    with rows(k, "position", count, y.type.elements) as position:
+        column = clamped_index(scope, chosen, position, size)
+        first = k.let(
+            "first", column / layout.width * (depth * layout.width) + column % layout.width
+        )
+        with k.loop("i", depth) as i:
+            target.write(i, position, value=load(k, memory, table.dtype, first + i * layout.width))
+    with k.loop("position", count) as position:
+        checked_index(scope, chosen, position, size)
 
 
 _SLICE = 16

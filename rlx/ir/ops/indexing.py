@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
+from rlx.ir.layout import Panels
+from rlx.ir.lowering import Picked, lowered_by
 from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.requirements import (
     at_most,
@@ -33,7 +35,21 @@ def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorTy
     require_rank(table, 1, "table")
     position = normalize_axis(axis, table.rank)
     shape = table.shape
-    return table.with_shape((*shape[:position], *indices.shape, *shape[position + 1 :]))
+    chosen = (*shape[:position], *indices.shape, *shape[position + 1 :])
+    return table.with_shape(chosen).with_layout(None)
+
+
+@lowered_by(gather, Picked, layouts=(0,))
+def _gather_picked(_: Picked, table: TensorType, indices: TensorType, *, axis: int) -> None:
+    """Columns of a matrix whose panels are whole."""
+    layout, columns = table.layout, table.shape[-1]
+    known = isinstance(layout, Panels) and table.rank == 2 and isinstance(columns, int)
+    if not (known and columns and columns % layout.width == 0 and axis in (1, -1)):
+        raise ShapeError(
+            f"a table of type {table} has no whole panels whose columns (axis 1) are picked",
+            remedy="leave the choice to the passes",
+        )
+    require_dtype(indices, "int", "indices")
 
 
 @op(_FAMILY, Trait.INDEXED_WRITE, Trait.MAY_FAULT)

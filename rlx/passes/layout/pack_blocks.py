@@ -6,16 +6,19 @@
 
 The bytes stay bytes: what was `[rows, bytes]` becomes `[rows / 16, bytes, 16]`, once, in `setup`.
 Few rows of `x` stream the blocks by; many meet decoded ones in tiles. Blocks that change from
-call to call are read as they lie.
+call to call are read as they lie. Rows gathered from a table that a product reads too, such as
+the embeddings of tokens, are picked out of its panels: it lies in memory once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.lowering import Lowering, Streamed
-from rlx.ir.op import make_attrs
-from rlx.ir.ops.packed_int8 import block_words
+from rlx.ir.lowering import Lowering, Picked, Streamed
+from rlx.ir.op import OpDef, make_attrs
+from rlx.ir.ops.packed_int8 import block_bytes, block_words
 from rlx.ir.shape import product, upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.layout.pack_operands import choose_tile, in_panels, is_prepared
@@ -47,10 +50,16 @@ def pack_blocks(target: Target, seen: ChoiceObserver = nobody) -> GraphPass:
         return None if node.lowering is not None else _of_words(node, target)
 
     def run(graph: Graph) -> Rewritten:
+        tied = _tied_tables(graph, target)
+
+        def table(node: Node) -> Value | None:
+            return None if node.lowering is not None else _picked(node, tied, target)
+
         products = LocalRewrite((ops.dequant_matmul,), rule)
         grouped = LocalRewrite((ops.grouped_dequant_matmul,), by_expert)
         of_words = LocalRewrite((ops.dequant_matmul_words,), words)
-        return apply_rewrites(graph, [products, grouped, of_words])
+        tables = LocalRewrite((ops.gather,), table)
+        return apply_rewrites(graph, [products, grouped, of_words, tables])
 
     return GraphPass("pack-blocks", run, __doc__ or "")
 
@@ -94,6 +103,45 @@ def _of_words(node: Node, target: Target) -> Value:
     operands = (*given, panels, *node.operands[4:])
     lowering = Streamed(lanes, 1, lanes) if few else tile
     return blocks.graph.append(node.op, operands, attrs, lowering=lowering)[0]
+
+
+def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
+    """Return the params whose rows lie side by side for a product, which it is, and its scheme."""
+    tied = {}
+    for node in graph.nodes:
+        if node.op is ops.dequant_matmul and choose_packed_product(node, target).lowering:
+            blocks = node.operands[1]
+        elif node.op is ops.dequant_matmul_words and target.dots_unsigned_bytes:
+            blocks = node.operands[3]
+        else:
+            continue
+        if blocks.op is ops.param and blocks.rank == 2 and is_prepared(blocks):
+            tied[str(blocks.node.name)] = node.op, str(node.attribute("scheme"))
+    return tied
+
+
+def _picked(node: Node, tied: Mapping[str, tuple[OpDef, str]], target: Target) -> Value | None:
+    """Gather rows of a table from where a product reads it, so that it lies in memory once."""
+    table, indices = node.operands
+    name, lanes = str(table.node.name), target.lanes(_FLOAT)
+    if table.op is not ops.param or name not in tied or node.attribute("axis") not in (0, -2):
+        return None
+    rows = table.shape[0]
+    if not isinstance(rows, int) or rows == 0 or rows % lanes or indices.dtype.is_float:
+        return None
+    product_of, scheme = tied[name]
+    in_words = product_of is ops.dequant_matmul_words
+    panels = in_panels(
+        block_words(table, scheme) if in_words else table, lanes, lanes, transposed=True
+    )
+    attrs = make_attrs(ops.gather, {"axis": 1})
+    columns = table.graph.append(ops.gather, (panels, indices), attrs, lowering=Picked())[0]
+    last = indices.rank
+    gathered: Value = ops.transpose(columns, perm=(*range(1, last + 1), 0))
+    if not in_words:
+        return gathered
+    flat = ops.reshape(gathered, shape=(product(indices.shape), columns.shape[0]))
+    return ops.reshape(block_bytes(flat, scheme), shape=node.result.shape)
 
 
 def _experts(node: Node, target: Target) -> Value:
