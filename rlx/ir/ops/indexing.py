@@ -43,8 +43,9 @@ def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorTy
 def _gather_picked(_: Picked, table: TensorType, indices: TensorType, *, axis: int) -> None:
     """Columns of a matrix whose panels are whole."""
     layout, columns = table.layout, table.shape[-1]
-    known = isinstance(layout, Panels) and table.rank == 2 and isinstance(columns, int)
-    if not (known and columns and columns % layout.width == 0 and axis in (1, -1)):
+    width = layout.width if isinstance(layout, Panels) and table.rank == 2 else 0
+    whole = width and isinstance(columns, int) and columns > 0 and columns % width == 0
+    if not whole or axis not in (1, -1):
         raise ShapeError(
             f"a table of type {table} has no whole panels whose columns (axis 1) are picked",
             remedy="leave the choice to the passes",

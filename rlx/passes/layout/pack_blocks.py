@@ -107,7 +107,7 @@ def _of_words(node: Node, target: Target) -> Value:
 
 def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
     """Return the params whose rows lie side by side for a product, which it is, and its scheme."""
-    tied = {}
+    tied = dict[str, tuple[OpDef, str]]()
     for node in graph.nodes:
         if node.op is ops.dequant_matmul and choose_packed_product(node, target).lowering:
             blocks = node.operands[1]
