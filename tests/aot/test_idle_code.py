@@ -72,3 +72,16 @@ def test_constants_are_stored_once(
     )  # fmt: skip
     found = re.search(r"^#define M_CONSTANTS_BYTES (\d+)", artifact.header.read_text(), re.M)
     assert (0 if found is None else int(found[1])) == stored
+
+
+@pytest.mark.parametrize("threads", [None, "callback"])
+def test_phases_take_what_they_read(threads: str | None, tmp_path: Path) -> None:
+    """Setup alone reads the constant here; what runs on parts of the work has other needs."""
+    g = Graph("scaled")
+    x, w = g.input("x", (64, 32)), g.param("w", (32, 32))
+    scaled = g.mul(w, g.constant(np.arange(1024, dtype=np.float32).reshape(32, 32)))
+    g.set_outputs([g.tanh(g.matmul(x, scaled))])
+    text = aot(g, tmp_path, threads=threads, emit_only=True).source.read_text()
+    assert "static void setup_phase(uint8_t *arena, const uint8_t *constants)" in text
+    assert re.search(r"static void run_p\w+\(uint8_t \*arena[,)](?! const)", text)
+    assert "(void)constants" not in text

@@ -21,6 +21,7 @@ from rlx.codegen.aot.stack import stack_bytes
 from rlx.codegen.aot.status import statuses_of
 from rlx.codegen.aot.view import (
     ABI_VERSION,
+    BLOCKS,
     SymbolView,
     TensorView,
     constant_view,
@@ -73,8 +74,8 @@ def artifact_view(
         "statuses": status_views(statuses, layout.alignment),
         "stack_bytes": stack_bytes(kernels, options.machine),
         "faults": list(_faults(program)),
-        "setup_steps": step_views(setup, layout, ()),
-        "run_steps": step_views(run, layout, program.graph.symbols),
+        "setup_steps": step_views(setup, ()),
+        "run_steps": step_views(run, program.graph.symbols),
         **_state(layout, tensors, options.name.upper()),
         **_sample(layout, tensors, options),
     }
@@ -157,8 +158,6 @@ def _arguments(
 ) -> dict[str, Any]:
     """Spell the parameters of the artifact's functions, and what they pass on."""
     blocks = [s.value for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
-    pointers = {"weights": "weights_of(arena)", "constants": "(const uint8_t *)&constant_data"}
-    block_args = ["arena", *(pointers[block] for block in blocks)]
     names = [symbol.c_name for symbol in symbols]
     extents = [f"int64_t {name}" for name in names]
     called = (*tensors.plain_inputs, *tensors.plain_outputs)
@@ -167,9 +166,7 @@ def _arguments(
     return {
         "symbols": symbols,
         "extra_blocks": blocks,
-        "block_args": block_args,
-        "run_args": [*block_args, *names],
-        "frame_args": [f"frame->{n}" for n in ("arena", *blocks, *names)],
+        "frame_fields": ["arena", *(BLOCKS[block] for block in blocks), *names],
         "check_params": ["const void *arena", *extents],
         "run_params": ["void *arena", *extents],
         "run_names": ["arena", *names],

@@ -91,7 +91,7 @@ def emit_artifact(program: Program, declared: Graph, options: Options) -> Artifa
     if options.with_object:
         setup, run = _prefixed(setup, name), _prefixed(run, name)
         module = _module(program, (*setup, *run))
-        files[f"{name}_api.c"] = _api_text(program, layout, view, setup, run, options.external)
+        files[f"{name}_api.c"] = _api_text(program, view, setup, run, options.external)
     phases = tuple(step.kernel.name for step in (*setup, *run))
     return ArtifactText(files, layout, manifest, module, phases)
 
@@ -121,7 +121,6 @@ def _prefixed(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
 
 def _api_text(
     program: Program,
-    layout: Layout,
     view: Mapping[str, Any],
     setup: tuple[Step, ...],
     run: tuple[Step, ...],
@@ -133,8 +132,8 @@ def _api_text(
     brought = tuple(external_prototypes(kernels, symbols, only=is_source))
     unit = UnitView(view["name"], (), (), (), brought, prototypes, (), (), ())
     steps = {
-        "setup_steps": step_views(setup, layout, ()),
-        "run_steps": step_views(run, layout, program.graph.symbols),
+        "setup_steps": step_views(setup, ()),
+        "run_steps": step_views(run, program.graph.symbols),
     }
     return environment().get_template("api.c.j2").render(a={**view, **steps}, unit=unit)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlx.codegen.aot.layout import Layout, Space
+from rlx.codegen.c.uses import used_names
 from rlx.codegen.entry import ThunkCalls, can_fail, declare_arena
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, Prim
@@ -92,7 +93,7 @@ class _PhaseMaker:
         calls = self._calls(k)
         for thunk in thunks:
             calls.emit(thunk)
-        return Step(k.build([doc]))
+        return Step(_with_what_it_reads(k.build([doc])))
 
     def share(self, name: str, thunk: AnyThunk) -> Step:
         """Return a kernel that runs one of several parts of a thunk's parallel loop."""
@@ -101,7 +102,7 @@ class _PhaseMaker:
         calls = self._calls(k)
         part, parts = k.scalar("part"), k.scalar("parts")
         calls.call(thunk, share_of(calls, thunk, part, parts))
-        return Step(k.build(["One part of several."]), is_shared=True)
+        return Step(_with_what_it_reads(k.build(["One part of several."])), is_shared=True)
 
     def _calls(self, k: KernelBuilder) -> _PlacedCalls:
         blocks = {Space.ARENA: declare_arena(k)}
@@ -109,3 +110,14 @@ class _PhaseMaker:
             if self.layout.reads(space):
                 blocks[space] = k.argument(space.value, Prim.U8, may_alias=True)
         return _PlacedCalls(k, self, blocks)
+
+
+def _with_what_it_reads(kernel: Kernel) -> Kernel:
+    """Return a phase that takes the arena, and of other blocks and extents what it reads."""
+    used = used_names(kernel)
+    arena, *others = kernel.buffers
+    return replace(
+        kernel,
+        buffers=(arena, *(block for block in others if block.name in used)),
+        scalars=tuple(scalar for scalar in kernel.scalars if scalar.name in used),
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.codegen.aot.layout import Keep, Layout, Space, Tensor
+from rlx.codegen.aot.layout import Keep, Layout, Tensor
 from rlx.codegen.aot.phases import Step
 from rlx.codegen.aot.status import MEANING, AnyStatus
 from rlx.codegen.c.names import variable_name
@@ -97,12 +97,22 @@ class SymbolView:
     max: int
 
 
+BLOCKS = {
+    "arena": "arena",
+    "weights": "weights_of(arena)",
+    "constants": "(const uint8_t *)&constant_data",
+}
+"""How the interface reaches each block of memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepView:
     """A call of a phase's kernel."""
 
     name: str
     args: tuple[str, ...]
+    frame_args: tuple[str, ...]
+    """The same in a task that shares a run."""
     fails: bool
     is_shared: bool
 
@@ -194,12 +204,22 @@ def _infer_again(graph: Graph) -> None:
             _infer_again(body)
 
 
-def step_views(steps: Sequence[Step], layout: Layout, symbols: Sequence[Symbol]) -> list[StepView]:
-    blocks = [space.value for space in Space if layout.reads(space)]
-    args = (*blocks, *(variable_name(symbol.name) for symbol in symbols))
-    return [
-        StepView(step.kernel.name, args, can_fail(step.kernel), step.is_shared) for step in steps
-    ]
+def step_views(steps: Sequence[Step], symbols: Sequence[Symbol]) -> list[StepView]:
+    extents = {symbol.name: variable_name(symbol.name) for symbol in symbols}
+    return [_step_view(step, extents) for step in steps]
+
+
+def _step_view(step: Step, extents: Mapping[str, str]) -> StepView:
+    kernel = step.kernel
+    blocks = [buffer.name for buffer in kernel.buffers]
+    names = [extents[scalar.name] for scalar in kernel.scalars if scalar.name in extents]
+    return StepView(
+        name=kernel.name,
+        args=(*(BLOCKS[block] for block in blocks), *names),
+        frame_args=tuple(f"frame->{name}" for name in (*blocks, *names)),
+        fails=can_fail(kernel),
+        is_shared=step.is_shared,
+    )
 
 
 def status_views(statuses: Collection[AnyStatus], alignment: int) -> list[StatusView]:

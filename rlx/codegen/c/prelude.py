@@ -322,23 +322,21 @@ class Prelude:
         ]
         return self._define("dot_bf16", "float", "uint32_t a, uint32_t b, float c", body)
 
-    def shuffle(self, type: ValueType, lanes: int, positions: tuple[int, ...]) -> str:
-        """Lanes of two vectors in any order; GCC has it as an operation since version 12."""
-        result, vector = self.vector(ValueType(type.prim, lanes)), self.vector(type)
-        listed = ", ".join(map(str, positions))
-        picked = ", ".join(
-            f"a[{at}]" if at < type.lanes else f"b[{at - type.lanes}]" for at in positions
-        )
+    def shuffle(self, type: ValueType, vectors: int, positions: tuple[int, ...]) -> str:
+        """Lanes of one vector or of two, in any order; an operation in GCC since version 12."""
+        result = self.vector(ValueType(type.prim, len(positions)))
+        vector, given = self.vector(type), "ab"[:vectors]
+        listed = ", ".join((given[0], given[-1], *map(str, positions)))
+        picked = ", ".join(f"{given[at // type.lanes]}[{at % type.lanes}]" for at in positions)
         body = [
             "#if defined(__clang__) || __GNUC__ >= 12",
-            f"return __builtin_shufflevector(a, b, {listed});",
+            f"return __builtin_shufflevector({listed});",
             "#else",
-            "(void)b;",
             f"return ({result}){{{picked}}};",
             "#endif",
         ]
         name = f"shuffle_{vector}_{'_'.join(map(str, positions))}"
-        return self._define(name, result, f"{vector} a, {vector} b", body)
+        return self._define(name, result, ", ".join(f"{vector} {v}" for v in given), body)
 
     def stream(self, type: ValueType) -> str:
         """A store that bypasses the cache where the compiler offers one."""

@@ -69,8 +69,13 @@ def ramp(prelude: Prelude, type: ValueType, base: Code) -> Code:
 def shuffle(
     prelude: Prelude, type: ValueType, a: Code, b: Code, positions: tuple[int, ...]
 ) -> Code:
-    """Pick lanes of two vectors of `type`."""
-    return call(prelude.shuffle(type, len(positions), positions), a, b)
+    """Pick lanes of two vectors of `type`, or of the one that they come from."""
+    if a == b:
+        positions = tuple(at % type.lanes for at in positions)
+    if min(positions) >= type.lanes:
+        a, positions = b, tuple(at - type.lanes for at in positions)
+    given = (a,) if max(positions) < type.lanes else (a, b)
+    return call(prelude.shuffle(type, len(given), positions), *given)
 
 
 def fold(prelude: Prelude, op: BinaryOp, type: ValueType, x: Code) -> Code:
