@@ -16,13 +16,15 @@ from rlx.codegen.c.emit import emit_module
 from rlx.codegen.kernels.build import WIDEST
 from rlx.codegen.loops.nodes import Invoke, Kernel
 from rlx.codegen.loops.visit import walk
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import find_compiler
 from tests.aot.building import needs_compiler, require, run
 from tests.aot.programs import encoder_layer, lookup, mlp, scaled_rows, training_step
 from tests.codegen.c.record_cases import record_cases
-from tests.codegen.kernels.native import module_of
+from tests.codegen.kernels.native import Case, case_of, module_of
+from tests.records import OpRecord, records
 
 pytestmark = needs_compiler
 FLAGS = ("-std=c11", "-ffp-contract=off", "-fopenmp-simd", "-w", "-fstack-usage")
@@ -46,7 +48,10 @@ def deepest(kernel: Kernel, frames: Mapping[str, int]) -> int:
 
 
 def check_records(command: tuple[str, ...], stride: int, start: int, directory: Path) -> None:
-    cases = [case for _, _, case in record_cases(stride, start)]
+    check_cases(command, [case for _, _, case in record_cases(stride, start)], directory)
+
+
+def check_cases(command: tuple[str, ...], cases: list[Case], directory: Path) -> None:
     source = directory / "unit.c"
     source.write_text(emit_module(module_of(cases)))
     frames = measured((require(command[0]), *command[1:]), source, directory)
@@ -60,6 +65,17 @@ def test_stack_of_recorded_kernels_is_within_its_bound(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     check_records(command, 151, 0, tmp_path)
+
+
+def test_stack_of_unrolled_loops_over_wide_vectors_is_within_its_bound(tmp_path: Path) -> None:
+    """GCC without AVX-512 keeps all vectors of 64 bytes in memory, of several iterations."""
+    nine = [record for record in records() if name_of(record) == "solve_nine_vector"]
+    assert nine
+    check_cases(("gcc", "-O3"), [case_of(r.graph(DType.F32), name_of(r)) for r in nine], tmp_path)
+
+
+def name_of(record: OpRecord) -> str:
+    return re.sub(r"\W", "_", record.id)
 
 
 @pytest.mark.slow

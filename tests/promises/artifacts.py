@@ -88,6 +88,7 @@ SMALL: Mapping[str, str] = {
     ),
     "a bound on the stack is in the header, and compilers stay below it": (
         f"{_STACK}test_stack_of_recorded_kernels_is_within_its_bound "
+        f"{_STACK}test_stack_of_unrolled_loops_over_wide_vectors_is_within_its_bound "
         f"{_STACK}test_stack_of_many_recorded_kernels_is_within_its_bound "
         f"{_STACK}test_stack_of_whole_programs_is_within_what_the_header_says "
         f"{_STACK}test_stack_on_a_microcontroller_is_small"
@@ -165,6 +166,9 @@ STRICT: Mapping[str, str] = {
     ),
     "local buffers are as large as their use": (
         "codegen.kernels.test_locals:test_every_element_of_a_local_buffer_is_stored"
+    ),
+    "phases take the blocks and extents that they read": (
+        f"{_IDLE}test_phases_take_what_they_read"
     ),
     "constants are stored once": f"{_IDLE}test_constants_are_stored_once",
 }

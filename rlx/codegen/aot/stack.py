@@ -42,6 +42,8 @@ _NARROW = ("arm", "riscv32", "wasm32")
 """Architectures whose words are of four bytes."""
 _VECTORS_IN_FLIGHT = 8
 """How many vectors compilers make of one value of a loop, by unrolling and by widening."""
+_REGISTER, _UNROLLED = 16, 3
+"""Vectors longer than a register of every machine lie in memory, and in unrolled loops so often."""
 
 
 def stack_bytes(phases: Iterable[Kernel], target: Target) -> int:
@@ -85,10 +87,11 @@ def _locals(kernel: Kernel, target: Target) -> int:
     return sum((b.extent or 0) * b.prim.size + target.alignment for b in buffers)
 
 
-def _alive(block: Block, word: int) -> int:
+def _alive(block: Block, word: int, copies: int = 1) -> int:
     """Return the most bytes of values that a block holds at once, blocks within included.
 
-    Compilers that lack registers for vectors give each a place of its own, which they keep.
+    Compilers that lack registers for vectors give each a place of its own, which they keep; for
+    those of `copies` iterations if they unroll the loop.
     """
     last = {name: at for at, statement in enumerate(block) for name in _read(statement)}
     scalars: dict[str, int] = {}
@@ -99,9 +102,10 @@ def _alive(block: Block, word: int) -> int:
             if statement.var.type.lanes == 1:
                 scalars[statement.var.name] = size
             else:
-                vectors += size
-        vectors += _vectors_on_the_way(statement, word)
-        within = max((_alive(inner, word) for inner in blocks(statement)), default=0)
+                vectors += size * (copies if size > _REGISTER else 1)
+        vectors += _vectors_on_the_way(statement, word, copies)
+        often = _UNROLLED if isinstance(statement, For) else copies
+        within = max((_alive(inner, word, often) for inner in blocks(statement)), default=0)
         passing = _calls_on_the_way(statement, word) + within
         most = max(most, sum(scalars.values()) + vectors + passing)
         scalars = {name: size for name, size in scalars.items() if last.get(name, -1) > at}
@@ -117,10 +121,11 @@ def _read(statement: Stmt) -> Iterator[str]:
             yield from (e.name for e in walk_expression(expr) if isinstance(e, Var))
 
 
-def _vectors_on_the_way(statement: Stmt, word: int) -> int:
+def _vectors_on_the_way(statement: Stmt, word: int, copies: int) -> int:
     """Return the bytes of the vectors that a statement computes before its result."""
     every = (each for expr in expressions(statement) for each in walk_expression(expr))
-    return sum(_size(e.type, word) for e in every if e.type.lanes > 1 and not isinstance(e, Var))
+    sizes = [_size(e.type, word) for e in every if e.type.lanes > 1 and not isinstance(e, Var)]
+    return sum(size * (copies if size > _REGISTER else 1) for size in sizes)
 
 
 def _calls_on_the_way(statement: Stmt, word: int) -> int:
