@@ -28,9 +28,9 @@ def block_until_ready(x: Any) -> Any:
 
 
 def device_put(x: Any, device: Any = None, **_: Any) -> Any:
-    """`x`: there is one device."""
+    """`x` as arrays: there is one device."""
     del device
-    return x
+    return rlx.tree_map(rlx.numpy.asarray, x)
 
 
 def device_get(x: Any) -> Any:

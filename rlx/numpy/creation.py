@@ -10,7 +10,7 @@ import numpy as np
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
-from rlx.ir.from_python import array_from
+from rlx.ir.from_python import array_from, converted
 from rlx.ir.shape import Extent, Shape
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
@@ -19,8 +19,8 @@ from rlx.numpy.devices import placed, require_device
 from rlx.numpy.shaping import broadcast_to, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
-from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
-from rlx.tracing.widths import canonical
+from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
+from rlx.tracing.widths import are_narrow, canonical, wide_types
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:
@@ -59,9 +59,9 @@ def _of_plain_numbers(items: list[Any]) -> Array | None:
         found = np.array(items)
     except (TypeError, ValueError, RuntimeError):
         return None
-    if found.dtype not in _PLAIN or not found.size:
+    if found.dtype not in _PLAIN or not found.size or are_narrow():
         return None
-    return frozen(concrete(found))
+    return frozen(found)
 
 
 _PLAIN = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
@@ -85,6 +85,8 @@ _array = function(_array)
 def _from_list(items: Any) -> Any:
     if not _contains_traced(items):
         found = array_from(items)
+        if found.dtype == np.int64 and are_narrow():
+            return converted(items, DType.I32)  # refuses what 32 bits do not hold
         return found if found.size else found.astype(np.float64)
     return stack([_from_list(i) if isinstance(i, (list, tuple)) else i for i in items])
 
@@ -210,17 +212,23 @@ def copy(x: Any) -> Any:
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """The numbers that lie in bytes."""
-    return array(np.frombuffer(buffer, dtype_of(dtype, DType.F64).numpy, count, offset))
+    return array(np.frombuffer(buffer, _as_named(dtype), count, offset))
 
 
 def fromiter(numbers: Any, dtype: Any, count: int = -1) -> Any:
     """The numbers of an iterable."""
-    return array(np.fromiter(numbers, dtype_of(dtype, DType.F64).numpy, count))
+    return array(np.fromiter(numbers, _as_named(dtype), count))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
     """The numbers of a text."""
-    return array(np.fromstring(string, dtype_of(dtype, DType.F64).numpy, count, sep=sep))
+    return array(np.fromstring(string, _as_named(dtype), count, sep=sep))
+
+
+@wide_types()
+def _as_named(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype in which numbers lie, which need not be that of an array of them."""
+    return dtype_of(dtype, DType.F64).numpy
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:

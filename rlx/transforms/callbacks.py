@@ -29,13 +29,14 @@ from rlx.tracing.apply import emit_several
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
     TracedArray,
+    arrays_of,
     concrete,
     current_trace,
     element_type,
     source_names,
     suspended,
 )
-from rlx.tracing.widths import canonical
+from rlx.tracing.widths import are_narrow, canonical
 
 Function = Callable[..., Any]
 
@@ -140,7 +141,8 @@ def _flat_callback(
         positional, named = tree_unflatten(arguments, whole)
         with suspended():
             returned = fun(*positional, **named)
-        return tuple(flatten_like(results, returned, title))
+        leaves = flatten_like(results, returned, title)
+        return tuple(map(arrays_of, leaves) if are_narrow() else leaves)
 
     return callback(flat, title), [leaves[place] for place in places]
 

@@ -96,6 +96,31 @@ def test_an_index_out_of_range_is_told_as_ever() -> None:
 def test_numbers_that_32_bits_do_not_hold_are_refused() -> None:
     with pytest.raises(DTypeError, match="does not fit i32"):
         rnp.add(np.int32(1), 2**40)
+    with pytest.raises(DTypeError, match="1099511627776"):
+        rnp.array([1, 2**40])
+
+
+@pytest.mark.usefixtures("narrow")
+def test_results_of_callbacks_are_converted() -> None:
+    declared = rlx.ShapeDtypeStruct((4,), np.float32)
+    function = rlx.jit(lambda x: rlx.pure_callback(lambda x: np.cos(x, dtype=float), declared, x))
+    np.testing.assert_allclose(function(X[0]), np.cos(X[0]), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_bytes_are_read_as_what_they_are() -> None:
+    found = rnp.frombuffer(X.tobytes())
+    np.testing.assert_array_equal(found, X.ravel().astype(np.float32))
+    assert found.dtype == np.float32
+
+
+@pytest.mark.usefixtures("narrow")
+def test_what_is_put_on_the_device_is_an_array() -> None:
+    x = np.ones(3)
+    put = rlx.jax.device_put({"x": x})["x"]
+    x += 1
+    np.testing.assert_array_equal(put, np.ones(3, np.float32))
+    assert put.dtype == np.float32
 
 
 @pytest.mark.usefixtures("narrow")
