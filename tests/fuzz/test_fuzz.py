@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ import pytest
 
 from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.campaign import backends_for, examine, outcomes
-from tests.fuzz.check import Failure, check, difference, trace
+from tests.fuzz.check import Failure, HangError, check, difference, time_limit, trace
 from tests.fuzz.export import TARGETS, exported_results
 from tests.fuzz.generate import program
 from tests.fuzz.program import Array, Line, Program
@@ -106,6 +107,15 @@ def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) ->
     failure = check(made, (), exports=tuple(TARGETS))
     assert failure is not None
     assert failure.kind == "export differs"
+
+
+def test_work_without_end_and_waits_without_end_are_hangs_and_a_slow_machine_is_none() -> None:
+    with pytest.raises(HangError), time_limit(0.1):
+        all(iter(lambda: True, False))
+    with pytest.raises(HangError), time_limit(0.1, patience=2):
+        time.sleep(5)
+    with time_limit(0.1, patience=9):
+        time.sleep(0.25)
 
 
 def test_every_fifth_program_runs_in_c_too() -> None:
