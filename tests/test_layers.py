@@ -152,6 +152,13 @@ def test_traced_arrays_have_their_methods_whatever_is_imported_first() -> None:
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+def test_a_module_that_ops_are_declared_with_may_be_imported_first() -> None:
+    """`import rlx` declares no ops: what reads their declarations may be the first to ask."""
+    for entry in ("ir.index_maps", "codegen.kernels.build", "codegen.lower"):
+        code = f"import rlx, rlx.{entry}"
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_foreign_packages_stay_behind_their_border() -> None:
     wrong = []
     for path, names in modules():

@@ -7,7 +7,10 @@ each element once for all taps that meet it:
         for taps a, b:  for positions i:  sums[i] += x[at(i) + (a, b), c] * w[a, b, c]
 
 Rows of taps that lie outside of the image are left out, and so are taps at the ends of a row,
-whose tiles are written out: nothing is padded or guarded.
+whose positions are written out: nothing is padded or guarded. Each tile that is written out costs
+time to compile, so there are few: the last tile inside of a row and the last vector of channels
+overlap those before them, unless the kernel works in place, where nothing may be computed twice.
+What follows on the sums is written once for all positions of a tile.
 """
 
 from __future__ import annotations
@@ -53,10 +56,11 @@ def conv_depthwise_channels_last(
     sliding = geometry(axes, stride, padding, dilation, input_dilation)
     target = out.grouped(tuple((axis,) for axis in range(axes + 2)))
     budget = (scope.target.vector_registers - _REGISTERS_BESIDE) // _REGISTERS_EACH
+    repeats = not any(memory.may_alias for memory in scope.body.inputs.values())
     work = _Rows(
         k, x.memory, w.memory, target, lowering.lanes, groups,
         tuple(map(static, x.shape[1:-1])), tuple(map(static, w.shape[:-2])),
-        tuple(map(static, out.shape[1:-1])), sliding, max(1, min(_MOST_POSITIONS, budget)),
+        tuple(map(static, out.shape[1:-1])), sliding, max(1, min(_MOST_POSITIONS, budget)), repeats,
     )  # fmt: skip
     lines = math.prod(work.positions[:-1])
     with rows(k, "line", target.extent(0) * lines, product((*out.shape, *w.shape[:-2]))) as line:
@@ -100,6 +104,8 @@ class _Rows:
     sliding: tuple[Sliding, ...]
     tile: int
     """Positions that are computed together at most."""
+    repeats: bool
+    """True if an element may be computed twice: no operand lies where the result does."""
 
     def compute(self, line: E) -> None:
         """Compute one line of the result."""
@@ -110,7 +116,14 @@ class _Rows:
                 continue
             span = k.loop("column", segment.stop, start=segment.start, step=segment.size)
             with span as column:
-                self._channels(place, column, segment.size)
+                first = self._not_beyond(column, segment)
+                self._channels(place, first, segment.size)
+
+    def _not_beyond(self, at: E, segment: _Segment) -> E:
+        """Return where a tile begins: the last one of a segment ends with it."""
+        if (segment.stop - segment.start) % segment.size == 0:
+            return at
+        return self.k.let("first", minimum(at, segment.stop - segment.size))
 
     def _place(self, line: E) -> _Place:
         k = self.k
@@ -133,6 +146,9 @@ class _Rows:
     def _segments(self) -> Iterator[_Segment]:
         """Yield the tiles of a row; those whose windows lie inside the image are one segment."""
         columns = self.positions[-1]
+        if self.repeats and columns > 2 * self.tile:
+            yield from self._edges_and_inside(columns)
+            return
         size = -(-columns // -(-columns // self.tile)) if columns else 1
         inside: list[int] = []
         for start in range(0, columns, size):
@@ -147,6 +163,22 @@ class _Rows:
         if inside:
             yield _Segment(inside[0], inside[-1] + size, size)
 
+    def _edges_and_inside(self, columns: int) -> Iterator[_Segment]:
+        """Yield the positions at the start, the tiles inside, and the positions at the end."""
+        inside = [at for at in range(columns) if self._is_inside(at, 1)]
+        start, stop = (inside[0], inside[-1] + 1) if inside else (columns, columns)
+        yield from self._pieces(0, start)
+        if inside:
+            tiles = -(-len(inside) // self.tile)
+            yield _Segment(start, stop, -(-len(inside) // tiles))
+        yield from self._pieces(stop, columns)
+
+    def _pieces(self, start: int, stop: int) -> Iterator[_Segment]:
+        """Yield the tiles of positions whose windows reach beyond the image."""
+        for at in range(start, stop, self.tile):
+            last = min(at + self.tile, stop)
+            yield _Segment(at, last, last - at)
+
     def _is_inside(self, start: int, count: int) -> bool:
         axis = self.sliding[-1]
         last = (start + count - 1) * axis.stride + (self.taps[-1] - 1) * axis.dilation - axis.low
@@ -155,6 +187,11 @@ class _Rows:
     def _channels(self, place: _Place, start: E | int, size: int) -> None:
         """Compute a tile, vector of channels by vector, and one by one what is left."""
         k, whole = self.k, self.channels // self.lanes * self.lanes
+        if self.repeats and 0 < whole < self.channels:
+            with k.loop("vector", whole + self.lanes, step=self.lanes) as vector:
+                c = k.let("c", minimum(vector, self.channels - self.lanes))
+                self._tile(place, start, size, c, self.lanes)
+            return
         if whole:
             with k.loop("c", whole, step=self.lanes) as c:
                 self._tile(place, start, size, c, self.lanes)
@@ -170,9 +207,12 @@ class _Rows:
         self._outer_taps(
             place, [], lambda taps: self._row(place, taps, sums, start, size, c, lanes)
         )
+        totals = k.local("totals", self.x.prim, size * lanes)
         with k.loop("i", size, kind=LoopKind.UNROLL) as i:
+            k.store(totals, i * lanes, k.load(sums, i * lanes, lanes))
+        with k.loop("i", size) as i:
             position = self.target.at(*place.indices, index(start) + i)
-            value = k.load(sums, i * lanes, lanes)
+            value = k.load(totals, i * lanes, lanes)
             if lanes == 1:
                 position.write(c, value=value)
             else:

@@ -45,8 +45,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.errors import GraphError
+from rlx.ir import index_maps  # by its name alone: it may wait for this package
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import is_aligned
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.reduction import reduced_axes
 from rlx.ir.shape import Shape
@@ -109,7 +109,7 @@ def are_siblings(nodes: Sequence[Node]) -> bool:
 
 def is_pointwise(node: Node) -> bool:
     """True if each result element reads the operands at its own (broadcast) index only."""
-    return node.op.has(Trait.ELEMENTWISE) or is_aligned(node)
+    return node.op.has(Trait.ELEMENTWISE) or index_maps.is_aligned(node)
 
 
 def _listed(types: tuple[TensorType, ...]) -> str:

@@ -33,6 +33,8 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "no-padding": ((1, 28, 29, 16), (3, 3), {}),
     "single-taps": ((1, 5, 6, 16), (1, 1), {}),
     "few-channels": ((2, 6, 5, 3), (3, 3), PADDED),
+    "overlapping-tiles": ((1, 5, 43, 40), (5, 5), {"padding": ((2, 2), (2, 2))}),
+    "nothing-inside": ((1, 4, 20, 16), (3, 25), {"padding": ((1, 1), (12, 12))}),
 }
 
 
@@ -68,6 +70,21 @@ def test_c_computes_what_llvm_does(name: str) -> None:
 def test_bits_are_the_same_on_two_threads() -> None:
     g = graph_of((3, 30, 31, 64), (3, 3, 1, 64), {**PADDED, "groups": 64}, "f32")
     np.testing.assert_array_equal(run(g, "llvm", 2)[0], run(g, "llvm", 1)[0])
+
+
+def test_a_kernel_in_place_computes_no_element_twice() -> None:
+    """43 columns and 40 channels end in parts of tiles, which overlap others elsewhere."""
+    shapes = {"x": (1, 5, 43, 40), "w": (5, 5, 1, 40), "total": (1, 5, 43, 40)}
+    g = Graph("in_place")
+    x, w, total = (g.input(name, shape) for name, shape in shapes.items())
+    convolved = g.conv_channels_last(x, w, groups=40, padding=((2, 2), (2, 2)))
+    g.set_outputs([g.cumsum(total, axis=1) + convolved])
+    program = rlx.compile(g)
+    assert "windowed(lanes = 16); in place" in str(program.schedule)
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    (expected,) = rlx.ir.reference.evaluate(g, inputs)
+    np.testing.assert_allclose(program(**inputs)[0], expected, rtol=2e-4, atol=2e-4)
 
 
 def test_what_lies_outside_is_no_product_with_zero() -> None:
