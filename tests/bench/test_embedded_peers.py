@@ -91,3 +91,10 @@ def test_results_of_casadis_c_are_ours(tmp_path: Path) -> None:
         found = floats(program, f"out{number}", params[name].shape[::-1]).T
         close(found, stepped[name])
     close(floats(program, f"out{len(params)}", ()), loss)
+
+
+def test_solutions_of_casadis_c_are_ours(tmp_path: Path) -> None:
+    peer = peer_of("casadi")
+    matrices, right = filled(16, 3, 3).transpose(0, 2, 1), filled(16, 3, 1)
+    expected = np.asarray(PROGRAMS["solve_3x3"][0](matrices, right))
+    close(floats(library(peer.write("solve_3x3", tmp_path)), "out0", (16, 3, 1)), expected)
