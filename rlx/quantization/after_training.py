@@ -32,6 +32,8 @@ from rlx.transforms.abstract import eval_shape
 from rlx.transforms.jit import JittedFunction, jit
 
 Array = NDArray[Any]
+_PROGRAMS_KEPT = 256
+"""Of a quantized function, one for each kind of inputs: as many as `jit` keeps."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class QuantizedFunction(Quantized):
             )
         arrays, key = _kind(inputs)
         if key not in self._programs:
+            if len(self._programs) >= _PROGRAMS_KEPT:
+                self._programs.pop(next(iter(self._programs)))
             graph, params = self._call.network(inputs).rewritten(self._roundings)
             self._programs[key] = compile(graph, params=params), self._call.structure(inputs)
         run, structure = self._programs[key]

@@ -67,7 +67,8 @@ def insert_q_dq(graph: Graph, record: Mapping[Value, CalibrationEntry]) -> Graph
         copy_node(target, node, value_map)
         for value in node.results:
             entry = record.get(value)
-            if entry is not None and not _is_rounded(users[value], entry):
+            alone = value not in graph.outputs
+            if entry is not None and not (alone and _is_rounded(users[value], entry)):
                 with target.attributed(node.source, node.scope):
                     value_map[value] = _pair(value_map[value], entry)
     finish(target, graph, value_map)
@@ -109,7 +110,7 @@ def _is_rounded(users: list[Node], entry: CalibrationEntry) -> bool:
     """True if all that reads a value is its own `quantize`."""
     points = entry.zero_points or (0,) * len(entry.scales)
     wanted = {"scales": tuple(entry.scales), "zero_points": points, "axis": entry.axis}
-    return any(
+    return bool(users) and all(
         user.op is ops.quantize
         and {**user.attrs.as_dict(), "zero_points": user.attribute("zero_points") or points}
         == wanted

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import normalize_axis, product
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.quantization.propagate import cancel_pairs
@@ -26,7 +26,7 @@ from rlx.quantization.requirements import require_graph
 
 _PRODUCTS = (ops.matmul, ops.conv)
 _LARGEST_BIAS = 2**30
-"""A folded bias that leaves the sums room."""
+"""A folded bias, and sums without it, that i32 holds together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,14 @@ class _Sum:
     w_zero: int
     scales: NDArray[np.float32]
     """One, or one for each column or channel."""
+
+    @property
+    def fits(self) -> bool:
+        """True if no sum reaches 2^30: an op of integers wraps where a sum of floats would not."""
+        axes = self.w.shape[:1] if self.node.op is ops.matmul else self.w.shape[1:]
+        terms = product(axes)
+        largest = (128 + abs(self.x_zero)) * (128 + abs(self.w_zero))
+        return isinstance(terms, int) and terms * largest < _LARGEST_BIAS
 
     @property
     def trailing(self) -> int:
@@ -67,13 +75,15 @@ def _requantized(node: Node) -> Value | None:
         clipped, value = True, value.node.operands[0]
     if value.op is ops.add and value.node.operands[1].op is ops.constant:
         value, bias = value.node.operands
+    zero = (node.attribute("zero_points") or (0,))[0]
+    if clipped and not -128 <= zero <= 127:
+        return None
     found = _sum_of(value.node) if value.op in _PRODUCTS else None
-    if found is None:
+    if found is None or not found.fits:
         return None
     folded = _folded(found, bias)
     if folded is None:
         return None
-    zero = (node.attribute("zero_points") or (0,))[0]
     multiplier = found.scales / np.float32(node.attribute("scales")[0])
     codes = _product(found, folded, tuple(multiplier.tolist()), zero)
     if not clipped:

@@ -25,7 +25,8 @@ _PARITY = (
 
 OPS: Mapping[str, str] = {
     "3 quantize: halves away from zero, the zero point before saturation, NaN and infinities": (
-        f"{_FIGURES}test_quantize_rounds_halves_away_and_saturates"
+        f"{_FIGURES}test_quantize_rounds_halves_away_and_saturates "
+        f"{_DEFINITIONS}test_codes_at_the_ends_of_every_range_are_those_of_a_loop"
     ),
     "3 dequantize, per tensor and per axis": (
         f"{_FIGURES}test_dequantize_centers_and_scales "
@@ -99,7 +100,8 @@ PASSES: Mapping[str, str] = {
         f"{_PAIRS}test_all_that_reads_a_tap_reads_the_rounded_value "
         f"{_PAIRS}test_inserting_twice_and_inserting_nothing_change_nothing "
         f"{_PAIRS}test_taps_of_integers_other_graphs_and_wrong_lengths_are_errors "
-        f"{_DEFINITIONS}test_outputs_that_name_a_tap_are_rounded_and_keep_their_names"
+        f"{_DEFINITIONS}test_outputs_that_name_a_tap_are_rounded_and_keep_their_names "
+        f"{_PAIRS}test_what_reads_a_tap_beside_its_pair_is_rounded_too"
     ),
     "15 quant_propagate, where that is exact": (
         f"{_PAIRS}test_redundant_roundings_go_where_that_is_exact "
@@ -192,7 +194,11 @@ WRONG_USES: Mapping[str, str] = {
         f"{_WRONG}test_a_number_that_is_not_finite_is_told_with_its_batch_and_line "
         f"{_WHOLE}test_wrong_calls_of_a_quantized_function_are_errors"
     ),
-    "sums that i32 cannot hold": f"{_WHOLE}test_sums_that_i32_cannot_hold_stay_in_floats",
+    "sums that i32 cannot hold": (
+        f"{_WHOLE}test_sums_that_i32_cannot_hold_stay_in_floats "
+        f"{_PAIRS}test_sums_that_may_wrap_stay_products_of_floats "
+        f"{_PAIRS}test_a_zero_point_that_no_byte_holds_leaves_relu_to_floats"
+    ),
 }
 
 LIFTED: Mapping[str, str] = {

@@ -205,3 +205,40 @@ def test_products_that_are_not_requantized_are_integer_ones_when_they_are_compil
         for g in (found, graph)
     )
     assert np.linalg.norm(made - floats) < 0.01 * np.linalg.norm(floats)
+
+
+@pytest.mark.parametrize(("depth", "op"), [(40_000, "qmatmul"), (150_000, "matmul")])
+def test_sums_that_may_wrap_stay_products_of_floats(depth: int, op: str) -> None:
+    graph = Graph("long")
+    q, w = graph.input("q", (1, depth), "i8"), graph.param("w", (depth, 2), "i8")
+    floats = graph.dequantize(q, scales=(0.1,)), graph.dequantize(w, scales=(1e-6,))
+    graph.set_outputs([graph.quantize(graph.matmul(*floats), scales=(10.0,))])
+    found = integer_graph(graph)
+    assert op in names(found)
+    params, codes = {"w": np.full((depth, 2), 127, np.int8)}, np.full((1, depth), 127, np.int8)
+    made, expected = (
+        rlx.compile(g, params=params, backend="reference").run({"q": codes})[0]
+        for g in (found, graph)
+    )
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_a_zero_point_that_no_byte_holds_leaves_relu_to_floats() -> None:
+    graph = Graph("far")
+    q, w = graph.input("q", (1, 4), "i8"), graph.param("w", (4, 2), "i8")
+    y = graph.matmul(graph.dequantize(q, scales=(0.1,)), graph.dequantize(w, scales=(0.1,)))
+    graph.set_outputs([graph.quantize(graph.relu(y), scales=(1.0,), zero_points=(300,))])
+    assert "relu" in names(integer_graph(graph))
+
+
+def test_what_reads_a_tap_beside_its_pair_is_rounded_too() -> None:
+    graph = Graph("beside")
+    y = graph.relu(graph.input("x", (4,), "f32"))
+    pair = graph.dequantize(graph.quantize(y, scales=(0.05,)), scales=(0.05,))
+    graph.set_outputs([graph.exp(pair), graph.exp(y), y])
+    found = insert_q_dq(graph, {y: TENSOR})
+    (tap,) = [node.result for node in found.nodes if node.op.name == "relu"]
+    assert [node.op.name for node in found.users()[tap]] == ["quantize"]
+    feeds = {"x": np.array([-1.0, 0.04, 0.06, 2.0], np.float32)}
+    for made in rlx.compile(found, backend="reference").run(feeds)[:2]:
+        np.testing.assert_allclose(made, np.exp(np.array([0, 0.05, 0.05, 2], np.float32)), rtol=1e-6)
