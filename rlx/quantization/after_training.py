@@ -196,6 +196,11 @@ def _of_function(
     jitted = function if isinstance(function, JittedFunction) else jit(function)
     call = _Call(jitted, () if params is None else (params,))
     first, batches = _first_of(batches)
+    if len(tree_flatten(_arguments(first))[0]) != len(call.feed(_arguments(first))):
+        raise InputError(
+            "the function has static arguments",
+            remedy="give a function of arrays alone: lambda params, x: f(params, x, static)",
+        )
     network = call.network(_arguments(first))
     programs = dict[Any, Any]()
 

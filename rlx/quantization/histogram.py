@@ -52,7 +52,7 @@ class Histogram:
             pairs = self.counts.reshape(-1, 2).sum(1)
             self.counts = np.concatenate([pairs, np.zeros(BINS // 2, np.int64)])
             self.limit *= 2.0
-        places = np.minimum(magnitudes * (BINS / (self.limit or 1.0)), BINS - 1)
+        places = np.minimum(magnitudes / (self.limit or 1.0) * BINS, BINS - 1)
         self.counts += np.bincount(places.astype(np.int64), minlength=BINS)
 
     def scale(self, method: Method = "max", percentile: float = 99.99) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 from rlx.errors import InputError
@@ -47,5 +48,5 @@ def require_progress(stream: Any) -> None:
 
 def require_number(name: str, number: Any, wanted: str) -> None:
     """Raise InputError unless `number` is a real one."""
-    if isinstance(number, bool) or not isinstance(number, int | float):
+    if isinstance(number, bool) or not isinstance(number, Real):
         raise InputError(f"{name} is {number!r}", remedy=f"give {wanted}")

@@ -142,6 +142,7 @@ def _error(site: Site, steps: Steps, x: Array, w: Array, exact: Array) -> float:
     centered = np.clip(_round_away(x / step) + zero, -128, 127) - zero
     rounded = _result(site, centered, codes)
     factors = along(factors, 1, x.ndim) if site.node.op is ops.conv else factors
+    exact = exact.astype(np.float64)  # whose squares neither vanish nor overflow
     norm = float(np.linalg.norm(exact))
     return float(np.linalg.norm(rounded * factors - exact)) / norm if norm else 0.0
 

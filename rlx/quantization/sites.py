@@ -93,6 +93,8 @@ def _obstacle(node: Node, readers: Mapping[Value, int]) -> str:
         return "both operands are activations"
     if readers[w] > 1:
         return "its weights are read elsewhere too"
+    if w.type.elements == 0:
+        return "its weights are empty"
     if node.op is ops.matmul and w.rank != 2:
         return "its weights are a stack of matrices"
     return ""

@@ -241,4 +241,6 @@ def test_what_reads_a_tap_beside_its_pair_is_rounded_too() -> None:
     assert [node.op.name for node in found.users()[tap]] == ["quantize"]
     feeds = {"x": np.array([-1.0, 0.04, 0.06, 2.0], np.float32)}
     for made in rlx.compile(found, backend="reference").run(feeds)[:2]:
-        np.testing.assert_allclose(made, np.exp(np.array([0, 0.05, 0.05, 2], np.float32)), rtol=1e-6)
+        np.testing.assert_allclose(
+            made, np.exp(np.array([0, 0.05, 0.05, 2], np.float32)), rtol=1e-6
+        )

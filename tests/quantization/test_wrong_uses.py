@@ -84,6 +84,13 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
     "an input twice": (
         InputError, "x was given in order and by name",
         lambda: quantized(function=product(), params={"w": W})(X, x=X)),
+    "static arguments": (
+        InputError, "the function has static arguments",
+        lambda: quantized([(X, 2)], rlx.jit(lambda w, x, n: x @ w * n, static_argnums=2))),
+    "no weights": (
+        GraphError, "has no product or convolution", lambda: quantized([X], params=W[:, :0])),
+    "no terms": (
+        GraphError, "has no product or convolution", lambda: quantized([X[:, :0]], params=W[:0])),
     "entry": (InputError, "is recorded with a float", lambda: inserted(0.1)),
     "no entry": (InputError, "is recorded with a NoneType", lambda: inserted(None)),
     "entry of 0": (
@@ -226,3 +233,17 @@ def test_scales_whose_reciprocal_is_infinite_are_refused() -> None:
     graph = Graph("tiny")
     with pytest.raises(GraphError, match="among the normal numbers"):
         graph.quantize(graph.input("x", (3,), "f32"), scales=(1e-40,))
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    done = quantized(largest_error=np.float32(0.1), percentile=np.float64(99.0))
+    assert done.report.layers[0].is_quantized
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-30, 1e-42])
+def test_activations_that_all_round_to_zero_leave_their_layer_in_floats(size: float) -> None:
+    """Their squares vanish in f32: the error seemed to be none."""
+    (layer,) = quantized([X * np.float32(size)], keep=()).report.layers
+    assert layer.is_quantized == (layer.error < 0.1)
+    close, exact = quantized([X * np.float32(size)])(X * np.float32(size)), X @ W * size
+    assert np.linalg.norm(close - exact) <= 0.1 * np.linalg.norm(exact)
