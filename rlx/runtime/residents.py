@@ -5,7 +5,7 @@ prompts have the same weights, keys and values. Their runs take turns.
 
 A param that `setup` alone reads is needed for as long as `setup` takes. If it was given as an
 array that nobody can write, such as a file mapped into memory, the array is kept instead, and the
-param's pages go back to the system. So do those of what `setup` made on its way.
+param's pages go back to the system, as do the file's. So do those of what `setup` made on its way.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Residents:
             )
         for name, value in self._kept.items():
             self.views[name][...] = value
+            _let_go(value)
         status = run()
         for name in self._kept:
             discard_pages(self.views[name])
@@ -94,6 +95,15 @@ class Residents:
         if self.temporaries and room >= _LARGE:
             discard_pages(self.arena.bytes[self.temporaries :])
         self.temporaries = 0
+
+
+def _let_go(array: Array) -> None:
+    """Give back the pages of an array that a file is mapped to: they can be read again."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
+        owner = owner.base
+    if isinstance(owner, np.memmap) and owner.mode == "r" and array.flags.c_contiguous:
+        discard_pages(array)
 
 
 def _nobody_writes(array: Array) -> bool:

@@ -47,6 +47,11 @@ def test_any_look_at_the_ops_declares_them(look: str) -> None:
     assert "rlx.ir.ops.linalg" in imported_by(f"from rlx.ir.op import OPS; {look}")
 
 
+@pytest.mark.parametrize("first", ["index_maps", "parser", "ops.fused", "graph"])
+def test_any_module_of_the_graphs_may_be_imported_first(first: str) -> None:
+    assert "rlx.ir.ops.linalg" in imported_by(f"import rlx.ir.{first}, rlx.ir.ops")
+
+
 def test_an_op_that_nobody_declares_is_a_key_error() -> None:
     table = OpTable()
     asked: list[str] = []

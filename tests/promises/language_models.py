@@ -151,6 +151,8 @@ DECODING: Mapping[str, str] = {
         "codegen.kernels.test_packed_tables:test_rows_are_picked_from_where_the_product_reads "
         "codegen.kernels.test_packed_tables:test_a_row_that_is_not_there_is_named_as_in_the_table "
         "runtime.test_residents:test_a_param_that_nobody_can_write_leaves_the_arena_after_setup "
+        "runtime.test_residents:test_pages_of_a_mapped_file_are_given_back_as_they_are_read "
+        "runtime.test_residents:test_what_was_written_over_a_mapped_file_stays "
         "runtime.test_residents:test_temporaries_of_the_first_setup_are_given_back"
     ),
 }

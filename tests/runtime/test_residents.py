@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,6 +98,40 @@ def test_params_are_there_again_when_setup_runs_again() -> None:
     program.set_param("w", read_only(2 * WEIGHTS))
     np.testing.assert_allclose(program(x)[0][0], 2 * WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(program.clone().params["w"], 2 * WEIGHTS)
+
+
+def in_memory(path: Path) -> int:
+    """Return how many kilobytes of a mapped file this process has in memory."""
+    mappings = Path("/proc/self/smaps").read_text()
+    _, _, mine = mappings.partition(f"{path}\n")
+    (size,) = re.findall(r"^Rss: +(\d+) kB", mine, re.MULTILINE)[:1]
+    return int(size)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
+def test_pages_of_a_mapped_file_are_given_back_as_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "w"
+    path.write_bytes(WEIGHTS.tobytes())
+    mapped = np.memmap(path, np.float32, "r", shape=WEIGHTS.shape)
+    program = compiled(mapped)
+    np.testing.assert_array_equal(mapped, WEIGHTS)
+    assert in_memory(path) >= WEIGHTS.nbytes // 1024
+    (y, _) = program(np.ones((8, SIZE), np.float32))
+    assert in_memory(path) <= 8  # the first page and the last
+    np.testing.assert_allclose(y[0], WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(mapped, WEIGHTS)
+
+
+def test_what_was_written_over_a_mapped_file_stays(tmp_path: Path) -> None:
+    """Such pages are private: given back, they would be those of the file again."""
+    path = tmp_path / "w"
+    path.write_bytes(np.zeros_like(WEIGHTS).tobytes())
+    mapped = np.memmap(path, np.float32, "c", shape=WEIGHTS.shape)
+    mapped[...] = WEIGHTS
+    mapped.flags.writeable = False
+    (y, _) = compiled(mapped)(np.ones((8, SIZE), np.float32))
+    np.testing.assert_allclose(y[0], WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(mapped, WEIGHTS)
 
 
 def test_an_array_that_somebody_can_write_is_copied() -> None:
