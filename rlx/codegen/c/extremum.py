@@ -1,8 +1,9 @@
 """The lesser and the greater of vectors.
 
 clang turns `a < b ? a : b` in every lane into one instruction. GCC does so for scalars, but
-compares and blends vectors, in case a NaN were to count. So it is given its own name of the
-instruction, which lets the second operand win just as the expression does.
+compares and blends vectors, in case a NaN were to count, and takes integers lane by lane where many
+of them follow each other. So it is given its own name of the instruction, which lets the second
+operand win just as the expression does.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from collections.abc import Mapping
 from rlx.codegen.loops.nodes import BinaryOp, Prim, ValueType
 
 _INSTRUCTIONS: Mapping[ValueType, tuple[str, str]] = {
-    ValueType(Prim.F32, 16): ("__AVX512F__", "ps512_mask(a, b, a, -1, 4)"),
-    ValueType(Prim.F64, 8): ("__AVX512F__", "pd512_mask(a, b, a, 255, 4)"),
-    ValueType(Prim.F32, 8): ("__AVX__", "ps256(a, b)"),
-    ValueType(Prim.F64, 4): ("__AVX__", "pd256(a, b)"),
-    ValueType(Prim.F32, 4): ("__SSE2__", "ps(a, b)"),
-    ValueType(Prim.F64, 2): ("__SSE2__", "pd(a, b)"),
+    ValueType(Prim.F32, 16): ("__AVX512F__", "{op}ps512_mask(a, b, a, -1, 4)"),
+    ValueType(Prim.F64, 8): ("__AVX512F__", "{op}pd512_mask(a, b, a, 255, 4)"),
+    ValueType(Prim.F32, 8): ("__AVX__", "{op}ps256(a, b)"),
+    ValueType(Prim.F64, 4): ("__AVX__", "{op}pd256(a, b)"),
+    ValueType(Prim.F32, 4): ("__SSE2__", "{op}ps(a, b)"),
+    ValueType(Prim.F64, 2): ("__SSE2__", "{op}pd(a, b)"),
+    ValueType(Prim.I32, 16): ("__AVX512F__", "p{op}sd512_mask(a, b, a, 65535)"),
+    ValueType(Prim.I32, 8): ("__AVX2__", "p{op}sd256(a, b)"),
+    ValueType(Prim.I32, 4): ("__SSE4_1__", "p{op}sd128(a, b)"),
 }
-"""Vector type -> the target's macro, and the end of the instruction's name."""
+"""Vector type -> the target's macro, and the instruction's name behind `__builtin_ia32_`."""
 
 
 def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
     """Return the statement that GCC leaves a function with, behind its condition, or nothing."""
     if type not in _INSTRUCTIONS:
         return ""
-    macro, rest = _INSTRUCTIONS[type]
-    call = f"__builtin_ia32_{op.value}{rest}"
+    macro, instruction = _INSTRUCTIONS[type]
+    call = f"__builtin_ia32_{instruction.format(op=op.value)}"
     return f"#if defined({macro}) && !defined(__clang__)\n  return {call};"

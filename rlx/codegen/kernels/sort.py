@@ -2,8 +2,8 @@
 
 Each element becomes a record with an integer key that orders as the elements do. A row of records
 is counted by digits of the key, lowest digit first, and moved to and fro between the halves of
-scratch; digits that all records share are skipped. Short rows are sorted by insertion. Rows are
-shared by threads, each row sorted by one.
+scratch; digits that all records share are skipped. Short rows are sorted by insertion, or many of
+them side by side (`sort_network`). Rows are shared by threads, each row sorted by one.
 
 Keys turn back into elements, but for what shares a key with others: zeros of either sign and NaNs
 are then put in their places in the order in which they came.
@@ -21,6 +21,7 @@ from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.sort_keys import bit, is_signed, key_prim, keyed_value, order_key
+from rlx.codegen.kernels.sort_network import argsort_rows, network_lanes, sort_rows
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum
@@ -232,6 +233,10 @@ def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
     k = scope.k
     source, target = x.grouped(_groups(x.shape)), y.grouped(_groups(x.shape))
+    lanes = network_lanes(scope, x.type, key_prim(x.dtype))
+    if lanes > 1:
+        sort_rows(scope, x, y, lanes, lambda row: restore(k, source.at(row), target.at(row)))
+        return
     key = _Key(*key_bits(x.dtype), is_signed(x.dtype))
     with _rows(scope, x.shape, 1) as (row, base):
         x_row, y_row = source.at(row), target.at(row)
@@ -272,6 +277,10 @@ def restore(k: KernelBuilder, x_row: GroupedReader, y_row: GroupedWriter) -> Non
 @kernel("argsort")
 def argsort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys with their indices."""
+    lanes = network_lanes(scope, x.type, Prim.I64) if _index_words(x.dtype) == 1 else 1
+    if lanes > 1:
+        argsort_rows(scope, x, y, lanes)
+        return
     groups = _groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
     with _sorted_indices(scope, x, source, descending=False) as (row, sorted_row):

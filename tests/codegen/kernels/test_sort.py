@@ -1,4 +1,4 @@
-"""Sorting: the same permutation as NumPy's stable sort, by insertion and by digits."""
+"""Sorting: the same permutation as NumPy's stable sort, by insertion, network and digits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import rlx
 from rlx import numpy as rnp
 from rlx.codegen.kernels.sort import SHORT_ROW
+from rlx.codegen.kernels.sort_network import exchanges
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
@@ -21,7 +22,15 @@ from rlx.runtime.toolchain import has_toolchain
 
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
 DTYPES = [d for d in DType if not d.is_complex and not d.is_storage]
-SHAPES = [(5, 7), (3, SHORT_ROW + 1), (2, 9000), (80, 500)]
+SHAPES = [
+    (5, 7),
+    (19, 16),
+    (2, 9, 21),
+    (3, SHORT_ROW - 1),
+    (3, SHORT_ROW + 1),
+    (2, 9000),
+    (80, 500),
+]
 
 
 def _samples(dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -61,6 +70,35 @@ def test_every_dtype_sorts_stably_with_nan_last_and_equal_zeros(dtype: DType, ba
         run = rlx.compile(graph, backend=backend, threads=threads)
         for given, wanted in zip(run.run(feeds), expected, strict=True):
             _same(given, wanted)
+
+
+@pytest.mark.parametrize("n", range(2, 33))
+def test_the_exchanges_of_a_network_sort(n: int) -> None:
+    """What sorts every row of zeros and ones sorts every row; of long ones a sample is tried."""
+    rows = np.arange(1 << min(n, 12))[:, None] >> np.arange(n) & 1
+    if n > 12:
+        rows = np.random.default_rng(n).integers(0, 2, (4096, n))
+    places = list(rows.T)
+    for i, j in exchanges(n):
+        places[i], places[j] = np.minimum(places[i], places[j]), np.maximum(places[i], places[j])
+    np.testing.assert_array_equal(np.stack(places), np.sort(rows.T, axis=0))
+
+
+NETWORKS = [("llvm", d) for d in (DType.F32, DType.F64, DType.I64, DType.U32)] + [
+    (backend, DType.F32) for backend in BACKENDS if backend == "c"
+]
+
+
+@pytest.mark.parametrize(("backend", "dtype"), NETWORKS, ids=str)
+def test_short_rows_are_sorted_side_by_side(backend: str, dtype: DType) -> None:
+    """Rows that fill the lanes and do not, that blocks of vectors cover once and twice."""
+    graph = Graph("network")
+    x = {"x0": _samples(dtype, (19, 8)), "x1": _samples(dtype, (3, 3, 11))}
+    inputs = [graph.input(name, array.shape, dtype) for name, array in x.items()]
+    graph.set_outputs([op(each) for each in inputs for op in (ops.sort, ops.argsort)])
+    run = rlx.compile(graph, backend=backend)
+    for given, wanted in zip(run.run(x), evaluate(graph, x), strict=True):
+        _same(given, wanted)
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.U8, DType.I64], ids=str)
