@@ -7,7 +7,7 @@ of a channel stay in registers over its whole image:
         y[j] = sum over taps t of tap[t] * x[j * stride + t]
 
 With stride 2 a vector is every second element of two that are loaded. Small images are padded on
-the stack, one at a time; larger ones come padded.
+the stack, a few at a time; larger ones come padded.
 """
 
 from __future__ import annotations
@@ -71,14 +71,40 @@ def conv_depthwise(
     target = out.grouped(((0,), (1,), *each))
     taps = w.grouped(((0,), tuple(range(1, len(w.shape)))))
     kind = LoopKind.PARALLEL if is_large(product((*out.shape, *w.shape[1:]))) else LoopKind.SERIAL
-    with k.loop("plane", target.extent(0) * outputs, kind=kind) as plane:
-        image, channel = k.let("image", plane / outputs), k.let("channel", plane % outputs)
-        source = image * groups + channel / (outputs // groups)
-        memory, start = _Image(k, x.memory, x.shape[2:], sliding, scope.extents).padded(source)
-        lines = target.at(image, channel)
-        _Plane(
-            k, memory, taps.at(channel), lines, start, planes, scope.extents, lowering.lanes
-        ).compute()
+    images = _Image(k, x.memory, x.shape[2:], sliding, scope.extents, lowering.lanes)
+
+    def plane_at(number: E, memory: Buffer, start: E) -> _Plane:
+        image, channel = k.let("image", number / outputs), k.let("channel", number % outputs)
+        lines, own = target.at(image, channel), taps.at(channel)
+        return _Plane(k, memory, own, lines, start, planes, scope.extents, lowering.lanes)
+
+    def source_of(number: E) -> E:
+        return number / outputs * groups + number % outputs / (outputs // groups)
+
+    some = _together(images, planes, lowering.lanes, outputs)
+    with k.loop("plane", target.extent(0) * (outputs // some), kind=kind) as plane:
+        if some == 1:
+            memory, start = images.padded(source_of(plane))
+            plane_at(plane, memory, start).compute()
+            return
+        copies, volume = images.zeros(some), images.volume
+        sums, count = k.local("sums", x.prim, some * _through_rows(planes)), _through_rows(planes)
+        with k.loop("c", some) as c:
+            images.copy(source_of(plane * some + c), copies, c * volume)
+        with k.loop("c", some) as c:
+            plane_at(plane * some + c, copies, c * volume).sum_through(sums, c * count)
+        with k.loop("c", some) as c:
+            plane_at(plane * some + c, copies, c * volume).store_rows(sums, c * count)
+
+
+def _together(images: _Image, planes: Planes, lanes: int, outputs: int) -> int:
+    """Return how many small images are padded, then summed, then stored.
+
+    What was stored in pieces is loaded in vectors: at once, that waits for the stores.
+    """
+    if not images.is_copied or planes.positions[0] != 1 or not _is_narrow(planes, lanes):
+        return 1
+    return next(n for n in (8, 4, 2, 1) if outputs % n == 0 and n * images.volume <= _MOST_SUMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +116,47 @@ class _Image:
     spatial: Shape
     sliding: Geometry
     extents: Extents
+    lanes: int
+
+    @property
+    def is_copied(self) -> bool:
+        """True unless images come padded."""
+        return any((axis.low, axis.high) != (0, 0) for axis in self.sliding)
+
+    @property
+    def volume(self) -> int:
+        """The elements of a padded image."""
+        return math.prod(self._extents())
 
     def padded(self, number: E) -> tuple[Buffer, E]:
         """Return where the padded image lies and starts: a copy, if it is not padded already."""
+        if not self.is_copied:
+            return self.memory, self.k.let("start", self._start(number))
+        copy = self.zeros(1)
+        self.copy(number, copy, index(0))
+        return copy, index(0)
+
+    def zeros(self, count: int) -> Buffer:
+        """Return room for padded images, filled with zeros."""
+        zeros = self.k.local("padded", self.memory.prim, count * self.volume)
+        with self.k.loop("i", count * self.volume, kind=LoopKind.SIMD) as i:
+            self.k.store(zeros, i, 0)
+        return zeros
+
+    def copy(self, number: E, target: Buffer, at: E) -> None:
+        """Copy an image to where the zeros around it begin."""
         k, low = self.k, three(tuple(axis.low for axis in self.sliding), 0)
-        start = k.let("start", number * self.extents.number(product(self.spatial)))
-        if all((axis.low, axis.high) == (0, 0) for axis in self.sliding):
-            return self.memory, start
+        start = k.let("start", self._start(number))
         layers, rows, columns = three(tuple(map(static, self.spatial)))
         _, high, wide = three(self._extents())
-        volume = math.prod(self._extents())
-        copy = k.local("padded", self.memory.prim, volume)
-        with k.loop("i", volume, kind=LoopKind.SIMD) as i:
-            k.store(copy, i, 0)
         with k.loop("z", layers) as z, k.loop("a", rows) as a:
-            line = ((z + low[0]) * high + (a + low[1])) * wide + low[2]
-            with k.loop("j", columns, kind=LoopKind.SIMD) as j:
-                element = k.load(self.memory, start + (z * rows + a) * columns + j)
-                k.store(copy, line + j, element)
-        return copy, index(0)
+            line = at + ((z + low[0]) * high + (a + low[1])) * wide + low[2]
+            given = start + (z * rows + a) * columns
+            for j, lanes in _covered(k, columns, self.lanes):
+                k.store(target, line + j, k.load(self.memory, given + j, lanes))
+
+    def _start(self, number: E) -> E:
+        return number * self.extents.number(product(self.spatial))
 
     def _extents(self) -> tuple[int, ...]:
         """Return the spatial extents of the padded image."""
@@ -134,32 +182,38 @@ class _Plane:
         plane = self.extents.number(product(planes.extents[1:]) * planes.strides[0])
         with k.loop("layer", self.extents.number(planes.positions[0])) as layer:
             start = k.let("first", self.start + layer * plane)
-            if self._is_narrow():
+            if _is_narrow(planes, self.lanes):
                 self._through(layer, start, kept)
             else:
                 self._by_row(layer, start, kept)
 
-    def _is_narrow(self) -> bool:
-        """True if rows of known extents leave many lanes idle, and windows move by one element."""
-        _, rows, columns = self.planes.positions
-        area = rows * self.planes.extents[2]
-        small = isinstance(area, int) and area <= _MOST_SUMS and upper(columns) < 2 * self.lanes
-        return small and set(self.planes.strides[1:]) == {1}
-
     def _through(self, layer: E, start: E, kept: list[E] | None) -> None:
         """Compute straight through all rows, also between them, and store what is in the result."""
+        sums = self.k.local("sums", self.x.prim, _through_rows(self.planes))
+        self._sum_through(sums, index(0), start, kept)
+        self._store_rows(sums, index(0), layer)
+
+    def sum_through(self, sums: Buffer, at: E) -> None:
+        """Compute all rows of the only layer, from `at` on."""
+        self._sum_through(sums, at, self.start, self._kept())
+
+    def store_rows(self, sums: Buffer, at: E) -> None:
+        """Store the only layer from what `sum_through` computed."""
+        self._store_rows(sums, at, index(0))
+
+    def _sum_through(self, sums: Buffer, at: E, start: E, kept: list[E] | None) -> None:
+        k = self.k
+        for i, lanes in _covered(k, _through_rows(self.planes), self.lanes):
+            k.store(sums, at + i, self._total(k.let("at", start + i), lanes, kept))
+
+    def _store_rows(self, sums: Buffer, at: E, layer: E) -> None:
         k, planes = self.k, self.planes
         _, rows, columns = map(static, planes.positions)
-        wide = static(planes.extents[2])
-        count = (rows - 1) * wide + columns
-        sums = k.local("sums", self.x.prim, count)
-        for first, last, lanes in _pieces(count, self.lanes):
-            with k.loop("i", last, start=first, step=lanes) as i:
-                k.store(sums, i, self._total(k.let("at", start + i), lanes, kept))
         with k.loop("row", rows) as row:
             target = self.target.at(*self._outer(layer, row))
+            line = at + row * static(planes.extents[2])
             with k.loop("j", columns, kind=LoopKind.SIMD) as j:
-                target.write(j, value=k.load(sums, row * wide + j))
+                target.write(j, value=k.load(sums, line + j))
 
     def _by_row(self, layer: E, start: E, kept: list[E] | None) -> None:
         k, planes = self.k, self.planes
@@ -226,6 +280,34 @@ class _Plane:
             return k.load(self.x, at, lanes)
         low, high = k.load(self.x, at, lanes), k.load(self.x, at + (lanes - 1), lanes)
         return every_second(low, high)
+
+
+def _is_narrow(planes: Planes, lanes: int) -> bool:
+    """True if rows of known extents leave many lanes idle, and windows move by one element."""
+    _, rows, columns = planes.positions
+    area = rows * planes.extents[2]
+    small = isinstance(area, int) and area <= _MOST_SUMS and upper(columns) < 2 * lanes
+    return small and set(planes.strides[1:]) == {1}
+
+
+def _through_rows(planes: Planes) -> int:
+    """Return the positions of all rows and of what lies between them."""
+    _, rows, columns = map(static, planes.positions)
+    return (rows - 1) * static(planes.extents[2]) + columns
+
+
+def _covered(k: KernelBuilder, count: int, lanes: int) -> Iterator[tuple[E, int]]:
+    """Yield where vectors begin that cover `count` elements, and their lanes.
+
+    The last one overlaps the one before: what both store must be the same.
+    """
+    lanes = min(lanes, 1 << count.bit_length() >> 1)
+    if count == 0:
+        return
+    with k.loop("i", count // lanes * lanes, step=lanes) as i:
+        yield i, lanes
+    if count % lanes:
+        yield index(count - lanes), lanes
 
 
 def _pieces(columns: int | E, lanes: int) -> Iterator[tuple[int | E, int | E, int]]:
