@@ -52,10 +52,11 @@ def test_kernels_for_targets_without_vectors_have_none(op: str) -> None:
         assert all(expr.type.lanes == 1 for expr in all_expressions(kernel.body))
 
 
-@pytest.mark.parametrize(
-    ("kernels", "op"), [(op, op) for op in ALL], indirect=["kernels"], ids=list(ALL)
-)
-def test_an_op_says_whether_its_kernels_may_end_the_run(kernels: list[Kernel], op: str) -> None:
+@pytest.mark.parametrize("kernels", ALL, indirect=True)
+def test_an_op_says_whether_its_kernels_may_end_the_run(
+    kernels: list[Kernel], request: pytest.FixtureRequest
+) -> None:
+    op = request.node.callspec.params["kernels"]
     assert any(map(can_fail, kernels)) == OPS[op].has(Trait.MAY_FAULT)
 
 
