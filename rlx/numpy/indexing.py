@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
+from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Extent, broadcast_shapes, normalize_axis
+from rlx.ir.shape import Dim, Extent, broadcast_shapes, is_at_most, normalize_axis
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
+from rlx.numpy.extent_numbers import extent_number
 from rlx.numpy.shaping import (
     concatenate,
     expand_dims,
@@ -79,7 +80,7 @@ def plan_index(x: Any, index: Any) -> Plan:
             layout.append(None)
             continue
         if isinstance(item, slice):
-            slices.append(_resolved(item, x.shape[axis]))
+            slices.append(_resolved(item, x.shape[axis], axis))
             layout.append(axis)
         elif _is_array(item) or mixes_numbers:
             slices.append(slice(0, x.shape[axis], 1))
@@ -148,7 +149,7 @@ def _require_integer(item: Item) -> None:
         )
 
 
-def _position(item: Item, extent: Extent, axis: int) -> int:
+def _position(item: Item, extent: Extent, axis: int) -> Extent:
     try:
         position: int = item.__index__()
     except (AttributeError, TypeError):
@@ -161,12 +162,15 @@ def _position(item: Item, extent: Extent, axis: int) -> int:
             f"index {position} is out of range for axis {axis} of {extent}",
             remedy=f"use an index in [-{extent}, {extent}), or check the axis",
         )
-    if position < 0 and not isinstance(extent, int):
-        raise ShapeError(
-            f"a negative index needs a known extent; axis {axis} has {extent}",
-            remedy="count from the front, or trace it for a fixed size",
+    if isinstance(extent, int):
+        return position % extent
+    least = position + 1 if position >= 0 else -position
+    if not is_at_most(least, extent):
+        raise UnsupportedError(
+            f"index {position} of axis {axis} is out of range in runs where {extent} is too small",
+            remedy=f"bound it from below, rlx.Dim(..., min=, max=), so that it is at least {least}",
         )
-    return position % extent if isinstance(extent, int) else position
+    return position if position >= 0 else extent + position
 
 
 @wide_types()
@@ -174,7 +178,7 @@ def _checked_static(item: Item, extent: Extent, axis: int) -> Any:
     """Bring an index array into [0, extent): now if it is known, else in the graph."""
     if isinstance(item, TracedArray):
         wide = convert(item, DType.I64)
-        lowest = elementwise.add(wide, _extent_value(extent))
+        lowest = elementwise.add(wide, extent_number(extent))
         return elementwise.where(elementwise.less(wide, 0), lowest, wide)
     places = np.asarray(item, dtype=np.int64)
     if (
@@ -187,19 +191,14 @@ def _checked_static(item: Item, extent: Extent, axis: int) -> Any:
             f"index {worst} is out of range for axis {axis} of {extent}",
             remedy=f"use indices in [-{extent}, {extent}), or clip them",
         )
-    return np.where(places < 0, places + extent, places) if isinstance(extent, int) else places
+    if isinstance(extent, int):
+        return np.where(places < 0, places + extent, places)
+    if (places >= 0).all():
+        return places
+    return elementwise.where(places < 0, elementwise.add(places, extent_number(extent)), places)
 
 
-def _extent_value(extent: Extent) -> int:
-    if not isinstance(extent, int):
-        raise ShapeError(
-            f"a traced index needs a known extent; this one is {extent}",
-            remedy="trace it for a fixed size",
-        )
-    return extent
-
-
-def _resolved(item: slice, extent: Extent) -> slice:
+def _resolved(item: slice, extent: Extent, axis: int) -> slice:
     for bound in (item.start, item.stop, item.step):
         if isinstance(bound, TracedArray):
             raise ConcretizationError(
@@ -214,11 +213,52 @@ def _resolved(item: slice, extent: Extent) -> slice:
     if isinstance(extent, int):
         start, stop, step = item.indices(extent)
         return slice(start, stop, step)
-    if item == slice(None):
-        return slice(0, extent, 1)
-    raise ShapeError(
-        f"an axis of symbolic extent {extent} takes whole slices only",
-        remedy="take a part with rlx.numpy.dynamic_slice, or trace it for a fixed size",
+    return _resolved_symbolic(item, extent, axis)
+
+
+def _resolved_symbolic(item: slice, extent: Dim, axis: int) -> slice:
+    """Bring the bounds of a slice into an axis, as `slice.indices` does for a number."""
+    step = 1 if item.step is None else int(item.step)
+    if step > 0:
+        low = 0 if item.start is None else bound_within(item.start, extent, axis)
+        high = extent if item.stop is None else bound_within(item.stop, extent, axis)
+        return slice(low, _not_before(low, high, item), step)
+    high = extent if item.start is None else _bound_behind(item.start, extent, axis)
+    low = 0 if item.stop is None else _bound_behind(item.stop, extent, axis)
+    high = _not_before(low, high, item)
+    return slice(high - 1, low - 1, step)
+
+
+def _bound_behind(place: Extent, extent: Dim, axis: int) -> Extent:
+    """Return how many elements lie up to a place and with it."""
+    return extent if place == -1 else bound_within(place + 1, extent, axis)
+
+
+def _not_before(low: Extent, high: Extent, item: slice) -> Extent:
+    """Return the end of a slice, its start where it takes nothing."""
+    if is_at_most(low, high):
+        return high
+    if is_at_most(high, low):
+        return low
+    raise UnsupportedError(
+        f"whether the slice {item.start}:{item.stop} is empty differs between runs",
+        remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the extent",
+    )
+
+
+def bound_within(bound: Extent, extent: Extent, axis: int) -> Extent:
+    """Return a bound of a slice as a number of elements from the front, and no more than all."""
+    count, from_back = bound, isinstance(bound, int) and bound < 0
+    if from_back:
+        count = -bound
+    if is_at_most(count, extent):
+        return extent - count if from_back else count
+    if is_at_most(extent, count):
+        return 0 if from_back else extent
+    raise UnsupportedError(
+        f"whether {count} elements are more than the extent {extent} of axis {axis} differs "
+        "between runs",
+        remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the extent",
     )
 
 
@@ -231,6 +271,7 @@ def _sliced(x: Any, slices: tuple[slice, ...]) -> Any:
         _mirrored(s, x.shape[a]) if s.step < 0 else slice(s.start, max_of(s.start, s.stop), s.step)
         for a, s in enumerate(slices)
     )
+    x, forward = _narrowed(x, forward)
     cut = [a for a, s in enumerate(forward) if (s.start, s.stop, s.step) != (0, x.shape[a], 1)]
     if not cut:
         return x
@@ -247,13 +288,28 @@ def _sliced(x: Any, slices: tuple[slice, ...]) -> Any:
     )  # fmt: skip
 
 
+def _narrowed(x: Any, slices: tuple[slice, ...]) -> tuple[Any, tuple[slice, ...]]:
+    """Cut the axes where something is symbolic; return what is left to do from their start on."""
+    left = list(slices)
+    for axis, each in enumerate(slices):
+        whole = (each.start, each.stop) == (0, x.shape[axis])
+        if whole or not any(isinstance(e, Dim) for e in (each.start, each.stop, x.shape[axis])):
+            continue
+        length = each.stop - each.start
+        x = emit(ops.narrow, x, weak=x.weak, axis=axis, start=each.start, length=length)
+        left[axis] = slice(0, length, each.step)
+    return x, tuple(left)
+
+
 def max_of(start: Any, stop: Any) -> Any:
     both = isinstance(start, int) and isinstance(stop, int)
     return max(start, stop) if both else stop
 
 
-def _mirrored(item: slice, extent: int) -> slice:
+def _mirrored(item: slice, extent: Extent) -> slice:
     """Return the slice of the reversed axis that takes what `item` takes."""
+    if not isinstance(extent, int):
+        return slice(extent - 1 - item.start, extent - 1 - item.stop, -item.step)
     count = len(range(item.start, item.stop, item.step))
     start = extent - 1 - item.start if count else 0
     stop = start + (count - 1) * -item.step + 1 if count else 0
@@ -336,8 +392,8 @@ def is_block(plan: Plan) -> bool:
     return single and all(s.step == 1 for s in plan.slices)
 
 
-def block_sizes(plan: Plan) -> tuple[int, ...]:
-    sizes = [max(s.stop - s.start, 0) for s in plan.slices]
+def block_sizes(plan: Plan) -> tuple[Extent, ...]:
+    sizes = [max_of(0, s.stop - s.start) for s in plan.slices]
     for axis, _ in plan.arrays:
         sizes[axis] = 1
     return tuple(sizes)
@@ -346,7 +402,7 @@ def block_sizes(plan: Plan) -> tuple[int, ...]:
 @wide_types()
 def block_starts(x: Any, plan: Plan) -> Any:
     """Return the first position of a block on every axis; one out of range fails when it runs."""
-    starts: list[Any] = [s.start for s in plan.slices]
+    starts: list[Any] = [extent_number(s.start) for s in plan.slices]
     for axis, array in plan.arrays:
         starts[axis] = _in_range(array, static_shape(x)[axis])
     if not any(isinstance(start, TracedArray) for start in starts):
@@ -378,13 +434,13 @@ def _read_block(x: Any, plan: Plan) -> Any:
     return reshape(block, _picked_shape(plan, sizes))
 
 
-def _picked_shape(plan: Plan, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _picked_shape(plan: Plan, sizes: tuple[Extent, ...]) -> tuple[Extent, ...]:
     """Return the shape of a block: NumPy puts the axes of arrays that stand apart first."""
     picking = dict(plan.arrays)
     axes = (1,) * len(broadcast_shapes(*(shape_of(array) for array in picking.values())))
     places = [place for place, entry in enumerate(plan.layout) if entry in picking]
     together = places == list(range(places[0], places[0] + len(places)))
-    shape: list[int] = [] if together else [*axes]
+    shape: list[Extent] = [] if together else [*axes]
     for place, entry in enumerate(plan.layout):
         if entry is None or entry not in picking:
             shape.append(1 if entry is None else sizes[entry])

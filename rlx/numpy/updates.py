@@ -114,7 +114,7 @@ def _block_in_zeros(x: Any, plan: Plan, values: Any) -> Any:
     """Return `values` where they belong in an array like `x`, and zeros around them."""
     sizes = block_sizes(plan)
     low = tuple(s.start for s in plan.slices)
-    room = zip(static_shape(x), sizes, low, strict=True)
+    room = zip(x.shape, sizes, low, strict=True)
     high = tuple(extent - size - before for extent, size, before in room)
     return emit(ops.pad, reshape(values, sizes), low=low, high=high)
 

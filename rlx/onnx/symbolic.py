@@ -14,22 +14,19 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
-from rlx.ir import ops
 from rlx.ir.shape import (
     Dim,
     Extent,
-    Quotient,
-    Symbol,
     divide,
     ends,
     floor_divide,
     is_at_most,
     product,
 )
+from rlx.numpy.extent_numbers import extent_number
 from rlx.onnx.registry import Operator
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Extents, is_known, is_symbolic
-from rlx.tracing.apply import emit
 
 Array = np.ndarray[Any, Any]
 
@@ -81,26 +78,8 @@ def _settled(values: Array, dtype: np.dtype[Any]) -> Array:
 
 def computed(values: Any) -> Any:
     """Return symbolic extents as a traced array of their dtype."""
-    numbers = [rnp.reshape(_number(extent), (1,)) for extent in values.flat]
+    numbers = [rnp.reshape(extent_number(extent), (1,)) for extent in values.flat]
     return rnp.astype(rnp.reshape(rnp.concatenate(numbers), values.shape), values.integers)
-
-
-def _number(extent: Extent) -> Any:
-    if isinstance(extent, int):
-        return np.int64(extent)
-    products = (
-        functools.reduce(rnp.multiply, map(_factor, monomial), np.int64(coefficient))
-        for monomial, coefficient in extent.terms
-    )
-    return functools.reduce(rnp.add, products)
-
-
-def _factor(factor: Symbol | Quotient) -> Any:
-    """Return a symbol as the sum of so many ones."""
-    if isinstance(factor, Quotient):
-        return rnp.floor_divide(_number(factor.dividend), np.int64(factor.divisor))
-    extent = Dim(factor.name, max=factor.max, min=factor.min)
-    return emit(ops.reduce_sum, emit(ops.expand, np.int64(1), shape=(extent,)), axes=(0,))
 
 
 def _slice(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.onnx_models import CASES as MODELS
 from bench.workloads import PROGRAMS, WORKLOADS
 
-ROWS = {row.name for row in WORKLOADS} | {row.name for row in PROGRAMS}
+ROWS = {row.name for row in WORKLOADS} | {row.name for row in PROGRAMS} | set(MODELS)
 PARTS = sorted(
     module.name
     for module in pkgutil.iter_modules([str(Path(__file__).parent)])

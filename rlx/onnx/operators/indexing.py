@@ -11,9 +11,9 @@ import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.ir import ops
 from rlx.ir.shape import Dim, Extent, normalize_axis, upper
+from rlx.numpy.extent_numbers import extent_number
 from rlx.onnx.operators.shape import integers, listable, positions
 from rlx.onnx.registry import Static, operator
-from rlx.onnx.symbolic import computed, extents_array
 from rlx.tracing.apply import as_tracer, emit, graph, wrap
 
 
@@ -22,7 +22,7 @@ def _from_front(indices: Any, extent: Extent) -> Any:
     if isinstance(extent, Dim):
         if isinstance(indices, np.ndarray) and (indices >= 0).all():
             return indices
-        number = rnp.reshape(computed(extents_array([extent])), ())
+        number = extent_number(extent)
         return rnp.where(rnp.less(indices, 0), rnp.add(indices, number), indices)
     if isinstance(indices, np.ndarray):
         return np.where(indices < 0, indices + extent, indices)

@@ -23,6 +23,7 @@ from rlx.ir.shape import (
     product,
 )
 from rlx.ir.types import TensorType
+from rlx.numpy.indexing import bound_within
 from rlx.onnx.registry import Static, operator
 from rlx.onnx.symbolic import computed, extents_array
 from rlx.onnx.types import numpy_dtype
@@ -189,28 +190,13 @@ def slice_(x: Any, starts: Static, ends: Static, axes: Static = None, steps: Sta
 def _symbolic_part(x: Any, axis: int, first: Extent, last: Extent, step: int) -> Any:
     """Take a part of an axis whose bounds are extents; bounds outside of it end at its ends."""
     extent = x.shape[axis]
-    start = _end(first, extent, axis)
-    length = _end(last, extent, axis) - start
+    start = bound_within(first, extent, axis)
+    length = bound_within(last, extent, axis) - start
     part = emit(ops.narrow, x, axis=axis, start=start, length=length)
     if step == 1:
         return part
     steps = tuple(step if each == axis else 1 for each in range(x.ndim))
     return emit(ops.slice, part, start=(0,) * x.ndim, stop=part.shape, step=steps)
-
-
-def _end(bound: Extent, extent: Extent, axis: int) -> Extent:
-    """Return a bound of a slice as a number of elements from the front."""
-    if isinstance(bound, int) and bound < 0:
-        return 0 if is_at_most(bound + extent, 0) else bound + extent
-    if is_at_most(bound, extent):
-        return bound
-    if is_at_most(extent, bound):
-        return extent
-    raise UnsupportedError(
-        f"whether {bound} elements are more than the extent {extent} of axis {axis} differs "
-        "between runs",
-        remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the extent",
-    )
 
 
 def _resolved(extent: int, first: int, last: int, step: int) -> slice:

@@ -1,0 +1,99 @@
+"""Parts of axes whose extent is known at the call only are those that NumPy takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx.errors import IndexOutOfRangeError, UnsupportedError
+from rlx.ir.dtype import DType
+
+N = rlx.Dim("n", min=2, max=16)
+TAKEN: dict[str, Any] = {
+    "last": np.s_[:, -1],
+    "second": np.s_[:, 1],
+    "last two": np.s_[:, -2:],
+    "all but the last": np.s_[:, :-1],
+    "inside": np.s_[:, 1:-1],
+    "every second": np.s_[:, 1::2],
+    "backwards": np.s_[:, ::-1],
+    "every second from behind": np.s_[1:, ::-2],
+    "backwards to the second": np.s_[:, -1:0:-1],
+    "more than there are": np.s_[:, -20:],
+    "beyond the end": np.s_[:, 20:],
+    "nothing": np.s_[:, -1:0],
+    "with a new axis": np.s_[None, ..., -1],
+    "in another axis too": np.s_[1:, :-1],
+    "both ends": np.s_[:, np.array([0, -1])],
+}
+
+
+def graph_of(function: Any, *others: Any) -> rlx.Graph:
+    graph: rlx.Graph = rlx.jit(function).trace(rlx.TensorType(DType.F32, (3, N)), *others).graph
+    return graph
+
+
+def numbered(n: int) -> np.ndarray[Any, Any]:
+    return np.arange(3 * n, dtype=np.float32).reshape(3, n)
+
+
+def test_parts_are_those_of_numpy_for_all_extents() -> None:
+    program = rlx.compile(graph_of(lambda x: tuple(x[index] for index in TAKEN.values())))
+    for n in (2, 3, 16):
+        x = numbered(n)
+        for (name, index), found in zip(TAKEN.items(), program(x), strict=True):
+            np.testing.assert_array_equal(found, x[index], err_msg=f"{name} of {n}")
+
+
+def test_functions_that_take_parts_do_so_too() -> None:
+    program = rlx.compile(graph_of(lambda x: (rnp.take(x, -1, axis=1), rnp.diff(x, axis=1))))
+    x = numbered(5) ** 2
+    for found, expected in zip(program(x), (x[:, -1], np.diff(x, axis=1)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_parts_are_set_where_they_are_taken() -> None:
+    program = rlx.compile(graph_of(lambda x: (x.at[:, -1].set(7), x.at[0, 1:].add(1))))
+    for n in (2, 9):
+        last, rest = numbered(n), numbered(n)
+        last[:, -1] = 7
+        rest[0, 1:] += 1
+        for found, expected in zip(program(numbered(n)), (last, rest), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_computed_indices_count_from_the_end_and_are_checked() -> None:
+    places = rlx.TensorType(DType.I64, (2,))
+    program = rlx.compile(graph_of(lambda x, at: x[:, at], places))
+    for n in (3, 9):
+        found = program(numbered(n), np.array([-3, 1]))[0]
+        np.testing.assert_array_equal(found, numbered(n)[:, [-3, 1]])
+    with pytest.raises(IndexOutOfRangeError, match="-3 as a negative index"):
+        program(numbered(2), np.array([-3, 1]))
+
+
+def test_the_slope_of_the_last_element_is_its_own() -> None:
+    graph = graph_of(rlx.grad(lambda x: rnp.sum(x[:, -1] ** 2)))
+    x = numbered(4)
+    expected = np.zeros_like(x)
+    expected[:, -1] = 2 * x[:, -1]
+    np.testing.assert_array_equal(rlx.compile(graph)(x)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (np.s_[:, -3], r"index -3 of axis 1 is out of range in runs where n is too small"),
+        (np.s_[:, 2], r"(?s)index 2 of axis 1.*at least 3"),
+        (np.s_[:, :5], "whether 5 elements are more than the extent n of axis 1 differs"),
+        (np.s_[:, -5:], "whether 5 elements are more than the extent n of axis 1 differs"),
+        (np.s_[:, 2:-1], "whether the slice 2:-1 is empty differs"),
+    ],
+)
+def test_what_the_bounds_leave_open_is_refused(index: Any, said: str) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        graph_of(lambda x: x[index])
