@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.nest_scan import ScanNest
-from rlx.codegen.kernels.nest_while import WhileNest
-from rlx.codegen.kernels.register_loops import RegisterScan, RegisterWhile
+from rlx.codegen.kernels.loop_body import LoopArguments, LoopBody, build_scan, build_while
+from rlx.codegen.kernels.nest import Nest
+from rlx.codegen.kernels.nest_loops import ArrayBody
+from rlx.codegen.kernels.nest_registers import RegisterNest
+from rlx.codegen.kernels.register_loops import RegisterBody
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
 from rlx.codegen.loops.nodes import Buffer
@@ -43,20 +45,22 @@ def scan_in_one_kernel(
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
     checkpoints: int | None = None,  # noqa: ARG001  (for derivatives)
 ) -> None:
-    given, results = _memory(scope, arguments)
+    loop = LoopArguments(body, *_memory(scope, arguments), num_carries, num_consts)
     lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
     one = lanes is NO_LANES and not tables.versions
     loops = one and (_reads_as_loops(body) or _wants_arrays(scope, body))
+    kept: LoopBody
     if lanes is None or loops:
-        scope.passes.extend(FUSION if loops else UNROLLED_FUSION)
-        has_vectors = scope.target.has_vectors
-        ScanNest(
-            scope.k, body, given, results, length, num_carries, num_consts, reverse, has_vectors
-        ).build()
-        return
-    scope.passes.extend(REGISTERS)
-    scan = RegisterScan(scope.k, body, given, results, length, num_carries, num_consts, reverse)
-    scan.build(lanes, tables)
+        kept = _in_arrays(scope, body, unrolled=not loops)
+    else:
+        scope.passes.extend(REGISTERS)
+        kept = RegisterBody(RegisterNest(scope.k, body, lanes, tables))
+    build_scan(scope.k, kept, loop, length, reverse=reverse)
+
+
+def _in_arrays(scope: Scope, body: Graph, *, unrolled: bool) -> ArrayBody:
+    scope.passes.extend(UNROLLED_FUSION if unrolled else FUSION)
+    return ArrayBody(Nest(scope.k, body, scope.target.has_vectors))
 
 
 def _reads_as_loops(body: Graph) -> bool:
@@ -89,18 +93,19 @@ def while_in_one_kernel(
     max_trips: int | None = None,
 ) -> None:
     given, results = _memory(scope, arguments)
-    carries = len(given) - num_consts
+    loop = LoopArguments(body, given, results, len(given) - num_consts, num_consts)
     tables = while_tables(condition, body, num_consts=num_consts)
     one = tables is not None and not any(each.versions for each in tables)
     loops = one and fits_while_nest(condition, body) and _wants_arrays(scope, body)
+    kept: LoopBody
     if tables is None or loops:
-        scope.passes.extend(FUSION if loops else UNROLLED_FUSION)
-        has_vectors = scope.target.has_vectors
-        WhileNest(scope.k, condition, body, given, results, carries, max_trips, has_vectors).build()
-        return
-    scope.passes.extend(REGISTERS)
-    loop = RegisterWhile(scope.k, condition, body, given, results, carries, max_trips)
-    loop.build(*tables)
+        kept = _in_arrays(scope, body, unrolled=not loops)
+    else:
+        scope.passes.extend(REGISTERS)
+        of_condition, of_body = tables
+        nest = RegisterNest(scope.k, body, tables=of_body)
+        kept = RegisterBody(nest, condition_tables=of_condition)
+    build_while(scope.k, kept, loop, condition, max_trips)
 
 
 def _memory(

@@ -1,0 +1,146 @@
+"""Loops as one kernel each: what is the same wherever a body keeps its values.
+
+A scan and a conditional loop are built once. Where carries, consts and rows are while the
+loop runs is what a `LoopBody` knows: in registers (`RegisterBody`) or local arrays (`ArrayBody`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import Buffer, Prim
+from rlx.ir.graph import Graph, Value
+
+
+class Place(NamedTuple):
+    """A value of a body, and where it lies in an argument of the kernel."""
+
+    value: Value
+    buffer: Buffer
+    start: E | int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopArguments:
+    """The arguments of a loop's kernel, by what they are to its body."""
+
+    body: Graph
+    given: Sequence[Buffer]
+    results: Sequence[Buffer]
+    num_carries: int
+    num_consts: int
+
+    def firsts(self) -> list[Place]:
+        """Return the carries as they are given."""
+        return _places(self.body.inputs, self.given)[: self.num_carries]
+
+    def lasts(self) -> list[Place]:
+        """Return where the carries go in the end."""
+        return _places(self.body.inputs[: self.num_carries], self.results)
+
+    def consts(self) -> list[Place]:
+        first = self.num_carries
+        return _places(self.body.inputs, self.given)[first : first + self.num_consts]
+
+    def rows(self, row: E) -> list[Place]:
+        """Return the inputs that are a row of an operand."""
+        first = self.num_carries + self.num_consts
+        return _at_row(_places(self.body.inputs, self.given)[first:], row)
+
+    def stacked(self, row: E) -> list[Place]:
+        """Return the outputs that become a row of a result."""
+        return _at_row(_places(self.body.outputs, self.results)[self.num_carries :], row)
+
+
+def _places(values: Sequence[Value], buffers: Sequence[Buffer]) -> list[Place]:
+    return [Place(*pair) for pair in zip(values, buffers, strict=False)]
+
+
+def _at_row(places: Sequence[Place], row: E) -> list[Place]:
+    return [
+        place._replace(start=row * math.prod(place.value.type.static_shape)) for place in places
+    ]
+
+
+class LoopCondition(Protocol):
+    """The condition of a loop, on the present values of its body's inputs."""
+
+    def in_one_expression(self) -> E | None:
+        """Return the condition, if it is short enough to stand in `while`."""
+
+    def truth(self) -> E:
+        """Compute the condition: true if every element is."""
+
+
+class LoopBody(Protocol):
+    """The body of a loop under construction, and where its values are kept."""
+
+    def blocks(self, steps: int) -> AbstractContextManager[None]:
+        """Open what stands around the loop: another loop, where lanes run block by block."""
+
+    def enter(self, firsts: Sequence[Place], lasts: Sequence[Place]) -> None:
+        """Bring the carries to where the loop keeps them."""
+
+    def read(self, place: Place) -> None:
+        """Take a const or a row."""
+
+    def emit_constants(self) -> None:
+        """Compute ahead of the loop what depends on no input, if it takes memory."""
+
+    def step(self, outputs: Sequence[Place]) -> None:
+        """Compute the body once: store `outputs`, and give the carries their next values."""
+
+    def finish(self, lasts: Sequence[Place]) -> None:
+        """Store the carries."""
+
+    def condition(self, graph: Graph) -> LoopCondition: ...
+
+
+def build_scan(
+    k: KernelBuilder, body: LoopBody, arguments: LoopArguments, length: int, *, reverse: bool
+) -> None:
+    """Build the loop of a scan: from row to row, or from the last to the first."""
+    with body.blocks(length):
+        body.enter(arguments.firsts(), arguments.lasts())
+        for const_ in arguments.consts():
+            body.read(const_)
+        body.emit_constants()
+        with k.loop("step", length) as step:
+            row = k.let("row", length - 1 - step) if reverse else step
+            for place in arguments.rows(row):
+                body.read(place)
+            body.step(arguments.stacked(row))
+        body.finish(arguments.lasts())
+
+
+def build_while(
+    k: KernelBuilder,
+    body: LoopBody,
+    arguments: LoopArguments,
+    condition: Graph,
+    max_trips: int | None,
+) -> None:
+    """Build a conditional loop; the last result is the number of trips."""
+    body.enter(arguments.firsts(), arguments.lasts())
+    for const_ in arguments.consts():
+        body.read(const_)
+    body.emit_constants()
+    asked = body.condition(condition)
+    trips = k.mutable("trips", const(0, Prim.I64))
+    short = asked.in_one_expression()
+    running = k.mutable("running", asked.truth()) if short is None else None
+    going = short if running is None else running
+    assert going is not None, "one of the two forms of the condition"
+    with k.while_(going if max_trips is None else (trips < max_trips) & going):
+        body.step([])
+        trips.set(trips + 1)
+        if running is not None:
+            running.set(asked.truth())
+    body.finish(arguments.lasts())
+    k.store(arguments.results[-1], 0, trips)
