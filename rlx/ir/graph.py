@@ -315,29 +315,15 @@ class Graph(Builders):
         """
         check_arity(definition, len(operands))
         declares = definition.has(Trait.NAMED)
-        if declares and attrs.as_dict()["name"] in self._leaves:
-            raise GraphError(
-                f"graph {self.name!r} already has an input or param named "
-                f"{attrs.as_dict()['name']!r}",
-                remedy="names of inputs and params are unique in a graph",
-            )
-        for operand in operands:
-            if operand.graph is not self:
-                raise GraphError(
-                    f"operand {operand.label} belongs to graph {operand.graph.name!r}, "
-                    f"not to {self.name!r}",
-                    remedy="pass outer values into a body as operands",
-                )
-        types = None if copied is None else _types_of_copy(copied, operands, attrs)
-        is_new = types is None
-        if lowering is not None or types is None:
-            given = tuple(operand.type for operand in operands)
-            if lowering is not None:
-                check_lowering(lowering, definition, given, attrs)
-            if types is None:
-                types = definition.infer_types(given, attrs)
-        elif copied is not None:
+        if declares:
+            self._require_new_leaf(attrs)
+        self._require_own(operands)
+        known = None if copied is None else _types_of_copy(copied, operands, attrs)
+        if lowering is not None:
+            check_lowering(lowering, definition, _types(operands), attrs)
+        elif copied is not None and known is not None:
             lowering = copied.lowering
+        types = definition.infer_types(_types(operands), attrs) if known is None else known
         node = Node(
             index=len(self.nodes),
             op=definition,
@@ -349,7 +335,7 @@ class Graph(Builders):
             lowering=lowering,
         )
         results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
-        for result in results if is_new else ():
+        for result in results if known is None else ():
             if result.type.is_static:  # others are looked at when their symbols have bounds
                 require_addressable(result)
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
@@ -357,6 +343,23 @@ class Graph(Builders):
         if declares:
             self._leaves[attrs.as_dict()["name"]] = results[0]
         return results
+
+    def _require_new_leaf(self, attrs: Attrs) -> None:
+        name = attrs.as_dict()["name"]
+        if name in self._leaves:
+            raise GraphError(
+                f"graph {self.name!r} already has an input or param named {name!r}",
+                remedy="names of inputs and params are unique in a graph",
+            )
+
+    def _require_own(self, operands: Sequence[Value]) -> None:
+        for operand in operands:
+            if operand.graph is not self:
+                raise GraphError(
+                    f"operand {operand.label} belongs to graph {operand.graph.name!r}, "
+                    f"not to {self.name!r}",
+                    remedy="pass outer values into a body as operands",
+                )
 
     def keep(self, nodes: Sequence[Node], like: Mapping[Node, Node]) -> None:
         """Drop all nodes but `nodes`; `like` lends its name, source line and scope to some.
@@ -555,6 +558,10 @@ class Graph(Builders):
 
     def __hash__(self) -> int:
         return hash((self.name, tuple((node.op.name, node.attrs) for node in self.nodes)))
+
+
+def _types(values: Sequence[Value]) -> tuple[TensorType, ...]:
+    return tuple(value.type for value in values)
 
 
 def _types_of_copy(

@@ -1,4 +1,4 @@
-"""Numbers as their bits: neighbours of floats, bits packed into bytes."""
+"""Floats next to others (`nextafter`, `spacing`), and bits packed into bytes."""
 
 from __future__ import annotations
 

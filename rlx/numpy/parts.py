@@ -1,4 +1,4 @@
-"""Numbers taken apart and put together: quotient and remainder, mantissa and exponent, divisors."""
+"""Quotient and remainder, mantissa and exponent, sign, and common divisors of numbers."""
 
 from __future__ import annotations
 

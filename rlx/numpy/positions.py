@@ -1,4 +1,4 @@
-"""Positions in arrays: of diagonals and triangles, of grids, and flat ones taken apart."""
+"""Index arithmetic: indices of triangles and diagonals, grids, flat indices and back."""
 
 from __future__ import annotations
 

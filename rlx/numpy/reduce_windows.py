@@ -1,4 +1,4 @@
-"""Windows folded by a function of two arrays: what pooling of any kind is."""
+"""Windowed reductions by any binary function (`reduce_window` in XLA)."""
 
 from __future__ import annotations
 

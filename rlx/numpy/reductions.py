@@ -1,4 +1,4 @@
-"""Functions that fold axes away, and those of them that pass over NaN."""
+"""Reductions over axes, and those that ignore NaN (`nansum` and the like)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds of the rows that share a segment: sums, products and extrema by an index per row."""
+"""Segment reductions: sums, products and extrema of the rows that share an index."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx.codegen.aot.archive import archive_bytes
 from rlx.codegen.aot.artifact_view import external_functions
@@ -30,7 +30,7 @@ from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS
 from rlx.ir.graph import Graph
 from rlx.ir.literal import Literal
 from rlx.passes.precision.policy import Precision, target_at
-from rlx.runtime.aot_source import Traceable, program_source
+from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
 from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
@@ -40,6 +40,9 @@ from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.signature import Argument, Array, checked
 from rlx.runtime.toolchain import require_llvm
 from rlx.target import Target
+
+if TYPE_CHECKING:
+    from rlx.codegen.lower import Program
 
 _BACKENDS = ("auto", "c", "llvm")
 _THREADS = (None, "openmp", "callback")
@@ -136,24 +139,21 @@ def aot(
     source = program_source(
         graph_or_function, example_inputs, param_argnums, params or {}, weights, precision
     )
-    graph, values = source.graph, source.values
     _require_known(threads, math)
     target = target or "portable"
     machine = target_at(_as_chosen(machine_of(target), vectors, optimize), precision)
     machine = replace(machine, is_serial=threads is None)
     library = linked_blas(blas)
-    lapack = (lambda: True) if library and library.has_lapack else None
-    # Code for this machine has the bits of `rlx.compile(backend="c")`; other code, everyone's.
-    passes = () if target == "native" else (order_sums(machine.vector_bytes),)
-    program = lower_for(graph, machine, lapack=lapack, passes=passes)
+    program = _lower(source.graph, machine, library, has_own_bits=target == "native")
     externals = external_functions(program)
     _refuse_python(externals)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
+    name = name or source.graph.name
     options = Options(
-        name=name or graph.name,
+        name=name,
         keep=source.keep,
-        values={p: Literal(values[p]) for p, how in source.keep.items() if how is Keep.EMBED},
-        examples={name: Literal(x) for name, x in {**source.examples, **values}.items()},
+        values=_embedded(source),
+        examples={n: Literal(x) for n, x in {**source.examples, **source.values}.items()},
         output_names=output_names or source.output_names,
         threads=threads,
         target=target,
@@ -162,16 +162,30 @@ def aot(
         is_plain=not machine.has_vectors,
         alignment=machine.alignment,
         flags=SMALL_FLAGS if machine.is_small else PORTABLE_FLAGS,
-        external=_link_names(externals, library, name or graph.name, in_object=uses_llvm),
+        external=_link_names(externals, library, name, in_object=uses_llvm),
         line_directives=line_directives,
         machine=machine,
         with_object=uses_llvm,
     )
-    text = emit_artifact(program, graph, options)
+    text = emit_artifact(program, source.graph, options)
     directory = _make_directory(out_dir)
     compiler = None if emit_only or uses_llvm else find_compiler(target, cc)
-    artifact = _write(text, options, directory, compiler, values)
+    artifact = _write(text, options, directory, compiler, source.values)
     return _with_object(artifact, text, options, machine) if uses_llvm else artifact
+
+
+def _lower(
+    graph: Graph, machine: Target, library: LinkedBlas | None, *, has_own_bits: bool
+) -> Program:
+    """Lower for a machine: code for this one has the bits of `rlx.compile`; other, everyone's."""
+    lapack = (lambda: True) if library and library.has_lapack else None
+    passes = () if has_own_bits else (order_sums(machine.vector_bytes),)
+    return lower_for(graph, machine, lapack=lapack, passes=passes)
+
+
+def _embedded(source: ProgramSource) -> dict[str, Literal]:
+    """Return the params that are constants in the code."""
+    return {p: Literal(source.values[p]) for p, how in source.keep.items() if how is Keep.EMBED}
 
 
 def _require_known(threads: str | None, math: str) -> None:

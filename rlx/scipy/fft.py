@@ -1,4 +1,4 @@
-"""Cosine transforms of type 2 and their inverses, by Fourier transforms of the same length.
+"""Discrete cosine transforms (DCT-II) and their inverses, by an FFT of the same length.
 
 Makhoul, 1980, A fast cosine transform in one and two dimensions. The transform is
 `y[k] = 2 sum x[n] cos(pi k (2 n + 1) / (2 N))`; `norm="ortho"` makes it orthogonal.

@@ -32,6 +32,29 @@ def minimize(
     tol: float | None = None, options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:  # fmt: skip
     """Minimize a scalar function of a vector; options are `gtol`, `maxiter` and `norm`."""
+    given = _known_options(method, options)
+    x = _start(x0)
+    limit = given.get("gtol", 1e-5 if tol is None else tol)
+    most, order = given.get("maxiter"), given.get("norm", rnp.inf)
+    most = 200 * x.shape[0] if most is None else most
+    slope_of = value_and_grad(lambda x: fun(x, *args))
+    value, slope = slope_of(x)
+    unit = rnp.eye(x.shape[0], dtype=x.dtype)
+
+    def moves(state: Any) -> Any:
+        k, _, _, slope, _, _, failed = state
+        is_steep = rnp.greater(rnp.linalg.norm(slope, order), limit)
+        going = rnp.logical_and(rnp.less(k, most), is_steep)
+        return rnp.logical_and(going, rnp.logical_not(failed))
+
+    def step(state: Any) -> Any:
+        return _bfgs_step(slope_of, state, unit)
+
+    state = (0, x, value, slope, unit, 1, False)
+    return _results(while_loop(moves, step, state), limit, order)
+
+
+def _known_options(method: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
     if method.upper() != "BFGS":
         raise UnsupportedError(f"minimize has no method {method!r}", remedy="use 'BFGS'")
     given = dict(options or {})
@@ -40,43 +63,30 @@ def minimize(
         raise InputError(
             f"minimize has no option {min(unknown)!r}", remedy="use gtol, maxiter or norm"
         )
+    return given
+
+
+def _start(x0: Any) -> Any:
+    """Return the first point: a vector of floats."""
     x = rnp.asarray(x0)
     if x.ndim != 1:
         raise ShapeError(f"x0 has {x.ndim} axes", remedy="give a vector")
-    x = x if rnp.issubdtype(x.dtype, rnp.floating) else x.astype("f32")
-    limit = given.get("gtol", 1e-5 if tol is None else tol)
-    most, order = given.get("maxiter"), given.get("norm", rnp.inf)
-    most = 200 * x.shape[0] if most is None else most
-    slope_of = value_and_grad(lambda x: fun(x, *args))
-    value, slope = slope_of(x)
-    unit = rnp.eye(x.shape[0], dtype=x.dtype)
+    return x if rnp.issubdtype(x.dtype, rnp.floating) else x.astype("f32")
 
-    def open_(slope: Any) -> Any:
-        return rnp.greater(rnp.linalg.norm(slope, order), limit)
 
-    def moves(state: Any) -> Any:
-        k, _, _, slope, _, _, failed = state
-        going = rnp.logical_and(rnp.less(k, most), open_(slope))
-        return rnp.logical_and(going, rnp.logical_not(failed))
+def _bfgs_step(slope_of: Any, state: Any, unit: Any) -> Any:
+    """Search along the quasi-Newton direction, and update the inverse Hessian."""
+    k, x, value, slope, inverse, count, _ = state
+    way = -(inverse @ slope)
+    length, new_value, new_slope, trials, found = _line_search(slope_of, x, way, value, slope)
+    moved = length * way
+    better = _updated(inverse, moved, new_slope - slope, unit)
+    return k + 1, x + moved, new_value, new_slope, better, count + trials, rnp.logical_not(found)
 
-    def step(state: Any) -> Any:
-        k, x, value, slope, inverse, count, _ = state
-        way = -(inverse @ slope)
-        length, new_value, new_slope, trials, found = _line_search(slope_of, x, way, value, slope)
-        moved, change = length * way, new_slope - slope
-        better = _updated(inverse, moved, change, unit)
-        return (
-            k + 1,
-            x + moved,
-            new_value,
-            new_slope,
-            better,
-            count + trials,
-            rnp.logical_not(found),
-        )
 
-    state = (0, x, value, slope, unit, 1, False)
-    k, x, value, slope, inverse, count, failed = while_loop(moves, step, state)
+def _results(state: Any, limit: Any, order: Any) -> OptimizeResults:
+    """Judge where the search ended; the status is 0 at a minimum, 3 where it got stuck, else 1."""
+    k, x, value, slope, inverse, count, failed = state
     size = rnp.linalg.norm(slope, order)
     lost = rnp.logical_or(rnp.isnan(value), rnp.isnan(size))
     good = rnp.logical_and(rnp.less_equal(size, limit), rnp.logical_not(lost))

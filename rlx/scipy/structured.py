@@ -1,4 +1,4 @@
-"""Matrices of a known structure, and decompositions made of others."""
+"""Structured matrices (circulant, Hankel, companion, DFT), and decompositions made of others."""
 
 from __future__ import annotations
 

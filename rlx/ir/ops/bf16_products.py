@@ -1,4 +1,4 @@
-"""Products of bf16, two at a time: what products and convolutions of bf16 are lowered to.
+"""bf16 dot products of pairs: what products and convolutions of bf16 are lowered to.
 
 Operands are words of two bf16 along the contracted axis, u32, as `words_of_bf16` makes them. Sums
 are f32; a product of two words adds that of the upper halves, then that of the lower ones.

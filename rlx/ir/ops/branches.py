@@ -1,4 +1,4 @@
-"""A branch by truth: of one element, which picks a program, or of several, which pick elements."""
+"""`cond`: a branch between two programs by one bool, or a choice by element for several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images made ready for their windows: spread apart, padded with zeros, cropped."""
+"""Padding, dilation and cropping of images ahead of a convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions whose derivatives the user states."""
+"""Custom derivatives: functions whose JVP or VJP the user states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of rows with matrices that are chosen row by row: mixtures of experts."""
+"""Grouped matrix products for mixtures of experts: each row meets a matrix of its own choice."""
 
 from __future__ import annotations
 

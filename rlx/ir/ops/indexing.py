@@ -1,4 +1,4 @@
-"""Ops that read or write at positions known only at run time.
+"""Gather, scatter, sorting and dynamic slices: positions are known only at run time.
 
 Indices are i32 or i64, or f32 holding integers, decoded by truncation. `gather` and its
 relatives refuse an index outside its range (NaN included) with `IndexOutOfRangeError`; the

@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing; and `iota`, which makes indices."""
+"""Movement ops (reshape, transpose, pad and the like), which compute nothing; and `iota`."""
 
 from __future__ import annotations
 

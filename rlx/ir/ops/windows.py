@@ -1,4 +1,4 @@
-"""The windows of an image as rows of a matrix, and back."""
+"""`im2col` and `col2im`: the windows of an image as rows of a matrix, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control ops: what they leave to the interpreter."""
+"""Rematerialization ops in NumPy: none has a rule, as the interpreter returns their operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph of static types, prepared to be evaluated many times without looking at it again."""
+"""Repeated interpretation of a graph of static types: what can be looked up once is."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ step, so that bodies nest to any depth.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from rlx.ir.graph import Graph, Node, Value, require_addressable
@@ -78,24 +78,11 @@ class _Body:
 def _lay_out(
     graph: Graph, liveness: Liveness, scratch_bytes: ScratchBytes, alignment: int
 ) -> _Layout:
-    inner = {
-        node: [
-            _lay_out(
-                body,
-                find_body_liveness(body, _owners(outside_values(node, body))),
-                scratch_bytes,
-                alignment,
-            )
-            for body in bodies_of(node.attrs)
-        ]
-        for node in graph.nodes
-        if not node.is_one_kernel and bodies_of(node.attrs)
-    }
+    blocks = list(_lay_out_bodies(graph, scratch_bytes, alignment))
     residents, shared = _lay_out_residents(liveness, alignment)
     ranges = [held for held in liveness.ranges.values() if not (held.resident or held.outside)]
     scratch = {node: scratch_bytes(node) for node in liveness.order if view_of(node) is None}
     scratch = {node: size for node, size in scratch.items() if size}
-    blocks = [(node, layout) for node, layouts in inner.items() for layout in layouts]
     step = liveness.step
     buffers = [
         *(Buffer(held.size, held.birth, held.death) for held in ranges),
@@ -123,6 +110,16 @@ def _lay_out(
         live_bytes=maximal_live(buffers),
         bodies=bodies,
     )
+
+
+def _lay_out_bodies(
+    graph: Graph, scratch_bytes: ScratchBytes, alignment: int
+) -> Iterator[tuple[Node, _Layout]]:
+    """Yield the layouts of sub-graphs, each with the node that runs it."""
+    for node in graph.nodes:
+        for body in () if node.is_one_kernel else bodies_of(node.attrs):
+            liveness = find_body_liveness(body, _owners(outside_values(node, body)))
+            yield node, _lay_out(body, liveness, scratch_bytes, alignment)
 
 
 def _owners(values: Iterable[Value]) -> list[Value]:
