@@ -109,13 +109,14 @@ def test_small_tables_change_places() -> None:
     everywhere(graph_of("loop", given, loop), feeds)
 
 
-def test_what_reads_an_older_version_is_no_kernel_of_its_own() -> None:
+def test_an_older_version_is_read_in_the_same_kernel() -> None:
     def step(table: Value, place: Value) -> list[Value]:
         new = replaced(table, place, at(table, place) * 2.0)
         return [new, at(table, place) + at(new, place)]
 
     graph = over_places(step)
     everywhere(graph, {"table": np.linspace(-1, 1, SIZE), "places": PLACES})
+    assert is_one_kernel(graph)
 
 
 def test_a_condition_reads_the_table_that_the_body_changes() -> None:

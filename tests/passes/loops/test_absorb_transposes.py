@@ -88,7 +88,7 @@ def test_rows_that_are_results_keep_their_form() -> None:
     assert absorb_transposes(graph) is graph
 
 
-def test_the_gradient_of_a_product_stores_carries_and_transposes_nothing() -> None:
+def test_the_gradient_of_a_product_stores_carries_and_no_transposes() -> None:
     body = graph_of("step", {"c": SMALL, "w": ((3, 3), "f64")}, lambda c, w: ops.matmul(c, w))
 
     def loss(c: Value, w: Value) -> Value:
@@ -96,7 +96,11 @@ def test_the_gradient_of_a_product_stores_carries_and_transposes_nothing() -> No
         return ops.reduce_sum(last * last, axes=(0, 1))
 
     graph = grad_with_loss(graph_of("loss", {"c": SMALL, "w": ((3, 3), "f64")}, loss), ["c", "w"])
-    same(graph, absorb_transposes(graph))
+    after = absorb_transposes(graph)
+    same(graph, after)
+    (recording,) = (n for n in after.nodes if n.op is ops.scan and n.attribute("residuals"))
+    (_, stored) = recording.attribute("body").outputs
+    assert stored is recording.attribute("body").inputs[0]
 
 
 def test_a_matrix_and_its_transpose_are_both_read_by_their_names() -> None:
