@@ -35,7 +35,7 @@ from rlx.tracing.trace import (
     innermost,
     opened,
 )
-from rlx.tracing.widths import are_narrow, canonical
+from rlx.tracing.widths import PROCESS, are_narrow, canonical
 
 P = ParamSpec("P")
 
@@ -107,7 +107,7 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if known is None:
         return _run(body, args, kwargs, key)
     try:
-        given = [concrete(x) for x in arrays] if are_narrow() else arrays
+        given = [concrete(x) for x in arrays] if PROCESS.is_narrow and are_narrow() else arrays
         outputs = known.outputs(key, given)
     except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
         return _run(body, args, kwargs, None)
@@ -125,7 +125,7 @@ def _key_of(
 
     A trace sees of an array its type only, and of other arguments their values.
     """
-    parts: list[Any] = [body, are_narrow()]
+    parts: list[Any] = [body, PROCESS.is_narrow and are_narrow()]
     # In the order of the leaves of (args, kwargs): dicts are flattened by their sorted keys.
     given = (*enumerate(args), *sorted(kwargs.items())) if kwargs else enumerate(args)
     for name, x in given:
@@ -157,7 +157,7 @@ def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
     """
     leaves, tree = tree_flatten((args, kwargs))
     feeds: dict[str, Any] = {}
-    narrow = are_narrow()
+    narrow = PROCESS.is_narrow and are_narrow()
     with opened(body.__name__) as trace:
         trace.runs_once = True
         for index, leaf in enumerate(leaves):
@@ -201,8 +201,7 @@ def input_array(trace: Trace, name: str, like: Any, *, weak: bool | None = None)
 def wrap(value: Value, *, weak: bool = False) -> tracer.Tracer:
     """Return a value of the innermost trace as an array."""
     trace = innermost()
-    dtype = canonical(value.dtype)
-    if dtype is not value.dtype:
+    if PROCESS.is_narrow and (dtype := canonical(value.dtype)) is not value.dtype:
         value = trace.graph.cast(value, to=dtype)
     return tracer.Tracer(trace, value, weak)
 

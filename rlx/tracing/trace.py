@@ -25,7 +25,7 @@ from rlx.ir.types import TensorType
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.errors import LeakedTracerError
 from rlx.tracing.promotion import ElementType
-from rlx.tracing.widths import canonical
+from rlx.tracing.widths import PROCESS, canonical
 
 
 class TracedArray:
@@ -133,12 +133,14 @@ def element_type(x: Any) -> ElementType:
         return ElementType(x.value.dtype, x.weak)
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)
-        return ElementType(canonical(_supported(x.dtype)), isinstance(x, Array) and x.weak_type)
+        dtype = _supported(x.dtype)
+        weak = isinstance(x, Array) and x.weak_type
+        return ElementType(canonical(dtype) if PROCESS.is_narrow else dtype, weak)
     if isinstance(x, bool):
         return ElementType(DType.BOOL)
     for kind, dtype in _PYTHON_NUMBERS:
         if isinstance(x, kind):
-            return ElementType(canonical(dtype), weak=True)
+            return ElementType(canonical(dtype) if PROCESS.is_narrow else dtype, weak=True)
     raise InputError(
         f"an object of type {type(x).__name__} is no array: {x!r:.80}",
         source=calling_source(),
@@ -164,7 +166,8 @@ def as_value(x: Any, dtype: DType | None = None) -> Value:
     Numbers and NumPy arrays become constants of that dtype at once.
     """
     trace = innermost()
-    dtype = None if dtype is None else canonical(dtype)
+    if dtype is not None and PROCESS.is_narrow:
+        dtype = canonical(dtype)
     if not isinstance(x, TracedArray):
         return trace.graph.constant(concrete(x, dtype))
     value = trace.lift(x)

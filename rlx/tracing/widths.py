@@ -25,26 +25,30 @@ class _OfThread(threading.local):
     """Inside `wide_types`."""
 
 
+class _OfProcess:
+    is_narrow = False
+
+
 _of_thread = _OfThread()
-_is_narrow = False
+PROCESS = _OfProcess()
+"""What is asked for each array looks here first, which costs no call."""
 _on_change: list[Callable[[], None]] = []
 
 
 def are_narrow() -> bool:
     """Return whether 32 bits take the place of 64."""
-    return _is_narrow and not _of_thread.is_wide
+    return PROCESS.is_narrow and not _of_thread.is_wide
 
 
 def canonical(dtype: DType) -> DType:
     """Return the dtype that an array has for which `dtype` is asked."""
-    return _HALF.get(dtype, dtype) if _is_narrow and not _of_thread.is_wide else dtype
+    return _HALF.get(dtype, dtype) if are_narrow() else dtype
 
 
 def enable_64_bit_types(enabled: bool) -> None:
     """Let arrays of the process have 64-bit types, which is the default, or not."""
-    global _is_narrow
-    if _is_narrow is enabled:
-        _is_narrow = not enabled
+    if PROCESS.is_narrow is enabled:
+        PROCESS.is_narrow = not enabled
         for forget in _on_change:
             forget()
 
