@@ -104,7 +104,8 @@ def _together(images: _Image, planes: Planes, lanes: int, outputs: int) -> int:
     """
     if not images.is_copied or planes.positions[0] != 1 or not _is_narrow(planes, lanes):
         return 1
-    return next(n for n in (8, 4, 2, 1) if outputs % n == 0 and n * images.volume <= _MOST_SUMS)
+    fit = (n for n in (8, 4, 2) if outputs % n == 0 and n * images.volume <= _MOST_SUMS)
+    return next(fit, 1)
 
 
 @dataclass(frozen=True, slots=True)
