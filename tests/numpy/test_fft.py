@@ -206,6 +206,18 @@ def test_compiled_transforms_of_reals_of_any_length(backend: Any) -> None:
         np.testing.assert_allclose(returned, x, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [7, 8, 512])
+def test_no_columns_have_no_transforms(n: int) -> None:
+    x = np.zeros((n, 0), np.float32)
+
+    def there_and_back(x: Any) -> Any:
+        half = rnp.fft.rfft(x, axis=0)
+        return rnp.fft.fft(x, axis=0), half, rnp.fft.irfft(half, n, axis=0)
+
+    shapes = [found.shape for found in rlx.jit(there_and_back)(x)]
+    assert shapes == [(n, 0), (n // 2 + 1, 0), (n, 0)]
+
+
 def test_an_even_count_of_reals_is_transformed_as_half_as_many_points() -> None:
     x = RNG.standard_normal((20, 64)).astype(np.float32)
     source = rlx.jit(rnp.fft.rfft, backend="c").c_source(x)
@@ -224,6 +236,8 @@ def test_inverse_transforms_to_reals_do_not_read_imaginary_parts_of_real_bins(n:
     found = [rlx.jit(lambda z, n=n: rnp.fft.irfft(z, n))(z) for z in (half, clean)]
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], np.fft.irfft(half, n), atol=1e-5)
+    half.imag[:, 0] = np.nan
+    np.testing.assert_array_equal(rlx.jit(lambda z: rnp.fft.irfft(z, n))(half), found[0])
 
 
 @pytest.mark.parametrize("n", [7, 8])

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.elementwise import cast, complex, conj, imag, real
+from rlx.ir.ops.elementwise import cast, complex, conj, imag, real, where
 from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, reverse, transpose
-from rlx.ir.shape import Extent, upper
+from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
 __all__ = ["dft", "dft_of_reals", "dft_to_reals"]
@@ -111,30 +111,31 @@ def _require_halves(n: int, general: str) -> None:
 
 def transformed(x: Value, *, inverse: bool, scale: float = 1.0) -> Value:
     """Return the transform along axis 1 of `[outer, n, inner]`."""
-    _, n, inner = x.shape
+    outer, n, inner = x.shape
     assert isinstance(n, int)  # the op that this is the formula of has checked it
     sign = 1 if inverse else -1
     if largest_prime(n) > LARGEST_PRIME:
         return _by_convolution(x, n, sign, scale)
     if _in_few_columns(x):
         return _by_rows(x, inverse=inverse, scale=scale)
-    if not _is_split(n, upper(x.shape[0] * inner)):
+    if not _is_split(n, upper(outer * inner)):
         roots = _constant(x, _parts(_roots(n, sign)))
         direct: Value = dft(x, roots, inverse=inverse, scale=scale)
         return direct
     p = _middle_divisor(n)
     q = n // p
-    columns = transformed(reshape(x, shape=(-1, p, q * inner)), inverse=inverse)
-    turned = reshape(columns, shape=(-1, p, q, inner)) * _numbers(x, _turns(p, q, sign)[..., None])
-    rows = transformed(reshape(turned, shape=(-1, q, inner)), inverse=inverse, scale=scale)
-    gathered = transpose(reshape(rows, shape=(-1, p, q, inner)), perm=(0, 2, 1, 3))
+    columns = transformed(reshape(x, shape=(outer, p, q * inner)), inverse=inverse)
+    groups = (outer, p, q, inner)
+    turned = reshape(columns, shape=groups) * _numbers(x, _turns(p, q, sign)[..., None])
+    rows = transformed(reshape(turned, shape=(outer * p, q, inner)), inverse=inverse, scale=scale)
+    gathered = transpose(reshape(rows, shape=groups), perm=(0, 2, 1, 3))
     return reshape(gathered, shape=x.shape)
 
 
 def _by_rows(x: Value, *, inverse: bool, scale: float) -> Value:
     """Transform a few columns as rows."""
     found = transformed(_as_rows(x), inverse=inverse, scale=scale)
-    return _as_columns(found, x.shape[2])
+    return _as_columns(found, x)
 
 
 def _as_rows(x: Value) -> Value:
@@ -142,9 +143,9 @@ def _as_rows(x: Value) -> Value:
     return reshape(transpose(x, perm=(0, 2, 1)), shape=(outer * inner, n, 1))
 
 
-def _as_columns(rows: Value, inner: Extent) -> Value:
-    n = rows.shape[1]
-    return transpose(reshape(rows, shape=(-1, inner, n)), perm=(0, 2, 1))
+def _as_columns(rows: Value, given: Value) -> Value:
+    shape = (given.shape[0], given.shape[2], rows.shape[1])
+    return transpose(reshape(rows, shape=shape), perm=(0, 2, 1))
 
 
 def spectrum_of_reals(x: Value, *, scale: float) -> Value:
@@ -155,11 +156,11 @@ def spectrum_of_reals(x: Value, *, scale: float) -> Value:
         whole = transformed(cast(x, to=x.dtype.with_parts), inverse=False, scale=scale)
         return narrow(whole, axis=1, start=0, length=n // 2 + 1)
     if _in_few_columns(x):
-        return _as_columns(spectrum_of_reals(_as_rows(x), scale=scale), inner)
+        return _as_columns(spectrum_of_reals(_as_rows(x), scale=scale), x)
     if _is_direct(n // 2, upper(outer * inner)):
         found: Value = dft_of_reals(x, _constant(x, _parts(_roots(n, -1))), scale=scale)
         return found
-    pairs = reshape(x, shape=(-1, n // 2, 2, inner))
+    pairs = reshape(x, shape=(outer, n // 2, 2, inner))
     parts = [_side(pairs, part) for part in (0, 1)]
     z = transformed(complex(*parts), inverse=False, scale=scale / 2)
     closed = concat(z, narrow(z, axis=1, start=0, length=1), axis=1)
@@ -177,22 +178,22 @@ def reals_of_spectrum(x: Value, n: int, *, scale: float) -> Value:
         whole = concat(first, narrow(x, axis=1, start=1, length=n // 2), conj(rest), axis=1)
         return real(transformed(whole, inverse=True, scale=scale))
     if _in_few_columns(x):
-        return _as_columns(reals_of_spectrum(_as_rows(x), n, scale=scale), inner)
+        return _as_columns(reals_of_spectrum(_as_rows(x), n, scale=scale), x)
     if _is_direct(n // 2, upper(outer * inner)):
         found: Value = dft_to_reals(x, _constant(x, _parts(_roots(n, 1))), scale=scale)
         return found
-    ends = np.ones((bins, 1))
-    ends[0] = ends[-1] = 0
-    clean = complex(real(x), imag(x) * x.graph.constant(ends, x.dtype.part))
+    ends = np.zeros((bins, 1), bool)
+    ends[0] = ends[-1] = True
+    clean = complex(real(x), where(x.graph.constant(ends), 0.0, imag(x)))
     both = _mirrored(clean, 1j * _roots(n, 1)[:bins, None])
     z = transformed(narrow(both, axis=1, start=0, length=n // 2), inverse=True, scale=scale)
-    parts = [reshape(part, shape=(-1, n // 2, 1, inner)) for part in (real(z), imag(z))]
-    return reshape(concat(*parts, axis=2), shape=(-1, n, inner))
+    parts = [reshape(part, shape=(outer, n // 2, 1, inner)) for part in (real(z), imag(z))]
+    return reshape(concat(*parts, axis=2), shape=(outer, n, inner))
 
 
 def _side(pairs: Value, part: int) -> Value:
     taken = narrow(pairs, axis=2, start=part, length=1)
-    return reshape(taken, shape=(-1, pairs.shape[1], pairs.shape[3]))
+    return reshape(taken, shape=(pairs.shape[0], pairs.shape[1], pairs.shape[3]))
 
 
 def _mirrored(z: Value, turns: Array) -> Value:

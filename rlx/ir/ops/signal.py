@@ -33,8 +33,7 @@ def fft(x: Value, *, axis: int = -1, inverse: bool = False, scale: float = 1.0) 
         found = fft(complex(*parts), inverse=inverse, scale=scale)
         both = [reshape(part, shape=(-1, 1, n)) for part in (real(found), imag(found))]
         return reshape(concat(*both, axis=1), shape=x.shape)
-    inner = product(x.shape[place + 1 :])
-    found = transformed(reshape(x, shape=(-1, n, inner)), inverse=inverse, scale=scale)
+    found = transformed(_along_second(x, place), inverse=inverse, scale=scale)
     return reshape(found, shape=x.shape)
 
 
@@ -72,8 +71,7 @@ def rfft(x: Value, *, axis: int = -1, scale: float = 1.0) -> Value:
     place = normalize_axis(axis, x.rank)
     require_dtype(x.type, "f32 f64")
     n = _extent_of(x.type, place)
-    inner = product(x.shape[place + 1 :])
-    found = spectrum_of_reals(reshape(x, shape=(-1, n, inner)), scale=scale)
+    found = spectrum_of_reals(_along_second(x, place), scale=scale)
     return reshape(found, shape=(*x.shape[:place], n // 2 + 1, *x.shape[place + 1 :]))
 
 
@@ -91,9 +89,14 @@ def irfft(x: Value, *, n: int, axis: int = -1, scale: float = 1.0) -> Value:
             f"a spectrum of {bins} bins is given for {n} reals; it must have n // 2 + 1 of them",
             remedy="cut the spectrum or fill it with zeros",
         )
-    inner = product(x.shape[place + 1 :])
-    found = reals_of_spectrum(reshape(x, shape=(-1, bins, inner)), n, scale=scale)
+    found = reals_of_spectrum(_along_second(x, place), n, scale=scale)
     return reshape(found, shape=(*x.shape[:place], n, *x.shape[place + 1 :]))
+
+
+def _along_second(x: Value, axis: int) -> Value:
+    """Return `x` as three axes, of which `axis` is the second one."""
+    outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
+    return reshape(x, shape=(outer, x.shape[axis], inner))
 
 
 def _extent_of(type: TensorType, axis: int) -> int:
