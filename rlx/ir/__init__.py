@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from rlx.ir import printer as printer
 from rlx.ir.op import OPS
 
@@ -11,3 +14,9 @@ def _declare_ops() -> None:
 
 
 OPS.declared_by(_declare_ops)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ops":
+        raise AttributeError(f"module 'rlx.ir' has no attribute {name!r}")
+    return importlib.import_module("rlx.ir.ops")

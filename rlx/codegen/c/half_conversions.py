@@ -24,7 +24,7 @@ _WIDEN = {
 }
 """Lanes -> when there is an instruction, and it."""
 _NARROW = {
-    16: ((_AVX512, "_mm512_cvtps_ph((__m512){}, 0)"),),
+    16: ((_AVX512, "_mm512_maskz_cvtps_ph(65535, (__m512){}, 0)"),),
     8: ((_F16C, "_mm256_cvtps_ph((__m256){}, 0)"),),
     4: (
         (_F16C_64, "_mm_cvtsi128_si64(_mm_cvtps_ph((__m128){}, 0))"),
@@ -32,7 +32,10 @@ _NARROW = {
     ),
     1: ((_F16C, "_cvtss_sh({}, 0)"),),
 }
-"""The same for rounding; 0 is to nearest, ties to even."""
+"""The same for rounding; 0 is to nearest, ties to even.
+
+65535 is every lane: the form without a mask has -1 there, of whose sign GCC warns at `-O0`.
+"""
 
 HALF_HEADER = f"""#if {_F16C} || {_AVX512}
 #include <immintrin.h>
