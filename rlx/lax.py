@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import ShapeError
+from rlx.errors import DTypeError, InputError
 from rlx.ir import ops
-from rlx.ir.dtype import as_array_dtype
+from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.nn.activations import erf as erf
 from rlx.nn.activations import sigmoid
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
+from rlx.numpy.convolutions import ConvDimensionNumbers as ConvDimensionNumbers
+from rlx.numpy.convolutions import conv as conv
+from rlx.numpy.convolutions import conv_dimension_numbers as conv_dimension_numbers
+from rlx.numpy.convolutions import conv_general_dilated as conv_general_dilated
+from rlx.numpy.convolutions import conv_transpose as conv_transpose
+from rlx.numpy.convolutions import conv_with_general_padding as conv_with_general_padding
 from rlx.numpy.dimension_numbers import GatherDimensionNumbers as GatherDimensionNumbers
 from rlx.numpy.dimension_numbers import ScatterDimensionNumbers as ScatterDimensionNumbers
 from rlx.numpy.dimension_numbers import gather as gather
@@ -56,7 +62,10 @@ from rlx.transforms.control import fori_loop as fori_loop
 from rlx.transforms.control import map as map
 from rlx.transforms.control import scan as scan
 from rlx.transforms.control import while_loop as while_loop
+from rlx.transforms.custom_modes import CustomModes
 from rlx.transforms.differentiate import stop_gradient as stop_gradient
+from rlx.transforms.implicit import custom_linear_solve as custom_linear_solve
+from rlx.transforms.implicit import custom_root as custom_root
 
 # By other names
 
@@ -155,6 +164,84 @@ def convert_element_type(x: Any, new_dtype: Any) -> Any:
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The bits of each element as another type of the same size."""
     return emit(ops.bitcast, operand, to=canonical(as_array_dtype(new_dtype)))
+
+
+@function
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """`operand` rounded to a format of fewer bits, halves to even, without denormal numbers.
+
+    Beyond its range are infinities and, too close to 0, zeros. Derivatives are rounded, too.
+    """
+    x, bits = as_tracer(operand), (int(exponent_bits), int(mantissa_bits))
+    if x.value.dtype not in _FORMATS:
+        raise DTypeError(
+            f"operand has dtype {x.value.dtype}; only f16, bf16, f32 and f64 are rounded",
+            remedy="convert it with .astype('f32'), or round its real and imaginary parts",
+        )
+    if bits[0] < 1 or bits[1] < 0:
+        raise InputError(
+            f"exponent_bits is {bits[0]} and mantissa_bits {bits[1]}; they must be at least 1 and "
+            "0",
+            remedy="5 and 10 are the bits of f16, 8 and 7 those of bf16",
+        )
+    return _rounded_as(x, *bits)
+
+
+_FORMATS = {DType.F16: (5, 10), DType.BF16: (8, 7), DType.F32: (8, 23), DType.F64: (11, 52)}
+"""Bits of exponent and of mantissa."""
+
+
+def _in_fewer_bits(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    dtype = as_tracer(x).value.dtype
+    unsigned = as_array_dtype(f"uint{8 * dtype.size}")
+    word = emit(ops.bitcast, x, to=unsigned)
+    if mantissa_bits < _FORMATS[dtype][1]:
+        word = _shorter_mantissa(word, dtype, mantissa_bits)
+    if exponent_bits < _FORMATS[dtype][0]:
+        word = _shorter_exponent(word, dtype, exponent_bits)
+    return elementwise.where(elementwise.isnan(x), x, emit(ops.bitcast, word, to=dtype))
+
+
+def _shorter_mantissa(word: Any, dtype: DType, mantissa_bits: int) -> Any:
+    """Round to even; what a mantissa carries counts the exponent up."""
+    cut = _FORMATS[dtype][1] - mantissa_bits
+    odd = elementwise.bitwise_and(elementwise.right_shift(word, cut), 1)
+    half = elementwise.add(odd, (1 << (cut - 1)) - 1)
+    kept = convert((1 << (8 * dtype.size)) - (1 << cut), word.value.dtype)
+    return elementwise.bitwise_and(elementwise.add(word, half), kept)
+
+
+def _shorter_exponent(word: Any, dtype: DType, exponent_bits: int) -> Any:
+    widest, longest = _FORMATS[dtype]
+    middle, reach = (1 << (widest - 1)) - 1, (1 << (exponent_bits - 1)) - 1
+    sign, infinity, largest, smallest = (
+        convert(bits << longest, word.value.dtype)
+        for bits in (1 << widest, (1 << widest) - 1, middle + reach, middle - reach)
+    )
+    negative, exponent = (
+        elementwise.bitwise_and(word, sign),
+        elementwise.bitwise_and(word, infinity),
+    )
+    unbounded = elementwise.bitwise_or(negative, infinity)
+    word = elementwise.where(elementwise.greater(exponent, largest), unbounded, word)
+    return elementwise.where(elementwise.less_equal(exponent, smallest), negative, word)
+
+
+def _tangent_in_fewer_bits(exponent: int, mantissa: int, primals: Any, tangents: Any) -> Any:
+    rounded, moved = (_rounded_as(each[0], exponent, mantissa) for each in (primals, tangents))
+    return rounded, moved
+
+
+def _cotangent_in_fewer_bits(
+    exponent: int, mantissa: int, primals: Any, result: Any, cotangent: Any
+) -> Any:
+    del primals, result
+    return (_rounded_as(cotangent, exponent, mantissa),)
+
+
+_rounded_as = CustomModes(
+    _in_fewer_bits, _tangent_in_fewer_bits, _cotangent_in_fewer_bits, nondiff_argnums=(1, 2)
+)
 
 
 @function
@@ -452,78 +539,6 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> Any:
     """Keys in ascending order, and the values in theirs."""
     return tuple(sort([keys, values], dimension, is_stable))
-
-
-# Convolutions
-
-
-@function
-def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
-    window_strides: Sequence[int],
-    padding: Any,
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    feature_group_count: int = 1,
-    batch_group_count: int = 1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Any:
-    """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC."""
-    del precision
-    if batch_group_count != 1:
-        raise ShapeError("batch groups are not there", remedy="use feature groups")
-    lhs, rhs = inexact(lhs, rhs)
-    specs = _dimension_specs(lhs.ndim, dimension_numbers)
-    x = shaping.transpose(lhs, [specs[0].index(c) for c in specs[3]])
-    kernel = specs[3].replace("N", "O", 1).replace("C", "I", 1)
-    w = shaping.transpose(rhs, [specs[1].index(c) for c in kernel])
-    if lhs_dilation is not None and any_above_one(lhs_dilation):
-        x = pad(x, 0, [(0, 0, 0)] * 2 + [(0, 0, by - 1) for by in lhs_dilation])
-    spaced = tuple(rhs_dilation or (1,) * len(window_strides))
-    found = emit(
-        ops.conv, x, w, stride=tuple(window_strides), dilation=spaced, groups=feature_group_count,
-        padding=_conv_padding(padding, x.shape[2:], w.shape[2:], window_strides, spaced),
-    )  # fmt: skip
-    found = shaping.transpose(found, [specs[3].index(c) for c in specs[2]])
-    return _preferred(found, preferred_element_type)
-
-
-def any_above_one(numbers: Sequence[int]) -> bool:
-    return bool((np.asarray(numbers) > 1).any())
-
-
-def _dimension_specs(rank: int, given: Any) -> tuple[str, str, str, str]:
-    """Return the axes of operand, taps and result as letters, and those of the convolution."""
-    axes = "DHW"[5 - rank :] if rank <= 5 else ""
-    plain = "NC" + axes
-    if given is None:
-        return plain, "OI" + axes, plain, plain
-    left, right, out = given
-    return left, right, out, plain
-
-
-def _conv_padding(
-    padding: Any, extents: Any, taps: Any, strides: Any, dilation: Any
-) -> tuple[tuple[int, int], ...]:
-    if not isinstance(padding, str):
-        return tuple((int(low), int(high)) for low, high in padding)
-    if padding.upper() == "VALID":
-        return ((0, 0),) * len(extents)
-    found = []
-    for extent, tap, stride, by in zip(extents, taps, strides, dilation, strict=True):
-        span = (tap - 1) * by + 1
-        total = int(np.maximum((-(-extent // stride) - 1) * stride + span - extent, 0))
-        found.append((total // 2, total - total // 2))
-    return tuple(found)
-
-
-@function
-def conv(lhs: Any, rhs: Any, window_strides: Any, padding: Any, precision: Any = None) -> Any:
-    """`conv_general_dilated` of channels first."""
-    return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision)
 
 
 class Precision:

@@ -61,13 +61,13 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 @function
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real spectrum of a signal whose other half is the conjugate."""
-    return irfft(e.conj(_complex(a)), n, axis, _OPPOSITE[_checked(norm)])
+    return irfft(e.conj(_complex(a)), n, axis, opposite(norm))
 
 
 @function
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`."""
-    return e.conj(rfft(a, n, axis, _OPPOSITE[_checked(norm)]))
+    return e.conj(rfft(a, n, axis, opposite(norm)))
 
 
 @function
@@ -158,6 +158,11 @@ def _shifted(x: Any, axes: Any, distance: Any) -> Any:
 
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def opposite(norm: str | None) -> str:
+    """Return the norm by which the other direction divides as this one does by `norm`."""
+    return _OPPOSITE[_checked(norm)]
 
 
 def _checked(norm: str | None) -> str:

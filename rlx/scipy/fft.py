@@ -1,6 +1,7 @@
-"""Discrete cosine transforms (DCT-II) and their inverses, by an FFT of the same length.
+"""Transforms that SciPy has beside NumPy's: of cosines, and of signals with a real spectrum.
 
-Makhoul, 1980, A fast cosine transform in one and two dimensions. The transform is
+The cosine transform (DCT-II) and its inverse are made of an FFT of the same length: Makhoul, 1980,
+A fast cosine transform in one and two dimensions. The transform is
 `y[k] = 2 sum x[n] cos(pi k (2 n + 1) / (2 N))`; `norm="ortho"` makes it orthogonal.
 """
 
@@ -16,6 +17,9 @@ import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.numpy.axes import static_shape
+from rlx.numpy.fft import hfft as hfft
+from rlx.numpy.fft import ihfft as ihfft
+from rlx.numpy.fft import opposite
 from rlx.tracing.apply import emit, function, inexact
 
 Axes = Sequence[int] | None
@@ -47,6 +51,30 @@ def dctn(x: Any, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | N
 def idctn(x: Any, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
     """The inverse of `dctn`."""
     return _along_several(_backward, x, type, s, axes, norm)
+
+
+@function
+def hfftn(x: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The real spectrum along several axes of a signal, the half of the last axis that is given."""
+    return rnp.fft.irfftn(rnp.conj(x), s, axes, opposite(norm))
+
+
+@function
+def ihfftn(x: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
+    """The inverse of `hfftn`: half of the last axis."""
+    return rnp.conj(rnp.fft.rfftn(x, s, axes, opposite(norm)))
+
+
+@function
+def hfft2(x: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`hfftn` along two axes."""
+    return hfftn(x, s, axes, norm)
+
+
+@function
+def ihfft2(x: Any, s: Axes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`ihfftn` along two axes."""
+    return ihfftn(x, s, axes, norm)
 
 
 def _along_several(transform: Any, x: Any, type: int, s: Axes, axes: Axes, norm: str | None) -> Any:

@@ -84,19 +84,19 @@ def custom_jvp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomJvp:
 
 def _state_jvp(jvp: Function, chosen: Chosen, fixed: list[Any], name: str) -> Stated:
     primal = trace(chosen.call, name, chosen.inputs)
-    forward = _forward(jvp, primal, chosen, fixed, name)
+    forward = traced_rule(jvp, primal, chosen, fixed, name)
     captured = merged([primal, forward])
-    pushed = _pushforward(forward, primal, captured)
+    pushed = pushforward(forward, primal, captured)
     bodies = {
         "body": body_of(primal, captured),
         "jvp_body": pushed,
         "vjp_body": _transposed(pushed, primal, len(captured)),
-        "forward": _results(forward, primal, captured),
+        "forward": rule_results(forward, primal, captured),
     }
     return Stated(primal.tree, primal.weak, captured, bodies)
 
 
-def _forward(
+def traced_rule(
     jvp: Function, primal: Program, chosen: Chosen, fixed: list[Any], name: str
 ) -> Program:
     """Trace `jvp` as a function of primals and tangents to results and their tangents."""
@@ -127,7 +127,7 @@ def _tangent(jvp: Function, name: str, type: TensorType, leaf: Any) -> Any:
     return of_type(f"custom_jvp: the tangent of {name!r}", type, leaf, jvp)
 
 
-def _pushforward(forward: Program, primal: Program, captured: Sequence[TracedArray]) -> Graph:
+def pushforward(forward: Program, primal: Program, captured: Sequence[TracedArray]) -> Graph:
     """Return the rule as a function of operands, results and a tangent per operand."""
     graph = Graph(forward.graph.name)
     types = [value.type for value in primal.inputs]
@@ -142,7 +142,9 @@ def _pushforward(forward: Program, primal: Program, captured: Sequence[TracedArr
     return graph
 
 
-def _results(forward: Program, primal: Program, captured: Sequence[TracedArray]) -> Graph | None:
+def rule_results(
+    forward: Program, primal: Program, captured: Sequence[TracedArray]
+) -> Graph | None:
     """Return the rule's results as a function of the operands, if they are the function's."""
     graph = Graph(forward.graph.name)
     types = [value.type for value in primal.inputs]

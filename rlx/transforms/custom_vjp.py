@@ -78,17 +78,17 @@ def _state_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], n
     primal = trace(chosen.call, name, chosen.inputs)
     count = forward.tree.children[0].leaf_count
     _require_results(name, fwd, primal, forward.tree.children[0], forward.graph.outputs[:count])
-    backward = _backward(bwd, forward, chosen, fixed)
+    backward = traced_pullback(bwd, forward, chosen, fixed)
     captured = merged([primal, forward, backward])
     bodies = {
         "body": body_of(primal, captured),
-        "vjp_body": _pullback(backward, forward, captured, count),
+        "vjp_body": pullback(backward, forward, captured, count),
         "forward": _results(forward, captured, count),
     }
     return Stated(primal.tree, primal.weak, captured, bodies)
 
 
-def _backward(bwd: Function, forward: Program, chosen: Chosen, fixed: list[Any]) -> Program:
+def traced_pullback(bwd: Function, forward: Program, chosen: Chosen, fixed: list[Any]) -> Program:
     """Trace `bwd` as a function of the residuals and a cotangent per result."""
     tree, residuals_tree = forward.tree.children
     outputs = [(v.type, weak) for v, weak in zip(forward.graph.outputs, forward.weak, strict=True)]
@@ -145,7 +145,7 @@ def _results(forward: Program, captured: Sequence[TracedArray], count: int) -> G
     return graph
 
 
-def _pullback(
+def pullback(
     backward: Program, forward: Program, captured: Sequence[TracedArray], count: int
 ) -> Graph:
     """Return `fwd`, then `bwd`, as a function of operands, results and a cotangent per result."""

@@ -79,6 +79,7 @@ ARRAYS: Mapping[str, str] = {
     "decompositions and their derivatives": (
         "numpy.test_decompositions:* numpy.test_eigenvalues:* numpy.test_linalg:*"
     ),
+    "convolutions and formats of fewer bits under JAX's names": "jax.test_lax:*",
     "special functions, signals, statistics, structured matrices, solvers": (
         "scipy.test_special:* scipy.test_signal:* scipy.test_stats:* scipy.test_structured:* "
         "scipy.test_solvers:* scipy.test_fft:*"
@@ -92,6 +93,7 @@ TRANSFORMATIONS: Mapping[str, str] = {
     ),
     "callbacks and effects": f"{_CALLBACKS}*",
     "stated derivatives": f"{_CUSTOM}*",
+    "solutions with the derivatives of their equations": "transforms.test_implicit:*",
     "members of a mapped axis exchange": "transforms.test_collectives:*",
     "vectorized functions, stages of a compiled one": "transforms.test_vectorize:*",
     "trees": "test_tree_util:*",

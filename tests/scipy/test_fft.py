@@ -43,3 +43,29 @@ def test_the_slope_is_the_transpose_and_others_are_refused() -> None:
     np.testing.assert_allclose(slope, 2 * x, atol=1e-13)
     with pytest.raises(InputError, match="type is 3"):
         fft.dct(x, 3)
+
+
+OPTIONS: Any = [{}, {"s": (4, 6)}, {"axes": (0, 2), "norm": "ortho"}, {"norm": "forward"}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_real_spectra_along_several_axes(options: Any) -> None:
+    scipy: Any = pytest.importorskip("scipy.fft")
+    z = X + 1j * X[::-1]
+    np.testing.assert_allclose(fft.hfftn(z, **options), scipy.hfftn(z, **options), atol=1e-11)
+    np.testing.assert_allclose(fft.ihfftn(X, **options), scipy.ihfftn(X, **options), atol=1e-12)
+    np.testing.assert_allclose(fft.hfft2(z), scipy.hfft2(z), atol=1e-11)
+    np.testing.assert_allclose(fft.ihfft2(X), scipy.ihfft2(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_real_spectra_are_inverted_mapped_and_have_slopes(backend: Any) -> None:
+    """There and back without a scale, the signal is as many times itself as it has elements."""
+    back = rlx.jit(lambda x: fft.hfftn(fft.ihfftn(x), x.shape), backend=backend)(X)
+    np.testing.assert_allclose(back, X, atol=1e-12)
+
+    def energy(x: Any) -> Any:
+        return rnp.sum(fft.hfft2(fft.ihfft2(x, norm="forward"), x.shape) ** 2)
+
+    slopes = rlx.jit(rlx.vmap(rlx.grad(energy)), backend=backend)(X)
+    np.testing.assert_allclose(slopes, 2 * (8 * 5) ** 2 * X, rtol=1e-10, atol=1e-8)

@@ -1,0 +1,160 @@
+"""Operators of `jax.lax` that are made of others: convolutions, and formats of fewer bits."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlx
+import rlx.numpy as rnp
+from rlx import lax
+from rlx.errors import DTypeError, InputError, ShapeError
+
+RANDOM = np.random.default_rng(7)
+
+PADS: Any = ["SAME", "VALID", ((1, 2), (0, 3))]
+
+
+def normal(*shape: int) -> Any:
+    return RANDOM.normal(size=shape).astype("f4")
+
+
+@pytest.mark.parametrize("strides", [(1, 2), (3, 5)])
+@pytest.mark.parametrize("padding", PADS)
+def test_transposed_convolutions_are_jaxs(strides: Any, padding: Any) -> None:
+    jax = pytest.importorskip("jax")
+    x, w = normal(2, 5, 4, 3), normal(3, 2, 3, 3)
+    for apart, turned, consistent in itertools.product(
+        [None, (2, 1)], [False, True], [False, True]
+    ):
+        options: Any = {
+            "rhs_dilation": apart, "transpose_kernel": turned, "use_consistent_padding": consistent
+        }  # fmt: skip
+        expected = jax.lax.conv_transpose(x, w, strides, padding, **options)
+        found = lax.conv_transpose(x, w, strides, padding, **options)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+SPECS: Any = [
+    (("NCHW", "OIHW", "NHWC"), (2, 3, 5, 4), (2, 3, 3, 2)),
+    (("CNWH", "WIHO", "NWCH"), (3, 2, 5, 4), (2, 3, 3, 2)),
+    (("NCT", "TIO", "NTC"), (2, 3, 6), (3, 3, 4)),
+    (None, (2, 6, 3), (3, 3, 4)),
+    (None, (1, 3, 4, 2, 2), (2, 2, 3, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
+def test_axes_of_convolutions_are_named_as_in_jax(number: int) -> None:
+    jax = pytest.importorskip("jax")
+    spec, *shapes = SPECS[number]
+    x, w = (normal(*shape) for shape in shapes)
+    twos = (2,) * (x.ndim - 2)
+    for padding in ("SAME", "VALID"):
+        expected = jax.lax.conv_transpose(x, w, twos, padding, dimension_numbers=spec)
+        found = lax.conv_transpose(x, w, twos, padding, dimension_numbers=spec)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    if spec is not None:
+        theirs = jax.lax.conv_dimension_numbers(x.shape, w.shape, spec)
+        numbers = lax.conv_dimension_numbers(x.shape, w.shape, spec)
+        assert tuple(numbers) == (theirs.lhs_spec, theirs.rhs_spec, theirs.out_spec)
+        expected = jax.lax.conv_general_dilated(
+            x, w, twos, [(2, 1)] * (x.ndim - 2), twos, dimension_numbers=theirs
+        )
+        found = lax.conv_general_dilated(
+            x, w, twos, [(2, 1)] * (x.ndim - 2), twos, dimension_numbers=numbers
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+def test_a_transposed_convolution_is_the_gradient_of_one(backend: Any) -> None:
+    """With turned taps and consistent padding it is that of the convolution, by its input."""
+    x, w = RANDOM.normal(size=(3, 6, 2)), RANDOM.normal(size=(4, 2, 5))
+    numbers = ("NHC", "HIO", "NHC")
+
+    def forward(x: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (2,), [(1, 1)], dimension_numbers=numbers)
+
+    def back(y: Any, w: Any) -> Any:
+        return lax.conv_transpose(
+            y, w, (2,), [(1, 1)], transpose_kernel=True, use_consistent_padding=True
+        )
+
+    y, pull = rlx.vjp(forward, x)
+    found = rlx.jit(back, backend=backend)(y, w)
+    np.testing.assert_allclose(found, pull(y)[0], rtol=1e-10, atol=1e-12)
+
+    def energy(y: Any) -> Any:
+        return rnp.sum(back(y[None], w) ** 2)
+
+    each = rlx.jit(rlx.vmap(rlx.grad(energy)), backend=backend)(y)
+    np.testing.assert_allclose(each, 2 * forward(found), rtol=1e-10, atol=1e-12)
+
+
+def test_convolutions_without_a_meaning_are_refused() -> None:
+    x, w = np.zeros((1, 6, 3)), np.zeros((3, 3, 4))
+    with pytest.raises(ShapeError, match="padding is 'FULL'"):
+        lax.conv_transpose(x, w, (2,), "FULL")
+    with pytest.raises(ShapeError, match="name axes 'NHX'"):
+        lax.conv_transpose(x, w, (2,), "SAME", dimension_numbers=("NHX", "HIO", "NHC"))
+    with pytest.raises(ShapeError, match="names are for elements side by side"):
+        lax.conv_general_dilated(x, w, (1,), "SAME", (2,), None, ("NHC", "HIO", "NHC"))
+    with pytest.raises(ShapeError, match="the same axes of space"):
+        lax.conv_transpose(x, w[0], (2,), "SAME")
+
+
+NUMBERS = np.array(
+    [1.1, -2.7, 1e-9, 7e4, np.nan, np.inf, -1e-30, -0.0, 65519.9, 65520, 3e-5, 6.2e-5], "f4"
+)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_numbers_in_fewer_bits_are_jaxs(dtype: str, backend: Any) -> None:
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True), np.errstate(over="ignore"):
+        spread = RANDOM.normal(size=60) * 10.0 ** RANDOM.integers(-20, 20, 60)
+        x = np.concatenate([NUMBERS, spread]).astype(jax.numpy.dtype(dtype))
+        sizes = [(5, 10), (8, 7), (4, 0), (11, 52), (1, 1)]
+        found = rlx.jit(lambda x: [lax.reduce_precision(x, *s) for s in sizes], backend=backend)(x)
+        for size, given in zip(sizes, found, strict=True):
+            expected = np.asarray(jax.lax.reduce_precision(x, *size)).astype("f8")
+            np.testing.assert_array_equal(np.asarray(given).astype("f8"), expected)
+            known = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(given)[known], np.signbit(expected)[known])
+
+
+def test_numbers_with_the_bits_of_halves_are_halves() -> None:
+    x = RANDOM.normal(size=200).astype("f4")
+    np.testing.assert_array_equal(lax.reduce_precision(x, 5, 10), x.astype("f2").astype("f4"))
+
+
+def test_derivatives_are_rounded_as_numbers_are() -> None:
+    """1.3 is 1.25 with two bits of mantissa, in both modes and in the second derivative."""
+
+    def scaled(x: Any) -> Any:
+        return lax.reduce_precision(x, 5, 2) * 1.3
+
+    assert float(rlx.grad(scaled)(2.3)) == 1.25
+    value, tangent = rlx.jvp(lambda x: lax.reduce_precision(x, 5, 2), (2.3,), (1.3,))
+    assert (float(value), float(tangent)) == (2.5, 1.25)
+    np.testing.assert_array_equal(rlx.jit(rlx.vmap(rlx.grad(scaled)))(np.ones(3)), 1.25)
+    jax = pytest.importorskip("jax")
+
+    def cubed(lib: Any) -> Any:
+        return lambda x: (lib.lax.reduce_precision(x, 5, 2) * 1.3) ** 3
+
+    np.testing.assert_allclose(
+        rlx.grad(rlx.grad(cubed(rlx)))(2.3), jax.grad(jax.grad(cubed(jax)))(2.3), rtol=1e-6
+    )
+
+
+def test_what_cannot_be_rounded_is_refused() -> None:
+    with pytest.raises(DTypeError, match="dtype i64"):
+        lax.reduce_precision(np.arange(3), 5, 2)
+    with pytest.raises(InputError, match="exponent_bits is 0"):
+        lax.reduce_precision(np.zeros(3), 0, 2)
