@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rlx.runtime.locks import unforkable
+from rlx.locks import unforkable
 
 if TYPE_CHECKING:
     from rlx import debug as debug

@@ -14,7 +14,7 @@ import rlx
 ROOT = Path(rlx.__file__).parent
 
 LAYERS = (
-    ("errors",),
+    ("errors", "locks"),
     ("ir",),
     ("gguf",),
     ("target",),

@@ -7,10 +7,13 @@ from typing import Any
 
 from rlx.ir import printer as printer
 from rlx.ir.op import OPS
+from rlx.locks import unforkable
 
 
 def _declare_ops() -> None:
-    from rlx.ir import ops as ops  # waits for another thread that is importing them
+    """Import all ops, or wait for another thread that does; a fork waits, too."""
+    with unforkable():
+        from rlx.ir import ops as ops
 
 
 OPS.declared_by(_declare_ops)
@@ -19,4 +22,5 @@ OPS.declared_by(_declare_ops)
 def __getattr__(name: str) -> Any:
     if name != "ops":
         raise AttributeError(f"module 'rlx.ir' has no attribute {name!r}")
-    return importlib.import_module("rlx.ir.ops")
+    with unforkable():
+        return importlib.import_module("rlx.ir.ops")

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlx.errors import InputError
 from rlx.ir.shape import Shape
+from rlx.locks import call_lock, unforkable
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.inputs import (
     Dims,
@@ -27,7 +28,6 @@ from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.onnx.types import numpy_dtype
 from rlx.onnx.values import Map
 from rlx.runtime.compile import compile
-from rlx.runtime.locks import call_lock, unforkable
 from rlx.tracing.pytree import tree_flatten
 
 _STAGES_KEPT = 64

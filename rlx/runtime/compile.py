@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from rlx.codegen.regions import Region
 from rlx.errors import GraphError, UnsupportedError, blamed
 from rlx.ir.graph import Graph, calling_source
+from rlx.locks import unforkable
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import has_lapack
@@ -25,7 +26,6 @@ from rlx.runtime.image import Image
 from rlx.runtime.interface import Interface, NamedGraph, Origin
 from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
-from rlx.runtime.locks import unforkable
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram, copy_later
 from rlx.runtime.residents import Residents
 from rlx.runtime.signature import named_params, require_carried

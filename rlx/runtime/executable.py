@@ -22,6 +22,7 @@ from numpy import ndarray
 
 from rlx.errors import FormatError, InputError
 from rlx.ir.graph import Graph, Node
+from rlx.locks import refuse_reentry
 from rlx.runtime.arena import Arena
 from rlx.runtime.arrays import ARRAY_CLASSES, frozen
 from rlx.runtime.arrays import Array as ImmutableArray
@@ -30,7 +31,6 @@ from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
 from rlx.runtime.interface import Origin
-from rlx.runtime.locks import refuse_reentry
 from rlx.runtime.native import Pointer, function_at, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.residents import Residents

@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from rlx.errors import ToolchainError
+from rlx.locks import unforkable
 from rlx.runtime.cache import Cache, cache_directory, content_key
-from rlx.runtime.locks import unforkable
 from rlx.runtime.probe import prove
 from rlx.runtime.signature import Array
 from rlx.runtime.toolchain import find_toolchain

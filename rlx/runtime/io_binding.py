@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from rlx.codegen.regions import Region
+from rlx.locks import refuse_reentry
 from rlx.runtime.c_backend import CModule
 from rlx.runtime.executable import Executable
 from rlx.runtime.gateway import InputPort, OutputPort
-from rlx.runtime.locks import refuse_reentry
 from rlx.runtime.native import Pointer, pointer_into
 from rlx.runtime.output_buffers import check_extents, filled
 from rlx.runtime.result_memory import (

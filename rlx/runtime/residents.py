@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import InputError
+from rlx.locks import call_lock
 from rlx.runtime.arena import Arena, discard_pages
-from rlx.runtime.locks import call_lock
 from rlx.runtime.signature import Array
 
 _LARGE = 1 << 20

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlx.errors import BusyError, InputError, ReentryError, UnsupportedError
+from rlx.locks import call_lock
 from rlx.runtime.executable import Executable
-from rlx.runtime.locks import call_lock
 from rlx.runtime.signature import Array, checked
 from rlx.target import detect_target
 

@@ -17,8 +17,8 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.ir.graph import Graph, Node
 from rlx.ir.op import Trait
+from rlx.locks import call_lock, unforkable
 from rlx.runtime.arrays import Array
-from rlx.runtime.locks import call_lock, unforkable
 from rlx.tracing.executor import Run, arena_bytes, compile_program
 
 COMPILING = 100_000_000

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
+from rlx.locks import unforkable
 from rlx.runtime.arrays import Array, WeakArray
-from rlx.runtime.locks import unforkable
 
 if TYPE_CHECKING:
     from rlx.passes.precision.policy import Precision

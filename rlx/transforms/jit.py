@@ -24,9 +24,9 @@ import numpy as np
 from rlx.errors import InputError
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
+from rlx.locks import unforkable
 from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
-from rlx.runtime.locks import unforkable
 from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
 from rlx.tracing.eager import CacheInfo
 from rlx.tracing.errors import StaticArgumentError

@@ -43,7 +43,11 @@ def same(results, x):
 
 def run(body: str, way: str, tmp_path: Path) -> str:
     """Run a program that imports rlx; return what it printed."""
-    program = f"WAY = {way!r}\n{HEAD}\n{textwrap.dedent(body)}"
+    return run_alone(f"WAY = {way!r}\n{HEAD}\n{textwrap.dedent(body)}", tmp_path)
+
+
+def run_alone(program: str, tmp_path: Path) -> str:
+    """Run a program; return what it printed."""
     environment = {**os.environ, "RLX_CACHE_DIR": os.environ.get("RLX_CACHE_DIR", str(tmp_path))}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, timeout=SECONDS,
@@ -245,6 +249,34 @@ def test_children_forked_while_another_thread_compiles_a_call_outside_jit_run(
             os._exit(0 if np.allclose(rnp.exp(x), np.exp(x), rtol=1e-5) else 1)
         print(os.waitpid(child, 0)[1])
     """, "long", tmp_path)  # fmt: skip
+    assert printed == "0\n"
+
+
+@needs_fork
+def test_children_forked_while_another_thread_declares_the_ops_have_them(tmp_path: Path) -> None:
+    printed = run_alone(textwrap.dedent("""
+        import os, signal, sys, threading, time
+        from rlx.ir.graph import Graph
+        from rlx.ir.op import OPS
+        declares, declaring = OPS._declare, threading.Event()
+        def slowly():
+            declaring.set()
+            declares()
+        OPS.declared_by(slowly)
+        def build():
+            g = Graph("product")
+            x = g.input("x", (3, 3))
+            return g.matmul(x, x).op.name
+        assert "rlx.ir.ops" not in sys.modules
+        threading.Thread(target=build, daemon=True).start()
+        declaring.wait()
+        time.sleep(0.03)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            os._exit(0 if build() == "matmul" else 1)
+        print(os.waitpid(child, 0)[1])
+    """), tmp_path)  # fmt: skip
     assert printed == "0\n"
 
 
