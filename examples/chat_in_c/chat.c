@@ -66,10 +66,13 @@ static struct mapping map_file(const char *path) {
 
 static struct tokenizer read_tokenizer(struct mapping file) {
   const int32_t *head = (const int32_t *)(const void *)file.data;
+  if (file.bytes < 24 || (head[0] | head[1] | head[2] | head[3] | head[4] | head[5]) < 0) {
+    fail("tokenizer.bin", "is damaged");
+  }
   struct tokenizer t = {head[0], head[1], head[2], head[3], head[4], NULL, NULL, NULL, NULL, NULL, NULL};
   const size_t words = 6 + 256 + (size_t)t.before + (size_t)t.after + 4 * (size_t)t.merges +
                        (size_t)t.tokens;
-  if (file.bytes < 24 || file.bytes != 4 * words + (size_t)head[5]) {
+  if (file.bytes != 4 * words + (size_t)head[5]) {
     fail("tokenizer.bin", "is damaged");
   }
   t.of_byte = head + 6;
@@ -210,6 +213,9 @@ static double seconds(void) {
 
 static void answer(const struct tokenizer *t, const char *question) {
   static int32_t ids[LINE];
+  if (strlen(question) > LINE) {  // a byte is a token, before they are joined
+    fail("question", "is too long");
+  }
   length = 0;
   feed_all(t->before_ids, t->before);
   feed_all(ids, encode(t, question, ids));
