@@ -16,7 +16,7 @@ from rlx.tracing.arguments import argument_name
 from rlx.tracing.bodies import at_once, line_of, specified
 from rlx.tracing.program import Program, Specification, splice, trace
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_flatten, tree_map, tree_unflatten
-from rlx.tracing.trace import as_value, source_names
+from rlx.tracing.trace import as_value, current_trace, source_names
 from rlx.transforms.custom_functions import of_type
 from rlx.transforms.custom_jvp import CustomJvp
 from rlx.transforms.custom_modes import CustomModes
@@ -122,13 +122,13 @@ def custom_linear_solve(
     by `solve` if the system is `symmetric`; else it goes through the steps of `solve`. With
     `has_aux` both return a pair, of which the second has no derivative.
     """
-    what = "custom_linear_solve"
+    what, is_traced = "custom_linear_solve", current_trace() is not None
 
     def solved(right: Any) -> Any:
         backward = transpose_solve or (solve if symmetric else None)
         solvers = [_Solver(what, s, has_aux) for s in (solve, backward) if s is not None]
         system = _System(_equation(what, matvec, right), solvers, symmetric)
-        found, aux = system.solve(right)
+        found, aux = system.solve(right, stated=is_traced)
         return (found, aux) if has_aux else found
 
     return at_once(what, solved, b)
@@ -142,8 +142,10 @@ class _System:
         pulled = self._pulled if len(solvers) == 2 else None
         self._solved = _Modes(self._found, self._moved, pulled, nondiff_argnums=(0,))
 
-    def solve(self, right: Any) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self._solved(0, list(self._equation.captured), right)
+    def solve(self, right: Any, *, stated: bool) -> tuple[Any, Any]:
+        """Solve; a call outside of all traces is not differentiated, and traces no rules."""
+        solve = self._solved if stated else self._found
+        found: tuple[Any, Any] = solve(0, list(self._equation.captured), right)
         return found
 
     def _apply(self, side: int, captured: Sequence[Any], x: Any) -> Any:
@@ -193,7 +195,7 @@ def custom_root(
     `g`; reverse mode takes its transpose. With `has_aux` `solve` returns a pair, of which the
     second has no derivative.
     """
-    what = "custom_root"
+    what, is_traced = "custom_root", current_trace() is not None
     solver = _Solver(what, solve, has_aux)
 
     def solved(guess: Any) -> Any:
@@ -219,7 +221,7 @@ def custom_root(
             return (x, aux), (tangent, still)
 
         root.defjvp(moved)
-        result, aux = root(list(equation.captured), guess)
+        result, aux = (root if is_traced else found)(list(equation.captured), guess)
         return (result, aux) if has_aux else result
 
     return at_once(what, solved, initial_guess)

@@ -93,7 +93,10 @@ TRANSFORMATIONS: Mapping[str, str] = {
     ),
     "callbacks and effects": f"{_CALLBACKS}*",
     "stated derivatives": f"{_CUSTOM}*",
-    "solutions with the derivatives of their equations": "transforms.test_implicit:*",
+    "solutions with the derivatives of their equations": (
+        "transforms.test_implicit:* "
+        "scipy.test_solvers:test_solutions_have_gradients_by_their_equation"
+    ),
     "members of a mapped axis exchange": "transforms.test_collectives:*",
     "vectorized functions, stages of a compiled one": "transforms.test_vectorize:*",
     "trees": "test_tree_util:*",

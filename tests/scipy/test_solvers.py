@@ -46,6 +46,27 @@ def test_unknowns_may_be_a_tree_and_be_preconditioned() -> None:
     np.testing.assert_allclose(both, np.linalg.solve(POSITIVE, B), rtol=1e-7)
 
 
+@pytest.mark.parametrize(("solve", "matrix"), [(linalg.cg, POSITIVE), (linalg.bicgstab, GENERAL)])
+def test_solutions_have_gradients_by_their_equation(solve: Callable[..., Any], matrix: Any) -> None:
+    """`M` and the start move nothing; the gradient by the matrix is that of any solver."""
+    weights = np.arange(10.0)
+
+    def loss(a: Any, b: Any, start: Any) -> Any:
+        found, _ = solve(lambda v: a @ v, b, start, tol=1e-13, M=lambda v: v / start[1])
+        return rnp.sum(found**2 * weights)
+
+    def exact(a: Any, b: Any) -> Any:
+        return rnp.sum(rnp.linalg.solve(a, b) ** 2 * weights)
+
+    *found, still = rlx.jit(rlx.grad(loss, (0, 1, 2)))(matrix, B, np.ones(10))
+    for one, other in zip(found, rlx.grad(exact, (0, 1))(matrix, B), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(still, 0.0)
+    direction = RANDOM.normal(size=10)
+    moved = rlx.jvp(lambda b: loss(matrix, b, np.ones(10)), (B,), (direction,))[1]
+    np.testing.assert_allclose(moved, found[1] @ direction, rtol=1e-8)
+
+
 def rosenbrock(x: Any, scale: float = 100.0) -> Any:
     return rnp.sum(scale * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 

@@ -11,6 +11,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx import lax
 from rlx.errors import InputError, ShapeError
+from rlx.scipy.sparse import linalg
 
 RANDOM = np.random.default_rng(3)
 A = RANDOM.normal(size=(4, 4)) + 4 * np.eye(4)
@@ -133,6 +134,40 @@ def test_a_root_moves_with_what_its_function_captures(backend: Any) -> None:
     many = np.array([1.0, 8.0, 27.0])
     slopes_of_many = rlx.jit(rlx.vmap(rlx.grad(cube_root)), backend=backend)(many)
     np.testing.assert_allclose(slopes_of_many, many ** (-2 / 3) / 3, rtol=1e-10)
+
+
+def test_a_root_of_several_numbers_moves_by_a_solver_in_steps() -> None:
+    """The tangent's equation is solved by conjugate gradients, which reverse mode transposes."""
+    symmetric = A + A.T + 8 * np.eye(4)
+
+    def root(y: Any) -> Any:
+        def residual(x: Any) -> Any:
+            return symmetric @ x + x**3 / 9 - y
+
+        def solve(f: Any, x: Any) -> Any:
+            return rlx.fori_loop(0, 60, lambda _, x: x - f(x) / 18, x)
+
+        found = lax.custom_root(residual, y, solve, lambda g, z: linalg.cg(g, z, tol=1e-13)[0])
+        return found @ WEIGHTS
+
+    x = y = np.asarray(B)
+    for _ in range(60):
+        x = x - (symmetric @ x + x**3 / 9 - y) / 18
+    expected = np.linalg.solve(symmetric + np.diag(x**2 / 3), WEIGHTS)
+    np.testing.assert_allclose(rlx.jit(rlx.grad(root))(y), expected, rtol=1e-8, atol=1e-10)
+    moved = rlx.jvp(root, (y,), (WEIGHTS,))[1]
+    np.testing.assert_allclose(moved, expected @ WEIGHTS, rtol=1e-8)
+
+
+def test_a_call_outside_of_traces_traces_no_rules() -> None:
+    calls = []
+
+    def counted(f: Any, b: Any) -> Any:
+        calls.append(b)
+        return steps(f, b)
+
+    lax.custom_linear_solve(lambda x: A @ x, B, counted, counted)
+    assert len(calls) == 1
 
 
 def test_a_root_has_diagnostics_and_none_of_its_start() -> None:

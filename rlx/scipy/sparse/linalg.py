@@ -1,6 +1,8 @@
 """Krylov methods for `A(x) = b`: `A` is a matrix or a linear function, `x` and `b` are trees.
 
-They end when the residual is small; loops that end by themselves have forward derivatives only.
+They end when the residual is small. Derivatives of `cg` and `bicgstab`, in both modes, are those of
+the solution, which solve a system with `A` again, or with its transpose; `gmres`, a long program to
+state twice, has forward derivatives only, those of its loop.
 """
 
 from __future__ import annotations
@@ -8,24 +10,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import rlx.numpy as rnp
 from rlx.transforms.control import while_loop
+from rlx.transforms.implicit import custom_linear_solve
 from rlx.transforms.ravel import ravel_pytree
 
 Map = Callable[[Any], Any]
+Steps = Callable[[Map, Any, Any, Map], Any]
 
 
-def _system(a: Any, b: Any, x0: Any, m: Any) -> tuple[Map, Any, Any, Map, Callable[[Any], Any]]:
-    """Return the map, right side, start and preconditioner on vectors, and the way back."""
+def _on_vectors(given: Any, back: Map) -> Map:
+    """Return a matrix, or a map of trees, as a map of vectors; None is the identity."""
+    if given is None:
+        return lambda v: v
+    if callable(given):
+        return lambda v: ravel_pytree(given(back(v)))[0]
+    return lambda v: rnp.matmul(given, v)
+
+
+def _start(right: Any, x0: Any) -> Any:
+    return rnp.zeros_like(right) if x0 is None else ravel_pytree(x0)[0]
+
+
+def _solved(a: Any, b: Any, x0: Any, m: Any, steps: Steps, *, symmetric: bool = False) -> Any:
+    """Return what `steps` find from the map, the right side, a start and the preconditioner.
+
+    The derivatives are those of the solution.
+    """
     right, back = ravel_pytree(b)
-    begin = rnp.zeros_like(right) if x0 is None else ravel_pytree(x0)[0]
 
-    def on_vectors(given: Any) -> Map:
-        if callable(given):
-            return lambda v: ravel_pytree(given(back(v)))[0]
-        return lambda v: rnp.matmul(given, v)
+    def solve(apply: Map, right: Any) -> Any:
+        return steps(apply, right, _start(right, x0), _on_vectors(m, back))
 
-    return on_vectors(a), right, begin, (lambda v: v) if m is None else on_vectors(m), back
+    is_real = not np.issubdtype(right.dtype, np.complexfloating)
+    alike = symmetric and is_real  # a positive definite complex matrix is its adjoint
+    return back(custom_linear_solve(_on_vectors(a, back), right, solve, solve, alike))
 
 
 def _limit(right: Any, tol: float, atol: float) -> Any:
@@ -37,25 +58,28 @@ def cg(
     maxiter: int | None = None, M: Any = None,  # noqa: N803
 ) -> tuple[Any, None]:  # fmt: skip
     """Conjugate gradients, for positive definite `A`; `(x, None)`."""
-    apply, right, x, precondition, back = _system(A, b, x0, M)
-    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
-    r = right - apply(x)
-    z = precondition(r)
 
-    def moves(state: Any) -> Any:
-        k, _, r, _, _ = state
-        return rnp.logical_and(rnp.less(k, most), rnp.greater(rnp.linalg.norm(r), limit))
-
-    def step(state: Any) -> Any:
-        k, x, r, p, energy = state
-        moved = apply(p)
-        length = energy / rnp.vdot(p, moved)
-        x, r = x + length * p, r - length * moved
+    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+        most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+        r = right - apply(x)
         z = precondition(r)
-        new = rnp.vdot(r, z)
-        return k + 1, x, r, z + new / energy * p, new
 
-    return back(while_loop(moves, step, (0, x, r, z, rnp.vdot(r, z)))[1]), None
+        def moves(state: Any) -> Any:
+            k, _, r, _, _ = state
+            return rnp.logical_and(rnp.less(k, most), rnp.greater(rnp.linalg.norm(r), limit))
+
+        def step(state: Any) -> Any:
+            k, x, r, p, energy = state
+            moved = apply(p)
+            length = energy / rnp.vdot(p, moved)
+            x, r = x + length * p, r - length * moved
+            z = precondition(r)
+            new = rnp.vdot(r, z)
+            return k + 1, x, r, z + new / energy * p, new
+
+        return while_loop(moves, step, (0, x, r, z, rnp.vdot(r, z)))[1]
+
+    return _solved(A, b, x0, M, steps, symmetric=True), None
 
 
 def bicgstab(
@@ -63,35 +87,38 @@ def bicgstab(
     maxiter: int | None = None, M: Any = None,  # noqa: N803
 ) -> tuple[Any, None]:  # fmt: skip
     """Stabilized biconjugate gradients, for any `A`; `(x, None)`."""
-    apply, right, x, precondition, back = _system(A, b, x0, M)
-    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
-    shadow = right - apply(x)
-    one = rnp.ones((), shadow.dtype)
 
-    def moves(state: Any) -> Any:
-        return rnp.logical_and(
-            rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
-        )
+    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+        most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+        shadow = right - apply(x)
+        one = rnp.ones((), shadow.dtype)
 
-    def step(state: Any) -> Any:
-        k, x, r, p, v, rho, alpha, omega = state
-        new = rnp.vdot(shadow, r)
-        p = r + new / rho * (alpha / omega) * (p - omega * v)
-        ahead = precondition(p)
-        v = apply(ahead)
-        alpha = new / rnp.vdot(shadow, v)
-        s = r - alpha * v
-        mended = precondition(s)
-        t = apply(mended)
-        size = rnp.vdot(t, t)
-        omega = rnp.where(rnp.equal(size, 0), 0, rnp.vdot(t, s) / rnp.where(size == 0, 1, size))
-        done = rnp.equal(size, 0)
-        x = x + alpha * ahead + omega * mended
-        return k + 1, x, s - omega * t, p, v, new, alpha, rnp.where(done, 1, omega)
+        def moves(state: Any) -> Any:
+            return rnp.logical_and(
+                rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
+            )
 
-    zero = rnp.zeros_like(shadow)
-    state = (0, x, shadow, zero, zero, one, one, one)
-    return back(while_loop(moves, step, state)[1]), None
+        def step(state: Any) -> Any:
+            k, x, r, p, v, rho, alpha, omega = state
+            new = rnp.vdot(shadow, r)
+            p = r + new / rho * (alpha / omega) * (p - omega * v)
+            ahead = precondition(p)
+            v = apply(ahead)
+            alpha = new / rnp.vdot(shadow, v)
+            s = r - alpha * v
+            mended = precondition(s)
+            t = apply(mended)
+            size = rnp.vdot(t, t)
+            omega = rnp.where(rnp.equal(size, 0), 0, rnp.vdot(t, s) / rnp.where(size == 0, 1, size))
+            done = rnp.equal(size, 0)
+            x = x + alpha * ahead + omega * mended
+            return k + 1, x, s - omega * t, p, v, new, alpha, rnp.where(done, 1, omega)
+
+        zero = rnp.zeros_like(shadow)
+        state = (0, x, shadow, zero, zero, one, one, one)
+        return while_loop(moves, step, state)[1]
+
+    return _solved(A, b, x0, M, steps), None
 
 
 def gmres(
@@ -101,7 +128,9 @@ def gmres(
 ) -> tuple[Any, None]:  # fmt: skip
     """Generalized minimal residuals, restarted, for any `A`; `(x, None)`."""
     del solve_method
-    apply, right, x, precondition, back = _system(A, b, x0, M)
+    right, back = ravel_pytree(b)
+    x = _start(right, x0)
+    apply, precondition = _on_vectors(A, back), _on_vectors(M, back)
     size = min(restart, right.shape[0])
     most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
 
