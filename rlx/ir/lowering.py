@@ -200,6 +200,14 @@ class Turned(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class SideBySide(Lowering):
+    """Short rows sorted by a network: `lanes` of them at once, each in a lane of vectors."""
+
+    lanes: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Picked(Lowering):
     """Columns that are chosen at run time are read from the panels that a product reads too."""
 

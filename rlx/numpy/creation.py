@@ -20,7 +20,7 @@ from rlx.numpy.shaping import broadcast_to, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
-from rlx.tracing.widths import are_narrow, canonical, wide_types
+from rlx.tracing.widths import are_narrow, canonical, with_wide_types
 
 
 def dtype_of(dtype: Any, default: DType) -> DType:
@@ -225,7 +225,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
     return array(np.fromstring(string, _as_named(dtype), count, sep=sep))
 
 
-@wide_types()
+@with_wide_types
 def _as_named(dtype: Any) -> np.dtype[Any]:
     """Return the dtype in which numbers lie, which need not be that of an array of them."""
     return dtype_of(dtype, DType.F64).numpy

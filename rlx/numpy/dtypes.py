@@ -28,7 +28,7 @@ from rlx.numpy.creation import dtype_of
 from rlx.tracing import promotion
 from rlx.tracing.promotion import ElementType
 from rlx.tracing.trace import TracedArray, element_type
-from rlx.tracing.widths import wide_types
+from rlx.tracing.widths import with_wide_types
 
 float_ = np.float64
 int_ = np.int64
@@ -69,7 +69,7 @@ _ABSTRACT = frozenset(
 )
 
 
-@wide_types()
+@with_wide_types
 def _numpy(x: Any) -> np.dtype[Any]:
     """Return the NumPy type of a type, a name or an array."""
     if isinstance(x, (TracedArray, np.ndarray, np.generic)):

@@ -31,7 +31,7 @@ from rlx.numpy.shaping import (
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, promoted, wrap
 from rlx.tracing.errors import ConcretizationError
 from rlx.tracing.trace import TracedArray, element_type, shape_of
-from rlx.tracing.widths import wide_types
+from rlx.tracing.widths import with_wide_types
 
 Item: TypeAlias = Any
 """One entry of an index: int, slice, None, or an array of integers."""
@@ -173,7 +173,7 @@ def _position(item: Item, extent: Extent, axis: int) -> Extent:
     return position if position >= 0 else extent + position
 
 
-@wide_types()
+@with_wide_types
 def _checked_static(item: Item, extent: Extent, axis: int) -> Any:
     """Bring an index array into [0, extent): now if it is known, else in the graph."""
     if isinstance(item, TracedArray):
@@ -359,7 +359,7 @@ def _gathered_together(x: Any, axes: tuple[int, ...], indices: list[Any]) -> Any
     return emit(ops.gather, flat, as_index(flat_index(indices, extents)), weak=x.weak, axis=0)
 
 
-@wide_types()
+@with_wide_types
 def flat_index(indices: list[Any], extents: list[int]) -> Any:
     """Combine one index array per axis into one over the flattened axes.
 
@@ -378,7 +378,7 @@ def flat_index(indices: list[Any], extents: list[int]) -> Any:
     return elementwise.where(valid, combined, np.iinfo(np.int64).min)
 
 
-@wide_types()
+@with_wide_types
 def as_index(index: Any) -> Any:
     return convert(index, DType.I64)
 
@@ -399,7 +399,7 @@ def block_sizes(plan: Plan) -> tuple[Extent, ...]:
     return tuple(sizes)
 
 
-@wide_types()
+@with_wide_types
 def block_starts(x: Any, plan: Plan) -> Any:
     """Return the first position of a block on every axis; one out of range fails when it runs."""
     starts: list[Any] = [extent_number(s.start) for s in plan.slices]
@@ -410,7 +410,7 @@ def block_starts(x: Any, plan: Plan) -> Any:
     return concatenate([reshape(as_index(start), (1,)) for start in starts])
 
 
-@wide_types()
+@with_wide_types
 def _in_range(position: Any, extent: int) -> Any:
     """Return one position after a check that it is in [0, extent)."""
     if not isinstance(position, TracedArray):
@@ -505,7 +505,7 @@ def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
     return emit(ops.dynamic_update_slice, x, update, _starts(starts))
 
 
-@wide_types()
+@with_wide_types
 def _starts(starts: Any) -> Any:
     if isinstance(starts, (tuple, list)):
         numbers = [reshape(convert(start, DType.I64), (1,)) for start in starts]

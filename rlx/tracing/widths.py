@@ -6,11 +6,16 @@ rlx has 64-bit types, as NumPy has. Programs written for JAX expect that they ar
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 from rlx.ir.dtype import DType
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _HALF = {
     DType.F64: DType.F32,
@@ -57,6 +62,19 @@ def when_widths_change(forget: Callable[[], None]) -> Callable[[], None]:
     """Call `forget` whenever the process changes its mind: it drops what was made before."""
     _on_change.append(forget)
     return forget
+
+
+def with_wide_types(function: Callable[P, R]) -> Callable[P, R]:
+    """Let types be what they are inside a function: positions count elements."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not PROCESS.is_narrow:
+            return function(*args, **kwargs)
+        with wide_types():
+            return function(*args, **kwargs)
+
+    return call
 
 
 @contextmanager

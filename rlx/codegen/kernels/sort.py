@@ -21,7 +21,6 @@ from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.sort_keys import bit, is_signed, key_prim, keyed_value, order_key
-from rlx.codegen.kernels.sort_network import argsort_rows, network_lanes, sort_rows
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, lshr, maximum, minimum
@@ -224,7 +223,8 @@ def _memory(scope: Scope) -> Buffer:
     return scope.scratch
 
 
-def _groups(shape: Shape) -> Groups:
+def row_groups(shape: Shape) -> Groups:
+    """Return the axes of `shape` as rows and what is in a row."""
     return tuple(range(len(shape) - 1)), (len(shape) - 1,)
 
 
@@ -232,11 +232,7 @@ def _groups(shape: Shape) -> Groups:
 def sort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys, which turn back into elements."""
     k = scope.k
-    source, target = x.grouped(_groups(x.shape)), y.grouped(_groups(x.shape))
-    lanes = network_lanes(scope, x.type, key_prim(x.dtype))
-    if lanes > 1:
-        sort_rows(scope, x, y, lanes, lambda row: restore(k, source.at(row), target.at(row)))
-        return
+    source, target = x.grouped(row_groups(x.shape)), y.grouped(row_groups(x.shape))
     key = _Key(*key_bits(x.dtype), is_signed(x.dtype))
     with _rows(scope, x.shape, 1) as (row, base):
         x_row, y_row = source.at(row), target.at(row)
@@ -277,11 +273,7 @@ def restore(k: KernelBuilder, x_row: GroupedReader, y_row: GroupedWriter) -> Non
 @kernel("argsort")
 def argsort(scope: Scope, x: Reader, y: Writer) -> None:
     """Sort keys with their indices."""
-    lanes = network_lanes(scope, x.type, Prim.I64) if _index_words(x.dtype) == 1 else 1
-    if lanes > 1:
-        argsort_rows(scope, x, y, lanes)
-        return
-    groups = _groups(x.shape)
+    groups = row_groups(x.shape)
     source, target = x.grouped(groups), y.grouped(groups)
     with _sorted_indices(scope, x, source, descending=False) as (row, sorted_row):
         y_row = target.at(row)
@@ -290,7 +282,7 @@ def argsort(scope: Scope, x: Reader, y: Writer) -> None:
 
 def topk_by_sorting(scope: Scope, x: Reader, values: Writer, indices: Writer, *, k: int) -> None:
     """Sort whole rows in descending order and keep the first `k`."""
-    groups = _groups(x.shape)
+    groups = row_groups(x.shape)
     source, best, places = x.grouped(groups), values.grouped(groups), indices.grouped(groups)
     with _sorted_indices(scope, x, source, descending=True) as (row, sorted_row):
         x_row, best_row, places_row = source.at(row), best.at(row), places.at(row)

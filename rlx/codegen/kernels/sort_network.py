@@ -15,30 +15,16 @@ from dataclasses import dataclass
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.parallel import is_large
-from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.sort import restore, row_groups
 from rlx.codegen.kernels.sort_keys import greatest, keyed_value, order_key
 from rlx.codegen.kernels.transposes import starts, turned
 from rlx.codegen.loops.expr import E, const, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
-from rlx.ir.dtype import DType
+from rlx.ir.lowering import SideBySide
 from rlx.ir.ops.sort_stages import INDEX_BITS
 from rlx.ir.shape import product, upper
 from rlx.ir.types import TensorType
-
-_LONGEST = 32
-"""Rows up to this length: their network has 191 exchanges, in as many lines of code."""
-
-_DTYPES = (DType.F32, DType.F64, DType.I32, DType.I64, DType.U32, DType.U64)
-"""What vectors are read as it is stored."""
-
-
-def network_lanes(scope: Scope, x: TensorType, prim: Prim) -> int:
-    """Return how many rows are sorted side by side as records of a type; 1 for no network."""
-    rows, length = product(x.shape[:-1]), x.shape[-1]
-    if x.dtype not in _DTYPES or not isinstance(length, int) or not 2 <= length <= _LONGEST:
-        return 1
-    most = min(length, upper(rows))
-    return min(scope.lanes(prim), 1 << (most.bit_length() - 1)) if most else 1
 
 
 def exchanges(n: int) -> Iterator[tuple[int, int]]:
@@ -100,17 +86,19 @@ def _blocks(scope: Scope, x: TensorType, lanes: int) -> Iterator[tuple[list[E], 
         yield rows, _Rows(scope, lanes, length, [k.let("at", row * length) for row in rows])
 
 
-def sort_rows(scope: Scope, x: Reader, y: Writer, lanes: int, restore: Callable[[E], None]) -> None:
-    """Sort keys; `restore` puts zeros and NaNs of a row into their order, where there are any."""
-    k = scope.k
-    with _blocks(scope, x.type, lanes) as (numbers, rows):
+@kernel("sort", lowering=SideBySide)
+def sort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: SideBySide) -> None:
+    """Sort keys; zeros and NaNs of a row are put into their order, where there are any."""
+    k, groups = scope.k, row_groups(x.shape)
+    source, target = x.grouped(groups), y.grouped(groups)
+    with _blocks(scope, x.type, lowering.lanes) as (numbers, rows):
         keys = rows.exchanged(rows.read(given(x), order_key))
         values = [k.let("value", keyed_value(key, x.prim)) for key in keys]
         rows.write(result(y), values)
         if x.prim.is_float:
             with k.if_(_has_equals(keys)):
                 for number in numbers:
-                    restore(number)
+                    restore(k, source.at(number), target.at(number))
 
 
 def _has_equals(keys: list[E]) -> E:
@@ -123,9 +111,10 @@ def _has_equals(keys: list[E]) -> E:
     return found.fold(BinaryOp.MAX).ne(0)
 
 
-def argsort_rows(scope: Scope, x: Reader, y: Writer, lanes: int) -> None:
+@kernel("argsort", lowering=SideBySide)
+def argsort_side_by_side(scope: Scope, x: Reader, y: Writer, *, lowering: SideBySide) -> None:
     """Sort keys with their indices behind them."""
-    with _blocks(scope, x.type, lanes) as (_, rows):
+    with _blocks(scope, x.type, lowering.lanes) as (_, rows):
         keys = rows.read(given(x), order_key)
         records = [
             scope.k.let("record", key.cast(Prim.I64) << INDEX_BITS | i)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Picked, lowered_by
+from rlx.ir.lowering import Picked, SideBySide, lowered_by
 from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.requirements import (
     at_most,
@@ -150,6 +150,18 @@ def argsort(x: TensorType) -> TensorType:
     require_dtype(x, "float int bool")
     require_rank(x, 1)
     return x.with_dtype(DType.I64)
+
+
+@lowered_by(sort, SideBySide)
+@lowered_by(argsort, SideBySide)
+def _sorted_side_by_side(lowering: SideBySide, x: TensorType) -> None:
+    length = x.shape[-1]
+    if not isinstance(length, int) or not 2 <= lowering.lanes <= length:
+        raise ShapeError(
+            f"rows of {length} elements are not sorted in {lowering.lanes} lanes, which are read "
+            "at once",
+            remedy="leave the choice to the passes",
+        )
 
 
 @op(_FAMILY, Trait.INDEXED_READ, Trait.PART)

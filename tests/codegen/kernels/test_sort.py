@@ -14,11 +14,16 @@ import rlx
 from rlx import numpy as rnp
 from rlx.codegen.kernels.sort import SHORT_ROW
 from rlx.codegen.kernels.sort_network import exchanges
+from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
+from rlx.ir.lowering import SideBySide
 from rlx.ir.reference import evaluate
+from rlx.passes.layout.sort_side_by_side import sort_side_by_side
+from rlx.passes.rewrite import with_lowering
 from rlx.runtime.toolchain import has_toolchain
+from rlx.target import named_target
 
 BACKENDS = ("llvm", "c") if has_toolchain() else ("llvm",)
 DTYPES = [d for d in DType if not d.is_complex and not d.is_storage]
@@ -99,6 +104,24 @@ def test_short_rows_are_sorted_side_by_side(backend: str, dtype: DType) -> None:
     run = rlx.compile(graph, backend=backend)
     for given, wanted in zip(run.run(x), evaluate(graph, x), strict=True):
         _same(given, wanted)
+
+
+def test_networks_are_chosen_for_short_rows_of_words() -> None:
+    def lanes(dtype: DType, *shape: int) -> list[int | None]:
+        graph = Graph("chosen")
+        x = graph.input("x", shape, dtype)
+        graph.set_outputs([ops.sort(x), ops.argsort(x)])
+        nodes = sort_side_by_side(named_target("x86-64-v3"))(graph).nodes
+        return [getattr(node.lowering, "lanes", None) for node in nodes if node.operands]
+
+    assert lanes(DType.F32, 100, 16) == [8, 4]
+    assert lanes(DType.F64, 100, 16) == [4, None]
+    assert lanes(DType.F32, 3, 16) == [2, 2]  # no more than there are rows
+    for dtype, shape in ((DType.U8, (100, 16)), (DType.F32, (100, 33)), (DType.F32, (16,))):
+        assert lanes(dtype, *shape) == [None, None]
+    node = ops.sort(Graph("wrong").input("x", (8, 3))).node
+    with pytest.raises(ShapeError, match="3 elements are not sorted in 4 lanes"):
+        with_lowering(node, SideBySide(4))
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.U8, DType.I64], ids=str)
