@@ -3,7 +3,9 @@
 clang turns `a < b ? a : b` in every lane into one instruction. GCC does so for scalars, but
 compares and blends vectors, in case a NaN were to count, and takes integers lane by lane where many
 of them follow each other. So it is given its own name of the instruction, which lets the second
-operand win just as the expression does.
+operand win just as the expression does. Integers of 64 bits have no such instruction before
+AVX-512: both compilers are given a comparison of whole vectors and a blend, which clang turns into
+the instruction where there is one.
 """
 
 from __future__ import annotations
@@ -33,3 +35,8 @@ def extremum_instruction(op: BinaryOp, type: ValueType) -> str:
     macro, instruction = _INSTRUCTIONS[type]
     call = f"__builtin_ia32_{instruction.format(op=op.value)}"
     return f"#if defined({macro}) && !defined(__clang__)\n  return {call};"
+
+
+def is_blended(type: ValueType) -> bool:
+    """True if the extremum is spelled as a comparison of whole vectors and a blend."""
+    return not type.prim.is_float and type.prim.size == 8

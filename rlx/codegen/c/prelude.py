@@ -10,10 +10,10 @@ import re
 
 from rlx.codegen.c.bf16_dots import BF16_HEADER, bf16_dot_instruction
 from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
-from rlx.codegen.c.extremum import extremum_instruction
+from rlx.codegen.c.extremum import extremum_instruction, is_blended
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
-from rlx.codegen.c.spelling import memory_typedef, scalar_type, unsigned, vector_typedef
+from rlx.codegen.c.spelling import mask_prim, memory_typedef, scalar_type, unsigned, vector_typedef
 from rlx.codegen.loops.nodes import BinaryOp, Const, Prim, Status, UnaryOp, ValueType
 from rlx.errors import InternalError
 
@@ -260,8 +260,15 @@ class Prelude:
 
     def vector_extremum(self, op: BinaryOp, type: ValueType) -> str:
         sign = "<" if op is BinaryOp.MIN else ">"
+        if is_blended(type):
+            return self._blended_extremum(op, type, sign)
         lane = f"a[i] {sign} b[i] ? a[i] : b[i]"
         return self.lanewise(op.value, type, "ab", lane, instruction=extremum_instruction(op, type))
+
+    def _blended_extremum(self, op: BinaryOp, type: ValueType, sign: str) -> str:
+        vector, mask = self.vector(type), ValueType(mask_prim(type.prim.size), type.lanes)
+        body = [f"return {self.select(type, mask)}(({self.vector(mask)})(a {sign} b), a, b);"]
+        return self._define(f"{op.value}_{vector}", vector, f"{vector} a, {vector} b", body)
 
     def vector_divide(self, op: BinaryOp, type: ValueType) -> str:
         return self.lanewise(op.value, type, "ab", f"{self.divide(op, type.prim)}(a[i], b[i])")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -178,3 +179,13 @@ def test_a_hundred_thousand_elements_take_no_quadratic_time(function: Callable[[
         ours.append(between - started)
         theirs.append(time.perf_counter() - between)
     assert min(ours) < 10 * min(theirs)  # insertion took a thousand times as long
+
+
+@pytest.mark.skipif(not has_toolchain(), reason="needs a C compiler")
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint64])
+def test_keys_of_64_bits_are_exchanged_as_whole_vectors(dtype: type) -> None:
+    """GCC compares them lane by lane where an exchange is written as a loop over lanes."""
+    source = rlx.jit(rnp.sort, backend="c").c_source(np.zeros((40, 16), dtype))
+    bodies = re.findall(r"i64x\d+ (?:min|max)_i64x\d+\(.*?\n}", source, re.DOTALL)
+    assert len(bodies) == 2
+    assert all("select_i64x" in body and "for (" not in body for body in bodies)
