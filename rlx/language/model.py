@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.errors import InputError
+from rlx.errors import InputError, UnsupportedError
 from rlx.gguf import GgufFile, read
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
@@ -83,7 +83,7 @@ class LanguageModel:
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Take tokens and return the one that is chosen to follow them."""
-        if not tokens:
+        if len(tokens) == 0:
             raise InputError("no tokens to feed", remedy="feed at least one")
         wrong = [token for token in tokens if not 0 <= token < self.config.vocabulary]
         if wrong:
@@ -108,11 +108,13 @@ class LanguageModel:
     ) -> Iterator[int]:
         """Yield the tokens that follow `prompt`, until one of `stop`, which is not yielded.
 
-        `stop` are the file's own end tokens unless given.
+        `stop` are the file's own end tokens unless given. A full context ends the text; a prompt
+        that does not fit is refused.
         """
         ends = self.tokenizer.end_tokens if stop is None else frozenset(stop)
         fed = prompt
-        for _ in range(min(max_tokens, self.context - len(self.history) - len(prompt) + 1)):
+        room = self.context - len(self.history) - len(prompt) + 1
+        for _ in range(min(max_tokens, max(room, 1))):  # the first one tells what does not fit
             token = self.feed(fed)
             if token in ends:
                 return
@@ -234,6 +236,11 @@ def load(
     _require_one_of("accuracy", accuracy, get_args(Accuracy))
     kept = cache_dtype or ("f16" if accuracy == "int8" else "f32")
     _require_one_of("cache_dtype", kept, get_args(CacheDType))
+    if backend == "reference":
+        raise UnsupportedError(
+            "backend 'reference' keeps no state from run to run, which a language model needs",
+            remedy="use 'auto', 'llvm' or 'c'",
+        )
     file = read(path)
     own = DecoderConfig.of(file).context
     size = min(own, _CONTEXT) if context is None else context

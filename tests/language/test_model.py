@@ -211,3 +211,26 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", "llama", weights, packed=True)
     with pytest.raises(FormatError, match=r"'blk.0.attn_k.weight' has shape \(64, 64\)"):
         load(path, context=32).feed([1])
+
+
+def test_a_prompt_that_does_not_fit_the_context_is_refused(path: Path) -> None:
+    model = load(path, context=8, backend="llvm", threads=1)
+    assert len(list(model.generate(TOKENS[:1] * 8, max_tokens=5, stop=[]))) == 1
+    model.reset()
+    with pytest.raises(InputError, match="9 tokens do not fit a context of 8"):
+        list(model.generate(TOKENS[:1] * 9, max_tokens=5, stop=[]))
+
+
+def test_a_prompt_may_be_an_array(path: Path) -> None:
+    model = load(path, context=8, backend="llvm", threads=1)
+    expected = model.feed(TOKENS[:3])
+    model.reset()
+    prompt: Any = np.array(TOKENS[:3])
+    assert model.feed(prompt) == expected
+    with pytest.raises(InputError, match="no tokens to feed"):
+        model.feed(prompt[:0])
+
+
+def test_a_backend_that_keeps_no_state_is_refused(path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="'reference' keeps no state"):
+        load(path, backend="reference")
