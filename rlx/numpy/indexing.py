@@ -6,6 +6,7 @@ An index out of range is an error, at trace time where it is known and at run ti
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -84,7 +85,8 @@ def plan_index(x: Any, index: Any) -> Plan:
             layout.append(axis)
         elif _is_array(item) or mixes_numbers:
             slices.append(slice(0, x.shape[axis], 1))
-            arrays.append((axis, _checked_static(item, x.shape[axis], axis)))
+            number = extent_number(item) if isinstance(item, Dim) else item
+            arrays.append((axis, _checked_static(number, x.shape[axis], axis)))
             layout.append(axis)
         else:
             position = _position(item, x.shape[axis], axis)
@@ -150,27 +152,32 @@ def _require_integer(item: Item) -> None:
 
 
 def _position(item: Item, extent: Extent, axis: int) -> Extent:
-    try:
-        position: int = item.__index__()
-    except (AttributeError, TypeError):
-        raise DTypeError(
-            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array",
-            remedy="use an integer; round numbers first with .astype('i64')",
-        ) from None
-    if isinstance(extent, int) and not -extent <= position < extent:
-        raise IndexOutOfRangeError(
-            f"index {position} is out of range for axis {axis} of {extent}",
-            remedy=f"use an index in [-{extent}, {extent}), or check the axis",
-        )
-    if isinstance(extent, int):
+    position = item if isinstance(item, Dim) else _integer(item, axis)
+    if isinstance(position, int) and isinstance(extent, int):
+        if not -extent <= position < extent:
+            raise IndexOutOfRangeError(
+                f"index {position} is out of range for axis {axis} of {extent}",
+                remedy=f"use an index in [-{extent}, {extent}), or check the axis",
+            )
         return position % extent
-    least = position + 1 if position >= 0 else -position
-    if not is_at_most(least, extent):
+    from_back = is_at_most(position, -1)
+    least = -position if from_back else position + 1
+    if not (is_at_most(least, extent) and (from_back or is_at_most(0, position))):
         raise UnsupportedError(
             f"index {position} of axis {axis} is out of range in runs where {extent} is too small",
             remedy=f"bound it from below, rlx.Dim(..., min=, max=), so that it is at least {least}",
         )
-    return position if position >= 0 else extent + position
+    return extent + position if from_back else position
+
+
+def _integer(item: Item, axis: int) -> int:
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise DTypeError(
+            f"index {item!r} of axis {axis} is no integer, slice, None, ellipsis or array",
+            remedy="use an integer; round numbers first with .astype('i64')",
+        ) from None
 
 
 @with_wide_types
@@ -205,20 +212,37 @@ def _resolved(item: slice, extent: Extent, axis: int) -> slice:
                 "a slice has a traced bound, but the extent of the result must be known",
                 remedy="use rlx.numpy.dynamic_slice(x, starts, sizes)",
             )
-    if item.step == 0:
+    start, stop, step = (_bound(bound, axis) for bound in (item.start, item.stop, item.step))
+    if step == 0:
         raise ShapeError(
             "a slice has step 0; it must move",
             remedy="use a positive or a negative step",
         )
-    if isinstance(extent, int):
-        start, stop, step = item.indices(extent)
-        return slice(start, stop, step)
-    return _resolved_symbolic(item, extent, axis)
+    if isinstance(step, Dim):
+        raise UnsupportedError(
+            f"a slice has step {step}, which differs between runs", remedy="use a number"
+        )
+    if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(extent, Dim):
+        return _resolved_symbolic(slice(start, stop, step), extent, axis)
+    return slice(*slice(start, stop, step).indices(extent))
 
 
-def _resolved_symbolic(item: slice, extent: Dim, axis: int) -> slice:
+def _bound(bound: Any, axis: int) -> Extent | None:
+    """Return a bound or the step of a slice as a plain number: NumPy's integers are such too."""
+    if bound is None or isinstance(bound, Dim):
+        return bound
+    try:
+        return operator.index(bound)
+    except TypeError:
+        raise DTypeError(
+            f"a slice of axis {axis} has the bound {bound!r}; it must be an integer",
+            remedy="use integers; round numbers first with int()",
+        ) from None
+
+
+def _resolved_symbolic(item: slice, extent: Extent, axis: int) -> slice:
     """Bring the bounds of a slice into an axis, as `slice.indices` does for a number."""
-    step = 1 if item.step is None else int(item.step)
+    step: int = 1 if item.step is None else item.step
     if step > 0:
         low = 0 if item.start is None else bound_within(item.start, extent, axis)
         high = extent if item.stop is None else bound_within(item.stop, extent, axis)
@@ -229,7 +253,7 @@ def _resolved_symbolic(item: slice, extent: Dim, axis: int) -> slice:
     return slice(high - 1, low - 1, step)
 
 
-def _bound_behind(place: Extent, extent: Dim, axis: int) -> Extent:
+def _bound_behind(place: Extent, extent: Extent, axis: int) -> Extent:
     """Return how many elements lie up to a place and with it."""
     return extent if place == -1 else bound_within(place + 1, extent, axis)
 
@@ -248,9 +272,8 @@ def _not_before(low: Extent, high: Extent, item: slice) -> Extent:
 
 def bound_within(bound: Extent, extent: Extent, axis: int) -> Extent:
     """Return a bound of a slice as a number of elements from the front, and no more than all."""
-    count, from_back = bound, isinstance(bound, int) and bound < 0
-    if from_back:
-        count = -bound
+    from_back = is_at_most(bound, -1)
+    count = -bound if from_back else bound
     if is_at_most(count, extent):
         return extent - count if from_back else count
     if is_at_most(extent, count):
@@ -308,7 +331,7 @@ def max_of(start: Any, stop: Any) -> Any:
 
 def _mirrored(item: slice, extent: Extent) -> slice:
     """Return the slice of the reversed axis that takes what `item` takes."""
-    if not isinstance(extent, int):
+    if any(isinstance(each, Dim) for each in (item.start, item.stop, extent)):
         return slice(extent - 1 - item.start, extent - 1 - item.stop, -item.step)
     count = len(range(item.start, item.stop, item.step))
     start = extent - 1 - item.start if count else 0

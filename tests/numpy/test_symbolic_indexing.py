@@ -9,7 +9,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import IndexOutOfRangeError, UnsupportedError
+from rlx.errors import DTypeError, IndexOutOfRangeError, UnsupportedError
 from rlx.ir.dtype import DType
 
 N = rlx.Dim("n", min=2, max=16)
@@ -47,6 +47,35 @@ def test_parts_are_those_of_numpy_for_all_extents() -> None:
         x = numbered(n)
         for (name, index), found in zip(TAKEN.items(), program(x), strict=True):
             np.testing.assert_array_equal(found, x[index], err_msg=f"{name} of {n}")
+
+
+def test_bounds_of_any_integer_type_are_the_same_bounds() -> None:
+    last, two = np.int64(-1), np.int32(-2)
+    program = rlx.compile(graph_of(lambda x: (x[:, two:], x[:, :last], x[:, last::two])))
+    for n in (2, 7):
+        x = numbered(n)
+        for found, expected in zip(program(x), (x[:, -2:], x[:, :-1], x[:, -1::-2]), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_extents_are_bounds_and_indices() -> None:
+    def parts(x: Any, y: Any) -> tuple[Any, ...]:
+        n = x.shape[1]
+        return y[:n], y[n:], y[n - 1 :: -1], x[:, 1 - n :], x[:, n - 1]
+
+    program = rlx.compile(graph_of(parts, rlx.TensorType(DType.F32, (20,))))
+    y = np.arange(20, dtype=np.float32)
+    for n in (2, 7, 16):
+        x = numbered(n)
+        expected = y[:n], y[n:], y[n - 1 :: -1], x[:, 1 - n :], x[:, n - 1]
+        for found, wanted in zip(program(x, y), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("index", [np.s_[:, 1.5:], np.s_[:, ::1.5], np.s_[:, "a":], np.s_[0.5:]])
+def test_a_bound_that_is_no_integer_is_told(index: Any) -> None:
+    with pytest.raises(DTypeError, match="it must be an integer"):
+        graph_of(lambda x: x[index])
 
 
 def test_functions_that_take_parts_do_so_too() -> None:
