@@ -7,7 +7,7 @@ computed in the same kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -36,7 +36,7 @@ _PROGRAMS_KEPT = 256
 """Of a quantized function, one for each kind of inputs: as many as `jit` keeps."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quantized:
     """A graph in eight bits, its params, and what became of each layer.
 
@@ -64,7 +64,7 @@ class Quantized:
         return self.executable.run(given | named)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuantizedFunction(Quantized):
     """A function in eight bits: called with its inputs, it returns what the function returns.
 
@@ -161,6 +161,7 @@ def quantize(
             remedy="pass what was written in floats; rlx.onnx.load makes a graph of a file",
         )
     kept = (keep,) if isinstance(keep, str) else keep
+    kept = tuple(kept) if isinstance(kept, Iterator) else kept  # which is read once only
     choice = Choice(method, percentile, largest_error, kept)
     if isinstance(function_or_graph, Graph):
         graph = function_or_graph

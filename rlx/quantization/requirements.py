@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 
@@ -40,7 +42,7 @@ def require_params(params: Any) -> None:
 
 def require_progress(stream: Any) -> None:
     """Raise InputError unless `stream` is True, False, None or what can be written to."""
-    if stream not in (None, True, False) and not hasattr(stream, "write"):
+    if not (stream is None or isinstance(stream, bool) or hasattr(stream, "write")):
         raise InputError(
             f"progress is {stream!r}", remedy="give True for the terminal, or a stream of text"
         )
@@ -48,5 +50,6 @@ def require_progress(stream: Any) -> None:
 
 def require_number(name: str, number: Any, wanted: str) -> None:
     """Raise InputError unless `number` is a real one."""
-    if isinstance(number, bool) or not isinstance(number, Real):
+    plain = number.item() if isinstance(number, np.ndarray) and number.ndim == 0 else number
+    if isinstance(plain, bool) or not isinstance(plain, Real):
         raise InputError(f"{name} is {number!r}", remedy=f"give {wanted}")

@@ -31,7 +31,9 @@ def camera(
     """
     parts = {"position": position, "target": target, "up": up, "background": background}
     given = {name: _vector(name, part) for name, part in parts.items()}
-    if isinstance(fov, bool | str) or not (isinstance(fov, Real) and 0 < float(fov) < 180):
+    if isinstance(fov, np.ndarray) and fov.ndim == 0:
+        fov = fov.item()
+    if isinstance(fov, bool) or not (isinstance(fov, Real) and 0 < float(fov) < 180):
         raise InputError(
             f"fov is {fov!r}; it must be above 0 and below 180",
             remedy="pass the vertical field of view in degrees, for example 60",

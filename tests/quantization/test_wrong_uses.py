@@ -19,6 +19,7 @@ from rlx.quantization import (
     insert_q_dq,
     integer_graph,
 )
+from rlx.tracing.errors import ConcretizationError
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(5, 16)).astype(np.float32)
@@ -80,6 +81,10 @@ CALLS: dict[str, tuple[type[RlxError], str, Callable[[], Any]]] = {
     "no error": (InputError, "largest_error is None", lambda: quantized(largest_error=None)),
     "keep": (InputError, "keep is 5", lambda: quantized(keep=5)),
     "keep numbers": (InputError, r"keep is \[0\]", lambda: quantized(keep=[0])),
+    "keep, read once": (
+        InputError, "keep names other", lambda: quantized(keep=(name for name in ["other"]))),
+    "progress numbers": (InputError, "progress is array", lambda: quantized(progress=np.ones(2))),
+    "inside of jit": (ConcretizationError, "NumPy function", lambda: rlx.jit(quantized())(X)),
     "progress": (InputError, "progress is 'yes'", lambda: quantized(progress="yes")),
     "an input twice": (
         InputError, "x was given in order and by name",
@@ -236,7 +241,7 @@ def test_scales_whose_reciprocal_is_infinite_are_refused() -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    done = quantized(largest_error=np.float32(0.1), percentile=np.float64(99.0))
+    done = quantized(largest_error=np.float32(0.1), percentile=np.array(99.0))
     assert done.report.layers[0].is_quantized
 
 

@@ -186,3 +186,7 @@ def test_logits_far_from_zero_are_certain(tmp_path: Path, logit: float, opacity:
     columns[:, NAMES.index("opacity")] = logit
     path.write_bytes(header() + columns.tobytes())
     assert read_ply(path).opacities.tolist() == [opacity, opacity]
+
+
+def test_an_array_of_one_number_is_a_field_of_view() -> None:
+    np.testing.assert_array_equal(seen(fov=np.array(50.0)), seen(fov=50))
