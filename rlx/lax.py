@@ -43,7 +43,7 @@ from rlx.scipy.special import erfinv, gammainc, gammaincc, gammaln, i0e, i1e
 from rlx.scipy.special import polygamma as polygamma
 from rlx.scipy.special import zeta as zeta
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
-from rlx.tracing.trace import shape_of
+from rlx.tracing.trace import element_type, shape_of
 from rlx.tracing.widths import canonical
 from rlx.transforms.associative import associative_scan as associative_scan
 from rlx.transforms.branches import cond as cond
@@ -83,7 +83,6 @@ max, min = rnp.maximum, rnp.minimum
 bitwise_and, bitwise_or, bitwise_xor = rnp.bitwise_and, rnp.bitwise_or, rnp.bitwise_xor
 bitwise_not, shift_left = rnp.bitwise_not, rnp.left_shift
 shift_right_arithmetic = rnp.right_shift
-population_count = rnp.bitwise_count
 eq, ne, lt, le, gt, ge = rnp.equal, rnp.not_equal, rnp.less, rnp.less_equal, rnp.greater, (
     rnp.greater_equal
 )  # fmt: skip
@@ -96,6 +95,12 @@ cummin, cumlogsumexp = cumulative.cummin, cumulative.cumlogsumexp
 
 
 # Elementwise
+
+
+@function
+def population_count(x: Any) -> Any:
+    """How many bits are set in each integer, in the dtype of `x`."""
+    return convert(rnp.bitwise_count(x), element_type(x).dtype)
 
 
 @function

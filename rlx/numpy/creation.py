@@ -19,7 +19,7 @@ from rlx.numpy.devices import placed, require_device
 from rlx.numpy.shaping import broadcast_to, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
-from rlx.tracing.trace import TracedArray, current_trace, element_type, shape_of
+from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
 from rlx.tracing.widths import are_narrow, canonical, with_wide_types
 
 
@@ -166,7 +166,12 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         )
     require_listable(math.ceil((bounds[1] - bounds[0]) / step), "arange")
     found = np.arange(bounds[0], bounds[1], step)
-    return as_tracer(found) if dtype is None else convert(found, dtype_of(dtype, DType.F64))
+    if dtype is not None:
+        return convert(found, dtype_of(dtype, DType.F64))
+    if found.dtype == np.int64 and are_narrow():
+        for end in found[:: max(len(found) - 1, 1)].tolist():
+            concrete(end)  # refuses what 32 bits do not hold
+    return as_tracer(found)
 
 
 def _iota(count: Extent, dtype: DType) -> Any:

@@ -98,6 +98,9 @@ def test_numbers_that_32_bits_do_not_hold_are_refused() -> None:
         rnp.add(np.int32(1), 2**40)
     with pytest.raises(DTypeError, match="1099511627776"):
         rnp.array([1, 2**40])
+    with pytest.raises(DTypeError, match="1099511627776"):
+        rnp.arange(2**40, 2**40 + 3)
+    np.testing.assert_array_equal(rnp.arange(2**31 - 2, 2**31), [2**31 - 2, 2**31 - 1])
 
 
 @pytest.mark.usefixtures("narrow")

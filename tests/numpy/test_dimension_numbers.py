@@ -88,3 +88,11 @@ def test_windows_that_are_summed_have_a_gradient() -> None:
         return windows.sum()
 
     np.testing.assert_allclose(rlx.grad(total)(X), jax.grad(total_of_jax)(X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_counts_of_bits_have_the_dtype_of_what_is_counted(dtype: str) -> None:
+    x = np.array([0, 1, 7, 127], dtype)
+    found, expected = lax.population_count(x), jax.lax.population_count(x)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
