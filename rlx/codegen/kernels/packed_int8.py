@@ -13,12 +13,19 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.packed import memory_of
 from rlx.codegen.kernels.packed_tiles import Multiply, Panels, panel_rows, store_row
-from rlx.codegen.kernels.packed_words import Segment, WordBlock, bias_of, has_whole_words
+from rlx.codegen.kernels.packed_words import (
+    Span,
+    WordBlock,
+    bias_of,
+    has_whole_words,
+    spans_of,
+)
 from rlx.codegen.kernels.parallel import product_loop, rows
 from rlx.codegen.kernels.product_split import row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
@@ -152,20 +159,23 @@ def dequant_matmul_words_streamed(
 def _add_block(
     k: KernelBuilder, block: WordBlock, given: _Rows, number: E, totals: list[Mutable]
 ) -> None:
-    """Add the products with a block of a panel to the totals of all rows."""
+    """Add the products with a block of a panel to the totals of all rows.
+
+    Scales are computed behind the sums of products: both at once are more than registers hold.
+    """
     kind, zero = block.kind, const(0, Prim.I32, block.lanes)
     start = k.let("start", number * kind.elements)
-    segments, looked_up, bias = block.segments(), block.words(), bias_of(kind)
+    spans, looked_up, bias = spans_of(kind), block.words(), bias_of(kind)
     sums = [
-        [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in segments]
-        if bias or segments[0].offset is not None
+        [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in spans]
+        if bias or spans[0].has_offset
         else []
         for row in range(len(totals))
     ]
     dots = [
         [
             k.mutable("dots", (s[i] * bias).splat(block.lanes) if bias else zero)
-            for i in range(len(segments))
+            for i in range(len(spans))
         ]
         for s in sums
     ]
@@ -173,23 +183,23 @@ def _add_block(
     loop = LoopKind.UNROLL if has_whole_words(kind) else LoopKind.SERIAL
     with k.loop("w", per_run, kind=loop) as w:
         for run, codes in enumerate(block.packed_codes(w, looked_up)):
-            at = _segment_of(segments, run * kind.length)
+            at = _span_of(spans, run * kind.length)
             bytes = k.let("bytes", codes)
             for row, of_row in enumerate(dots):
                 place = start / BYTES + (run * per_run + w)
                 word = given.words.read_real(index(row), place)
                 of_row[at].set(dot_bytes(bytes, word, of_row[at]))
-    for row, total in enumerate(totals):
-        for number_of, (segment, dot) in enumerate(zip(segments, dots[row], strict=True)):
+    for number_of, segment in enumerate(block.segments()):
+        for row, total in enumerate(totals):
             unit = k.let("unit", given.unit(index(row), start + segment.first))
-            total.set(fma(segment.scale * unit, dot.cast(Prim.F32), total))
+            total.set(fma(segment.scale * unit, dots[row][number_of].cast(Prim.F32), total))
             if segment.offset is not None:
                 plain = sums[row][number_of].cast(Prim.F32) * unit
                 total.set(fma(segment.offset, plain, total))
 
 
-def _segment_of(segments: list[Segment], element: int) -> int:
-    return next(i for i, s in enumerate(segments) if s.first <= element < s.first + s.length)
+def _span_of(spans: Sequence[Span], element: int) -> int:
+    return next(i for i, s in enumerate(spans) if s.first <= element < s.first + s.length)
 
 
 @kernel("dequant_matmul_words", lowering=Tile)

@@ -87,6 +87,15 @@ class Segment:
     offset: E | None
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a segment lies, before its scale is computed."""
+
+    first: int
+    length: int
+    has_offset: bool
+
+
 class WordBlock(PackedBlock):
     """A block of each of `lanes` rows, in words; the first lie at `base`."""
 
@@ -195,12 +204,23 @@ def whole_words(block: WordBlock, word: E) -> list[Word]:
 
 
 @functools.cache
+def spans_of(kind: BlockType) -> tuple[Span, ...]:
+    """Return where the segments of a block type lie, without code for their scales."""
+    segments = _scratch_block(kind).segments()
+    return tuple(Span(s.first, s.length, s.offset is not None) for s in segments)
+
+
+def _scratch_block(kind: BlockType) -> WordBlock:
+    """Return a block whose formulas are evaluated for what they return, not for their code."""
+    scratch = Buffer("blocks", Prim.U32)
+    return WordBlock(KernelBuilder("scratch"), scratch, kind, const(0, Prim.I64), 1)
+
+
+@functools.cache
 def whole_bias(kind: BlockType) -> int | None:
     """Return what is added to the bytes of whole words; None if a formula gives single codes."""
-    scratch = Buffer("blocks", Prim.U32)
-    block = WordBlock(KernelBuilder("scratch"), scratch, kind, const(0, Prim.I64), 1)
     try:
-        biases = {word.bias for word in whole_words(block, const(0, Prim.I64))}
+        biases = {word.bias for word in whole_words(_scratch_block(kind), const(0, Prim.I64))}
     except TypeError:
         return None
     (bias,) = biases
