@@ -16,29 +16,13 @@ FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Twice the floats of four bits (E2M1)."""
 
 
-def level(code: Number, levels: Sequence[int]) -> Number:
-    """Return the level of a code in 0..15: a byte of one of four words."""
-    words = [_word(levels[start : start + 4]) for start in range(0, 16, 4)]
-    third, fourth = 0 - ((code >> 2) & 1), 0 - (code >> 3)
-    low = (third & (words[0] ^ words[1])) ^ words[0]
-    high = (third & (words[2] ^ words[3])) ^ words[2]
-    chosen = low ^ ((low ^ high) & fourth)
-    byte = (chosen >> ((code & 3) << 3)) & 255
-    return (byte ^ 128) - 128
-
-
-def _word(levels: Sequence[int]) -> int:
-    """Return four levels as the bytes of an i32."""
-    return int.from_bytes(bytes(value & 255 for value in levels), "little", signed=True)
-
-
 @declare_block(
     "iq4_nl", 20, elements=32, size=18, runs=2,
     scales=lambda block: [(block.half(0), None)] * 2,
 )  # fmt: skip
 def _iq4_nl(block: Block, place: Number) -> Sequence[Number]:
     both = block.byte(2 + place)
-    return level(both & 15, _IQ4), level(both >> 4, _IQ4)
+    return block.level(both & 15, _IQ4), block.level(both >> 4, _IQ4)
 
 
 def _iq4_xs_scales(block: Block) -> Scales:
@@ -49,15 +33,15 @@ def _iq4_xs_scales(block: Block) -> Scales:
         high = (block.byte(2 + part // 4) >> (2 * (part % 4))) & 3
         return d * block.number((low | (high << 4)) - 32)
 
-    return [(scale(run // 2), None) for run in range(16)]
+    scales = [scale(part) for part in range(8)]
+    return [(scales[run // 2], None) for run in range(16)]
 
 
-@declare_block("iq4_xs", 23, elements=256, size=136, runs=16, scales=_iq4_xs_scales)
+@declare_block("iq4_xs", 23, elements=256, size=136, runs=16, scales=_iq4_xs_scales, header=8)
 def _iq4_xs(block: Block, place: Number) -> Sequence[Number]:
     both = [block.byte(8 + 16 * part + place) for part in range(8)]
-    return [
-        level(both[run // 2] >> 4 if run % 2 else both[run // 2] & 15, _IQ4) for run in range(16)
-    ]
+    codes = [both[run // 2] >> 4 if run % 2 else both[run // 2] & 15 for run in range(16)]
+    return [block.level(code, _IQ4) for code in codes]
 
 
 def _mxfp4_scales(block: Block) -> Scales:
@@ -69,10 +53,12 @@ def _mxfp4_scales(block: Block) -> Scales:
     return [(scale, None)] * 2
 
 
-@declare_block("mxfp4", 39, elements=32, size=17, runs=2, scales=_mxfp4_scales, halves=())
+@declare_block(
+    "mxfp4", 39, elements=32, size=17, runs=2, scales=_mxfp4_scales, halves=(), header=1,
+)  # fmt: skip
 def _mxfp4(block: Block, place: Number) -> Sequence[Number]:
     both = block.byte(1 + place)
-    return level(both & 15, FP4), level(both >> 4, FP4)
+    return block.level(both & 15, FP4), block.level(both >> 4, FP4)
 
 
 def _nvfp4_scales(block: Block) -> Scales:
@@ -93,7 +79,8 @@ def _nvfp4_scales(block: Block) -> Scales:
 @declare_block("nvfp4", 40, elements=64, size=36, runs=8, scales=_nvfp4_scales, halves=())
 def _nvfp4(block: Block, place: Number) -> Sequence[Number]:
     both = [block.byte(4 + 8 * part + place) for part in range(4)]
-    return [level(both[run // 2] >> 4 if run % 2 else both[run // 2] & 15, FP4) for run in range(8)]
+    codes = [both[run // 2] >> 4 if run % 2 else both[run // 2] & 15 for run in range(8)]
+    return [block.level(code, FP4) for code in codes]
 
 
 def _third(byte: Number, power: Number) -> Number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,9 @@ class _Blocks:
     def bit(self, integer: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int32]:
         bit: NDArray[np.int32] = (integer >> self.integer(place)) & 1
         return bit
+
+    def level(self, code: NDArray[np.int32], levels: Sequence[int]) -> NDArray[np.int32]:
+        return np.array(levels, np.int32)[code]
 
     def half_of(self, bits: NDArray[np.int32]) -> NDArray[np.float32]:
         return bits.astype(np.uint16).view(np.float16).astype(np.float32)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from rlx.ir.block_codes import FP4, level
+from rlx.ir.block_codes import FP4
 from rlx.ir.block_type import (
     BLOCK_FAMILIES,
     SCALED_BLOCKS,
@@ -89,7 +89,7 @@ def _nvfp4(size: int) -> BlockType:
 
     def codes(block: Block, place: Number) -> Sequence[Number]:
         both = block.byte(1 + place)
-        return level(both & 15, FP4), level(both >> 4, FP4)
+        return block.level(both & 15, FP4), block.level(both >> 4, FP4)
 
     return BlockType(f"nvfp4/{size}", SCALED_BLOCKS, size, 1 + size // 2, 2, scales, codes, ())
 

@@ -47,6 +47,9 @@ class Block(Protocol):
     def bit(self, integer: Number, place: Number) -> Number:
         """Return the bit of an integer at a place of a run, 0 or 1."""
 
+    def level(self, code: Number, levels: Sequence[int]) -> Number:
+        """Return the level of a code in 0..15: sixteen numbers in -128..127."""
+
     def half_of(self, bits: Number) -> Number:
         """Return the f16 that an integer of 16 bits is the bits of, as f32."""
 
@@ -80,6 +83,8 @@ class BlockType:
     """The book that groups of codes are looked up in."""
     lookups: Callable[[Block], Lookups] | None = None
     """What is looked up in it for a block; `codes` takes the words as its third argument."""
+    front: int | None = None
+    """Bytes before the codes, where these are more than f16 fields."""
 
     def codes_at(self, block: Block, place: Number, words: Sequence[Number]) -> Sequence[Number]:
         """Return the codes at place `place` of every run."""
@@ -93,7 +98,9 @@ class BlockType:
 
     @property
     def header(self) -> int:
-        """Bytes of the f16 fields that a block begins with."""
+        """Bytes that a block begins with, before its codes."""
+        if self.front is not None:
+            return self.front
         return 2 * len(self.halves) if 0 in self.halves else 0
 
     @property
@@ -149,12 +156,13 @@ def declare_block(
     halves: tuple[int, ...] = (0,),
     codebook: str | None = None,
     lookups: Callable[[Block], Lookups] | None = None,
+    header: int | None = None,
 ) -> Callable[[Codes], Codes]:
     """Declare a block type by the function that gives its codes."""
 
     def declare(codes: Codes) -> Codes:
         BLOCK_TYPES[name] = BlockType(
-            name, number, elements, size, runs, scales, codes, halves, codebook, lookups
+            name, number, elements, size, runs, scales, codes, halves, codebook, lookups, header
         )
         return codes
 

@@ -30,6 +30,7 @@ from rlx.codegen.loops.nodes import (
     Function,
     Lane,
     Load,
+    LookupBytes,
     Prim,
     Ramp,
     Select,
@@ -194,6 +195,8 @@ class ExpressionEmitter:
                 return call(name, *map(self.code, (a, b, c)))
             case DotBytes():
                 return call(self.prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
+            case LookupBytes(table, x):
+                return self._lookup(table, x)
             case DotBf16():
                 return call(self.prelude.bf16_dot(expr.type.lanes), *map(self.code, operands(expr)))
             case Cast(x, target):
@@ -258,6 +261,8 @@ class ExpressionEmitter:
                 return call(prelude.vector_fma(type), *map(self.code, (a, b, c)))
             case DotBytes():
                 return call(prelude.byte_dot(expr.a.type), *map(self.code, operands(expr)))
+            case LookupBytes(table, x):
+                return self._lookup(table, x)
             case DotBf16():
                 return call(prelude.bf16_dot(type.lanes), *map(self.code, operands(expr)))
             case Cast(x, _):
@@ -289,6 +294,12 @@ class ExpressionEmitter:
 
     def _splat(self, x: Expr, type: ValueType) -> Code:
         return call(self.prelude.splat(type), self.code(x))
+
+    def _lookup(self, table: tuple[int, ...], x: Expr) -> Code:
+        """Emit a lookup of bytes; the table is two words of eight bytes, the first lowest."""
+        halves = (int.from_bytes(bytes(half), "little") for half in (table[:8], table[8:]))
+        words = (Code(f"UINT64_C(0x{half:016x})") for half in halves)
+        return call(self.prelude.byte_lookup(x.type.lanes), self.code(x), *words)
 
     def _vector_cast(self, x: Expr, type: ValueType) -> Code:
         if x.type.prim is not Prim.BOOL:

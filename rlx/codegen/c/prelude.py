@@ -10,6 +10,7 @@ import re
 
 from rlx.codegen.c.bf16_dots import BF16_HEADER, bf16_dot_instruction
 from rlx.codegen.c.byte_dots import byte_dot_header, byte_dot_instruction
+from rlx.codegen.c.byte_lookups import byte_lookup_header, byte_lookup_instruction
 from rlx.codegen.c.extremum import extremum_instruction, is_blended
 from rlx.codegen.c.multiply_add import fma_instruction
 from rlx.codegen.c.names import free_name
@@ -306,6 +307,44 @@ class Prelude:
         ]
         params = f"{word} a, int32_t b, int32_t c"
         return self._define(f"dot_bytes_{prim}", "int32_t", params, body)
+
+    def byte_lookup(self, lanes: int) -> str:
+        """In every byte of `x`, that of the table which it counts to; `low` has the first eight."""
+        if lanes == 1:
+            return self._byte_lookup_of_words()
+        words, bytes, halves = (
+            ValueType(prim, lanes * 4 // prim.size) for prim in (Prim.U32, Prim.U8, Prim.U64)
+        )
+        taken, found = self.vector(words), self.vector(bytes)
+        pairs = ", ".join(["low, high"] * (lanes // 4))
+        instruction = byte_lookup_instruction(lanes)
+        body = [
+            f"{found} y = {{0}}, at = ({found})x, byte, entry;",
+            "for (int i = 0; i < 16; ++i) {",
+            "  entry = y ^ y ^ (uint8_t)((i < 8 ? low : high) >> 8 * (i & 7));",
+            "  byte = y ^ y ^ (uint8_t)i;",
+            f"  y |= ({found})(at == byte) & entry;",
+            "}",
+            f"return ({taken})y;",
+        ]
+        if instruction:
+            table = f"{self.vector(halves)} table = {{{pairs}}};"
+            body = [table, "(void)table;", instruction, *body]
+        params = f"{taken} x, uint64_t low, uint64_t high"
+        header = byte_lookup_header(lanes)
+        return self._define(f"lookup_bytes_{taken}", taken, params, body, header=header)
+
+    def _byte_lookup_of_words(self) -> str:
+        body = [
+            "uint32_t y = 0;",
+            "for (int i = 0; i < 32; i += 8) {",
+            "  uint32_t at = (x >> i) & 15;",
+            "  y |= (uint32_t)(((at < 8 ? low : high) >> 8 * (at & 7)) & 255) << i;",
+            "}",
+            "return y;",
+        ]
+        params = "uint32_t x, uint64_t low, uint64_t high"
+        return self._define("lookup_bytes", "uint32_t", params, body)
 
     def bf16_dot(self, lanes: int) -> str:
         """`c` plus the products of both bf16 of a word of `a` by those of `b`, in every lane."""

@@ -7,11 +7,11 @@ side by side. Plain rows are read one byte at a time, by the same formulas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, Operand
+from rlx.codegen.loops.expr import E, Operand, lookup_bytes
 from rlx.codegen.loops.math.storage import from_storage
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.errors import InternalError
@@ -59,6 +59,13 @@ class PackedBlock:
 
     def bit(self, integer: E, place: E) -> E:
         return (integer >> self.integer(place)) & 1
+
+    def level(self, code: E, levels: Sequence[int]) -> E:
+        if self.lanes == 1:
+            return level_by_bits(code, levels)
+        table = [value & 255 for value in levels]
+        found = lookup_bytes(table, code.bitcast(Prim.U32)).bitcast(Prim.I32)
+        return self.k.let("level", found << 24 >> 24)
 
     def half_of(self, bits: E) -> E:
         return self.k.let("half", from_storage(bits.cast(Prim.U16), DType.F16))
@@ -117,3 +124,19 @@ class PackedBlock:
         for part in parts:
             field = field | part
         return field
+
+
+def level_by_bits(code: E, levels: Sequence[int]) -> E:
+    """Return the level of a code of one row: a byte of one of four words, by fewer steps."""
+    words = [_word(levels[start : start + 4]) for start in range(0, 16, 4)]
+    third, fourth = 0 - ((code >> 2) & 1), 0 - (code >> 3)
+    low = (third & (words[0] ^ words[1])) ^ words[0]
+    high = (third & (words[2] ^ words[3])) ^ words[2]
+    chosen = low ^ ((low ^ high) & fourth)
+    byte = (chosen >> ((code & 3) << 3)) & 255
+    return (byte ^ 128) - 128
+
+
+def _word(levels: Sequence[int]) -> int:
+    """Return four levels as the bytes of an i32."""
+    return int.from_bytes(bytes(value & 255 for value in levels), "little", signed=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlx.codegen.kernels.packed_blocks import PackedBlock
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, Operand, const
+from rlx.codegen.loops.expr import E, Operand, const, lookup_bytes
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.ir.block_types import BlockType
 from rlx.ir.ops.packed_int8 import BYTES, ROUNDED
@@ -187,6 +187,10 @@ class _WholeWords:
     def bit(self, integer: E, place: Place) -> Word:
         four = (integer >> (place.word * BYTES).cast(Prim.I32)) & 15
         return Word(((four * _SPREAD) & _EACH).bitcast(Prim.U32), mask=1)
+
+    def level(self, code: Word, levels: Sequence[int]) -> Word:
+        least = min(levels)
+        return Word(lookup_bytes([value - least for value in levels], code.bytes), bias=least)
 
     def integer(self, place: Place) -> E:
         raise TypeError(f"{place} is that of one code")

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from rlx.codegen.llvm.bf16_dots import bf16_dot_intrinsic, call_bf16_dot
 from rlx.codegen.llvm.byte_dots import byte_dot_intrinsic, call_byte_dot
+from rlx.codegen.llvm.byte_lookups import byte_lookup_intrinsic, call_byte_lookup
 from rlx.codegen.llvm.half_conversions import convert_half, half_steps
 from rlx.codegen.llvm.spelling import (
     intrinsic_suffix,
@@ -21,6 +22,7 @@ from rlx.codegen.llvm.spelling import (
 from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.bf16_dots import expanded_bf16
 from rlx.codegen.loops.byte_dots import expanded
+from rlx.codegen.loops.byte_lookups import expanded_lookup
 from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import (
     Binary,
@@ -40,6 +42,7 @@ from rlx.codegen.loops.nodes import (
     Function,
     Lane,
     Load,
+    LookupBytes,
     Prim,
     Ramp,
     Select,
@@ -122,6 +125,8 @@ class ExpressionEmitter:
                 return self.fma(node)
             case DotBytes():
                 return self.dot_bytes(node)
+            case LookupBytes():
+                return self.lookup_bytes(node)
             case DotBf16():
                 return self.dot_bf16(node)
             case Cast():
@@ -218,6 +223,12 @@ class ExpressionEmitter:
             return self.expression(expanded(node))
         args = [self.expression(part) for part in (node.c, node.a, node.b)]
         return call_byte_dot(self.writer, name, node.a.type, args)
+
+    def lookup_bytes(self, node: LookupBytes) -> str:
+        name = byte_lookup_intrinsic(self.writer.module.features, node.type.lanes)
+        if not name:
+            return self.expression(expanded_lookup(node))
+        return call_byte_lookup(self.writer, name, node, self.expression(node.x))
 
     def dot_bf16(self, node: DotBf16) -> str:
         lanes = node.type.lanes

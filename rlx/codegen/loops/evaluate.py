@@ -37,6 +37,7 @@ from rlx.codegen.loops.nodes import (
     Function,
     Lane,
     Load,
+    LookupBytes,
     Prim,
     Ramp,
     Select,
@@ -112,6 +113,8 @@ def evaluate(expr: Expr, scope: Mapping[str, Array], load: Loader = _no_loads) -
             return fused_multiply_add(at(expr.a), at(expr.b), at(expr.c))
         case DotBytes():
             return at(expanded(expr))
+        case LookupBytes():
+            return _looked_up(expr.table, at(expr.x))
         case DotBf16():
             return at(expanded_bf16(expr))
         case Cast():
@@ -133,6 +136,14 @@ def evaluate(expr: Expr, scope: Mapping[str, Array], load: Loader = _no_loads) -
             return apply(expr.function, [at(x) for x in expr.args])
         case _:
             assert_never(expr)
+
+
+def _looked_up(table: tuple[int, ...], words: Array) -> Array:
+    if np.any(words & 0xF0F0F0F0):
+        raise InternalError(f"a byte counts past a table of {len(table)}")
+    bytes = np.ascontiguousarray(words, "<u4").view(np.uint8)
+    found = np.array(table, np.uint8)[bytes].view("<u4")
+    return np.asarray(found.reshape(words.shape), words.dtype)
 
 
 def fold_lanes(op: BinaryOp, x: Array) -> Array:

@@ -28,6 +28,7 @@ from rlx.codegen.loops.nodes import (
     Fold,
     Function,
     Lane,
+    LookupBytes,
     Prim,
     Ramp,
     Select,
@@ -222,6 +223,11 @@ def dot_bytes(a: E, b: E, total: E) -> E:
     """`total` plus the products of the four bytes of each word of `a` by those of `b`."""
     lanes = total.type.lanes
     return E(DotBytes(a.splat(lanes).node, b.splat(lanes).node, total.node), total.type)
+
+
+def lookup_bytes(table: Sequence[int], x: E) -> E:
+    """Replace every byte of the words of `x`, in 0..15, by the byte of the table at its place."""
+    return E(LookupBytes(tuple(table), x.node), x.type)
 
 
 def dot_bf16(a: E, b: E, total: E) -> E:

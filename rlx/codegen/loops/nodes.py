@@ -6,6 +6,7 @@ A closed grammar; printers, verifier, interpreter and both emitters match it exh
     Expr    = Const(value) | Var(name) | Load(buffer, index)
             | Unary(op, x) | Binary(op, a, b) | Compare(op, a, b) | Select(c, a, b)
             | Fma(a, b, c) | DotBytes(a, b, c) | DotBf16(a, b, c)
+            | LookupBytes(table, x)
             | Cast(x, dtype) | Bitcast(x, dtype)
             | Splat(x, lanes) | Ramp(base, lanes) | Lane(v, i) | Fold(op, v) | Shuffle(a, b, lanes)
             | Call(function, args)
@@ -295,6 +296,23 @@ class DotBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupBytes:
+    """In every byte of the words of `x`, a u32, the byte of a table of sixteen that it counts to.
+
+    A byte above 15 is the builder's fault. One instruction where the target has it (`pshufb`,
+    `tbl`), elsewhere arithmetic on words (`rlx.codegen.loops.byte_lookups`): the same integers
+    everywhere.
+    """
+
+    table: tuple[int, ...]
+    x: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return self.x.type
+
+
+@dataclass(frozen=True, slots=True)
 class DotBf16:
     """`c`, an f32, plus the products of both bf16 of a word of `a` by those of `b`, both u32.
 
@@ -412,7 +430,7 @@ class Call:
 
 Expr: TypeAlias = (
     Const | Var | Load | Unary | Binary | Compare | Select | Fma | DotBytes | DotBf16 | Cast
-    | Bitcast | Splat | Ramp | Lane | Fold | Shuffle | Call
+    | LookupBytes | Bitcast | Splat | Ramp | Lane | Fold | Shuffle | Call
 )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from rlx.codegen.loops.nodes import (
     Let,
     Load,
     Local,
+    LookupBytes,
     LoopKind,
     Pause,
     Prefetch,
@@ -254,6 +255,9 @@ def _expression(expr: Expr) -> tuple[str, int]:
             return _function("fma", expr.a, expr.b, expr.c)
         case DotBytes():
             return _function("dot_bytes", expr.a, expr.b, expr.c)
+        case LookupBytes():
+            table = " ".join(map(str, expr.table))
+            return f"lookup_bytes([{table}], {format_expression(expr.x)})", _ATOM
         case DotBf16():
             return _function("dot_bf16", expr.a, expr.b, expr.c)
         case Cast():

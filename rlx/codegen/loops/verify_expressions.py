@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
+from rlx.codegen.loops.byte_lookups import TABLE
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -21,6 +22,7 @@ from rlx.codegen.loops.nodes import (
     Fold,
     Lane,
     Load,
+    LookupBytes,
     Prim,
     Ramp,
     Select,
@@ -73,6 +75,8 @@ def expression_faults(expr: Expr) -> Iterator[str]:
                 yield f"fma does not take {expr.a.type}"
         case DotBytes():
             yield from _word_faults(expr)
+        case LookupBytes():
+            yield from _lookup_faults(expr)
         case DotBf16():
             yield from _pair_faults(expr)
         case Cast():
@@ -159,6 +163,13 @@ def _word_faults(expr: DotBytes) -> Iterator[str]:
     taken = [ValueType(prim, expr.c.type.lanes) for prim in (Prim.U32, Prim.I32)]
     if expr.a.type not in taken or expr.c.type.prim is not Prim.I32:
         yield f"dot_bytes does not take {expr.a.type}, {expr.b.type} and {expr.c.type}"
+
+
+def _lookup_faults(expr: LookupBytes) -> Iterator[str]:
+    if len(expr.table) != TABLE or not all(0 <= byte < 256 for byte in expr.table):
+        yield f"lookup_bytes in {expr.table}; a table is {TABLE} bytes"
+    if expr.x.type.prim is not Prim.U32:
+        yield f"lookup_bytes does not take {expr.x.type}"
 
 
 def _pair_faults(expr: DotBf16) -> Iterator[str]:

@@ -35,6 +35,7 @@ from rlx.codegen.loops.nodes import (
     Let,
     Load,
     Local,
+    LookupBytes,
     Pause,
     Prefetch,
     Ramp,
@@ -58,7 +59,7 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
             return ()
         case Load():
             return (expr.index,)
-        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
+        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold() | LookupBytes():
             return (expr.x,)
         case Ramp():
             return (expr.base,)
@@ -81,7 +82,7 @@ def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return expr
         case Load():
             return replace(expr, index=new[0])
-        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold():
+        case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold() | LookupBytes():
             return replace(expr, x=new[0])
         case Ramp():
             return replace(expr, base=new[0])

@@ -10,6 +10,7 @@ The interpreter says what each must do; the back ends run the same list and comp
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from rlx.codegen.loops.expr import (
     dot_bf16,
     dot_bytes,
     fma,
+    lookup_bytes,
     lshr,
     select,
     shuffle,
@@ -265,6 +267,14 @@ def byte_samples() -> Iterator[Sample]:
         for lanes in (*LANES, 8, 16):
             inputs = {"a": values(prim), "b": values(Prim.I32), "c": others(Prim.I32)}
             yield mapped(f"dot_bytes_{prim}_{lanes}", inputs, Prim.I32, dot_bytes, lanes)
+
+
+def lookup_samples() -> Iterator[Sample]:
+    table = [(37 * place + 201) % 256 for place in range(16)]
+    at = values(Prim.U32) & 0x0F0F0F0F
+    for lanes in (*LANES, 8, 16):
+        body = functools.partial(lookup_bytes, table)
+        yield mapped(f"lookup_bytes_{lanes}", {"x": at}, Prim.U32, body, lanes)
 
 
 def bf16_samples() -> Iterator[Sample]:
@@ -538,6 +548,7 @@ SAMPLES: tuple[Sample, ...] = (
     *bitcast_samples(),
     *select_and_fma_samples(),
     *byte_samples(),
+    *lookup_samples(),
     *bf16_samples(),
     *constant_samples(),
     *vector_samples(),
