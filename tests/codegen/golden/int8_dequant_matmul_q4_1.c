@@ -6,22 +6,27 @@ static void dequant_matmul_words_32(
     f32x16 total = splat_f32x16(0.0f);
     for (int64_t block = 0; block < 2; ++block) {
       const int64_t base = first + block * 80;
+      prefetch(packed_blocks + base + 2048);
+      prefetch(packed_blocks + base + 2064);
+      prefetch(packed_blocks + base + 2080);
+      prefetch(packed_blocks + base + 2096);
+      prefetch(packed_blocks + base + 2112);
       const int64_t start = block * 32;
+      const int32_t sum = wrap_add_i32(sums[start / 16], sums[start / 16 + 1]);
+      i32x16 dots = splat_i32x16(0);
+      #pragma GCC unroll 4
+      for (int64_t w = 0; w < 4; ++w) {
+        const u32x16 word = load_u32x16(packed_blocks + base + (w + 1) * 16);
+        const u32x16 bytes = word & splat_u32x16(252645135u);
+        dots = dot_bytes_u32x16(bytes, splat_i32x16(words[start / 4 + w]), dots);
+        const u32x16 bytes_2 = (word >> splat_u32x16(4u)) & splat_u32x16(252645135u);
+        dots = dot_bytes_u32x16(bytes_2, splat_i32x16(words[start / 4 + 4 + w]), dots);
+      }
       const u32x16 word = load_u32x16(packed_blocks + base);
       const f32x16 half = f16_to_f32x16(__builtin_convertvector(word, u16x16));
       const u32x16 word_2 = load_u32x16(packed_blocks + base);
       const f32x16 half_2 =
           f16_to_f32x16(__builtin_convertvector(word_2 >> splat_u32x16(16u), u16x16));
-      const int32_t sum = wrap_add_i32(sums[start / 16], sums[start / 16 + 1]);
-      i32x16 dots = splat_i32x16(0);
-      #pragma GCC unroll 4
-      for (int64_t w = 0; w < 4; ++w) {
-        const u32x16 word_3 = load_u32x16(packed_blocks + base + (w + 1) * 16);
-        const u32x16 bytes = word_3 & splat_u32x16(252645135u);
-        dots = dot_bytes_u32x16(bytes, splat_i32x16(words[start / 4 + w]), dots);
-        const u32x16 bytes_2 = (word_3 >> splat_u32x16(4u)) & splat_u32x16(252645135u);
-        dots = dot_bytes_u32x16(bytes_2, splat_i32x16(words[start / 4 + 4 + w]), dots);
-      }
       const float unit = scales[start / 32];
       total = fma_f32x16(half * unit, __builtin_convertvector(dots, f32x16), total);
       total = fma_f32x16(half_2, splat_f32x16((float)sum * unit), total);
