@@ -108,6 +108,10 @@ ACCURACY: Mapping[str, str] = {
         f"{_INT8}test_every_block_type_streams_past_few_rows "
         f"{_INT8}test_many_rows_meet_unpacked_codes_in_tiles {_INT8}test_what_is_no_number_shows"
     ),
+    "levels of mxfp4, nvfp4 and iq4 are looked up four at a time, and equal everywhere": (
+        "codegen.loops.test_byte_lookups:test_arithmetic_on_words_finds_the_bytes_of_the_table "
+        f"{_INT8}test_codes_come_four_at_a_time_where_formulas_are_of_bytes"
+    ),
     "int8: gradients pass the rounding": f"{_INT8}test_gradients_pass_the_rounding",
     "keys and values may have 16 bits": (
         f"{_MODEL}test_keys_and_values_in_16_bits {_SMOLLM2}test_logits_with_keys_and_values_in_f16"

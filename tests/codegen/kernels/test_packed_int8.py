@@ -117,7 +117,7 @@ def test_codes_come_four_at_a_time_where_formulas_are_of_bytes() -> None:
     whole = {name for name, kind in BLOCK_TYPES.items() if has_whole_words(kind)}
     assert whole == {
         "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k",
-        "tq2_0",
+        "tq2_0", "iq4_nl", "iq4_xs", "mxfp4", "nvfp4",
     }  # fmt: skip
 
 
