@@ -266,3 +266,11 @@ def test_an_empty_axis_without_a_largest_element_is_out_of_range(tmp_path: Path)
     ]
     assert found == [EXTENT_OUT_OF_RANGE, 0]
     assert y == 2
+
+
+@pytest.mark.parametrize("name", ["weights", "status", "parts"])
+def test_extents_named_as_variables_of_the_interface_are_refused(name: str, tmp_path: Path) -> None:
+    graph = Graph("named")
+    graph.set_outputs([graph.tanh(graph.input("x", (Dim(name, max=4),)))])
+    with pytest.raises(UnsupportedError, match=f"extent {name} has the name of a variable"):
+        aot(graph, tmp_path, emit_only=True)

@@ -34,6 +34,12 @@ from rlx.codegen.lower.graph import unread_constants
 from rlx.errors import UnsupportedError
 from rlx.ir.graph import Graph
 
+_TAKEN = frozenset(
+    ("arena", "weights", "constants", "status", "part", "parts", "frame", "used", "context",
+     "parallel_for")
+)  # fmt: skip
+"""Names of variables of the functions whose parameters extents are."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArtifactText:
@@ -102,6 +108,11 @@ def _check_symbols(graph: Graph) -> None:
             raise UnsupportedError(
                 f"extent {symbol.name} has no upper bound; an artifact's arena is a constant",
                 remedy=f"declare it as Dim({symbol.name!r}, max=...)",
+            )
+        if symbol.name in _TAKEN:
+            raise UnsupportedError(
+                f"extent {symbol.name} has the name of a variable of the artifact's own code",
+                remedy="give the Dim another name",
             )
 
 
