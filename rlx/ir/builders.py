@@ -1948,6 +1948,22 @@ class Builders:
         """Discrete Fourier transform along axis 1 of three, times `scale`."""
         return self._one(OPS["dft"], (x, roots), inverse=inverse, scale=scale)
 
+    def dft_of_prime(
+        self,
+        x: Operand,
+        roots: Operand,
+        spectrum: Operand,
+        given: Operand,
+        taken: Operand,
+        *,
+        inverse: bool,
+        scale: float,
+    ) -> Value:
+        """Discrete Fourier transform of a prime length along axis 1 of three, times `scale`."""
+        return self._one(
+            OPS["dft_of_prime"], (x, roots, spectrum, given, taken), inverse=inverse, scale=scale
+        )
+
     def dft_of_reals(self, x: Operand, roots: Operand, *, scale: float) -> Value:
         """Lower half of the spectrum of an even count of reals along axis 1 of three, times
         `scale`."""

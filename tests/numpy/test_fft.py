@@ -254,3 +254,26 @@ def test_gradients_of_transforms_of_reals_are_their_transposes(n: int) -> None:
     by_re, by_im = (np.fft.irfft(unit * units, n) @ v for unit in (1, 1j))
     found = rlx.grad(lambda z: rnp.sum(rnp.fft.irfft(z, n) * v))(half)
     np.testing.assert_allclose(2 * found, by_re + 1j * by_im, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("shape", [(20, 71), (3, 83, 20)])
+def test_transforms_of_prime_length_are_convolved_in_scratch(
+    shape: tuple[int, ...], backend: Any
+) -> None:
+    """70 has small factors; 82 has none, so that its convolution is padded."""
+    x = numbers(*shape).astype(np.complex128)
+    run = rlx.jit(lambda x: (rnp.fft.fft(x, axis=1), rnp.fft.ifft(x, axis=1)), backend=backend)
+    forward, back = run(x)
+    np.testing.assert_allclose(forward, np.fft.fft(x, axis=1), atol=1e-12)
+    np.testing.assert_allclose(back, np.fft.ifft(x, axis=1), atol=1e-14)
+    if backend == "c":
+        assert "dft_of_prime" in run.c_source(x)
+
+
+def test_a_transform_of_prime_length_refuses_other_lengths() -> None:
+    graph = Graph("prime")
+    table, order = graph.input("t", (2, 8), "f32"), graph.input("o", (9,), "i32")
+    x = graph.input("x", (1, 9, 1), "c64")
+    with pytest.raises(ShapeError, match="prime length n"):
+        ops.dft_of_prime(x, table, table, order, order, inverse=False, scale=1.0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.ops.fourier import prime_tables
 from tests.record_data import exactly, normal, uniform
 from tests.records import Operand, OpRecord
 
@@ -32,6 +33,18 @@ def _dft(shape: tuple[int, int, int], *, inverse: bool = False, scale: float = 1
     return OpRecord(
         ops.dft, "x".join(map(str, shape)), (Operand(shape, normal), *parts),
         {"inverse": inverse, "scale": scale}, (DType.C64,), growth=16.0,
+    )  # fmt: skip
+
+
+def _dft_of_prime(shape: tuple[int, int, int], *, inverse: bool = False) -> OpRecord:
+    dtypes = (DType.F32, DType.F32, DType.I32, DType.I32)
+    tables = (
+        Operand(table.shape, exactly(table), dtype)
+        for table, dtype in zip(prime_tables(shape[1], inverse=inverse), dtypes, strict=True)
+    )
+    return OpRecord(
+        ops.dft_of_prime, "x".join(map(str, shape)), (Operand(shape, normal), *tables),
+        {"inverse": inverse, "scale": 0.5}, (DType.C64,), growth=16.0,
     )  # fmt: skip
 
 
@@ -92,6 +105,8 @@ RECORDS += [
         growth=16.0,
     ),
     *(_dft(shape) for shape in ((3, 4, 1), (21, 40, 1), (2, 15, 21), (1, 17, 16), (3, 1, 1))),
+    *(_dft_of_prime(shape) for shape in ((3, 5, 1), (19, 13, 1), (2, 23, 19))),
+    _dft_of_prime((2, 11, 1), inverse=True),
     _dft((2, 64, 3), inverse=True, scale=0.5),
     OpRecord(
         ops.fft_butterfly_stage, "gated",

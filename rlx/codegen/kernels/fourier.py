@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.fourier_memory import Columns, Layout, LinePairs, Rows
-from rlx.codegen.kernels.fourier_stages import Points, added, multiplied, subtracted
+from rlx.codegen.kernels.fourier_stages import Complex, Points, added, multiplied, subtracted
 from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
@@ -57,6 +57,12 @@ def dft_to_reals_scratch(operands: list[TensorType], results: list[TensorType], 
     return dft_scratch(operands, results)
 
 
+@scratch("dft_of_prime")
+def dft_of_prime_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
+    del results
+    return _scratch_bytes(operands[0], upper(operands[1].shape[1]) + 1)
+
+
 @kernel("dft")
 def dft(scope: Scope, x: Reader, roots: Reader, y: Writer, *, inverse: bool, scale: float) -> None:
     """Transform blocks of as many transforms as vectors have lanes."""
@@ -93,6 +99,37 @@ def dft_to_reals(scope: Scope, x: Reader, roots: Reader, y: Writer, *, scale: fl
         block.layout(bins - 1, LinePairs).write(result(y), points, found, block.constant(scale))
 
 
+@kernel("dft_of_prime")
+def dft_of_prime(
+    scope: Scope, x: Reader, roots: Reader, spectrum: Reader, given_order: Reader,
+    taken_order: Reader, y: Writer, *, inverse: bool, scale: float,
+) -> None:  # fmt: skip
+    """Convolve points in the order of powers of a generator (Rader, 1968).
+
+    The first point lies behind the others meanwhile. The transform back is the one forth of numbers
+    whose parts have changed places.
+    """
+    del inverse  # the spectrum is that of its roots
+    n, length = upper(x.shape[1]), upper(roots.shape[1])
+    with _blocks(scope, x, _table(roots, length), room=length + 1) as block:
+        points, k = block.points, scope.k
+        with k.loop("i", length - (n - 1)) as i:
+            zero = block.constant(0.0)
+            points.store(points.place(block.first, i + (n - 1)), (zero, zero))
+        last = const(length, Prim.I64)
+        block.layout(n, order=given(given_order)).read(given(x), points, block.first)
+        found = points.transform(block.first, block.second)
+        other = block.first + block.second - found
+        start = points.load(points.place(block.first, last))
+        total = added(points.load(points.place(found, const(0, Prim.I64))), start)
+        _filtered(points, found, given(spectrum), start)
+        back = points.transform(found, other)
+        points.store(points.place(back, last), (total[1], total[0]))
+        turned = replace(points, is_swapped=True)
+        layout = block.layout(n, order=given(taken_order))
+        layout.write(result(y), turned, back, block.constant(scale))
+
+
 # Blocks
 
 
@@ -108,13 +145,15 @@ class _Block:
     inner: Extent
     number: E
 
-    def layout(self, n: int, columns: type[Columns] = Columns) -> Layout:
+    def layout(
+        self, n: int, columns: type[Columns] = Columns, *, order: Buffer | None = None
+    ) -> Layout:
         """Return where the points lie in memory; those of rows of reals lie as complex ones."""
         kind = Rows if self.inner == 1 else columns
         extents = self.scope.extents
         return kind(
             self.scope.k, n, self.points.lanes, extents(self.outer), extents(self.inner),
-            self.number,
+            self.number, order,
         )  # fmt: skip
 
     def constant(self, value: float) -> E:
@@ -152,6 +191,24 @@ def _blocks(scope: Scope, x: Reader, points_of: PointsOf, *, room: int) -> Itera
         last = k.let("last", (group + 1) * count / groups)
         with k.loop("block", last, start=first) as block:
             yield _Block(scope, points, base, base + 2 * room * lanes, outer, inner, block)
+
+
+def _filtered(points: Points, base: E, spectrum: Buffer, start: Complex) -> None:
+    """Multiply by a spectrum, add `start` to what every point has, and let parts change places."""
+    k = points.k
+
+    def product(i: E) -> Complex:
+        at = points.place(base, i)
+        c, s = (
+            k.let("c", k.load(spectrum, i + part)).splat(points.lanes) for part in (0, points.n)
+        )
+        return multiplied(points.load(at), (c, s))
+
+    first = added(product(const(0, Prim.I64)), start)
+    points.store(points.place(base, const(0, Prim.I64)), (first[1], first[0]))
+    with k.loop("i", points.n, start=1) as i:
+        re, im = product(i)
+        points.store(points.place(base, i), (im, re))
 
 
 # Real numbers

@@ -13,7 +13,7 @@ from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, minimum, shuffle
-from rlx.codegen.loops.nodes import Buffer
+from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.ir.shape import Extent
 
 
@@ -27,6 +27,13 @@ class Layout:
     outer: E
     inner: E
     block: E
+    order: Buffer | None = None
+    """Where each point goes in scratch and comes from, if not to its own number."""
+
+    def _place(self, points: Points, base: E, i: E) -> E:
+        if self.order is None:
+            return points.place(base, i)
+        return points.place(base, self.k.let("slot", self.k.load(self.order, i).cast(Prim.I64)))
 
     def _load(self, buffer: Buffer, at: E) -> Complex:
         """Read consecutive complex numbers, and take their parts apart."""
@@ -109,22 +116,24 @@ class Rows(Layout):
             numbers = [self._load(source, start + at) for start in starts]
             columns = [turned(k, [number[part] for number in numbers]) for part in (0, 1)]
             for lane in range(lanes):
-                points.store(points.place(base, at + lane), (columns[0][lane], columns[1][lane]))
+                points.store(
+                    self._place(points, base, at + lane), (columns[0][lane], columns[1][lane])
+                )
         with k.loop("i", self.n, start=self._whole) as i:
             places = [_parts(start + i) for start in starts]
-            self._read_lanes(source, points, points.place(base, i), places)
+            self._read_lanes(source, points, self._place(points, base, i), places)
 
     def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
         k, lanes, starts = self.k, self.lanes, self._starts()
         with k.loop("tile", self._whole // lanes) as tile:
             at = k.let("at", tile * lanes)
-            columns = [points.load(points.place(base, at + i)) for i in range(lanes)]
+            columns = [points.load(self._place(points, base, at + i)) for i in range(lanes)]
             rows = [turned(k, [_times(c[part], scale) for c in columns]) for part in (0, 1)]
             for lane, start in enumerate(starts):
                 self._store(target, start + at, (rows[0][lane], rows[1][lane]))
         with k.loop("i", self.n, start=self._whole) as i:
             places = [_parts(start + i) for start in starts]
-            self._write_lanes(target, points, points.place(base, i), places, scale)
+            self._write_lanes(target, points, self._place(points, base, i), places, scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +151,7 @@ class Columns(Layout):
     def blocks(scope: Scope, outer: Extent, inner: Extent, lanes: int) -> E:
         return scope.extents(outer) * Columns._per_outer(scope.extents(inner), lanes)
 
-    def _place(self) -> tuple[E, E]:
+    def _start(self) -> tuple[E, E]:
         """Return where the matrix of the block starts, and its first column."""
         k, per = self.k, self._per_outer(self.inner, self.lanes)
         outer = k.let("outer", self.block / per)
@@ -166,7 +175,7 @@ class Columns(Layout):
     ) -> None:
         """Go over the points: as vectors where all lanes have a column, or lane by lane."""
         k, lanes = self.k, self.lanes
-        origin, column = self._place()
+        origin, column = self._start()
         full = column + lanes <= self.inner
         with k.if_(full), k.loop("i", self.n) as i:
             whole(i, k.let("line", origin + i * self.inner), column)
@@ -177,20 +186,22 @@ class Columns(Layout):
 
     def read(self, source: Buffer, points: Points, base: E) -> None:
         def whole(i: E, line: E, column: E) -> None:
-            points.store(points.place(base, i), self._load_line(source, line, column))
+            points.store(self._place(points, base, i), self._load_line(source, line, column))
 
         self._each(
             whole,
-            lambda i, places: self._read_lanes(source, points, points.place(base, i), places),
+            lambda i, places: self._read_lanes(
+                source, points, self._place(points, base, i), places
+            ),
         )
 
     def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
         def whole(i: E, line: E, column: E) -> None:
-            re, im = points.load(points.place(base, i))
+            re, im = points.load(self._place(points, base, i))
             self._store_line(target, line, column, (_times(re, scale), _times(im, scale)))
 
         def parts(i: E, places: list[tuple[E, E]]) -> None:
-            self._write_lanes(target, points, points.place(base, i), places, scale)
+            self._write_lanes(target, points, self._place(points, base, i), places, scale)
 
         self._each(whole, parts)
 

@@ -42,6 +42,8 @@ class Points:
     inverse: bool
     step: int = 1
     """The exponent in the table of the first root of unity of `n` points."""
+    is_swapped: bool = False
+    """The imaginary parts are loaded as real ones, and the other way round."""
 
     def place(self, base: E, i: E) -> E:
         return base + i * (2 * self.lanes)
@@ -49,13 +51,15 @@ class Points:
     def load(self, at: E) -> Complex:
         k, lanes = self.k, self.lanes
         re = k.let("re", k.load(self.memory, at, lanes))
-        return re, k.let("im", k.load(self.memory, at + lanes, lanes))
+        im = k.let("im", k.load(self.memory, at + lanes, lanes))
+        return (im, re) if self.is_swapped else (re, im)
 
     def store(self, at: E, value: Complex) -> None:
         self.k.store(self.memory, at, value[0])
         self.k.store(self.memory, at + self.lanes, value[1])
 
     def load_lane(self, at: E, part: int, lane: int) -> E:
+        part = 1 - part if self.is_swapped else part
         return self.k.load(self.memory, at + (part * self.lanes + lane))
 
     def store_lane(self, at: E, part: int, lane: int, value: E) -> None:

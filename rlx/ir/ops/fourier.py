@@ -2,7 +2,8 @@
 
 A length n = p q is p-point transforms of columns, a turn of each element and q-point transforms
 of rows. So are those that are too long for a cache, and a few long ones, whose parts then lie side
-by side in vectors. A large prime is a convolution of a length with small factors (Bluestein, 1970).
+by side in vectors. A large prime is a convolution of a length with small factors (Rader, 1968;
+Bluestein, 1970).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from rlx.ir.ops.shape import concat, narrow, pad, reshape, reverse, transpose
 from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
-__all__ = ["dft", "dft_of_reals", "dft_to_reals"]
+__all__ = ["dft", "dft_of_prime", "dft_of_reals", "dft_to_reals"]
 
 Array: TypeAlias = NDArray[Any]
 
 LARGEST_PRIME = 61
 """Lengths with a larger prime factor are convolutions."""
+_LARGEST_SHORT = 13
+"""Convolutions have no larger prime factor: their stages are written out."""
 LONGEST = 2048
 """Points of a transform whose vectors, in two copies, stay in a second-level cache."""
 _SIDE_BY_SIDE = 16
@@ -90,6 +93,36 @@ def dft_to_reals(x: TensorType, roots: TensorType, *, scale: float) -> TensorTyp
     return TensorType(x.dtype.part, (x.shape[0], n, x.shape[2]))
 
 
+@op("signal", Trait.WHOLE)
+def dft_of_prime(
+    x: TensorType, roots: TensorType, spectrum: TensorType, given: TensorType, taken: TensorType,
+    *, inverse: bool, scale: float,
+) -> TensorType:  # fmt: skip
+    """Discrete Fourier transform of a prime length along axis 1 of three, times `scale`.
+
+    It is a convolution of as many points as there are `roots`, as for `dft` in the forward
+    direction, with what has the `spectrum`. Point i is its point `given[i]`, and bin i is at
+    `taken[i]`; those of number 0 are behind all others.
+    """
+    require_dtype(x, "complex")
+    n = _length(x, "fft")
+    length = roots.shape[-1] if roots.rank else 0
+    if largest_prime(n) != n or not isinstance(length, int) or length < n - 1:
+        raise ShapeError(
+            f"operand has shape {x.describe_shape()} and roots {roots.describe_shape()}; the "
+            "second axis needs a prime length n, and roots those of n - 1 points at least",
+            remedy="use fft, which takes any length along any axis",
+        )
+    for table, name in ((roots, "roots"), (spectrum, "spectrum")):
+        require_dtype(table, str(x.dtype.part), name)
+        require_shape(table, (2, length), name)
+    for order, name in ((given, "given"), (taken, "taken")):
+        require_dtype(order, "i32", name)
+        require_shape(order, (n,), name)
+    del inverse, scale
+    return x
+
+
 def _length(x: TensorType, general: str) -> int:
     if x.rank != 3 or not isinstance(x.shape[1], int):
         raise ShapeError(
@@ -115,6 +148,10 @@ def transformed(x: Value, *, inverse: bool, scale: float = 1.0) -> Value:
     assert isinstance(n, int)  # the op that this is the formula of has checked it
     sign = 1 if inverse else -1
     if largest_prime(n) > LARGEST_PRIME:
+        if _in_few_columns(x):
+            return _by_rows(x, inverse=inverse, scale=scale)
+        if largest_prime(n) == n and _rader_length(n) <= LONGEST:
+            return _of_prime(x, n, inverse=inverse, scale=scale)
         return _by_convolution(x, n, sign, scale)
     if _in_few_columns(x):
         return _by_rows(x, inverse=inverse, scale=scale)
@@ -222,6 +259,14 @@ def _by_convolution(x: Value, n: int, sign: int, scale: float) -> Value:
     return kept * _numbers(x, scale * chirp[:, None])
 
 
+def _of_prime(x: Value, n: int, *, inverse: bool, scale: float) -> Value:
+    tables = prime_tables(n, inverse=inverse)
+    numbers = [_constant(x, table) for table in tables[:2]]
+    orders = [x.graph.constant(order, "i32") for order in tables[2:]]
+    found: Value = dft_of_prime(x, *numbers, *orders, inverse=inverse, scale=scale)
+    return found
+
+
 def _constant(like: Value, array: Array) -> Value:
     part = like.dtype.part if like.dtype.is_complex else like.dtype
     return like.graph.constant(np.ascontiguousarray(array), part)
@@ -301,3 +346,26 @@ def _chirp(n: int, length: int, sign: int) -> tuple[Array, Array]:
     other[:n] = np.conj(chirp)
     other[length - n + 1 :] = np.conj(chirp[1:][::-1])
     return chirp, np.fft.fft(other) / length
+
+
+def _rader_length(n: int) -> int:
+    """Return the points of the convolution that transforms a prime number of them."""
+    return n - 1 if largest_prime(n - 1) <= _LARGEST_SHORT else _smooth(2 * n - 3)
+
+
+@cache
+def prime_tables(n: int, *, inverse: bool) -> tuple[Array, Array, Array, Array]:
+    """Return what `dft_of_prime` takes: roots, a spectrum, and where points go and come from."""
+    length, steps = _rader_length(n), np.arange(n - 1)
+    generator = next(
+        g for g in range(1, n) if all(pow(g, (n - 1) // p, n) != 1 for p in prime_factors(n - 1))
+    )
+    powers = np.array([pow(generator, step, n) for step in range(n - 1)])
+    roots = _roots(n, 1 if inverse else -1)[powers[-steps]]
+    other = np.zeros(length, np.complex128)
+    other[: n - 1] = roots
+    other[length - (n - 2) :] = roots[1:]
+    given, taken = (np.full(n, length, np.int32) for _ in range(2))
+    given[powers] = steps
+    taken[powers[-steps]] = steps
+    return _parts(_roots(length, -1)), _parts(np.fft.fft(other) / length), given, taken

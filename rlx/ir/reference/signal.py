@@ -23,6 +23,11 @@ def dft(x: Array, _roots: Array, *, inverse: bool, scale: float) -> Array:
     return (_transformed(x, inverse, 1) * scale).astype(x.dtype)
 
 
+@reference(ops.dft_of_prime)
+def dft_of_prime(x: Array, *_tables: Array, inverse: bool, scale: float) -> Array:
+    return dft(x, *_tables[:1], inverse=inverse, scale=scale)
+
+
 @reference(ops.dft_of_reals)
 def dft_of_reals(x: Array, _roots: Array, *, scale: float) -> Array:
     return rfft(x, axis=1, scale=scale)

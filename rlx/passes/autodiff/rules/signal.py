@@ -41,6 +41,6 @@ linear(ops.fft, fft_vjp)
 linear(ops.rfft, rfft_vjp)
 linear(ops.irfft, irfft_vjp)
 nondifferentiable(
-    *(ops.dft, ops.dft_of_reals, ops.dft_to_reals),
+    *(ops.dft, ops.dft_of_prime, ops.dft_of_reals, ops.dft_to_reals),
     because="the formula of fft, rfft or irfft makes it, which is differentiated as one",
 )

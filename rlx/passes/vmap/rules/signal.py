@@ -7,6 +7,6 @@ from rlx.passes.vmap.registry import shift_axes, unrolled
 
 shift_axes(ops.fft, ops.rfft, ops.irfft)
 unrolled(
-    *(ops.dft, ops.dft_of_reals, ops.dft_to_reals),
+    *(ops.dft, ops.dft_of_prime, ops.dft_of_reals, ops.dft_to_reals),
     because="the formula of fft, rfft or irfft makes it, which is batched as one",
 )
