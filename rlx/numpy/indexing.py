@@ -15,7 +15,7 @@ import numpy as np
 from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
-from rlx.ir.shape import Dim, Extent, broadcast_shapes, is_at_most, normalize_axis
+from rlx.ir.shape import Dim, Extent, broadcast_shapes, format_shape, is_at_most, normalize_axis
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
@@ -69,7 +69,9 @@ def getitem(x: Any, index: Any) -> Any:
 
 def plan_index(x: Any, index: Any) -> Plan:
     """Take `index` apart; numbers become slices of one element that are dropped after."""
-    items = _expanded(index if isinstance(index, tuple) else (index,), x.ndim)
+    given = index if isinstance(index, tuple) else (index,)
+    _require_masks_fit(given, x.shape)
+    items = _expanded(given, x.ndim)
     slices: list[slice] = []
     dropped: list[int] = []
     arrays: list[tuple[int, Any]] = []
@@ -94,6 +96,25 @@ def plan_index(x: Any, index: Any) -> Plan:
             dropped.append(axis)
     new_axes = tuple(place for place, entry in enumerate(layout) if entry is None)
     return Plan(tuple(slices), tuple(dropped), tuple(arrays), new_axes, tuple(layout))
+
+
+def _require_masks_fit(items: tuple[Item, ...], shape: tuple[Extent, ...]) -> None:
+    masks = [np.asarray(item) if isinstance(item, (list, np.ndarray)) else None for item in items]
+    masks = [mask if mask is not None and mask.dtype == np.bool_ else None for mask in masks]
+    counts = [
+        mask.ndim if mask is not None else int(item is not None and item is not Ellipsis)
+        for item, mask in zip(items, masks, strict=True)
+    ]
+    axis = 0
+    for item, mask, count in zip(items, masks, counts, strict=True):
+        axis += len(shape) - sum(counts) if item is Ellipsis else 0
+        if mask is not None and mask.shape != shape[axis : axis + count]:
+            raise ShapeError(
+                f"a mask has shape {mask.shape}; what it picks from has "
+                f"{format_shape(shape[axis : axis + count])}",
+                remedy="use a mask of the array's shape, or of its first axes'",
+            )
+        axis += count
 
 
 def _expanded(items: tuple[Item, ...], rank: int) -> list[Item]:

@@ -9,7 +9,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import DTypeError, IndexOutOfRangeError, UnsupportedError
+from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError, UnsupportedError
 from rlx.ir.dtype import DType
 
 N = rlx.Dim("n", min=2, max=16)
@@ -76,6 +76,18 @@ def test_extents_are_bounds_and_indices() -> None:
 def test_a_bound_that_is_no_integer_is_told(index: Any) -> None:
     with pytest.raises(DTypeError, match="it must be an integer"):
         graph_of(lambda x: x[index])
+
+
+@pytest.mark.parametrize("length", [2, 7])
+def test_a_mask_of_another_length_is_told(length: int) -> None:
+    mask = np.arange(length) < 1
+    for take in (lambda x: x[mask], lambda x: x[..., mask, :]):
+        with pytest.raises(ShapeError, match="a mask has shape"):
+            rlx.jit(take)(np.ones((5, 3), np.float32))
+    with pytest.raises(ShapeError, match="a mask has shape"):
+        graph_of(lambda x: x[:, mask])
+    right = np.arange(5) < 2
+    assert rlx.jit(lambda x: x[None, ..., right, :])(np.ones((5, 3))).shape == (1, 2, 3)
 
 
 def test_functions_that_take_parts_do_so_too() -> None:
