@@ -16,6 +16,7 @@ import numpy as np
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import Shape
 from rlx.numpy import elementwise, index_modes, indexing, shaping, updates
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
@@ -34,7 +35,7 @@ class IndexUpdater:
     def __getitem__(self, index: Any) -> IndexedUpdate | MaskedUpdate:
         if isinstance(index, TracedArray) and element_type(index).dtype is DType.BOOL:
             return MaskedUpdate(self._array, index)
-        return IndexedUpdate(self._array, _without_masks(index))
+        return IndexedUpdate(self._array, _without_masks(index, shape_of(self._array)))
 
 
 def _require_kept(array: Any, values: Any) -> None:
@@ -49,12 +50,13 @@ def _require_kept(array: Any, values: Any) -> None:
         )
 
 
-def _without_masks(index: Any) -> Any:
+def _without_masks(index: Any, shape: Shape) -> Any:
     """Return `index` with masks of known elements as the positions where they are true."""
     items = index if isinstance(index, tuple) else (index,)
     masks = [isinstance(item, np.ndarray) and item.dtype == np.bool_ for item in items]
     if not any(masks):
         return index
+    indexing.require_masks_fit(items, shape)
     pairs = zip(items, masks, strict=True)
     return tuple(itertools.chain(*(np.nonzero(i) if mask else (i,) for i, mask in pairs)))
 

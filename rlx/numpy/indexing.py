@@ -70,7 +70,7 @@ def getitem(x: Any, index: Any) -> Any:
 def plan_index(x: Any, index: Any) -> Plan:
     """Take `index` apart; numbers become slices of one element that are dropped after."""
     given = index if isinstance(index, tuple) else (index,)
-    _require_masks_fit(given, x.shape)
+    require_masks_fit(given, x.shape)
     items = _expanded(given, x.ndim)
     slices: list[slice] = []
     dropped: list[int] = []
@@ -98,7 +98,8 @@ def plan_index(x: Any, index: Any) -> Plan:
     return Plan(tuple(slices), tuple(dropped), tuple(arrays), new_axes, tuple(layout))
 
 
-def _require_masks_fit(items: tuple[Item, ...], shape: tuple[Extent, ...]) -> None:
+def require_masks_fit(items: tuple[Item, ...], shape: tuple[Extent, ...]) -> None:
+    """Refuse a mask whose shape is not that of the axes that it picks from."""
     masks = [np.asarray(item) if isinstance(item, (list, np.ndarray)) else None for item in items]
     masks = [mask if mask is not None and mask.dtype == np.bool_ else None for mask in masks]
     counts = [

@@ -11,7 +11,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import DTypeError, IndexOutOfRangeError
+from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from rlx.tracing import apply
 
 RANDOM = np.random.default_rng(5)
@@ -178,3 +178,15 @@ def counted_nodes() -> Iterator[set[str]]:
         patch.setattr(apply, "evaluate", watched)
         patch.setattr(apply, "_known", {})
         yield found
+
+
+@pytest.mark.parametrize("mask", [np.array([True, False]), np.ones((5, 2), bool)])
+def test_a_mask_of_another_shape_than_the_array_is_refused(mask: Any) -> None:
+    x = np.ones((5, 3), np.float32)
+
+    def update(x: Any) -> Any:
+        return x.at[mask].set(0)
+
+    for way in (update, rlx.jit(update)):
+        with pytest.raises(ShapeError, match="a mask has shape"):
+            way(rnp.asarray(x))
