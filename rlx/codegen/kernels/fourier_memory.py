@@ -5,6 +5,7 @@ Where they lie in rows, the vectors are turned in registers on the way in and ou
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from rlx.ir.shape import Extent
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(ABC):
     """Where the points of a block of transforms lie in memory."""
 
     k: KernelBuilder
@@ -73,13 +74,13 @@ class Layout:
                 value = points.load_lane(at, part, lane) * _number(scale)
                 self.k.store(target, place, value)
 
+    @abstractmethod
     def read(self, source: Buffer, points: Points, base: E) -> None:
         """Lay the points of the transforms of the block from `base` on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, target: Buffer, points: Points, base: E, scale: E) -> None:
         """Store the points that lie from `base` on, times `scale`."""
-        raise NotImplementedError
 
 
 def _parts(at: E) -> tuple[E, E]:
