@@ -124,8 +124,9 @@ def _across_rows(work: _Work, taps: _Taps) -> None:
     """Sum rows in vectors."""
     k, count = work.scope.k, work.target.extent(1)
     with rows(k, "row", work.source.extent(0) * count, work.elements) as row:
-        outer, position = row / count, row % count
-        parts = [(work.source.at(outer, index), weight) for index, weight in taps.at(position)]
+        outer, position = k.let("outer", row / count), k.let("position", row % count)
+        plane = work.source.at(outer)
+        parts = [(plane.at(index), weight) for index, weight in taps.at(position)]
         result = work.target.at(outer, position)
         with k.loop("i", result.extent(0), kind=LoopKind.SIMD) as i:
             result.write(i, value=_sum([(part.read_real(i), weight) for part, weight in parts]))
