@@ -3,108 +3,27 @@
 Importing this package registers every kind; `build_kernel` makes the kernel of a thunk.
 """
 
-from rlx.codegen.kernels import (
-    attention,
-    collective,
-    control,
-    conv,
-    conv_channels_last,
-    conv_depthwise,
-    conv_depthwise_last,
-    conv_direct,
-    conv_winograd,
-    decompositions,
-    eigenvalues,
-    factorization,
-    foreign,
-    fourier,
-    indexing,
-    linalg,
-    loss,
-    norm,
-    pack_bytes,
-    pack_channels,
-    pack_panels,
-    packed,
-    packed_experts,
-    packed_int8,
-    pool,
-    pool_select,
-    product_streamed,
-    product_tiles,
-    reduction,
-    resample,
-    rope,
-    scan,
-    search,
-    shape,
-    softmax,
-    solve,
-    solve_lapack,
-    sort,
-    sort_network,
-    sort_stages,
-    splat,
-    splat_backward,
-    splat_gradient,
-    splat_lists,
-    splat_pixels,
-)
-from rlx.codegen.kernels.build import (
-    build_kernel,
-    has_kernel,
-    kernel_name,
-    scratch_bytes,
-)
-
-__all__ = [
-    "attention",
-    "build_kernel",
-    "collective",
-    "control",
-    "conv",
-    "conv_channels_last",
-    "conv_depthwise",
-    "conv_depthwise_last",
-    "conv_direct",
-    "conv_winograd",
-    "decompositions",
-    "eigenvalues",
-    "factorization",
-    "foreign",
-    "fourier",
-    "has_kernel",
-    "indexing",
-    "kernel_name",
-    "linalg",
-    "loss",
-    "norm",
-    "pack_bytes",
-    "pack_channels",
-    "pack_panels",
-    "packed",
-    "packed_experts",
-    "packed_int8",
-    "pool",
-    "pool_select",
-    "product_streamed",
-    "product_tiles",
-    "reduction",
-    "resample",
-    "rope",
-    "scan",
-    "scratch_bytes",
-    "search",
-    "shape",
-    "softmax",
-    "solve",
-    "solve_lapack",
-    "sort",
-    "sort_network",
-    "sort_stages",
-    "splat",
-    "splat_backward",
-    "splat_gradient",
-    "splat_lists",
-    "splat_pixels",
-]
+from rlx.codegen.kernels import attention as attention
+from rlx.codegen.kernels import collective as collective
+from rlx.codegen.kernels import conv as conv
+from rlx.codegen.kernels import foreign as foreign
+from rlx.codegen.kernels import fourier as fourier
+from rlx.codegen.kernels import indexing as indexing
+from rlx.codegen.kernels import linalg as linalg
+from rlx.codegen.kernels import loss as loss
+from rlx.codegen.kernels import nests as nests
+from rlx.codegen.kernels import norm as norm
+from rlx.codegen.kernels import packed as packed
+from rlx.codegen.kernels import pool as pool
+from rlx.codegen.kernels import products as products
+from rlx.codegen.kernels import reduction as reduction
+from rlx.codegen.kernels import resample as resample
+from rlx.codegen.kernels import rope as rope
+from rlx.codegen.kernels import shape as shape
+from rlx.codegen.kernels import softmax as softmax
+from rlx.codegen.kernels import sort as sort
+from rlx.codegen.kernels import splat as splat
+from rlx.codegen.kernels.build import build_kernel as build_kernel
+from rlx.codegen.kernels.build import has_kernel as has_kernel
+from rlx.codegen.kernels.build import kernel_name as kernel_name
+from rlx.codegen.kernels.build import scratch_bytes as scratch_bytes

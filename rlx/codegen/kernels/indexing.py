@@ -27,7 +27,7 @@ from rlx.codegen.kernels.parallel import is_large, rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.shape import coordinates
 from rlx.codegen.kernels.slices import column_blocks
-from rlx.codegen.kernels.sort import sorts_whole_rows, topk_by_sorting
+from rlx.codegen.kernels.sort.sort import sorts_whole_rows, topk_by_sorting
 from rlx.codegen.kernels.values import Complex, Scalar, compute_prim, load, named, store
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import rlx.runtime.compile as runtime
 from rlx.codegen.checks import parts_of
-from rlx.codegen.kernels.packed_tiles import last_of_block
+from rlx.codegen.kernels.packed.tiles import last_of_block
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import index
 from rlx.codegen.loops.interpreter import run_kernel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
-from rlx.codegen.kernels.packed_words import has_whole_words
+from rlx.codegen.kernels.packed.words import has_whole_words
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES

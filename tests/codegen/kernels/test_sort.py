@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 import rlx
 from rlx import numpy as rnp
-from rlx.codegen.kernels.sort import SHORT_ROW
-from rlx.codegen.kernels.sort_network import exchanges
+from rlx.codegen.kernels.sort.network import exchanges
+from rlx.codegen.kernels.sort.sort import SHORT_ROW
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType

@@ -1,0 +1,319 @@
+"""Winograd's convolution: tiles of the image transformed, multiplied point by point, and back.
+
+A block is some tiles. Their elements at each point are the rows of a matrix product:
+
+    for tiles i of the block, for channels c:  V[:, i, c] = B^T image(i)[:, c] B
+    for panels, for points p:                  M[p] = V[p] @ u[p, panel]
+        for tiles i:                           result(i)[panel] = A^T M[:, i] A
+
+Both matrices of a block stay in the second-level cache; the products run in the register tile that
+matrix products use. What follows the convolution is computed on vectors of channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.conv.channel_vectors import ask_for_row, channels_of, write_channels
+from rlx.codegen.kernels.parallel import product_loop
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
+from rlx.codegen.loops.nodes import Buffer, LoopKind
+from rlx.errors import InternalError
+from rlx.ir.lowering import Winograd
+from rlx.ir.ops.conv_geometry import Pads, static
+from rlx.ir.ops.conv_winograd import positions_along, tiles_along
+from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, transforms
+from rlx.ir.shape import product
+from rlx.ir.types import TensorType
+
+_LINE = 16
+"""Elements between the points: without them all points of a tile would share a few cache sets."""
+
+Element: TypeAlias = Callable[[E, E], E]
+"""Reads the vector of channels at a row and column of a tile."""
+
+
+@scratch("conv_winograd", lowering=Winograd)
+def winograd_scratch(
+    operands: list[TensorType],
+    results: list[TensorType],
+    *,
+    lowering: Winograd,
+    step: int,
+    **_: object,
+) -> int:
+    del results
+    x = operands[0]
+    words = _words(lowering, static(x.shape[-1]), step)
+    return lowering.workers * words * x.dtype.size
+
+
+def _words(shape: Winograd, inner: int, step: int) -> int:
+    """Return the elements of both matrices of a block."""
+    return (step + TAPS - 1) ** 2 * (_apart(shape, inner) + _apart(shape, shape.columns))
+
+
+def _apart(shape: Winograd, width: int) -> int:
+    """Return the elements from a tile's row of `width` at one point to that at the next."""
+    return shape.tiles * width + _LINE
+
+
+@kernel("conv_winograd", lowering=Winograd)
+def conv_winograd(
+    scope: Scope,
+    x: Reader,
+    u: Reader,
+    out: Writer,
+    *,
+    lowering: Winograd,
+    padding: Pads,
+    step: int,
+) -> None:
+    if x.memory is None or u.memory is None or scope.scratch is None:
+        raise InternalError("a Winograd convolution reads memory, and needs scratch")
+    height, width, inner = map(static, x.shape[1:])
+    grid = (
+        static(tiles_along(height, padding[0], step)),
+        static(tiles_along(width, padding[1], step)),
+    )
+    work = _Blocks(
+        scope.k, x.memory, u.memory, scope.scratch, out.grouped(((0,), (1,), (2,), (3,))),
+        lowering, transforms(step), step, (height, width), inner, static(out.shape[-1]),
+        (padding[0][0], padding[1][0]), grid,
+        (static(positions_along(height, padding[0])), static(positions_along(width, padding[1]))),
+    )  # fmt: skip
+    work.compute(product_loop(product((*out.shape, *u.shape[:-1]))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An image, and where a tile of the result starts in it."""
+
+    image: E
+    row: E
+    column: E
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """All blocks of one convolution, and where their elements come from and go."""
+
+    k: KernelBuilder
+    x: Buffer
+    u: Buffer
+    memory: Buffer
+    """Scratch: both matrices of every worker."""
+    target: GroupedWriter
+    shape: Winograd
+    made: Transforms
+    step: int
+    extents: tuple[int, int]
+    inner: int
+    outputs: int
+    low: tuple[int, int]
+    """Zeros before the first row and column."""
+    grid: tuple[int, int]
+    """Tiles down and across an image."""
+    positions: tuple[int, int]
+
+    @property
+    def tile(self) -> int:
+        return self.step + TAPS - 1
+
+    @property
+    def points(self) -> int:
+        return self.tile**2
+
+    @property
+    def panels(self) -> int:
+        return -(-self.outputs // self.shape.columns)
+
+    def compute(self, kind: LoopKind) -> None:
+        """Share blocks and groups of panels among workers, each with matrices of its own."""
+        k, shape = self.k, self.shape
+        count = k.let("tiles", self.target.extent(0) * (self.grid[0] * self.grid[1]))
+        items = k.let("items", (count + (shape.tiles - 1)) / shape.tiles * shape.groups)
+        kind = LoopKind.SERIAL if shape.workers == 1 else kind
+        with k.loop("worker", shape.workers, kind=kind) as worker:
+            images = k.let("images", worker * _words(shape, self.inner, self.step))
+            first = k.let("first", worker * items / shape.workers)
+            last = k.let("last", (worker + 1) * items / shape.workers)
+            with k.loop("item", last, start=first) as item:
+                start = k.let("start", item / shape.groups * shape.tiles)
+                self._compute(images, start, item % shape.groups, count)
+
+    def _compute(self, images: E, start: E, group: E, count: E) -> None:
+        """Compute a group of panels for the tiles from `start` on, of `count` in all."""
+        k, shape = self.k, self.shape
+        with k.loop("i", shape.tiles) as i:
+            place = self._place(minimum(start + i, count - 1))
+            self._transform(place, images + i * self.inner)
+        sums = k.let("sums", images + self.points * _apart(shape, self.inner))
+        first = k.let("first_panel", group * self.panels / shape.groups)
+        last = k.let("last_panel", (group + 1) * self.panels / shape.groups)
+        with k.loop("panel", last, start=first) as panel:
+            self._multiply(panel, images, sums)
+            with k.loop("i", k.let("stop", minimum(count - start, shape.tiles))) as i:
+                at = k.let("at", sums + i * shape.columns)
+                self._finish(self._place(start + i), panel, at)
+
+    def _place(self, number: E) -> _Place:
+        """Return which image, row and column of tiles a tile is in."""
+        k, (down, across) = self.k, self.grid
+        rest = k.let("rest", number / across)
+        return _Place(
+            k.let("image", rest / down),
+            k.let("row", rest % down * self.step),
+            k.let("column", number % across * self.step),
+        )
+
+    # Into the points
+
+    def _transform(self, place: _Place, to: E) -> None:
+        """Write the points of one tile of all channels."""
+        k, (height, width) = self.k, self.extents
+        top = k.let("top", place.row - self.low[0])
+        left = k.let("left", place.column - self.low[1])
+        source = k.let("source", ((place.image * height + top) * width + left) * self.inner)
+        within = (top >= 0) & (top + self.tile <= height)
+        within = within & (left >= 0) & (left + self.tile <= width)
+        to = k.let("to", to)
+        with k.if_(within):
+            self._each_vector(
+                lambda c, lanes: self._into_points(
+                    lambda a, b: k.load(self.x, source + (a * width + b) * self.inner + c, lanes),
+                    to + c,
+                    lanes,
+                )
+            )
+        with k.else_():
+            self._each_vector(
+                lambda c, lanes: self._into_points(
+                    self._at_border((top, left), source + c, lanes), to + c, lanes
+                )
+            )
+
+    def _each_vector(self, body: Callable[[E, int], None]) -> None:
+        """Go over the channels of an element in vectors, and one by one over what is left."""
+        k, lanes, inner = self.k, self.shape.lanes, self.inner
+        whole = inner // lanes * lanes
+        with k.loop("c", whole, step=lanes) as c:
+            body(c, lanes)
+        if whole < inner:
+            with k.loop("c", inner, start=whole) as c:
+                body(c, 1)
+
+    def _at_border(self, start: tuple[E, E], source: E, lanes: int) -> Element:
+        """Copy a tile that is partly outside of the image; return how the copy is read."""
+        k, tile, width = self.k, self.tile, self.extents[1]
+        patch = k.local("patch", self.x.prim, self.points * lanes)
+        with k.loop("p", self.points) as p:
+            k.store(patch, p * lanes, const(0, self.x.prim, lanes))
+        first = [k.let("first", maximum(-at, 0)) for at in start]
+        stop = [
+            k.let("stop", minimum(extent - at, tile))
+            for extent, at in zip(self.extents, start, strict=True)
+        ]
+        with k.loop("a", stop[0], start=first[0]) as a, k.loop("b", stop[1], start=first[1]) as b:
+            element = k.load(self.x, source + (a * width + b) * self.inner, lanes)
+            k.store(patch, (a * tile + b) * lanes, element)
+        return lambda a, b: k.load(patch, (a * tile + b) * lanes, lanes)
+
+    def _into_points(self, read: Element, to: E, lanes: int) -> None:
+        """Transform the columns of a tile, then its rows."""
+        k, tile, apart = self.k, self.tile, _apart(self.shape, self.inner)
+        half = k.local("half", self.x.prim, self.points * lanes)
+        with k.loop("b", tile) as b:
+            column = [read(index(i), b) for i in range(tile)]
+            for i, value in enumerate(self._transformed(self.made.image, column)):
+                k.store(half, (b + i * tile) * lanes, value)
+        with k.loop("a", tile) as a:
+            row = [k.load(half, (a * tile + i) * lanes, lanes) for i in range(tile)]
+            for i, value in enumerate(self._transformed(self.made.image, row)):
+                k.store(self.memory, to + (a * tile + i) * apart, value)
+
+    def _transformed(self, stages: tuple[Matrix, Matrix], given: list[E]) -> list[E]:
+        """Multiply the matrices of a transform by vectors."""
+        for stage in stages:
+            named = [self.k.let("v", value) for value in given]
+            given = [_combination(row, named) for row in stage]
+        return given
+
+    # The products
+
+    def _multiply(self, panel: E, images: E, sums: E) -> None:
+        """Multiply the tiles of a block by a panel of weights at every point."""
+        k, shape, inner = self.k, self.shape, self.inner
+        rows, columns = shape.rows, shape.columns
+        with k.loop("point", self.points) as point:
+            weights = k.let("weights", (point * self.panels + panel) * (inner * columns))
+            with k.loop("strip", shape.tiles, step=rows) as strip:
+                left = k.let("left", images + (point * _apart(shape, inner) + strip * inner))
+                tile = RegisterTile.of(k, "tile", rows, columns, shape.lanes, self.x.prim)
+                tile.zero()
+                with k.loop("c", inner) as c:
+                    row = k.let("panel_row", weights + c * columns)
+                    ask_for_row(k, self.u, row, columns)
+                    tile.accumulate(
+                        lambda i: k.load(self.memory, left + i * inner + c),
+                        lambda j: k.load(self.u, row + j, shape.lanes),
+                    )
+                to = k.let("to", sums + (point * _apart(shape, columns) + strip * columns))
+                tile.store(lambda i, j, value: k.store(self.memory, to + i * columns + j, value))
+
+    # Out of the points
+
+    def _finish(self, place: _Place, panel: E, at: E) -> None:
+        """Compute the results of a tile and what follows them, and store."""
+        k, step, shape = self.k, self.step, self.shape
+        done = k.local("done", self.x.prim, step * step * shape.columns)
+        with k.loop("j", shape.columns, step=shape.lanes) as j:
+            self._out_of_points(at + j, done, j)
+        channels = channels_of(k, panel, shape.columns, self.outputs)
+        rows, columns = (
+            k.let("count", minimum(extent - start, step))
+            for extent, start in zip(self.positions, (place.row, place.column), strict=True)
+        )
+        with k.loop("p", rows) as p, k.loop("q", columns) as q:
+            line = self.target.at(place.image, place.row + p, place.column + q)
+            sums = k.let("sum", (p * step + q) * shape.columns)
+            write_channels(k, line, done, sums, channels, shape.lanes, self.outputs)
+
+    def _out_of_points(self, at: E, done: Buffer, j: E) -> None:
+        """Transform one vector of channels: the columns of a tile, then its rows."""
+        k, tile, step, lanes = self.k, self.tile, self.step, self.shape.lanes
+        apart = _apart(self.shape, self.shape.columns)
+        half = k.local("half", self.x.prim, step * tile * lanes)
+        with k.loop("b", tile) as b:
+            column = [k.load(self.memory, at + (b + a * tile) * apart, lanes) for a in range(tile)]
+            for i, value in enumerate(self._transformed(self.made.result, column)):
+                k.store(half, (b + i * tile) * lanes, value)
+        with k.loop("p", step) as p:
+            row = [k.load(half, (p * tile + b) * lanes, lanes) for b in range(tile)]
+            for i, value in enumerate(self._transformed(self.made.result, row)):
+                k.store(done, (p * step + i) * self.shape.columns + j, value)
+
+
+def _combination(row: tuple[Fraction, ...], values: Sequence[E]) -> E:
+    """Return the sum of `values` by their factors; one whose factor is 1 comes first."""
+    terms = [(factor, value) for factor, value in zip(row, values, strict=True) if factor]
+    terms.sort(key=lambda term: term[0] != 1)
+    (factor, total), *others = terms
+    total = total if factor == 1 else total * _number(factor, total)
+    for factor, value in others:
+        if abs(factor) == 1:
+            total = total + value if factor > 0 else total - value
+        else:
+            total = fma(value, _number(factor, value), total)
+    return total
+
+
+def _number(factor: Fraction, like: E) -> E:
+    return const(float(factor), like.type.prim, like.type.lanes)

@@ -1,0 +1,3 @@
+"""Fourier transforms by stages of small radices."""
+
+from rlx.codegen.kernels.fourier import fourier as fourier

@@ -1,0 +1,170 @@
+"""Kernels of linear systems: the columns of a tile behind its matrix become the solution."""
+
+from __future__ import annotations
+
+import math
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.linalg.elimination import (
+    divide_row,
+    factor,
+    is_unrolled,
+    smallest_size,
+    solve_unrolled,
+    substitute_back,
+    subtract_row,
+)
+from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.slice_blocks import Block, Layout, Load, Tile, blocks
+from rlx.codegen.loops.expr import E, index, select
+from rlx.ir.types import TensorType
+
+
+def _solve_layout(a: TensorType, b: TensorType, *, vector: bool) -> Layout:
+    return Layout.of(a, 1 if vector else b.shape[-1])
+
+
+@scratch("solve")
+def solve_scratch(
+    operands: list[TensorType], results: list[TensorType], *, vector: bool, **_: object
+) -> int:
+    del results
+    return _solve_layout(*operands, vector=vector).scratch_bytes
+
+
+@kernel("solve")
+def solve(
+    scope: Scope,
+    a: Reader,
+    b: Reader,
+    x: Writer,
+    *,
+    vector: bool,
+    transposed: bool,
+    on_singular: str,
+) -> None:
+    layout = _solve_layout(a.type, b.type, vector=vector)
+    with blocks(scope, layout) as block:
+        block.read(a, transposed=transposed)
+        block.read(b, layout.height, vector=vector)
+        _eliminate(block, layout, on_singular)
+        block.write_columns(x, layout.height, vector=vector)
+
+
+@scratch("solve_backward")
+def solve_backward_scratch(
+    operands: list[TensorType], results: list[TensorType], **_: object
+) -> int:
+    del results
+    return Layout.of(operands[0], 1).scratch_bytes
+
+
+@kernel("solve_backward")
+def solve_backward(
+    scope: Scope,
+    a: Reader,
+    x: Reader,
+    g: Reader,
+    da: Writer,
+    db: Writer,
+    *,
+    transposed: bool,
+    on_singular: str,
+) -> None:
+    """Solve the transposed system; then the solution found before takes the matrix's place."""
+    layout = Layout.of(a.type, 1)
+    height = layout.height
+    with blocks(scope, layout) as block:
+        block.read(a, transposed=not transposed)
+        block.read(g, height, vector=True)
+        _eliminate(block, layout, on_singular)
+        block.write_columns(db, height, vector=True)
+        block.read(x, vector=True)
+
+        def product(i: E, j: E, load: Load) -> E:
+            row, column = (j, i) if transposed else (i, j)
+            return -(load(row, height) * load(column, 0))
+
+        block.write(da, product)
+
+
+def _eliminate(block: Block, layout: Layout, on_singular: str) -> None:
+    tile, height = block.tile, layout.height
+    least: E
+    if is_unrolled(height, layout.width):
+        least = solve_unrolled(tile, height)
+    else:
+        least = factor(tile, height)
+        substitute_back(tile, height)
+    settle(block, least, on_singular, first=height)
+
+
+@scratch("triangular_solve")
+def triangular_solve_scratch(
+    operands: list[TensorType], results: list[TensorType], *, left: bool, **_: object
+) -> int:
+    del results
+    return _triangular_layout(*operands, left=left).scratch_bytes
+
+
+@kernel("triangular_solve")
+def triangular_solve(
+    scope: Scope,
+    a: Reader,
+    b: Reader,
+    x: Writer,
+    *,
+    lower: bool,
+    unit_diagonal: bool,
+    transposed: bool,
+    left: bool,
+    on_singular: str,
+) -> None:
+    """`x @ t = b` is `t.T @ x.T = b.T`; a transposed lower triangle is an upper one."""
+    layout = _triangular_layout(a.type, b.type, left=left)
+    flipped = transposed == left
+    with blocks(scope, layout) as block:
+        block.read(a, transposed=flipped)
+        block.read(b, layout.height, transposed=not left)
+        least = _substitute(block.tile, forward=lower != flipped, unit=unit_diagonal)
+        if not unit_diagonal:
+            settle(block, least, on_singular, first=layout.height)
+        block.write_columns(x, layout.height, transposed=not left)
+
+
+def _triangular_layout(a: TensorType, b: TensorType, *, left: bool) -> Layout:
+    return Layout.of(a, b.shape[-1 if left else -2])
+
+
+def _substitute(tile: Tile, *, forward: bool, unit: bool) -> E:
+    """Solve a triangle row by row; return the least size on its diagonal."""
+    k, height = tile.k, tile.height
+    least = k.mutable("least", tile.constant(math.inf))
+    with k.loop("step", height) as step:
+        c = step if forward else k.let("c", height - 1 - step)
+        if not unit:
+            least.set(smallest_size(tile.load(c, c), least))
+            divide_row(tile, c, height)
+        start, stop = (c + 1, index(height)) if forward else (index(0), c)
+        with k.loop("r", stop, start=start) as r:
+            multiple = k.let("multiple", tile.load(r, c))
+            subtract_row(tile, r, c, multiple, start=index(height), stop=index(tile.width))
+    return least
+
+
+def settle(block: Block, least: E, on_singular: str, *, first: int) -> None:
+    """See to it that slices whose `least` pivot is not positive fail, or become NaN.
+
+    NaN takes the columns of the tile from `first` on.
+    """
+    k, tile = block.k, block.tile
+    if on_singular == "error":
+        block.fail_where_zero(least)
+        return
+    is_singular = k.let("is_singular", least <= 0.0)
+    with (
+        k.loop("i", tile.height) as i,
+        k.loop("j", tile.width, start=first, kind=tile.inner) as j,
+    ):
+        value = select(is_singular, tile.constant(math.nan), tile.load(i, j))
+        tile.store(i, j, value)

@@ -1,0 +1,120 @@
+"""Loops as one kernel each: in registers where a body is small, else as a nest of loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.nests.loop_body import LoopArguments, LoopBody, build_scan, build_while
+from rlx.codegen.kernels.nests.loops import ArrayBody
+from rlx.codegen.kernels.nests.nest import Nest
+from rlx.codegen.kernels.nests.register_loops import RegisterBody
+from rlx.codegen.kernels.nests.registers import RegisterNest
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.math.near import NEAR_FUNCTIONS
+from rlx.codegen.loops.nodes import Buffer
+from rlx.codegen.loops.passes.pipeline import FUSION, REGISTERS, UNROLLED_FUSION
+from rlx.codegen.loops.scalar import is_library_function
+from rlx.ir.graph import Graph
+from rlx.ir.lowering import OneKernel
+from rlx.passes.loops.batch_axis import NO_LANES
+from rlx.passes.loops.nests import (
+    fits_nest,
+    fits_while_nest,
+    has_short_products,
+    spills_registers,
+)
+from rlx.passes.loops.scalarize import shape_in_registers, while_tables
+from rlx.passes.loops.tables import NO_TABLES
+
+LEAST_VECTOR = 8
+"""Elements that are worth a loop of their own, if each takes a call of the math library."""
+
+
+@kernel("scan", lowering=OneKernel)
+def scan_in_one_kernel(
+    scope: Scope,
+    *arguments: Reader | Writer,
+    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
+    body: Graph,
+    length: int,
+    num_carries: int,
+    num_consts: int = 0,
+    reverse: bool = False,
+    residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
+    checkpoints: int | None = None,  # noqa: ARG001  (for derivatives)
+) -> None:
+    loop = LoopArguments(body, *_memory(scope, arguments), num_carries, num_consts)
+    lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
+    one = lanes is NO_LANES and not tables.versions
+    loops = one and (_reads_as_loops(body) or _wants_arrays(scope, body))
+    kept: LoopBody
+    if lanes is None or loops:
+        kept = _in_arrays(scope, body, unrolled=not loops)
+    else:
+        scope.passes.extend(REGISTERS)
+        kept = RegisterBody(RegisterNest(scope.k, body, lanes, tables))
+    build_scan(scope.k, kept, loop, length, reverse=reverse)
+
+
+def _in_arrays(scope: Scope, body: Graph, *, unrolled: bool) -> ArrayBody:
+    scope.passes.extend(UNROLLED_FUSION if unrolled else FUSION)
+    return ArrayBody(Nest(scope.k, body, scope.target.has_vectors))
+
+
+def _reads_as_loops(body: Graph) -> bool:
+    """True if short loops say what a body does: little matrices, no branches on angles."""
+    branches = any(node.op.name in NEAR_FUNCTIONS for node in body.nodes)
+    return has_short_products(body) and not branches
+
+
+def _wants_arrays(scope: Scope, body: Graph) -> bool:
+    """True if the values of a body are better in arrays: they are many, or take vector loops."""
+    if spills_registers(body, scope.target):
+        return True
+    calls = [node.result for node in body.nodes if _takes_vectors(node.op.name)]
+    sizes = [math.prod(value.type.static_shape) for value in calls]
+    return max(sizes, default=0) >= LEAST_VECTOR and fits_nest(body)
+
+
+def _takes_vectors(name: str) -> bool:
+    return is_library_function(name) and name not in NEAR_FUNCTIONS
+
+
+@kernel("while_loop", lowering=OneKernel)
+def while_in_one_kernel(
+    scope: Scope,
+    *arguments: Reader | Writer,
+    lowering: OneKernel,  # noqa: ARG001  (says no more than its kind)
+    condition: Graph,
+    body: Graph,
+    num_consts: int = 0,
+    max_trips: int | None = None,
+) -> None:
+    given, results = _memory(scope, arguments)
+    loop = LoopArguments(body, given, results, len(given) - num_consts, num_consts)
+    tables = while_tables(condition, body, num_consts=num_consts)
+    one = tables is not None and not any(each.versions for each in tables)
+    loops = one and fits_while_nest(condition, body) and _wants_arrays(scope, body)
+    kept: LoopBody
+    if tables is None or loops:
+        kept = _in_arrays(scope, body, unrolled=not loops)
+    else:
+        scope.passes.extend(REGISTERS)
+        of_condition, of_body = tables
+        nest = RegisterNest(scope.k, body, tables=of_body)
+        kept = RegisterBody(nest, condition_tables=of_condition)
+    build_while(scope.k, kept, loop, condition, max_trips)
+
+
+def _memory(
+    scope: Scope, arguments: Sequence[Reader | Writer]
+) -> tuple[list[Buffer], list[Buffer]]:
+    """Return the arguments of operands and of results: a loop's operands have no prologue."""
+    scope.body.stored.update(range(len(scope.body.outputs)))
+    operands = [a.value for a in arguments if isinstance(a, Reader)]
+    return (
+        [scope.body.inputs[value] for value in operands],
+        [buffer for _, buffer in scope.body.outputs],
+    )

@@ -1,0 +1,344 @@
+"""Bodies of loops in registers: each value's elements are scalars, spelled out.
+
+Many instances of a batch (lanes) run in one loop inside of that over the steps, which vectorizes:
+their carries lie in short local arrays, and what all lanes share is computed before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+import numpy as np
+
+from rlx.codegen.kernels.nests.elements import (
+    Array,
+    Contraction,
+    Elements,
+    Index,
+    Scalars,
+    name_of,
+)
+from rlx.codegen.kernels.nests.tables import TableAccess
+from rlx.codegen.kernels.parallel import PARALLEL_WORK
+from rlx.codegen.kernels.values import compute_prim, literal, real
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, minimum, select
+from rlx.codegen.loops.math.near import NEAR, NEAR_FUNCTIONS, near_and_far
+from rlx.codegen.loops.nodes import Buffer, Const, Expr, LoopKind, Prim, Var
+from rlx.ir import ops
+from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.shape import static_strides
+from rlx.passes.loops.batch_axis import NO_LANES, Lanes
+from rlx.passes.loops.nests import values_to_name
+from rlx.passes.loops.tables import NO_TABLES, Tables
+
+_CALLED = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
+"""What is not to hide a function of C."""
+
+BLOCK_BYTES = 256
+"""Of one carry's elements, how many bytes of lanes a block takes: some vectors in flight hide
+latency, and blocks are what threads share."""
+
+
+@dataclass(slots=True)
+class LaneElements(Elements):
+    """Elements of one lane."""
+
+    lanes: Lanes = NO_LANES
+    lane: E | int = 0
+
+    def contraction(self, node: Node) -> Contraction:
+        """Return what is folded; of a sum over all lanes, the share of one."""
+        fold = Contraction(node)
+        axis = self.lanes.axes.get(node.operands[0])
+        if axis not in fold.axes:
+            return fold
+        return Contraction(node, fold.axes.index(axis), self.lane)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Array):
+    """What each lane of a block has of a sum over all lanes."""
+
+    elements: LaneElements | None = None
+
+    def at(self, index: Index) -> E:
+        assert self.elements is not None
+        return Array.at(self, index) + self.elements.lane
+
+
+@dataclass(slots=True)
+class RegisterNest:
+    """A loop's body in registers under construction, in the loops around it."""
+
+    k: KernelBuilder
+    body: Graph
+    lanes: Lanes = NO_LANES
+    tables: Tables = NO_TABLES
+    names_outputs: bool = True
+    """Every output has a name, as it is stored or assigned."""
+    elements: LaneElements = field(init=False)
+    access: TableAccess = field(init=False)
+    kept: set[Value] = field(init=False)
+    start: E = field(default_factory=lambda: const(0, Prim.I64))
+    """The first lane of the block."""
+    count: E = field(init=False)
+    """The lanes of the block."""
+
+    def __post_init__(self) -> None:
+        self.elements = LaneElements(namer=self.k, lanes=self.lanes)
+        self.access = TableAccess(self.k, self.tables, self.elements)
+        outputs = self.body.outputs if self.names_outputs else ()
+        self.kept = values_to_name(self.body, outputs)
+        self.kept |= {n.result for n in self.body.nodes if self.access.reads_whole(n)}
+        if self.lanes is NO_LANES:
+            self.kept |= {n.result for n in self.body.nodes if n.op.name in NEAR_FUNCTIONS}
+        self.count = const(self.width, Prim.I64)
+
+    # Lanes
+
+    @property
+    def width(self) -> int:
+        """The lanes that run together: all, or what threads and first-level cache want."""
+        widest = max((value.dtype.size for value in self.lanes.axes), default=1)
+        return min(self.lanes.extent, BLOCK_BYTES // widest)
+
+    @contextmanager
+    def blocks(self, steps: int) -> Iterator[None]:
+        """Open the loop over blocks of lanes, if there is more than one; threads share it."""
+        extent, width = self.lanes.extent, self.width
+        if width == extent:
+            yield
+            return
+        # The blocks of a sum add to it in order.
+        large = extent * max(steps, 1) >= PARALLEL_WORK and not self.lanes.partial
+        kind = LoopKind.PARALLEL if large else LoopKind.SERIAL
+        with self.k.loop("block", -(-extent // width), kind=kind) as block:
+            self.start = self.k.let("start", block * width)
+            if extent % width:
+                rest = const(extent, Prim.I64) - self.start
+                self.count = self.k.let("lanes", minimum(rest, width))
+            yield
+
+    @contextmanager
+    def first_block_only(self) -> Iterator[None]:
+        """What all blocks compute alike is stored by the first."""
+        if isinstance(self.start.node, Const):
+            yield
+            return
+        with self.k.if_(self.start.eq(0)):
+            yield
+
+    def indices(self, value: Value) -> Iterator[Index]:
+        """Yield the indices of a value's elements, in the present lane."""
+        axis = self.lanes.axes.get(value)
+        for index in np.ndindex(*self.lanes.local_shape(value)):
+            if axis is None:
+                yield index
+            else:
+                yield (*index[:axis], self.elements.lane, *index[axis + 1 :])
+
+    # Arrays
+
+    def argument(self, value: Value, buffer: Buffer, start: E | int = 0) -> Array:
+        """Return a value as it lies in an argument of the kernel."""
+        strides = static_strides(value.type.static_shape)
+        axis = self.lanes.axes.get(value)
+        if axis is not None and not isinstance(self.start.node, Const):
+            start = self.start * strides[axis] + start
+        return Array(self.k, value, buffer, strides, start)
+
+    def local(self, value: Value) -> Array:
+        """Declare a local array for a block of a value: the lanes innermost."""
+        shape, width = self.lanes.local_shape(value), self.width
+        buffer = self.k.local(
+            name_of(value), compute_prim(value.dtype), max(math.prod(shape), 1) * width
+        )
+        strides = [stride * width for stride in static_strides(shape)]
+        axis = self.lanes.axes.get(value)
+        if axis is None:
+            return Shares(self.k, value, buffer, tuple(strides), 0, self.elements)
+        strides[axis] = 1
+        return Array(self.k, value, buffer, tuple(strides))
+
+    def named(self, value: Value, name: str, source: Array | None = None) -> Scalars:
+        """Name the elements of a value, as they are loaded or computed."""
+        found: dict[Index, E] = {}
+        for index in self.indices(value):
+            place = tuple(at for at in index if isinstance(at, int))
+            called = name_at(name, place)
+            if source is not None:
+                found[place] = self.k.let(called, source.load(index))
+            elif value.op.name in NEAR_FUNCTIONS and self.lanes is NO_LANES:
+                found[place] = self._of_angle(value.node, called, index)
+            else:
+                found[place] = self.k.let(called, self.elements.at(value, index))
+        return Scalars(value, found)
+
+    def _of_angle(self, node: Node, name: str, index: Index) -> E:
+        """Branch on the size of the angle, as no vector has to wait."""
+        x = self.elements.at(node.operands[0], index)
+        angle = x if isinstance(x.node, Var | Const) else self.k.let("x", x)
+        near, far = near_and_far(node.op.name, angle)
+        value = self.k.mutable(name, near)
+        with self.k.if_(abs(angle) > NEAR):
+            value.set(far)
+        return value
+
+    # A loop's values
+
+    def enter(self, firsts: Sequence[Array], results: Sequence[Buffer]) -> list[Array | Scalars]:
+        """Return carries where the loop keeps them, with their first values."""
+        carries = [self._carry(f, r) for f, r in zip(firsts, results, strict=False)]
+        self.elements.arrays.update(zip((f.value for f in firsts), carries, strict=True))
+        apart = [(f, c) for f, c in zip(firsts, carries, strict=True) if self._is_apart(c)]
+        if apart:
+            with self.over_lanes():
+                for first, carry in apart:
+                    zero = real(literal(0, first.value.dtype))
+                    shares = first.value in self.lanes.partial
+                    for index in self.indices(first.value):
+                        carry.store(index, zero if shares else first.load(index))
+        return carries
+
+    def _is_apart(self, carry: Array | Scalars) -> TypeGuard[Array]:
+        return self.lanes.is_apart(carry.value)
+
+    def _carry(self, first: Array, result: Buffer) -> Array | Scalars:
+        value = first.value
+        if self.tables.holds(value):
+            return self._in_memory(first, result)
+        if self.lanes.is_apart(value):
+            return self.local(value)
+        name, places = name_of(value), np.ndindex(*value.type.static_shape)
+        declare = self.k.mutable
+        return Scalars(value, {at: declare(name_at(name, at), first.load(at)) for at in places})
+
+    def _in_memory(self, first: Array, result: Buffer) -> Array:
+        """Copy a carry's first value to its result, where it stays, unless it is there already."""
+        k = self.k
+        if not (first.buffer.may_alias and result.may_alias):
+            size = math.prod(first.value.type.static_shape)
+            with k.loop("i", size, kind=LoopKind.SIMD) as i:
+                k.store(result, i, k.load(first.buffer, i))
+        return replace(first, buffer=result)
+
+    def finish(
+        self,
+        firsts: Sequence[Array],
+        carries: Sequence[Array | Scalars],
+        results: Sequence[Buffer],
+    ) -> None:
+        """Store the last carries; tables are where they belong."""
+        targets = [self.argument(c.value, r) for c, r in zip(carries, results, strict=False)]
+        pairs = list(zip(carries, targets, strict=True))
+        apart = [(c, t) for c, t in pairs if c.value in self.lanes.axes]
+        if apart:
+            with self.over_lanes():
+                for carry, target in apart:
+                    self.copy(carry, target)
+        for first, (carry, target) in zip(firsts, pairs, strict=True):
+            if self._is_apart(carry) and carry.value in self.lanes.partial:
+                self._add_shares(carry, first, target)
+        shared = [(c, t) for c, t in pairs if isinstance(c, Scalars)]
+        if shared:
+            with self.first_block_only():
+                for carry, target in shared:
+                    self.copy(carry, target)
+
+    def copy(self, source: Array | Scalars, target: Array) -> None:
+        for index in self.indices(source.value):
+            target.store(index, source.load(index))
+
+    def read(self, source: Array) -> None:
+        """Take a const or row: tables and lanes as they lie, the elements of others by name."""
+        value = source.value
+        lies = self.tables.holds(value) or value in self.lanes.axes
+        self.elements.arrays[value] = source if lies else self.named(value, name_of(value), source)
+
+    def emit(self, nodes: Sequence[Node]) -> None:
+        """Name the values that are kept and that all lanes share, in order."""
+        for node in nodes:
+            if node.op is ops.input or self.lanes.is_apart(node.result) or self.access.emit(node):
+                continue
+            if node.result in self.kept:
+                name = _CALLED.get(node.op.name, node.op.name)
+                self.elements.arrays[node.result] = self.named(node.result, name)
+
+    @contextmanager
+    def over_lanes(self) -> Iterator[None]:
+        """Open the loop over the lanes of a block."""
+        with self.k.loop("lane", self.count, kind=LoopKind.SIMD) as lane:
+            self.elements.lane = lane
+            yield
+
+    def emit_lanes(self) -> None:
+        """Name the elements of one lane: inputs first, then what is kept."""
+        arrays = self.elements.arrays
+        for value in (node.result for node in self.body.nodes):
+            if not self.lanes.is_apart(value):
+                continue
+            if value.op is ops.input:
+                source = arrays[value]
+                assert isinstance(source, Array), "inputs of lanes lie in memory"
+                arrays[value] = self.named(value, name_of(value), source)
+            elif value in self.kept:
+                arrays[value] = self.named(value, value.op.name)
+
+    def store(self, value: Value, target: Array) -> None:
+        """Store the elements of a result, of all lanes or of the present one."""
+        for index in self.indices(value):
+            target.store(index, self.elements.at(value, index))
+
+    def _add_shares(self, shares: Array, first: Array, result: Array) -> None:
+        """Add up the shares of a block's lanes, in their order, to what came before."""
+        for index in np.ndindex(*shares.value.type.static_shape):
+            before = first.load(index)
+            if not isinstance(self.start.node, Const):
+                before = select(self.start.eq(0), before, result.load(index))
+            total = self.k.mutable("total", before)
+            with self.k.loop("lane", self.count) as lane:
+                self.elements.lane = lane
+                total.set(total + shares.load(index))
+            result.store(index, total)
+
+    def replace(self, following: Sequence[tuple[Array | Scalars, Value]]) -> None:
+        """Give carries their next values, all at once."""
+        pending: list[tuple[Array | Scalars, Index, E]] = []
+        for carry, output in following:
+            if self._lies_there(output, carry):
+                continue
+            places = zip(self.indices(carry.value), self.indices(output), strict=True)
+            pending += [(carry, at, self.elements.at(output, source)) for at, source in places]
+        variables = {c.load(at).node for c, at, _ in pending if isinstance(c, Scalars)}
+        ready = [
+            (carry, at, self.k.let("next", value) if _may_change(value, variables) else value)
+            for carry, at, value in pending
+            if isinstance(carry, Array) or carry.load(at).node != value.node
+        ]
+        for carry, at, value in ready:
+            if isinstance(carry, Array):
+                carry.store(at, value)
+            else:
+                variable = carry.load(at)
+                assert isinstance(variable, Mutable), "carries in registers are variables"
+                variable.set(value)
+
+    def _lies_there(self, output: Value, carry: Array | Scalars) -> bool:
+        """True if a next value is in its place: unchanged, or changed where it lies."""
+        array = self.elements.arrays.get(output)
+        return output is carry.value or (array is not None and array is carry)
+
+
+def _may_change(value: E, variables: set[Expr]) -> bool:
+    """True if an expression reads what is about to be assigned."""
+    return not isinstance(value.node, Const | Var) or value.node in variables
+
+
+def name_at(name: str, index: tuple[int, ...]) -> str:
+    """Return the name of one element: `c01` of row 0, column 1; `c0x11` where digits need it."""
+    return name + ("x" if max(index, default=0) > 9 else "").join(map(str, index))

@@ -1,0 +1,362 @@
+"""Products of packed weights with rows of eight bits, and the rounding of these.
+
+A weight is `scale * (byte + bias) + offset`, an element of `x` is `unit * code`; over elements that
+share both scales, the sum of their products is
+
+    scale * unit * (bias * (sum of code) + sum of byte * code) + offset * unit * (sum of code)
+
+so that bytes are multiplied as integers, four products to an instruction, and summed without
+rounding. The sums of codes are made once, with the codes.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.packed.packed import memory_of
+from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
+from rlx.codegen.kernels.packed.words import (
+    Span,
+    WordBlock,
+    bias_of,
+    has_whole_words,
+    spans_of,
+)
+from rlx.codegen.kernels.parallel import product_loop, rows
+from rlx.codegen.kernels.products.split import row_groups
+from rlx.codegen.kernels.register_tile import RegisterTile
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const, dot_bytes, fma, index, maximum, minimum, select
+from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, UnaryOp
+from rlx.ir.block_types import BlockType, block_type
+from rlx.ir.lowering import Streamed, Tile
+from rlx.ir.ops.packed_int8 import BYTES, LARGEST, LEAST, ROUNDED, SUMMED, words_of_block
+from rlx.ir.shape import product, upper
+
+_LANES = 8
+"""Elements that are rounded at a time."""
+
+_AHEAD = 2048
+"""Words between what is multiplied and what memory is asked for: what comes in meanwhile."""
+
+_LINE = 16
+"""Words of a line of memory."""
+
+_MAGNITUDE = 0x7FFFFFFF
+"""Bits of a float but for its sign; as integers they are ordered, with NaN last."""
+
+
+@kernel("quantize_rows")
+def quantize_rows(scope: Scope, x: Reader, words: Writer, scales: Writer, sums: Writer) -> None:
+    k, rank = scope.k, len(x.shape) - 1
+    groups = (tuple(range(rank)), (rank,))
+    source = x.grouped(groups)
+    to_words, to_scales, to_sums = (out.grouped(groups) for out in (words, scales, sums))
+    with (
+        rows(k, "row", source.extent(0), product(x.shape)) as row,
+        k.loop("block", to_scales.extent(1)) as block,
+    ):
+        parts = [
+            k.let("x", source.read_vector(row, block * ROUNDED + at, lanes=_LANES))
+            for at in range(0, ROUNDED, _LANES)
+        ]
+        bits = [part.bitcast(Prim.I32) & _MAGNITUDE for part in parts]
+        most = functools.reduce(maximum, bits).fold(BinaryOp.MAX).bitcast(Prim.F32)
+        largest = k.let("largest", most)
+        known = largest > LEAST
+        inverse = k.let("inverse", select(known, LARGEST / select(known, largest, 1.0), 0.0))
+        unit = k.let("unit", largest * (1.0 / LARGEST))
+        to_scales.write(row, block, value=unit)
+        codes = [_rounded(k, part * inverse) for part in parts]
+        for half in range(ROUNDED // SUMMED):
+            mine = codes[half * SUMMED // _LANES : (half + 1) * SUMMED // _LANES]
+            total = functools.reduce(operator.add, mine).fold(BinaryOp.ADD)
+            to_sums.write(row, block * (ROUNDED // SUMMED) + half, value=total)
+        kept = k.local("codes", Prim.I32, ROUNDED)
+        for number, part in enumerate(codes):
+            k.store(kept, number * _LANES, part)
+        with k.loop("w", ROUNDED // BYTES) as w:
+            bytes = [(k.load(kept, w * BYTES + i) & 255) << 8 * i for i in range(BYTES)]
+            word = functools.reduce(operator.or_, bytes)
+            to_words.write(row, block * (ROUNDED // BYTES) + w, value=word)
+
+
+def _rounded(k: KernelBuilder, value: E) -> E:
+    """Return the nearest integers; what is no number becomes 0."""
+    finite = abs(value) <= 2 * LARGEST
+    whole = select(finite, value, 0.0).unary(UnaryOp.ROUND_EVEN)
+    return k.let("code", whole.cast(Prim.I32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of eight bits: words of four codes, scales, and sums."""
+
+    words: GroupedReader
+    scales: GroupedReader
+    sums: GroupedReader
+
+    @classmethod
+    def of(cls, words: Reader, scales: Reader, sums: Reader) -> _Rows:
+        readers = (
+            each.grouped(row_groups(each.shape)).at(index(0)) for each in (words, scales, sums)
+        )
+        return cls(*readers)
+
+    def unit(self, row: E, place: E) -> E:
+        """Return the scale of the element at a place."""
+        return self.scales.read_real(row, place / ROUNDED)
+
+    def sum(self, row: E, place: E, length: int) -> E:
+        """Return the sum of the codes of some elements."""
+        first = place / SUMMED
+        parts = [self.sums.read_real(row, first + i) for i in range(length // SUMMED)]
+        return functools.reduce(operator.add, parts)
+
+
+def _rest(rest: tuple[Reader | Writer, ...]) -> tuple[GroupedWriter, Writer, Buffer | None]:
+    """Return where the result goes, row by row, and the codebook if there is one."""
+    *books, out = rest
+    assert isinstance(out, Writer)
+    book = memory_of(books[0]) if books and isinstance(books[0], Reader) else None
+    return out.grouped(row_groups(out.shape)).at(index(0)), out, book
+
+
+def _blocks_of(words: Reader, kind: BlockType) -> int:
+    return upper(words.shape[-1]) * BYTES // kind.elements
+
+
+@kernel("dequant_matmul_words", lowering=Streamed)
+def dequant_matmul_words_streamed(
+    scope: Scope,
+    words: Reader,
+    scales: Reader,
+    sums: Reader,
+    blocks: Reader,
+    *rest: Reader | Writer,
+    lowering: Streamed,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """All rows, few of them, meet the words of a panel as they stream by."""
+    del transposed
+    k, kind, lanes = scope.k, block_type(scheme), lowering.lanes
+    target, out, book = _rest(rest)
+    given = _Rows.of(words, scales, sums)
+    columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
+    count, size = _blocks_of(words, kind), words_of_block(scheme) * lanes
+    parallel = product_loop(product((*out.shape, count * kind.elements)))
+    with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
+        first = k.let("first", panel * (count * size))
+        totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]
+        with k.loop("block", count) as number:
+            base = k.let("base", first + number * size)
+            _ask_ahead(k, memory_of(blocks), base, size)
+            block = WordBlock(k, memory_of(blocks), kind, base, lanes, book)
+            _add_block(k, block, given, number, totals)
+        for row, total in enumerate(totals):
+            store_row(k, target, index(row), panel * lanes, total, columns)
+
+
+def _ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
+    """Ask for as many words as a block has, some way behind it.
+
+    Runs of a large block take turns in its words, an order that processors do not foresee.
+    """
+    ahead = max(size, _AHEAD)
+    for word in range(0, size, _LINE):
+        k.prefetch(memory, base + (ahead + word))
+
+
+def _add_block(
+    k: KernelBuilder, block: WordBlock, given: _Rows, number: E, totals: list[Mutable]
+) -> None:
+    """Add the products with a block of a panel to the totals of all rows.
+
+    Scales are computed behind the sums of products: both at once are more than registers hold.
+    """
+    kind, zero = block.kind, const(0, Prim.I32, block.lanes)
+    start = k.let("start", number * kind.elements)
+    spans, looked_up, bias = spans_of(kind), block.words(), bias_of(kind)
+    sums = [
+        [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in spans]
+        if bias or spans[0].has_offset
+        else []
+        for row in range(len(totals))
+    ]
+    dots = [
+        [
+            k.mutable("dots", (s[i] * bias).splat(block.lanes) if bias else zero)
+            for i in range(len(spans))
+        ]
+        for s in sums
+    ]
+    per_run = kind.length // BYTES
+    loop = LoopKind.UNROLL if has_whole_words(kind) else LoopKind.SERIAL
+    with k.loop("w", per_run, kind=loop) as w:
+        for run, codes in enumerate(block.packed_codes(w, looked_up)):
+            at = _span_of(spans, run * kind.length)
+            bytes = k.let("bytes", codes)
+            for row, of_row in enumerate(dots):
+                place = start / BYTES + (run * per_run + w)
+                word = given.words.read_real(index(row), place)
+                of_row[at].set(dot_bytes(bytes, word, of_row[at]))
+    for number_of, segment in enumerate(block.segments()):
+        for row, total in enumerate(totals):
+            unit = k.let("unit", given.unit(index(row), start + segment.first))
+            total.set(fma(segment.scale * unit, dots[row][number_of].cast(Prim.F32), total))
+            if segment.offset is not None:
+                plain = sums[row][number_of].cast(Prim.F32) * unit
+                total.set(fma(segment.offset, plain, total))
+
+
+def _span_of(spans: Sequence[Span], element: int) -> int:
+    return next(i for i, s in enumerate(spans) if s.first <= element < s.first + s.length)
+
+
+@kernel("dequant_matmul_words", lowering=Tile)
+def dequant_matmul_words_in_tiles(
+    scope: Scope,
+    words: Reader,
+    scales: Reader,
+    sums: Reader,
+    blocks: Reader,
+    *rest: Reader | Writer,
+    lowering: Tile,
+    scheme: str,
+    transposed: bool,
+) -> None:
+    """Codes of some blocks of a few panels are unpacked, and meet many rows in tiles."""
+    del transposed
+    k, kind = scope.k, block_type(scheme)
+    target, out, book = _rest(rest)
+    given, columns, count = (
+        _Rows.of(words, scales, sums),
+        upper(out.shape[-1]),
+        _blocks_of(words, kind),
+    )
+    multiplied = product((*out.shape, count * kind.elements))
+    with panel_rows(k, lowering, target.extent(0), columns, multiplied) as (panel, start, stop):
+        size = words_of_block(scheme)
+        panels = Panels(k, lowering, kind, memory_of(blocks), book, columns, count, size, panel)
+        _TiledProduct(given, panels).compute(target, start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _TiledProduct:
+    """Rows of eight bits by the rows of weights in a few panels, which are unpacked to codes."""
+
+    given: _Rows
+    panels: Panels
+
+    def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
+        panels, k = self.panels, self.panels.k
+        columns, elements = panels.shape.columns, panels.at_once * panels.kind.elements
+        codes = k.local("codes", Prim.U32, elements // BYTES * columns)
+        scales, offsets = (
+            k.local(name, Prim.F32, elements // SUMMED * columns) for name in ("scales", "offsets")
+        )
+
+        def unpacked(block: E, count: E) -> Multiply:
+            lengths, has_offsets = self._unpack(codes, scales, offsets, block, count)
+
+            def add(waiting: Buffer, row: E, at: E) -> None:
+                with k.loop("b", count) as b:
+                    tiles = _BlockOfTiles(
+                        self, codes, scales, offsets, waiting, lengths, has_offsets, row, stop
+                    )
+                    tiles.add(at, block + b, b)
+
+            return add
+
+        panels.multiply(out, start, stop, unpacked)
+
+    def _unpack(
+        self, codes: Buffer, scales: Buffer, offsets: Buffer, first: E, count: E
+    ) -> tuple[list[int], bool]:
+        """Unpack blocks; return the lengths of their segments, and whether these have offsets."""
+        panels, k = self.panels, self.panels.k
+        shape, kind = panels.shape, panels.kind
+        lengths: list[int] = []
+        has_offsets = False
+        with k.loop("number", count) as number:
+            for vector in range(panels.vectors):
+                base = panels.base(vector, first + number)
+                block = WordBlock(k, panels.memory, kind, base, shape.lanes, panels.book)
+                segments, looked_up = block.segments(), block.words()
+                lengths = [segment.length for segment in segments]
+                per_run = kind.length // BYTES
+                with k.loop("w", per_run) as w:
+                    for run, found in enumerate(block.packed_codes(w, looked_up)):
+                        place = number * (kind.elements // BYTES) + (run * per_run + w)
+                        k.store(codes, place * shape.columns + vector * shape.lanes, found)
+                for at, segment in enumerate(segments):
+                    place = (number * len(segments) + at) * shape.columns + vector * shape.lanes
+                    k.store(scales, place, segment.scale)
+                    has_offsets = segment.offset is not None
+                    if segment.offset is not None:
+                        k.store(offsets, place, segment.offset)
+        return lengths, has_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockOfTiles:
+    """What the codes of a block add to a tile of results."""
+
+    work: _TiledProduct
+    codes: Buffer
+    scales: Buffer
+    offsets: Buffer
+    waiting: Buffer
+    lengths: list[int]
+    has_offsets: bool
+    row: E
+    stop: E
+
+    def add(self, at: E, block: E, number: E) -> None:
+        """Add the products with block `block`, which is number `number` of those unpacked."""
+        first = 0
+        for segment, length in enumerate(self.lengths):
+            self._add(at, block, number, segment, first, length)
+            first += length
+
+    def _add(self, at: E, block: E, number: E, segment: int, first: int, length: int) -> None:
+        panels, given = self.work.panels, self.work.given
+        k, shape, kind = panels.k, panels.shape, panels.kind
+        elements, lanes, columns = kind.elements, shape.lanes, shape.columns
+        place = k.let("place", block * elements + first)
+        word = k.let("word", number * (elements // BYTES) + first // BYTES)
+        scale = k.let("at", (number * len(self.lengths) + segment) * columns)
+        tile = RegisterTile.of(
+            k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
+        )
+        bias = bias_of(kind)
+        tile.load(lambda i, _: (self._sum(i, place, length) * bias).splat(lanes))
+        with k.loop("p", length // BYTES, kind=LoopKind.UNROLL) as p:
+            tile.accumulate(
+                lambda i: given.words.read_real(self._source(i), place / BYTES + p),
+                lambda j: k.load(self.codes, (word + p) * columns + j, lanes),
+            )
+
+        def add(i: E, j: E, dots: E) -> None:
+            unit = given.unit(self._source(i), place)
+            total = k.load(self.waiting, at + i * columns + j, lanes)
+            total = fma(k.load(self.scales, scale + j, lanes) * unit, dots.cast(Prim.F32), total)
+            if self.has_offsets:
+                plain = self._sum(i, place, length).cast(Prim.F32) * unit
+                total = fma(k.load(self.offsets, scale + j, lanes), plain, total)
+            k.store(self.waiting, at + i * columns + j, total)
+
+        tile.store(add)
+
+    def _sum(self, i: E, place: E, length: int) -> E:
+        return self.work.given.sum(self._source(i), place, length)
+
+    def _source(self, i: E) -> E:
+        """Return a row of the tile; the last one stands for those that are missing."""
+        return minimum(self.row + i, self.stop - 1)

@@ -1,0 +1,111 @@
+"""A long sort in stages: blocks of keys, shared by threads, are counted by a digit and moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result, row_count
+from rlx.codegen.kernels.parallel import blocks as blocks_of
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.sort.keys import (
+    bit,
+    greatest,
+    is_signed,
+    key_prim,
+    keyed_value,
+    order_key,
+)
+from rlx.codegen.kernels.sort.sort import restore
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, lshr
+from rlx.codegen.loops.nodes import LoopKind, Prim
+from rlx.ir.ops.sort_stages import INDEX_BITS, key_bits
+from rlx.ir.shape import upper
+
+
+@contextmanager
+def each_block(k: KernelBuilder, length: int, blocks: int) -> Iterator[tuple[E, E, E]]:
+    """Open the loop over blocks of a range; yields the block, where it starts and stops."""
+    kind = LoopKind.PARALLEL if blocks > 1 else LoopKind.SERIAL
+    with k.loop("block", blocks, kind=kind) as block:
+        yield (
+            block,
+            k.let("first", block * length / blocks),
+            k.let("last", (block + 1) * length / blocks),
+        )
+
+
+@kernel("sort_keys")
+def sort_keys(scope: Scope, x: Reader, keys: Writer, *, indexed: bool) -> None:
+    k, length = scope.k, row_count(x)
+    source, target = x.grouped(((0,),)), result(keys)
+    with (
+        blocks_of(k, const(length, Prim.I64), length) as (start, stop),
+        k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
+    ):
+        key = _unsigned(order_key(source.read_real(i)), x)
+        if indexed:
+            key = key.cast(Prim.I64) << INDEX_BITS | i
+        k.store(target, i, key)
+
+
+def _unsigned(key: E, x: Reader) -> E:
+    """Turn a key of elements of `x` into one that is ordered as an unsigned number, and back."""
+    low, width = key_bits(x.dtype)
+    return key ^ bit(low + width - 1, key.type.prim) if is_signed(x.dtype) else key
+
+
+def _digit(key: E, start: int, bits: int) -> E:
+    return (lshr(key, start) & ((1 << bits) - 1)).cast(Prim.I64)
+
+
+@kernel("radix_counts")
+def radix_counts(
+    scope: Scope, keys: Reader, counts: Writer, *, start: int, bits: int, blocks: int
+) -> None:
+    k, bins = scope.k, 1 << bits
+    with each_block(k, row_count(keys), blocks) as (block, first, last):
+        seen = k.local("seen", Prim.I32, bins)
+        with k.loop("d", bins, kind=LoopKind.SIMD) as d:
+            k.store(seen, d, 0)
+        with k.loop("i", last, start=first) as i:
+            digit = k.let("digit", _digit(k.load(given(keys), i), start, bits))
+            k.store(seen, digit, k.load(seen, digit) + 1)
+        with k.loop("d", bins, kind=LoopKind.SIMD) as d:
+            k.store(result(counts), block * bins + d, k.load(seen, d))
+
+
+@kernel("radix_move")
+def radix_move(
+    scope: Scope, keys: Reader, starts: Reader, moved: Writer, *, start: int, bits: int
+) -> None:
+    k, bins = scope.k, 1 << bits
+    with each_block(k, row_count(keys), row_count(starts)) as (block, first, last):
+        places = k.local("places", Prim.I32, bins)
+        with k.loop("d", bins, kind=LoopKind.SIMD) as d:
+            k.store(places, d, k.load(given(starts), block * bins + d))
+        with k.loop("i", last, start=first) as i:
+            key = k.let("key", k.load(given(keys), i))
+            digit = k.let("digit", _digit(key, start, bits))
+            place = k.let("place", k.load(places, digit))
+            k.store(places, digit, place + 1)
+            k.store(result(moved), place.cast(Prim.I64), key)
+
+
+@kernel("sorted_values")
+def sorted_values(scope: Scope, keys: Reader, x: Reader, values: Writer) -> None:
+    k, length = scope.k, upper(x.shape[0])
+    row = const(0, Prim.I64)
+    source, target = x.grouped(((), (0,))).at(row), values.grouped(((), (0,))).at(row)
+    prim = key_prim(x.dtype)
+    shared = k.mutable("shared", const(False, Prim.BOOL))
+    with k.loop("i", length) as i:
+        key = k.let("key", _unsigned(k.load(given(keys), i), x))
+        if x.prim.is_float:
+            shared.set(shared | key.eq(0) | key.eq(greatest(prim)))
+        target.write(i, value=keyed_value(key, x.prim))
+    if x.prim.is_float:
+        with k.if_(shared):
+            restore(k, source, target)

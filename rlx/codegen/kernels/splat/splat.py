@@ -1,0 +1,367 @@
+"""Gaussian splatting, splat by splat: how the camera sees each, in lanes over splats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.memory import given, result, row_count
+from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.splat.frame import (
+    C0,
+    C1,
+    HARMONICS,
+    Camera,
+    Matrix,
+    Vector,
+    clamped,
+    cross,
+    dot,
+    each_splat,
+    function,
+    is_finite,
+    minus,
+    named,
+    plus,
+    product,
+    quaternion,
+    root,
+    rotation,
+    scaled,
+    times,
+    vector,
+    wide,
+)
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, const, maximum, minimum, select
+from rlx.codegen.loops.nodes import Buffer, Prim, UnaryOp
+from rlx.ir.ops.splat_layout import COEFFICIENTS, OUTLINE
+from rlx.ir.shape import upper
+
+_FAR = 3.4028234663852886e38
+NOTHING, ELLIPSE, EVERYWHERE = 0.0, 1.0, 2.0
+"""Kinds of outline."""
+SLACK = 1e-6
+
+
+@kernel("splat_project")
+def splat_project(
+    scope: Scope,
+    positions: Reader,
+    scales: Reader,
+    rotations: Reader,
+    opacities: Reader,
+    colors: Reader,
+    sh_coeffs: Reader,
+    uses_colors: Reader,
+    meta: Reader,
+    color_alpha: Writer,
+    valid: Writer,
+    pos_local: Writer,
+    inv_scale: Writer,
+    outlines: Writer,
+    distances: Writer,
+    *,
+    width: int,
+    height: int,
+    radius_scale: float,
+    alpha_cutoff: float,
+) -> None:
+    k = scope.k
+    camera = Camera.of(k, given(meta), width, height)
+    fallback = k.let("uses_colors", k.load(given(uses_colors), 0))
+    with each_splat(scope, row_count(positions)) as i:
+        position = vector(k, given(positions), i * 3, "position")
+        relative = named(k, "relative", minus(camera.position, position))
+        distance = k.let("distance", root(dot(relative, relative)))
+        toward = _direction(k, relative, distance)
+        rgb = _color(k, i, toward, given(colors), given(sh_coeffs), sh_coeffs, fallback)
+        opacity = wide(k, given(opacities), i, "opacity")
+        _store(k, result(color_alpha), i * 4, [*rgb, opacity])
+        log_scale = vector(k, given(scales), i * 3, "log_scale")
+        sigma = named(k, "sigma", [radius_scale * function("exp", s) for s in log_scale])
+        inverse = named(k, "inverse", [1.0 / maximum(1e-6, 3.0 * s) for s in sigma])
+        q = quaternion(k, given(rotations), i * 4)
+        turned = rotation(k, q)
+        local = named(k, "local", times(turned, relative))
+        _store(k, result(pos_local), i * 3, product(local, inverse))
+        _store(k, result(inv_scale), i * 3, inverse)
+        shown = k.let("shown", clamped(opacity, 0.0, 1.0))
+        depth = k.let("depth", -dot(camera.frame[2], relative))
+        numbers = [*position, *log_scale, *q, opacity]
+        sound = is_finite(numbers[0])
+        for number in numbers[1:]:
+            sound = sound & is_finite(number)
+        sound = k.let("sound", sound & (shown >= alpha_cutoff) & (depth > 1e-4))
+        safe = select(sound, shown, 1.0)
+        support = k.let("support", root(-2.0 * function("log", alpha_cutoff / safe)))
+        axes = named(k, "axis", [maximum(s * support, 1e-6) for s in sigma])
+        outline = _Outline.of(k, camera, local, axes, turned, relative)
+        inside = k.let("valid", sound & outline.inside)
+        k.store(result(valid), i, inside.cast(Prim.F32))
+        for column, number in enumerate(outline.numbers):
+            kept = select(inside, number, 0.0)
+            k.store(result(outlines), i * OUTLINE + column, kept)
+        drawn = inside & (outline.numbers[7] > NOTHING)
+        k.store(result(distances), i, select(drawn, distance, _FAR).cast(Prim.F32))
+
+
+def _store(k: KernelBuilder, buffer: Buffer, at: E, values: Sequence[E]) -> None:
+    for column, value in enumerate(values):
+        k.store(buffer, at + column, value.cast(buffer.prim))
+
+
+def _direction(k: KernelBuilder, relative: Vector, distance: E) -> Vector:
+    """Return the unit vector towards the camera, 0 where it is at the splat."""
+    apart = k.let("apart", distance > 1e-8)
+    divisor = k.let("divisor", select(apart, distance, 1.0))
+    return named(k, "toward", [select(apart, part / divisor, 0.0) for part in relative])
+
+
+def _color(
+    k: KernelBuilder, i: E, toward: Vector, colors: Buffer, sh: Buffer, shape: Reader, fallback: E
+) -> Sequence[E]:
+    count = upper(shape.shape[1])
+    rgb = []
+    for channel in range(3):
+        first = wide(k, sh, i * (3 * count) + channel, "first")
+        plain = clamped(wide(k, colors, i * 3 + channel, "plain"), 0.0, 1.0)
+        value = 0.5 + select(fallback, plain - 0.5, C0 * first)
+        for number, (axis, sign) in enumerate(HARMONICS, start=1):
+            if number < count:
+                at = i * (3 * count) + (3 * number + channel)
+                value = value + sign * C1 * toward[axis] * wide(k, sh, at, "harmonic")
+        rgb.append(k.let("rgb", value))
+    return rgb
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """Where alpha is at least the cutoff: an ellipse on the screen, or all of it."""
+
+    inside: E
+    numbers: Sequence[E]
+    """Centre, conic, half extents, kind."""
+
+    @classmethod
+    def of(
+        cls, k: KernelBuilder, camera: Camera, local: Vector, axes: Vector, turned: Matrix,
+        relative: Vector,
+    ) -> _Outline:  # fmt: skip
+        inverse = named(k, "inverse_axis", [1.0 / a for a in axes])
+        eye = named(k, "eye", product(local, inverse))
+        to_sphere = [product(times(turned, axis), inverse) for axis in camera.frame]
+        right, up, forward = (
+            named(k, name, v)
+            for name, v in zip(("along_x", "along_y", "along_z"), to_sphere, strict=True)
+        )
+        reach = k.let("reach", dot(eye, eye))
+        turns = [named(k, "turn", cross(eye, v)) for v in (right, up, forward)]
+        sides = (right, up, forward)
+
+        def form(a: int, b: int) -> E:
+            return k.let("form", dot(turns[a], turns[b]) - dot(sides[a], sides[b]))
+
+        k00, k01, k11 = form(0, 0), form(0, 1), form(1, 1)
+        k02, k12, k22 = form(0, 2), form(1, 2), form(2, 2)
+        det, trace = k.let("det", k00 * k11 - k01 * k01), k00 + k11
+        definite = (k00 > 0.0) & (k11 > 0.0) & (det > 1e-12 * trace * trace)
+        ellipse = k.let("ellipse", (root(reach) > 1.0 + SLACK) & definite)
+        safe = k.let("safe_det", select(ellipse, det, 1.0))
+        x = k.let("at_x", -(k11 * k02 - k01 * k12) / safe)
+        y = k.let("at_y", -(k00 * k12 - k01 * k02) / safe)
+        g = k.let("g", k22 + k02 * x + k12 * y)
+        conic = _conic(k, camera, x, y, (k00, k01, k11), select(g < 0.0, g, -1.0))
+        on_screen, thick = _visible(k, camera, conic)
+        covers = _sphere_touches(k, camera, relative, maximum(maximum(*axes[:2]), axes[2]))
+        inside = select(ellipse, (g < 0.0) & on_screen, covers)
+        numbers = [select(ellipse, number, 0.0) for number in conic]
+        kind = select(ellipse, select(thick, _f64(ELLIPSE), NOTHING), EVERYWHERE)
+        return cls(inside, [*numbers, k.let("kind", kind)])
+
+
+def _f64(value: float) -> E:
+    return const(value, Prim.F64)
+
+
+def _conic(k: KernelBuilder, camera: Camera, x: E, y: E, form: Sequence[E], g: E) -> Sequence[E]:
+    focal = camera.focal
+    q00, q01, q11 = (k.let("conic", part / -g / (focal * focal)) for part in form)
+    det = k.let("conic_det", q00 * q11 - q01 * q01)
+    cx = k.let("center_x", focal * x + 0.5 * camera.width)
+    cy = k.let("center_y", focal * y + 0.5 * camera.height)
+    return [cx, cy, q00, q01, q11, k.let("ex", root(q11 / det)), k.let("ey", root(q00 / det))]
+
+
+def _visible(k: KernelBuilder, camera: Camera, conic: Sequence[E]) -> tuple[E, E]:
+    """Return whether an ellipse touches the screen, and is thick enough to be drawn."""
+    cx, cy, q00, q01, q11, ex, ey = conic
+    across = (cx + ex >= 0.0) & (cx - ex < float(camera.width))
+    along = (cy + ey >= 0.0) & (cy - ey < float(camera.height))
+    half = 0.5 * (q00 - q11)
+    largest = k.let("largest", 0.5 * (q00 + q11) + root(half * half + q01 * q01))
+    return across & along, 1.0 / root(largest) >= 0.125
+
+
+def _sphere_touches(k: KernelBuilder, camera: Camera, relative: Vector, radius: E) -> E:
+    """Return whether the sphere around a splat is not outside one of the screen's planes."""
+    x, y, z = (k.let("in_camera", -dot(axis, relative)) for axis in camera.frame)
+    touches = None
+    for side, half in ((x, 0.5 * camera.width), (y, 0.5 * camera.height)):
+        slope = k.let("slope", root(camera.focal * camera.focal + half * half))
+        for sign in (1.0, -1.0):
+            inside = ~(sign * camera.focal * side + half * z < -radius * slope)
+            touches = inside if touches is None else touches & inside
+    assert touches is not None  # there are four sides
+    return k.let("touches", touches)
+
+
+@kernel("splat_coefficients")
+def splat_coefficients(
+    scope: Scope,
+    color_alpha: Reader,
+    valid: Reader,
+    pos_local: Reader,
+    inv_scale: Reader,
+    rotations: Reader,
+    meta: Reader,
+    coefficients: Writer,
+    *,
+    width: int,
+    height: int,
+    alpha_cutoff: float,
+) -> None:
+    k = scope.k
+    camera = Camera.of(k, given(meta), width, height)
+    with each_splat(scope, row_count(color_alpha)) as i:
+        m = named(k, "m", scaled(vector(k, given(inv_scale), i * 3, "inverse"), _f64(3.0)))
+        u = named(k, "u", scaled(vector(k, given(pos_local), i * 3, "local"), _f64(3.0)))
+        q = quaternion(k, given(rotations), i * 4)
+        rays = _Rays.of(k, camera, rotation(k, q), m, u)
+        opacity = k.let("opacity", clamped(wide(k, given(color_alpha), i * 4 + 3, "raw"), 0.0, 1.0))
+        sound = (k.load(given(valid), i) > 0.0) & (opacity >= alpha_cutoff)
+        half = k.let("half", function("log", select(sound, opacity, 1.0) / alpha_cutoff))
+        numbers, drawn = rays.numbers(k, camera, sound, half)
+        rgb = [wide(k, given(color_alpha), i * 4 + c, "rgb") for c in range(3)]
+        smallest = minimum(minimum(m[0] * m[0], m[1] * m[1]), m[2] * m[2])
+        norm = k.let("norm", dot(q[1:], q[1:]) + q[0] * q[0])
+        odd = (smallest <= 2e-6 * half) | (norm < 0.5) | (norm > 2.0)
+        numbers[13:17] = [opacity, *rgb]
+        numbers[25] = select(odd, 1.0, numbers[25])
+        for column, number in enumerate(numbers):
+            absent = -1.0 if column in (18, 20) else 0.0
+            stored = select(drawn, number, absent)
+            k.store(result(coefficients), i * COEFFICIENTS + column, stored.cast(Prim.F32))
+        for column in range(len(numbers), COEFFICIENTS):
+            k.store(result(coefficients), i * COEFFICIENTS + column, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rays:
+    """Rays in the frame of a splat, in sigmas: `x * (px - cx) + y * (py - cy) + center`."""
+
+    u: Vector
+    x: Vector
+    y: Vector
+    center: Vector
+
+    @classmethod
+    def of(cls, k: KernelBuilder, camera: Camera, turned: Matrix, m: Vector, u: Vector) -> _Rays:
+        right, up, forward = (product(times(turned, axis), m) for axis in camera.frame)
+        inverse = 1.0 / camera.focal
+        return cls(
+            u, named(k, "ray_x", scaled(right, inverse)), named(k, "ray_y", scaled(up, inverse)),
+            named(k, "ray", forward),
+        )  # fmt: skip
+
+    def numbers(self, k: KernelBuilder, camera: Camera, sound: E, half: E) -> tuple[list[E], E]:
+        """Return the coefficients, those of colour left open, and whether the splat is drawn."""
+        x, y = self._reference_point(k, camera)
+        w0 = named(k, "w", plus(plus(scaled(self.x, x), scaled(self.y, y)), self.center))
+        length = k.let("ray_length", dot(w0, w0))
+        drawn = k.let("drawn", sound & (half > 0.5e-20) & (length > 1e-60))
+        q0 = k.let("q0", select(drawn, length, 1.0))
+        shrink = k.let("shrink", 1.0 / root(2.0 * q0))
+        a, b, z = (
+            named(k, name, scaled(cross(self.u, v), shrink))
+            for name, v in (("a", self.x), ("b", self.y), ("z", w0))
+        )
+        across, along = k.let("across", dot(self.x, w0) / q0), k.let("along", dot(self.y, w0) / q0)
+        e00 = k.let("e00", dot(self.x, self.x) / q0)
+        e01 = k.let("e01", dot(self.x, self.y) / q0)
+        e11 = k.let("e11", dot(self.y, self.y) / q0)
+        conic = (
+            dot(a, a) - half * e00, dot(a, b) - half * e01, dot(b, b) - half * e11,
+            dot(a, z) - half * across, dot(b, z) - half * along, dot(z, z) - half,
+        )  # fmt: skip
+        box, closed = _box(k, [k.let("conic", part) for part in conic], (x, y), camera)
+        color = [_f64(0.0)] * 4
+        front = [dot(self.u, v) for v in (w0, self.x, self.y)]
+        size = 2e-10 * half / q0
+        return [
+            x + 0.5 * camera.width, y + 0.5 * camera.height, *_triangular(k, a, b, z),
+            2.0 * across, 2.0 * along, e00, 2.0 * e01, e11, *color, *box, *front, size,
+            select(closed, _f64(0.0), 1.0),
+        ], drawn  # fmt: skip
+
+    def _reference_point(self, k: KernelBuilder, camera: Camera) -> tuple[E, E]:
+        """Return where the centre is seen, from the middle of the screen, or near it.
+
+        Rounded so that adding half the screen gives an f32.
+        """
+        a, b, z = (
+            named(k, name, cross(self.u, v))
+            for name, v in (("by_x", self.x), ("by_y", self.y), ("by_z", self.center))
+        )
+        aa, ab, bb = k.let("aa", dot(a, a)), k.let("ab", dot(a, b)), k.let("bb", dot(b, b))
+        az, bz = k.let("az", dot(a, z)), k.let("bz", dot(b, z))
+        det = k.let("gram", aa * bb - ab * ab)
+        known = k.let("known", det > 1e-12 * (aa + bb) * (aa + bb))
+        safe = k.let("divisor", select(known, det, 1.0))
+        found = []
+        for value, size in ((ab * bz - bb * az, camera.width), (ab * az - aa * bz, camera.height)):
+            at = clamped(select(known, value / safe, 0.0), -1.5 * size, 1.5 * size)
+            rounded = (at + 0.5 * size).cast(Prim.F32).cast(Prim.F64)
+            found.append(k.let("reference", rounded - 0.5 * size))
+        return found[0], found[1]
+
+
+def _triangular(k: KernelBuilder, a: Vector, b: Vector, z: Vector) -> list[E]:
+    """Return l00, l10, z0, l11, z1, zz of `|a x + b y + z|^2` by Gram and Schmidt."""
+    l00 = k.let("l00", root(dot(a, a)))
+    first = named(k, "first", scaled(a, 1.0 / select(l00 > 0.0, l00, 1.0)))
+    l10 = k.let("l10", dot(first, b))
+    rest = named(k, "rest", minus(b, scaled(first, l10)))
+    l11 = k.let("l11", root(dot(rest, rest)))
+    second = named(k, "second", scaled(rest, 1.0 / select(l11 > 0.0, l11, 1.0)))
+    z0, z1 = k.let("z0", dot(first, z)), k.let("z1", dot(second, z))
+    left = named(k, "left", minus(minus(z, scaled(first, z0)), scaled(second, z1)))
+    return [l00, l10, z0, l11, z1, dot(left, left)]
+
+
+def _box(
+    k: KernelBuilder, conic: Sequence[E], at: tuple[E, E], camera: Camera
+) -> tuple[list[E], E]:
+    """Return first and last column and row of the pixels where alpha reaches the cutoff.
+
+    Also whether these lie in an ellipse: otherwise the splat crosses the camera's plane.
+    """
+    g00, g01, g11, g0, g1, level = conic
+    det, trace = k.let("box_det", g00 * g11 - g01 * g01), g00 + g11
+    closed = k.let(
+        "closed", (g00 > 0.0) & (g11 > 0.0) & (det > 1e-12 * trace * trace)
+    )  # fmt: skip
+    safe = k.let("box_divisor", select(closed, det, 1.0))
+    dx, dy = k.let("dx", (g01 * g1 - g11 * g0) / safe), k.let("dy", (g01 * g0 - g00 * g1) / safe)
+    depth = k.let("depth", maximum(-(level + g0 * dx + g1 * dy), 0.0))
+    sides = []
+    for start, offset, over, size in (
+        (at[0], dx, g11, camera.width), (at[1], dy, g00, camera.height),
+    ):  # fmt: skip
+        reach = k.let("reach", root(maximum(depth * over / safe, 0.0)) * 1.001 + 0.02)
+        middle = k.let("middle", start + offset + (0.5 * size - 0.5))
+        low = clamped((middle - reach).unary(UnaryOp.CEIL), 0.0, float(size))
+        high = clamped((middle + reach).unary(UnaryOp.FLOOR), -1.0, float(size - 1))
+        sides += [select(closed, low, 0.0), select(closed, high, float(size - 1))]
+    return sides, closed
