@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import rlx.runtime.compile as runtime
 from rlx.codegen.checks import parts_of
-from rlx.codegen.kernels.packed.tiles import last_of_block
+from rlx.codegen.kernels.packed.tiles import BLOCK_ROWS, last_of_block
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import index
 from rlx.codegen.loops.interpreter import run_kernel
@@ -108,9 +108,10 @@ def test_rows_of_one_expert_meet_it_together(scheme: str, order: str) -> None:
 
 @pytest.mark.parametrize("rows", range(1, 15))
 def test_the_tiles_of_a_block_are_whole(rows: int) -> None:
-    """The sums of all its rows wait in one buffer: 96 rows in tiles of 11 were written behind it.
+    """The sums of all its rows wait in one buffer, behind which tiles of 11 rows were written.
 
-    It crashed on machines with 32 registers, where more than 96 of 121 rows chose one expert.
+    With room for 96 rows it crashed on machines with 32 registers, where more than 96 of 121 rows
+    chose one expert.
     """
     k = KernelBuilder("block")
     found = k.argument("found", Prim.I64, writable=True)
@@ -118,7 +119,7 @@ def test_the_tiles_of_a_block_are_whole(rows: int) -> None:
     place = np.zeros(1, np.int64)
     run_kernel(k.build(), {"found": place})
     assert place[0] % rows == 0
-    assert 96 - rows < place[0] <= 96
+    assert BLOCK_ROWS - rows < place[0] <= BLOCK_ROWS
 
 
 def plain(rows: int) -> Graph:

@@ -249,47 +249,52 @@ def dequant_matmul_words_in_tiles(
 
 @dataclass(frozen=True, slots=True)
 class _TiledProduct:
-    """Rows of eight bits by the rows of weights in a few panels, which are unpacked to codes."""
+    """Rows of eight bits by the rows of weights in a few panels, which are unpacked to codes.
+
+    Segments of all blocks are alike, so that one loop over them holds the tile: written out for
+    each segment of a block it would be more instructions than processors keep decoded.
+    """
 
     given: _Rows
     panels: Panels
 
     def compute(self, out: GroupedWriter, start: E, stop: E) -> None:
         panels, k = self.panels, self.panels.k
-        columns, elements = panels.shape.columns, panels.at_once * panels.kind.elements
-        codes = k.local("codes", Prim.U32, elements // BYTES * columns)
-        scales, offsets = (
-            k.local(name, Prim.F32, elements // SUMMED * columns) for name in ("scales", "offsets")
-        )
+        columns, kind = panels.shape.columns, panels.kind
+        depth, (first, *others) = panels.at_once * kind.elements, spans_of(kind)
+        assert all(span.length == first.length for span in others)
+        codes = k.local("codes", Prim.U32, depth // BYTES * columns)
+        segments = depth // first.length * columns
+        scales = k.local("scales", Prim.F32, segments)
+        offsets = k.local("offsets", Prim.F32, segments) if first.has_offset else None
+        strip = _Strip.of(k, panels.shape.rows, depth)
 
         def unpacked(block: E, count: E) -> Multiply:
-            lengths, has_offsets = self._unpack(codes, scales, offsets, block, count)
+            self._unpack(codes, scales, offsets, block, count)
+            before = k.let("before", block * kind.elements)
+            elements = k.let("elements", count * kind.elements)
 
             def add(waiting: Buffer, row: E, at: E) -> None:
-                with k.loop("b", count) as b:
-                    tiles = _BlockOfTiles(
-                        self, codes, scales, offsets, waiting, lengths, has_offsets, row, stop
-                    )
-                    tiles.add(at, block + b, b)
+                strip.copy(self.given, row, stop, before, elements)
+                tiles = _Tiles(panels, strip, codes, scales, offsets, waiting, first.length)
+                with k.loop("segment", elements / first.length) as segment:
+                    tiles.add(at, segment)
 
             return add
 
         panels.multiply(out, start, stop, unpacked)
 
     def _unpack(
-        self, codes: Buffer, scales: Buffer, offsets: Buffer, first: E, count: E
-    ) -> tuple[list[int], bool]:
-        """Unpack blocks; return the lengths of their segments, and whether these have offsets."""
+        self, codes: Buffer, scales: Buffer, offsets: Buffer | None, first: E, count: E
+    ) -> None:
+        """Unpack blocks to codes, scales and offsets, column by column."""
         panels, k = self.panels, self.panels.k
         shape, kind = panels.shape, panels.kind
-        lengths: list[int] = []
-        has_offsets = False
         with k.loop("number", count) as number:
             for vector in range(panels.vectors):
                 base = panels.base(vector, first + number)
                 block = WordBlock(k, panels.memory, kind, base, shape.lanes, panels.book)
                 segments, looked_up = block.segments(), block.words()
-                lengths = [segment.length for segment in segments]
                 per_run = kind.length // BYTES
                 with k.loop("w", per_run) as w:
                     for run, found in enumerate(block.packed_codes(w, looked_up)):
@@ -298,65 +303,98 @@ class _TiledProduct:
                 for at, segment in enumerate(segments):
                     place = (number * len(segments) + at) * shape.columns + vector * shape.lanes
                     k.store(scales, place, segment.scale)
-                    has_offsets = segment.offset is not None
-                    if segment.offset is not None:
+                    if offsets is not None and segment.offset is not None:
                         k.store(offsets, place, segment.offset)
-        return lengths, has_offsets
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockOfTiles:
-    """What the codes of a block add to a tile of results."""
+class _Strip:
+    """A few rows of eight bits, copied side by side, over some blocks of K."""
 
-    work: _TiledProduct
+    k: KernelBuilder
+    rows: int
+    depth: int
+    words: Buffer
+    units: Buffer
+    sums: Buffer
+
+    @classmethod
+    def of(cls, k: KernelBuilder, rows: int, depth: int) -> _Strip:
+        words, sums = (
+            k.local(name, Prim.I32, rows * depth // each)
+            for name, each in (("strip", BYTES), ("strip_sums", SUMMED))
+        )
+        units = k.local("strip_units", Prim.F32, rows * depth // ROUNDED)
+        return cls(k, rows, depth, words, units, sums)
+
+    def copy(self, given: _Rows, row: E, stop: E, start: E, count: E) -> None:
+        """Copy `count` elements from one on; the last row stands for those that are missing."""
+        k = self.k
+        parts = (
+            (self.words, given.words, BYTES),
+            (self.units, given.scales, ROUNDED),
+            (self.sums, given.sums, SUMMED),
+        )
+        with k.loop("i", self.rows) as i:
+            source = k.let("source", minimum(row + i, stop - 1))
+            for to, reader, each in parts:
+                with k.loop("p", count / each, kind=LoopKind.SIMD) as p:
+                    k.store(
+                        to, i * (self.depth // each) + p, reader.read_real(source, start / each + p)
+                    )
+
+    def word(self, i: E, at: E) -> E:
+        return self.k.load(self.words, i * (self.depth // BYTES) + at)
+
+    def unit(self, i: E, segment: E, length: int) -> E:
+        """Return the scale of a row's segment."""
+        return self.k.load(self.units, i * (self.depth // ROUNDED) + segment * length / ROUNDED)
+
+    def sum(self, i: E, segment: E, length: int) -> E:
+        """Return the sum of the codes of a row's segment."""
+        first = i * (self.depth // SUMMED) + segment * (length // SUMMED)
+        parts = [self.k.load(self.sums, first + part) for part in range(length // SUMMED)]
+        return functools.reduce(operator.add, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """What segments of unpacked codes add to a tile of results."""
+
+    panels: Panels
+    strip: _Strip
     codes: Buffer
     scales: Buffer
-    offsets: Buffer
+    offsets: Buffer | None
     waiting: Buffer
-    lengths: list[int]
-    has_offsets: bool
-    row: E
-    stop: E
+    length: int
 
-    def add(self, at: E, block: E, number: E) -> None:
-        """Add the products with block `block`, which is number `number` of those unpacked."""
-        first = 0
-        for segment, length in enumerate(self.lengths):
-            self._add(at, block, number, segment, first, length)
-            first += length
-
-    def _add(self, at: E, block: E, number: E, segment: int, first: int, length: int) -> None:
-        panels, given = self.work.panels, self.work.given
-        k, shape, kind = panels.k, panels.shape, panels.kind
-        elements, lanes, columns = kind.elements, shape.lanes, shape.columns
-        place = k.let("place", block * elements + first)
-        word = k.let("word", number * (elements // BYTES) + first // BYTES)
-        scale = k.let("at", (number * len(self.lengths) + segment) * columns)
+    def add(self, at: E, segment: E) -> None:
+        """Add the products with segment `segment` to the sums that wait at a place."""
+        k, shape, strip, length = self.panels.k, self.panels.shape, self.strip, self.length
+        lanes, columns, words = shape.lanes, shape.columns, length // BYTES
         tile = RegisterTile.of(
             k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
         )
-        bias = bias_of(kind)
-        tile.load(lambda i, _: (self._sum(i, place, length) * bias).splat(lanes))
-        with k.loop("p", length // BYTES, kind=LoopKind.UNROLL) as p:
+        bias = bias_of(self.panels.kind)
+        if bias:
+            tile.load(lambda i, _: (strip.sum(i, segment, length) * bias).splat(lanes))
+        else:
+            tile.zero()
+        with k.loop("p", words, kind=LoopKind.UNROLL) as p:
             tile.accumulate(
-                lambda i: given.words.read_real(self._source(i), place / BYTES + p),
-                lambda j: k.load(self.codes, (word + p) * columns + j, lanes),
+                lambda i: strip.word(i, segment * words + p),
+                lambda j: k.load(self.codes, (segment * words + p) * columns + j, lanes),
             )
 
         def add(i: E, j: E, dots: E) -> None:
-            unit = given.unit(self._source(i), place)
+            unit = k.let("unit", strip.unit(i, segment, length))
             total = k.load(self.waiting, at + i * columns + j, lanes)
-            total = fma(k.load(self.scales, scale + j, lanes) * unit, dots.cast(Prim.F32), total)
-            if self.has_offsets:
-                plain = self._sum(i, place, length).cast(Prim.F32) * unit
-                total = fma(k.load(self.offsets, scale + j, lanes), plain, total)
+            scale = k.load(self.scales, segment * columns + j, lanes)
+            total = fma(scale * unit, dots.cast(Prim.F32), total)
+            if self.offsets is not None:
+                plain = k.let("plain", strip.sum(i, segment, length).cast(Prim.F32) * unit)
+                total = fma(k.load(self.offsets, segment * columns + j, lanes), plain, total)
             k.store(self.waiting, at + i * columns + j, total)
 
         tile.store(add)
-
-    def _sum(self, i: E, place: E, length: int) -> E:
-        return self.work.given.sum(self._source(i), place, length)
-
-    def _source(self, i: E) -> E:
-        """Return a row of the tile; the last one stands for those that are missing."""
-        return minimum(self.row + i, self.stop - 1)

@@ -29,7 +29,7 @@ from rlx.ir.shape import Extent
 _DEPTH = 256
 """Elements of K that are unpacked at a time: 32 KiB of f32 for 32 columns."""
 
-_BLOCK_ROWS = 96
+BLOCK_ROWS = 132
 """Rows that meet unpacked weights before these are unpacked again."""
 
 Multiply: TypeAlias = Callable[[Buffer, E, E], None]
@@ -81,8 +81,8 @@ class Panels:
     def multiply(self, out: GroupedWriter, start: E, stop: E, unpack: Unpack) -> None:
         """Compute rows of the result: add up tiles over all of K, then store them."""
         k, shape = self.k, self.shape
-        waiting = k.local("waiting", Prim.F32, _BLOCK_ROWS * shape.columns)
-        with k.loop("i", _BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
+        waiting = k.local("waiting", Prim.F32, BLOCK_ROWS * shape.columns)
+        with k.loop("i", BLOCK_ROWS * shape.columns, step=shape.lanes) as i:
             k.store(waiting, i, const(0.0, Prim.F32, shape.lanes))
         with k.loop("block", self.blocks, step=self.at_once) as block:
             count = k.let("count", minimum(self.blocks - block, self.at_once))
@@ -119,7 +119,7 @@ def last_of_block(k: KernelBuilder, shape: Tile, start: E, height: E) -> E:
 
 def _rows_of_block(shape: Tile) -> int:
     """Return how many rows' sums may wait: whole tiles, as the last one is added as a whole."""
-    return _BLOCK_ROWS // shape.rows * shape.rows
+    return BLOCK_ROWS // shape.rows * shape.rows
 
 
 def store_row(
