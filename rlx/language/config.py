@@ -13,7 +13,10 @@ from rlx.gguf import GgufFile
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma", "phi3")
 
 
-_SCALINGS = ("none", "linear", "yarn")
+_SCALINGS = ("none", "linear", "yarn", "longrope")
+
+ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+"""The tensors whose numbers are in a decoder's graph: its tables of cosines and sines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class RopeScaling:
     """How much longer the context has become: all turns are slower by it (linear), or some."""
     original_context: int = 0
     magnitude: float = 1.0
-    """What cosines and sines are multiplied by (YaRN)."""
+    """What cosines and sines are multiplied by (YaRN, longrope)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,10 @@ class DecoderConfig:
     rope_base: float
     rope_rotated: int
     rope_scaling: RopeScaling
+    attention_cap: float | None
+    """Scores of attention are `cap * tanh(score / cap)`."""
+    logit_cap: float | None
+    """So are logits."""
     window: int | None
     experts: int
     experts_used: int
@@ -102,7 +109,9 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         eps=float(metadata.number(f"{architecture}.attention.layer_norm_rms_epsilon")),
         rope_base=float(metadata.number(f"{architecture}.rope.freq_base", 10000.0)),
         rope_rotated=number("rope.dimension_count", head_dim),
-        rope_scaling=_rope_scaling(metadata, architecture),
+        rope_scaling=_rope_scaling(metadata, architecture, ROPE_FACTORS[1] in file.tensors),
+        attention_cap=_cap(metadata, f"{architecture}.attn_logit_softcapping"),
+        logit_cap=_cap(metadata, f"{architecture}.final_logit_softcapping"),
         window=number("attention.sliding_window", 0) or None,
         experts=number("expert_count", 0),
         experts_used=number("expert_used_count", 0),
@@ -111,11 +120,25 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
     return config
 
 
-def _rope_scaling(metadata: _Metadata, architecture: str) -> RopeScaling:
-    """Read how rope is scaled; older files name a factor only, for linear scaling."""
+def _cap(metadata: _Metadata, key: str) -> float | None:
+    """Return what numbers are capped by, which is more than 0 where the file says so."""
+    if key not in metadata.values:
+        return None
+    cap = float(metadata.number(key))
+    if not cap > 0:
+        raise metadata.error(key, cap, "more than 0")
+    return cap
+
+
+def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool) -> RopeScaling:
+    """Read how rope is scaled.
+
+    Older files name a factor only, for linear scaling, and those with a factor for each pair
+    (longrope, as Phi-3 has it) no type.
+    """
     prefix = f"{architecture}.rope.scaling"
     factor = float(metadata.number(f"{prefix}.factor", 1.0))
-    kind = metadata.values.get(f"{prefix}.type", "linear")
+    kind = metadata.values.get(f"{prefix}.type", "longrope" if has_long_factors else "linear")
     if kind not in _SCALINGS:
         raise UnsupportedError(
             f"{metadata.path}: rope scaling of type {kind!r} is not supported",
@@ -123,7 +146,7 @@ def _rope_scaling(metadata: _Metadata, architecture: str) -> RopeScaling:
         )
     if not factor > 0:
         raise metadata.error(f"{prefix}.factor", factor, "more than 0")
-    if kind == "none" or factor == 1.0:
+    if kind == "none" or (factor == 1.0 and kind != "longrope"):
         return RopeScaling()
     if kind == "linear":
         return RopeScaling(kind, factor)
@@ -131,6 +154,8 @@ def _rope_scaling(metadata: _Metadata, architecture: str) -> RopeScaling:
     if original < 1:
         raise metadata.error(f"{prefix}.original_context_length", original, "at least 1")
     magnitude = float(metadata.number(f"{prefix}.attn_factor", 1.0))
+    if kind == "longrope":
+        return RopeScaling(kind, 1.0, original, magnitude)
     return RopeScaling(kind, factor, original, magnitude * (1 + 0.1 * math.log(max(factor, 1.0))))
 
 

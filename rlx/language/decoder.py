@@ -66,7 +66,9 @@ class Decoder:
         """Return the logits of rows that the last layer gave."""
         normed = self.norm(hidden, "output_norm", self.config.hidden)
         head = "output" if self.weights.has("output.weight") else "token_embd"
-        return self.weights.linear(normed, head, self.config.vocabulary)
+        logits = self.weights.linear(normed, head, self.config.vocabulary)
+        cap = self.config.logit_cap
+        return logits if cap is None else ops.tanh(logits / cap) * cap
 
     def norm(self, x: Value, name: str, width: int) -> Value:
         gamma = self.weights.vector(f"{name}.weight", width)
@@ -100,7 +102,7 @@ class Decoder:
         window = None if config.window is None else config.window - 1
         result: Value = ops.attention(
             q, keys, values, num_heads=config.heads, head_dim=config.head_dim, mask_kind=kind,
-            window=window, layout="bshd",
+            window=window, softcap=config.attention_cap, layout="bshd",
         )  # fmt: skip
         return result
 

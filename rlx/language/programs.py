@@ -15,6 +15,7 @@ import numpy as np
 from rlx.errors import UnsupportedError
 from rlx.gguf import GgufFile
 from rlx.ir.graph import Graph
+from rlx.language.config import ROPE_FACTORS
 from rlx.language.lora import Adapters
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.compile import compile_beside
@@ -24,9 +25,6 @@ from rlx.runtime.interface import NamedGraph
 Array: TypeAlias = np.ndarray[Any, Any]
 ValueOf: TypeAlias = Callable[[str], Array]
 """Gives what a param that is no state holds."""
-
-_FREQUENCIES = "rope_freqs.weight"
-"""The one tensor whose numbers are in the graph: its tables of cosines and sines."""
 
 
 def step_and_prompt(
@@ -48,8 +46,9 @@ def step_and_prompt(
 def graph_name(kind: str, file: GgufFile, adapters: Adapters | None, *options: object) -> str:
     """Return the name of a graph that `kind` makes of a file, of adapters of their types."""
     digest = hashlib.sha256(file.digest.encode())
-    if _FREQUENCIES in file.tensors:
-        digest.update(file.tensor_bytes(_FREQUENCIES).tobytes())
+    for name in ROPE_FACTORS:
+        if name in file.tensors:
+            digest.update(file.tensor_bytes(name).tobytes())
     if adapters is not None:
         types = sorted((n, v.shape, str(v.dtype)) for n, v in adapters.values.items())
         options = (*options, adapters.lora, types)

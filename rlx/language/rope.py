@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.errors import FormatError
 from rlx.gguf import GgufFile
-from rlx.language.config import DecoderConfig, RopeScaling
+from rlx.language.config import ROPE_FACTORS, DecoderConfig, RopeScaling
 
 Array = NDArray[Any]
 
@@ -24,8 +25,9 @@ def rope_tables(config: DecoderConfig, context: int, file: GgufFile) -> tuple[Ar
     """Return cosines and sines `[context, head_dim / 2]`; columns past the rotated ones are 0."""
     pairs = config.rope_rotated // 2
     frequencies = rope_frequencies(config)
-    if "rope_freqs.weight" in file.tensors:  # what llama 3 divides each frequency by
-        frequencies = frequencies / file.dequant_f32("rope_freqs.weight")[:pairs]
+    divisors = _divisors(config, context, file)
+    if divisors is not None:
+        frequencies = frequencies / divisors
     angles = np.zeros((context, config.head_dim // 2))
     angles[:, :pairs] = np.arange(context)[:, None] * frequencies
     magnitude = np.ones(config.head_dim // 2)
@@ -34,6 +36,30 @@ def rope_tables(config: DecoderConfig, context: int, file: GgufFile) -> tuple[Ar
         (np.cos(angles) * magnitude).astype(np.float32),
         (np.sin(angles) * magnitude).astype(np.float32),
     )
+
+
+def _divisors(config: DecoderConfig, context: int, file: GgufFile) -> Array | None:
+    """Return what frequencies are divided by, where the file has a factor for each pair.
+
+    Llama 3 has one table of them; longrope two, of which the context chooses, as in llama.cpp, so
+    that keys keep their turns while a text grows.
+    """
+    plain, long, short = ROPE_FACTORS
+    if config.rope_scaling.kind == "longrope":
+        is_long = context > config.rope_scaling.original_context
+        return _factors(config, file, long if is_long else short)
+    return _factors(config, file, plain) if plain in file.tensors else None
+
+
+def _factors(config: DecoderConfig, file: GgufFile, name: str) -> Array:
+    pairs, found = config.rope_rotated // 2, file.dequant_f32(name)
+    if found.shape != (pairs,) or not (found > 0).all():
+        raise FormatError(
+            f"{file.path}: tensor {name!r} has shape {list(found.shape)}; it must be {pairs} "
+            "factors above 0, one for each pair that is rotated",
+            remedy="use the file of a language model, as its maker wrote it",
+        )
+    return found
 
 
 def rope_frequencies(config: DecoderConfig) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,13 @@ COMMON = {
     "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "pad_token_id": 0,
     "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
+LONG, SHORT = ([1 + most * pair for pair in range(HEAD_DIM // 2)] for most in (0.5, 0.1))
+
+
+def rope(kind: str, **parameters: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **parameters}}
+
+
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "llama": ("Llama", {"tie_word_embeddings": False}, {}),
     "qwen2": ("Qwen2", {"tie_word_embeddings": True}, {}),
@@ -44,6 +53,32 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         "Qwen3Moe",
         {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDE,
          "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
+        {"expert_count": 4, "expert_used_count": 2},
+    ),
+    "llama_linear": (
+        "Llama", {"tie_word_embeddings": True, **rope("linear", factor=4.0)},
+        {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
+    ),
+    "qwen2_yarn": (
+        "Qwen2", {"tie_word_embeddings": False,
+                  **rope("yarn", factor=4.0, original_max_position_embeddings=32)},
+        {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+         "rope.scaling.original_context_length": 32},
+    ),
+    "llama_3": (
+        "Llama", {"tie_word_embeddings": True,
+                  **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                         original_max_position_embeddings=32)}, {},
+    ),
+    "phi3_longrope": (
+        "Phi3", {"tie_word_embeddings": False, "original_max_position_embeddings": 16,
+                 **rope("longrope", long_factor=LONG, short_factor=SHORT,
+                        original_max_position_embeddings=16)},
+        {"rope.scaling.original_context_length": 16,
+         "rope.scaling.attn_factor": math.sqrt(1 + math.log(128 / 16) / math.log(16))},
+    ),
+    "llama_mixture": (
+        "Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2},
         {"expert_count": 4, "expert_used_count": 2},
     ),
 }  # fmt: skip
@@ -96,7 +131,22 @@ def tensors_of(architecture: str, model: Any) -> dict[str, Array]:
         found[own] = value
     if model.config.tie_word_embeddings:
         found.pop("output.weight", None)
-    return found
+    return found | factors_of(model)
+
+
+def factors_of(model: Any) -> dict[str, Array]:
+    """Return what frequencies are divided by, where a file has that in tensors."""
+    scaling = model.config.rope_parameters
+    pairs = np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2)
+    if scaling["rope_type"] == "llama3":
+        turned = model.model.rotary_emb.inv_freq.numpy()
+        return {"rope_freqs.weight": (10000.0**-pairs / turned).astype(np.float32)}
+    if scaling["rope_type"] == "longrope":
+        return {
+            f"rope_factors_{name}.weight": np.array(scaling[f"{name}_factor"], np.float32)
+            for name in ("long", "short")
+        }
+    return {}
 
 
 @pytest.mark.parametrize("architecture", CASES)
@@ -104,9 +154,9 @@ def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> 
     torch: Any = pytest.importorskip("torch")
     transformers: Any = pytest.importorskip("transformers")
     kind, own, more = CASES[architecture]
-    architecture = architecture.removesuffix("_window")
+    architecture = architecture.partition("_")[0]
     torch.manual_seed(0)
-    config = getattr(transformers, f"{kind}Config")(**COMMON, **own)
+    config = getattr(transformers, f"{kind}Config")(**COMMON | own)
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -120,3 +170,31 @@ def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> 
         ours.feed(fed)
         error = np.abs(ours.logits[0] - theirs[end - 1]).max()
         assert error < 1e-4 * np.abs(theirs[end - 1]).max()
+
+
+def test_capped_scores_and_logits(tmp_path: Path) -> None:
+    """No model of these architectures caps; where metadata says so, all of them do as Gemma 2."""
+    torch: Any = pytest.importorskip("torch")
+    transformers: Any = pytest.importorskip("transformers")
+    gemma2: Any = pytest.importorskip("transformers.models.gemma2.modeling_gemma2")
+    capped = functools.partial(gemma2.eager_attention_forward, softcap=2.0)
+    transformers.AttentionInterface.register("capped", capped)
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**COMMON, attn_implementation="capped")
+    transformers.AttentionMaskInterface.register(
+        "capped", transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["eager"]
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    keys = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+    tensors = tensors_of("llama", model)
+    path = write_model(tmp_path / "m.gguf", "llama", tensors, packed=False, **keys)
+    tokens = [int(t) for t in np.random.default_rng(0).integers(0, VOCABULARY, 20)]
+    ours = load(path, context=64, backend="llvm", threads=1)
+    with torch.no_grad():
+        plain = model(torch.tensor([tokens])).logits[0].numpy()
+    expected = 3.0 * np.tanh(plain / 3.0)
+    for end, fed in ((17, tokens[:17]), (18, tokens[17:18])):
+        ours.feed(fed)
+        np.testing.assert_allclose(ours.logits[0], expected[end - 1], atol=3e-4)

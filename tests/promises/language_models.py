@@ -122,6 +122,9 @@ DECODING: Mapping[str, str] = {
     "six architectures, one of them a mixture, give transformers' logits": (
         "language.test_architectures:test_logits_are_those_of_transformers"
     ),
+    "caps of scores and logits are those that metadata names": (
+        "language.test_architectures:test_capped_scores_and_logits"
+    ),
     "rope in its variants and scalings": "language.test_rope:*",
     "one program takes prompts of any length, one a step, over one state": (
         f"{_MODEL}test_prompts_and_steps_take_turns "
