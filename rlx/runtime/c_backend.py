@@ -48,6 +48,8 @@ class CBackend:
 
     toolchain: Toolchain | None = None
     cache: Cache | None = None
+    more_flags: tuple[str, ...] = ()
+    """Behind those that the compiler is given anyway."""
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class CBackend:
 
     def version(self, target: Target) -> str:
         toolchain = self.toolchain or find_toolchain()
-        flags = proven_flags(toolchain, target)
+        flags = (*proven_flags(toolchain, target), *self.more_flags)
         return repr((toolchain.command, toolchain.version, flags, _ABI_VERSION))
 
     def _load(
@@ -91,7 +93,7 @@ class CBackend:
     ) -> CModule:
         toolchain = self.toolchain or find_toolchain()
         cache = self.cache or Cache(cache_directory())
-        flags = (*proven_flags(toolchain, target), *more_flags)
+        flags = (*proven_flags(toolchain, target), *more_flags, *self.more_flags)
         # The compiler takes `native` from this CPU: a cache shared by machines must tell them.
         machine = (target.architecture, target.cpu, *sorted(target.features))
         key = content_key(

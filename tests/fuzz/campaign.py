@@ -1,21 +1,21 @@
 """Run the fuzzer: `python -m tests.fuzz --minutes 60`, or one program: `--only SEED`.
 
 Every program is compared over the reference and LLVM; every fifth one with C, at the flags that
-users get and at others; every tenth one with JAX where that is installed; every 40th one is
+users get and at others; every tenth one with JAX where that is installed; every 80th one is
 exported for one target in turn, compiled with several compilers and sanitizers, and run. Failures
-are shrunk and printed as Python.
+are shrunk and printed as Python. With `--log FILE` a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
-import multiprocessing
+import json
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.check import Failure, check
@@ -23,9 +23,7 @@ from tests.fuzz.export import TARGETS
 from tests.fuzz.generate import program
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrink
-
-_TASKS = 2000
-"""Programs of one process: JAX keeps what it compiled until its process ends."""
+from tests.fuzz.workers import Outcome, outcomes
 
 
 def backends_for(seed: int) -> tuple[str, ...]:
@@ -39,9 +37,9 @@ def with_jax(seed: int) -> bool:
 
 def exports_for(seed: int) -> tuple[str, ...]:
     """Return the targets for which the program of a seed is exported."""
-    if seed % 40 != 3 or not has_toolchain():
+    if seed % 80 != 3 or not has_toolchain():
         return ()
-    return (tuple(TARGETS)[seed // 40 % len(TARGETS)],)
+    return (tuple(TARGETS)[seed // 80 % len(TARGETS)],)
 
 
 def checked(seed: int, made: Program) -> Failure | None:
@@ -75,27 +73,70 @@ def report(seed: int, made: Program, failure: Failure) -> str:
     return f"\n--- seed {seed}: {again}\n{small.script()}"
 
 
-def outcome(seed: int) -> str | None:
+def outcome(seed: int) -> Outcome:
     """Return the report on a seed's program if it fails."""
     made, failure = examine(seed)
     return None if failure is None else report(seed, made, failure)
 
 
-def outcomes(chosen: Iterator[int], jobs: int) -> Iterator[str | None]:
-    """Yield the outcome of every seed, in processes of their own if there are several `jobs`.
+@dataclass
+class Progress:
+    """What a run has examined: all seeds before `following`, and `ahead`, which was faster."""
 
-    A few seeds are under way at a time, so that the last one is not drawn before it is needed.
-    """
-    if jobs == 1:
-        yield from map(outcome, chosen)
-        return
-    context = multiprocessing.get_context("spawn")  # threads and LLVM do not survive a fork
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=_TASKS) as pool:
-        waiting = {pool.submit(outcome, seed) for seed in itertools.islice(chosen, 2 * jobs)}
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            waiting |= {pool.submit(outcome, seed) for seed in itertools.islice(chosen, len(done))}
-            yield from (future.result() for future in done)
+    first: int
+    following: int
+    failures: int = 0
+    seconds: float = 0.0
+    ahead: set[int] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        return self.following - self.first + len(self.ahead)
+
+    def add(self, seed: int, found: Outcome) -> None:
+        self.ahead.add(seed)
+        self.failures += found is not None
+        while self.following in self.ahead:
+            self.ahead.remove(self.following)
+            self.following += 1
+
+    def to_do(self, chosen: Iterator[int]) -> Iterator[int]:
+        return (seed for seed in chosen if seed >= self.following and seed not in self.ahead)
+
+    def save(self, path: Path) -> None:
+        facts = {**asdict(self), "ahead": sorted(self.ahead)}
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(facts))
+        beside.replace(path)
+
+    @staticmethod
+    def load(path: Path | None, first: int) -> Progress:
+        if path is None or not path.exists():
+            return Progress(first, first)
+        facts = json.loads(path.read_text())
+        return Progress(**{**facts, "ahead": set(facts["ahead"])})
+
+    def __str__(self) -> str:
+        rate = self.count / max(self.seconds, 1e-9)
+        counts = f"{self.count} programs from seed {self.first}, {self.failures} failures"
+        return f"{counts}, {rate:.1f}/s"
+
+
+def run(arguments: argparse.Namespace) -> Progress:
+    """Examine seeds and print what fails; keep account of it in the log, if there is one."""
+    done = Progress.load(arguments.log, arguments.seed)
+    before, started = done.seconds, time.monotonic()
+    chosen = done.to_do(seeds(done.first, arguments.count, arguments.minutes))
+    for seed, found in outcomes(outcome, chosen, arguments.jobs):
+        done.add(seed, found)
+        done.seconds = before + time.monotonic() - started
+        if found is not None:
+            print(found, flush=True)
+        if arguments.log is not None:
+            done.save(arguments.log)
+        if done.count % 100 == 0:
+            print(done, file=sys.stderr, flush=True)
+    return done
 
 
 def main() -> int:
@@ -104,24 +145,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10**9, help="stop after this many programs")
     parser.add_argument("--seed", type=int, default=0, help="the first program's seed")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes share the work")
+    parser.add_argument("--log", type=Path, default=None, help="go on with the run of this file")
     parser.add_argument("--only", type=int, default=None, help="run and print one program")
     arguments = parser.parse_args()
     if arguments.only is not None:
         made, failure = examine(arguments.only)
         print(made.script(), failure or "all agree", sep="\n")
         return int(failure is not None)
-    count = failures = 0
-    started = time.monotonic()
-    chosen = seeds(arguments.seed, arguments.count, arguments.minutes)
-    for found in outcomes(chosen, arguments.jobs):
-        count += 1
-        if found is not None:
-            failures += 1
-            print(found, flush=True)
-        if count % 100 == 0:
-            rate = count / (time.monotonic() - started)
-            print(
-                f"{count} programs, {failures} failures, {rate:.1f}/s", file=sys.stderr, flush=True
-            )
-    print(f"{count} programs from seed {arguments.seed}, {failures} failures")
-    return int(failures > 0)
+    done = run(arguments)
+    print(done)
+    return int(done.failures > 0)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rlx.ir.reference import evaluate
 from rlx.runtime.toolchain import has_toolchain
-from tests.fuzz.campaign import backends_for, examine, outcomes
-from tests.fuzz.check import Failure, HangError, check, difference, time_limit, trace
+from tests.fuzz.campaign import Progress, backends_for, examine, outcome
+from tests.fuzz.check import Failure, HangError, check, difference, feeds, time_limit, trace
 from tests.fuzz.export import TARGETS, exported_results
 from tests.fuzz.generate import program
 from tests.fuzz.program import Array, Line, Program
 from tests.fuzz.shrink import shrink
+from tests.fuzz.tolerance import bounds
+from tests.fuzz.workers import outcomes
 
 PROGRAMS, AT_ONCE = 160, 20
 
@@ -76,7 +81,9 @@ def test_a_fault_in_native_code_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
     assert check(made) is None
     real = trace(made)
-    monkeypatch.setattr("tests.fuzz.check.evaluate", lambda *_: (np.zeros(3, np.float32),))
+    wrong = [np.zeros(3, np.float32)]
+    for module in ("check", "tolerance"):
+        monkeypatch.setattr(f"tests.fuzz.{module}.evaluate", lambda *_: wrong)
     assert isinstance(check(made), Failure)
     assert real.outputs[0].type.shape == (3,)
 
@@ -123,6 +130,60 @@ def test_every_fifth_program_runs_in_c_too() -> None:
     assert backends_for(1) == ("llvm",)
 
 
+def test_a_tie_that_a_rounding_parts_is_no_fault() -> None:
+    """Two equal maxima are one in the reference and two, or the other, after a rounding."""
+    lines = (
+        Line(1, "np.stack([{0} * 3, {0} + {0} + {0}])", (0,)),
+        Line(2, "np.argmax({0}, axis=0).astype(DTYPES['f64'])", (1,)),
+    )
+    made = Program((("f64", (7,)),), lines, (2,))
+    graph, arrays = trace(made), [np.linspace(1, 2, 7) / 3]
+    expected = evaluate(graph, feeds(graph, arrays))
+    few, nudged, rounded = bounds(graph, arrays, expected, 0)
+    assert np.all(few[0] < 1e-9)
+    assert np.all(few[0] <= nudged[0])
+    assert np.all(nudged[0] <= rounded[0])
+    assert np.any(rounded[0] >= 1), "some tie is parted"
+
+
+def test_exact_ops_have_no_other_roundings() -> None:
+    line = Line(1, "np.flip(np.maximum(-{0}, {0}), 0)", (0,))
+    made = Program((("f32", (5,)),), (line,), (1,))
+    graph, arrays = trace(made), made.arrays()
+    expected = evaluate(graph, feeds(graph, arrays))
+    few, nudged, rounded = bounds(graph, arrays, expected, 0)
+    assert np.any(nudged[0] > few[0])
+    np.testing.assert_array_equal(rounded[0], nudged[0])
+
+
+def _dies(seed: int) -> str | None:
+    if seed == 2:
+        os.abort()
+    return f"of {seed}" if seed == 3 else None
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_a_report_and_is_replaced() -> None:
+    found = dict(outcomes(_dies, iter(range(1, 6)), jobs=2))
+    assert found.keys() == {1, 2, 3, 4, 5}
+    assert found[3] == "of 3"
+    assert "seed 2" in str(found[2])
+    assert "ended" in str(found[2])
+    assert found[1] is found[4] is found[5] is None
+
+
+def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log.json"
+    run = Progress.load(log, 10)
+    for seed in (10, 12, 11, 14):
+        run.add(seed, "wrong" if seed == 12 else None)
+    run.save(log)
+    again = Progress.load(log, 0)
+    assert again == run
+    assert (again.count, again.failures) == (4, 1)
+    assert list(again.to_do(iter(range(10, 18)))) == [13, 15, 16, 17]
+
+
 @pytest.mark.slow
 def test_several_processes_examine_every_seed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
@@ -133,5 +194,5 @@ def test_several_processes_examine_every_seed_once(monkeypatch: pytest.MonkeyPat
             yield seed
 
     monkeypatch.setenv("RLX_NUM_THREADS", "1")
-    assert list(outcomes(chosen(), jobs=2)) == [None] * 4
+    assert dict(outcomes(outcome, chosen(), jobs=2)) == dict.fromkeys(range(1, 5))
     assert drawn == [1, 2, 3, 4]

@@ -110,7 +110,9 @@ WRONG: Mapping[str, str] = {
     ),
     "attention loses a NaN behind hidden keys": (
         "codegen.kernels.test_attention_tiled:test_a_value_that_is_not_finite_reaches_its_column_"
-        "of_all_rows"
+        "of_all_rows "
+        "codegen.kernels.test_attention_tiled:test_a_weight_below_the_normal_numbers_is_zero_also_"
+        "in_the_reference"
     ),
     "comparisons and casts in f16 see more bits than a value has": (
         f"{_HALVES}test_comparisons_and_casts_see_no_more_than_a_value_has"

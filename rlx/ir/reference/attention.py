@@ -16,6 +16,7 @@ from rlx.ir.ops.attention_layout import (
     mask_view,
 )
 from rlx.ir.reference.registry import Array, reference, static_shape
+from rlx.ir.reference.weights import weight
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _attend(
     elif mask_kind != "none":
         hidden = _hidden_by_position(scores.shape[-2], scores.shape[-1], window)
     masked = np.where(hidden, q.dtype.type(MASKED_SCORE), masked)
-    weights = np.exp(masked - np.max(masked, axis=-1, keepdims=True))
+    weights = weight(masked - np.max(masked, axis=-1, keepdims=True))
     weights /= np.sum(weights, axis=-1, keepdims=True)
     return _Attended(axes, query, key, value, scale, scores, hidden, weights)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlx.ir import ops
 from rlx.ir.reference.registry import Array, reference
+from rlx.ir.reference.weights import weight
 
 
 @reference(ops.reduce_sum)
@@ -74,7 +75,7 @@ reference.register(ops.cummin, _running(np.minimum))
 
 @reference(ops.softmax)
 def softmax(x: Array, *, axis: int) -> Array:
-    weights = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    weights = weight(x - np.max(x, axis=axis, keepdims=True))
     return weights / np.sum(weights, axis=axis, keepdims=True)
 
 

@@ -9,8 +9,10 @@ operands arrive as f32 and its results are rounded once, unless the op only move
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,9 @@ from rlx.ir.types import TensorType
 
 Array = NDArray[Any]
 Rule = Callable[..., Any]
+Change: TypeAlias = Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]
+
+_CHANGE: ContextVar[Change | None] = ContextVar("change of results", default=None)
 
 
 class ReferenceRegistry(Registry[Rule]):
@@ -46,6 +51,19 @@ class ReferenceRegistry(Registry[Rule]):
 reference = ReferenceRegistry()
 
 
+@contextmanager
+def changing_results(change: Change) -> Iterator[None]:
+    """Let `change` replace what every op gives, inside bodies and decompositions, too.
+
+    For error analysis: what other roundings would make of a program.
+    """
+    token = _CHANGE.set(change)
+    try:
+        yield
+    finally:
+        _CHANGE.reset(token)
+
+
 def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[Array, ...]:
     """Return the results of `definition`, checked against its type inference.
 
@@ -61,7 +79,8 @@ def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[
         pairs = zip(computed, types, strict=True)
         results = tuple(_narrow(np.asarray(array), type.dtype) for array, type in pairs)
     _check(definition, results, types)
-    return results
+    change = _CHANGE.get()
+    return results if change is None else change(definition, results)
 
 
 def viewed(array: Array, type: TensorType) -> Array:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import rlx
+import rlx.nn
 import rlx.runtime.compile as runtime
 from rlx.errors import ShapeError
 from rlx.ir import ops
@@ -196,3 +198,25 @@ def test_a_value_that_is_not_finite_reaches_its_column_of_all_rows(
     assert np.isnan(got[0, :-1, 1]).all()
     assert np.isfinite(np.delete(got[0], 1, axis=-1)).all()
     assert np.isfinite(got[1]).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_weight_below_the_normal_numbers_is_zero_also_in_the_reference(
+    backend: str, dtype: type[np.floating[Any]]
+) -> None:
+    """Times an infinity it is NaN, where a subnormal weight would leave the infinity."""
+    score = -90.0 if dtype is np.float32 else -710.0
+    q, k = np.zeros((1, 1, 8), dtype), np.zeros((2, 1, 8), dtype)
+    q[..., 0], k[1, ..., 0] = score, 1.0
+    v = np.ones((2, 1, 8), dtype)
+    v[1] = -np.inf
+
+    def attended(q: Array, k: Array, v: Array) -> Any:
+        return rlx.nn.dot_product_attention(q, k, v, scale=1.0)
+
+    weights = np.array([0.0, score], dtype)
+    for name in (backend, "reference"):
+        assert np.isnan(rlx.jit(attended, backend=name)(q, k, v)).all()
+        softmax = rlx.jit(lambda x: rlx.nn.softmax(x), backend=name)
+        np.testing.assert_array_equal(softmax(weights), [1.0, 0.0])

@@ -1,0 +1,16 @@
+"""The weight of a score, as softmax and attention take it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlx.ir.reference.registry import Array
+
+_LEAST = {np.dtype(np.float32): -87.0, np.dtype(np.float64): -708.0}
+"""Below these the exponential is no normal number."""
+
+
+def weight(shifted: Array) -> Array:
+    """Return `exp(shifted)` of scores less their maximum, and 0 where it is not normal."""
+    weights = np.exp(shifted)
+    return np.where(shifted < _LEAST[weights.dtype], weights.dtype.type(0), weights)

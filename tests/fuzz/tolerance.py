@@ -1,0 +1,115 @@
+"""How far results may be off: by roundings, and by what roundings change in what follows.
+
+The bounds come one after the other, and the dear ones only for results that the cheap ones do
+not explain: a number of roundings of the largest element; what nudged inputs change; what
+other roundings of every op change, which part values that are equal in the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from rlx.errors import RlxError
+from rlx.ir.graph import Graph
+from rlx.ir.op import OpDef, Trait
+from rlx.ir.reference import evaluate
+from rlx.ir.reference.registry import changing_results, reference
+from tests.fuzz.program import FLOATS, NAMES, Array
+
+_EPSILON = {"f64": 2.3e-16, "f32": 1.2e-7, "c64": 1.2e-7, "f16": 1e-3, "bf16": 8e-3}
+_ROUNDINGS = 400.0
+"""How many roundings of its largest element a result may be off by, beside its condition."""
+_NUDGE = 16.0
+"""Roundings by which inputs are off."""
+_ERROR = 4.0
+"""Roundings by which each op is off: functions of the back ends are as good, or better."""
+_TRIALS = 3
+_SAFETY = 4.0
+"""How much further an element may be off than the largest change of the trials."""
+
+
+def bounds(
+    graph: Graph, arrays: Sequence[Array], expected: Sequence[Array], seed: int
+) -> Iterator[list[Array]]:
+    """Yield how far each element of the results may be off, ever more; a constant part first."""
+    epsilon = max((_EPSILON.get(dtype, 0.0) for dtype in _dtypes(graph)), default=0.0)
+    base = [np.full(y.shape, _ROUNDINGS * _epsilon(y, epsilon) * _scale(y)) for y in expected]
+    yield base
+    changes = [np.zeros(np.shape(y)) for y in expected]
+    for trials in (_nudged, _rounded_otherwise):
+        for trial in range(_TRIALS):
+            others = trials(graph, arrays, epsilon, [seed, trial])
+            if others is not None:
+                changes = [_larger(*each) for each in zip(changes, expected, others, strict=True)]
+        yield [_SAFETY * change + least for change, least in zip(changes, base, strict=True)]
+
+
+def _nudged(
+    graph: Graph, arrays: Sequence[Array], epsilon: float, seed: Sequence[int]
+) -> list[Array] | None:
+    return _evaluated(graph, [nudge(x, epsilon, seed) for x in arrays])
+
+
+def _rounded_otherwise(
+    graph: Graph, arrays: Sequence[Array], _: float, seed: Sequence[int]
+) -> list[Array] | None:
+    with changing_results(other_roundings(seed)):
+        return _evaluated(graph, arrays)
+
+
+def _evaluated(graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
+    feeds = {str(v.node.name): x for v, x in zip(graph.inputs, arrays, strict=True)}
+    try:
+        return evaluate(graph, feeds)
+    except RlxError:
+        return None
+
+
+def nudge(x: Array, epsilon: float, seed: Sequence[int]) -> Array:
+    """Return floats off by some roundings, the others as they are."""
+    return _off(x, _NUDGE * epsilon, np.random.default_rng(seed))
+
+
+def other_roundings(seed: Sequence[int]) -> Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]:
+    """Return what gives ops that round other roundings; those that are exact stay exact."""
+    random = np.random.default_rng(seed)
+
+    def change(definition: OpDef, results: tuple[Array, ...]) -> tuple[Array, ...]:
+        if definition.has(Trait.EXACT) or reference.is_exact(definition):
+            return results
+        return tuple(_off(x, _ERROR * _EPSILON.get(NAMES[x.dtype], 0.0), random) for x in results)
+
+    return change
+
+
+def _off(x: Array, most: float, random: np.random.Generator) -> Array:
+    if NAMES[x.dtype] not in (*FLOATS, "c64"):
+        return x
+    return np.asarray(wide(x) * (1 + most * random.uniform(-1, 1, x.shape))).astype(x.dtype)
+
+
+def wide(x: Array) -> Array:
+    return np.asarray(x, np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _dtypes(graph: Graph) -> Iterator[str]:
+    return (value.type.dtype.value for node in graph.nodes for value in node.results)
+
+
+def _epsilon(y: Array, epsilon: float) -> float:
+    return epsilon if NAMES[y.dtype] in (*FLOATS, "c64") else 0.0
+
+
+def _scale(y: Array) -> float:
+    size = np.abs(wide(y))
+    finite = size[np.isfinite(size)]
+    return max(1.0, float(finite.max())) if finite.size else 1.0
+
+
+def _larger(change: Array, y: Array, other: Array) -> Array:
+    a, b = wide(y), wide(other)
+    same = (a == b) | ((a != a) & (b != b))
+    moved = np.where(same, 0.0, np.abs(a - b))
+    return np.maximum(change, np.where(np.isnan(moved), np.inf, moved))
