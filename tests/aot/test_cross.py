@@ -15,6 +15,7 @@ import pytest
 
 from rlx.codegen.llvm.objects import compile_kernels
 from rlx.errors import ToolchainError
+from rlx.gguf import encode
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime import cross
@@ -100,6 +101,39 @@ def test_emulated_integers_are_the_reference_s(tmp_path: Path, target: str, dots
 def _has_byte_dots(program: Path) -> bool:
     """True if there is an `sdot` of whole registers, by its encoding, in a program for aarch64."""
     return bool(np.any((_words(program) & 0xFFE0FC00) == 0x4E809400))
+
+
+def packed_network(scheme: str, rows: int) -> Graph:
+    graph, random = Graph("blocks"), np.random.default_rng(7)
+    packed = encode(random.standard_normal((24, 512)).astype(np.float32), scheme)
+    x = graph.input("x", (rows, 512), "f32")
+    y = graph.int8_dequant_matmul(x, graph.constant(packed), scheme=scheme)
+    graph.set_outputs([y])
+    return graph
+
+
+@needs_zig
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["q4_0", "q6_k", "q8_0", "mxfp4"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_emulated_products_of_packed_weights_take_signed_bytes(
+    tmp_path: Path, scheme: str, rows: int
+) -> None:
+    """Codes that are no signed bytes lose half of 256, and what it adds is put back by sums."""
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("qemu-aarch64 is not installed (Debian: qemu-user)")
+    graph = packed_network(scheme, rows)
+    artifact = aot(graph, tmp_path, target="aarch64-dotprod")
+    program, sample = tmp_path / "sample", tmp_path / "dump.c"
+    sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
+    compiler = zig_compiler("aarch64-linux-musl")
+    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
+        "-o", program)  # fmt: skip
+    assert _has_byte_dots(program)
+    run("qemu-aarch64", "-cpu", "max", program, cwd=tmp_path)
+    (expected,) = evaluate(graph, _sample_inputs(graph))
+    given = np.fromfile(tmp_path / "y.bin", np.float32).reshape(expected.shape)
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
 def halves_network() -> Graph:

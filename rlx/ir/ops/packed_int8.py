@@ -158,7 +158,8 @@ def dequant_matmul_words(
 ) -> TensorType:
     """`int8_dequant_matmul` of what `quantize_rows` gave.
 
-    `transposed` blocks are words of four bytes, `u32[words, N]`, as `block_words` makes them.
+    `transposed` blocks are words of four bytes, `u32[words, N]`, as `block_words` makes them; as
+    i32 they ask for products of signed bytes, which give the same sums.
     """
     require_dtype(words, "i32", "words")
     require_dtype(scales, "f32", "scales")
@@ -169,7 +170,7 @@ def dequant_matmul_words(
     if not transposed:
         result: TensorType = dequant_matmul.infer(x, blocks, scheme=scheme, transposed=False)
         return result
-    require_dtype(blocks, "u32", "blocks")
+    require_dtype(blocks, "u32 i32", "blocks")
     count = extent * BYTES // block_type(scheme).elements
     if blocks.shape[0] != count * words_of_block(scheme):
         raise ShapeError(

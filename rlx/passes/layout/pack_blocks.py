@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import Lowering, Picked, Streamed
 from rlx.ir.op import OpDef, make_attrs
@@ -90,7 +91,7 @@ def _of_words(node: Node, target: Target) -> Value:
     """Lay words of four bytes side by side; where that cannot be, decode both operands."""
     *given, blocks = node.operands[:4]
     lanes, scheme = target.lanes(_FLOAT), str(node.attribute("scheme"))
-    if not target.dots_unsigned_bytes or blocks.rank > 2 or not is_prepared(blocks):
+    if not target.dots_bytes or blocks.rank > 2 or not is_prepared(blocks):
         formula = node.op.decompose
         assert formula is not None
         decoded: Value = formula(*node.operands, scheme=scheme)
@@ -98,11 +99,17 @@ def _of_words(node: Node, target: Target) -> Value:
     rows = product(given[0].shape[:-1])
     tile = choose_tile(upper(rows), _VECTORS * lanes, lanes, target.vector_registers)
     few = isinstance(rows, int) and 0 < rows <= _FEW_ROWS
-    panels = in_panels(block_words(blocks, scheme), lanes, lanes, transposed=True)
+    panels = in_panels(_words(blocks, scheme, target), lanes, lanes, transposed=True)
     attrs = make_attrs(node.op, {"scheme": scheme, "transposed": True})
     operands = (*given, panels, *node.operands[4:])
     lowering = Streamed(lanes, 1, lanes) if few else tile
     return blocks.graph.append(node.op, operands, attrs, lowering=lowering)[0]
+
+
+def _words(blocks: Value, scheme: str, target: Target) -> Value:
+    """Return words of four bytes, as i32 where the target multiplies signed bytes only."""
+    words = block_words(blocks, scheme)
+    return words if target.dots_unsigned_bytes else ops.bitcast(words, to=DType.I32)
 
 
 def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
@@ -111,7 +118,7 @@ def _tied_tables(graph: Graph, target: Target) -> dict[str, tuple[OpDef, str]]:
     for node in graph.nodes:
         if node.op is ops.dequant_matmul and choose_packed_product(node, target).lowering:
             blocks = node.operands[1]
-        elif node.op is ops.dequant_matmul_words and target.dots_unsigned_bytes:
+        elif node.op is ops.dequant_matmul_words and target.dots_bytes:
             blocks = node.operands[3]
         else:
             continue
@@ -132,7 +139,7 @@ def _picked(node: Node, tied: Mapping[str, tuple[OpDef, str]], target: Target) -
     product_of, scheme = tied[name]
     in_words = product_of is ops.dequant_matmul_words
     panels = in_panels(
-        block_words(table, scheme) if in_words else table, lanes, lanes, transposed=True
+        _words(table, scheme, target) if in_words else table, lanes, lanes, transposed=True
     )
     attrs = make_attrs(ops.gather, {"axis": 1})
     columns = table.graph.append(ops.gather, (panels, indices), attrs, lowering=Picked())[0]

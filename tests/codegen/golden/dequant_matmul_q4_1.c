@@ -32,8 +32,6 @@ static void dequant_matmul_32(
       const float plain_2 = fold_add_f32x16(load_f32x16(x + start + 16));
       total = fma_f32x16(half_2, splat_f32x16(plain_2), total);
     }
-    if (panel * 16 < 32) {
-      store_f32x16(y + panel * 16, total);
-    }
+    store_f32x16(y + panel * 16, total);
   }
 }

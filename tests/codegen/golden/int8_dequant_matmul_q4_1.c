@@ -24,15 +24,12 @@ static void dequant_matmul_words_32(
       }
       const u32x16 word = load_u32x16(packed_blocks + base);
       const f32x16 half = f16_to_f32x16(__builtin_convertvector(word, u16x16));
-      const u32x16 word_2 = load_u32x16(packed_blocks + base);
       const f32x16 half_2 =
-          f16_to_f32x16(__builtin_convertvector(word_2 >> splat_u32x16(16u), u16x16));
+          f16_to_f32x16(__builtin_convertvector(word >> splat_u32x16(16u), u16x16));
       const float unit = scales[start / 32];
       total = fma_f32x16(half * unit, __builtin_convertvector(dots, f32x16), total);
       total = fma_f32x16(half_2, splat_f32x16((float)sum * unit), total);
     }
-    if (panel * 16 < 32) {
-      store_f32x16(y + panel * 16, total);
-    }
+    store_f32x16(y + panel * 16, total);
   }
 }

@@ -182,7 +182,7 @@ def _add_block(
     """
     kind, zero = block.kind, const(0, Prim.I32, block.lanes)
     start = k.let("start", number * kind.elements)
-    spans, looked_up, bias = spans_of(kind), block.words(), bias_of(kind)
+    spans, looked_up, bias = spans_of(kind), block.words(), bias_of(kind, block.memory)
     sums = [
         [k.let("sum", given.sum(index(row), start + s.first, s.length)) for s in spans]
         if bias or spans[0].has_offset
@@ -263,7 +263,7 @@ class _TiledProduct:
         columns, kind = panels.shape.columns, panels.kind
         depth, (first, *others) = panels.at_once * kind.elements, spans_of(kind)
         assert all(span.length == first.length for span in others)
-        codes = k.local("codes", Prim.U32, depth // BYTES * columns)
+        codes = k.local("codes", panels.memory.prim, depth // BYTES * columns)
         segments = depth // first.length * columns
         scales = k.local("scales", Prim.F32, segments)
         offsets = k.local("offsets", Prim.F32, segments) if first.has_offset else None
@@ -376,7 +376,7 @@ class _Tiles:
         tile = RegisterTile.of(
             k, "tile", shape.rows, columns, lanes, Prim.I32, add=lambda x, y, t: dot_bytes(y, x, t)
         )
-        bias = bias_of(self.panels.kind)
+        bias = bias_of(self.panels.kind, self.panels.memory)
         if bias:
             tile.load(lambda i, _: (strip.sum(i, segment, length) * bias).splat(lanes))
         else:

@@ -13,7 +13,7 @@ and tiles of rows run against these; the sums of all tiles wait meanwhile, in a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -92,7 +92,10 @@ class Panels:
         with k.loop("row", stop, start=start) as row:
             for j in range(0, shape.columns, shape.lanes):
                 sums = k.load(waiting, (row - start) * shape.columns + j, shape.lanes)
-                store_row(k, out, row, self.panel * shape.columns + j, sums, self.columns)
+                first = self.panel * shape.columns + j
+                missing = j > 0 and self.columns % shape.columns > 0
+                with k.if_(first < self.columns) if missing else nullcontext():
+                    store_row(k, out, row, first, sums, self.columns)
 
 
 @contextmanager
@@ -125,11 +128,10 @@ def _rows_of_block(shape: Tile) -> int:
 def store_row(
     k: KernelBuilder, out: GroupedWriter, row: E, first: E, value: E, columns: int
 ) -> None:
-    """Store a vector of a row's results; those past the last column are left out."""
+    """Store a vector of a row's results from a column on, but for those past the last."""
     lanes = value.type.lanes
     if columns % lanes == 0:
-        with k.if_(first < columns):
-            out.write_vector(row, first, value=value)
+        out.write_vector(row, first, value=value)
         return
     done = k.local("done", Prim.F32, lanes)
     k.store(done, 0, value)

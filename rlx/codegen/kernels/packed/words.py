@@ -96,10 +96,12 @@ class Span:
     has_offset: bool
 
 
+@dataclass(frozen=True, slots=True)
 class WordBlock(PackedBlock):
     """A block of each of `lanes` rows, in words; the first lie at `base`."""
 
-    __slots__ = ()
+    loaded: dict[int, E] | None = None
+    """Words of scales by their number, once they are loaded."""
 
     @property
     def lead(self) -> int:
@@ -111,7 +113,8 @@ class WordBlock(PackedBlock):
         found: list[Segment] = []
         before: tuple[E, E | None] | None = None
         length = self.kind.length
-        for run, (scale, offset) in enumerate(self.kind.scales(self)):
+        scales = self.kind.scales(replace(self, loaded={}))
+        for run, (scale, offset) in enumerate(scales):
             same = before is not None and before[0] is scale and before[1] is offset
             if same and run * length % ROUNDED:
                 found[-1] = replace(found[-1], length=found[-1].length + length)
@@ -122,15 +125,26 @@ class WordBlock(PackedBlock):
         return found
 
     def packed_codes(self, word: E, words: list[E]) -> Iterator[E]:
-        """Yield word `word` of the codes of every run, less their bias."""
+        """Yield word `word` of the codes of every run, less their bias.
+
+        Bytes of words that lie in memory as i32 come out signed, as `sdot` takes them.
+        """
+        for found in self._unsigned_codes(word, words):
+            if self.memory.prim is not Prim.I32:
+                yield found.bytes
+            else:
+                fit = found.mask < _HALF
+                yield (found.bytes if fit else found.bytes ^ _SIGNS).bitcast(Prim.I32)
+
+    def _unsigned_codes(self, word: E, words: list[E]) -> Iterator[Word]:
         if has_whole_words(self.kind):
-            yield from (found.bytes for found in whole_words(self, word))
+            yield from whole_words(self, word)
             return
         places = [self.kind.codes_at(self, Place(word, byte), words) for byte in range(BYTES)]
         for codes in zip(*places, strict=True):
             parts = [((code + _HALF) & 255) << 8 * i for i, code in enumerate(codes)]
             joined = functools.reduce(operator.or_, parts).bitcast(Prim.U32)
-            yield self.k.let("codes", joined)
+            yield Word(self.k.let("codes", joined))
 
     # What formulas of single codes, and of scales, ask for
 
@@ -160,8 +174,15 @@ class WordBlock(PackedBlock):
             assert isinstance(at, int)
             number, byte = divmod(at + self.lead, BYTES)
             place = const(number, Prim.I64)
+            if self.loaded is not None:
+                if number not in self.loaded:
+                    self.loaded[number] = self._word(place)
+                return self.loaded[number], byte
+        return self._word(place), byte
+
+    def _word(self, place: E) -> E:
         loaded = self.k.load(self.memory, self.base + place * self.lanes, self.lanes)
-        return self.k.let("word", loaded), byte
+        return self.k.let("word", loaded.bitcast(Prim.U32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,22 +242,25 @@ def _scratch_block(kind: BlockType) -> WordBlock:
 
 
 @functools.cache
-def whole_bias(kind: BlockType) -> int | None:
-    """Return what is added to the bytes of whole words; None if a formula gives single codes."""
+def _bias_and_mask(kind: BlockType) -> tuple[int, int] | None:
+    """Return what is added to the bytes of whole words, and the bits that these may have.
+
+    None if a formula gives single codes.
+    """
     try:
-        biases = {word.bias for word in whole_words(_scratch_block(kind), const(0, Prim.I64))}
+        words = whole_words(_scratch_block(kind), const(0, Prim.I64))
     except TypeError:
         return None
-    (bias,) = biases
-    return bias
+    (bias,) = {word.bias for word in words}
+    return bias, max(word.mask for word in words)
 
 
 def has_whole_words(kind: BlockType) -> bool:
     """True if the formula of a block type gives four codes at once."""
-    return whole_bias(kind) is not None
+    return _bias_and_mask(kind) is not None
 
 
-def bias_of(kind: BlockType) -> int:
-    """Return what is added to the bytes of a type's words."""
-    bias = whole_bias(kind)
-    return -_HALF if bias is None else bias
+def bias_of(kind: BlockType, memory: Buffer) -> int:
+    """Return what is added to the bytes of a type's words, as `packed_codes` yields them."""
+    bias, mask = _bias_and_mask(kind) or (-_HALF, 255)
+    return bias if memory.prim is not Prim.I32 or mask < _HALF else bias + _HALF
