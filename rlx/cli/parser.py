@@ -259,7 +259,8 @@ def _add_tools(parser: ArgumentParser) -> None:
         "--blas",
         metavar="NAME",
         default="none",
-        help="library to link, by name or path, or auto; default: none",
+        help="library that computes large products and systems: system, a name or a path; auto: "
+        "only what it is faster at; default: none",
     )
 
 

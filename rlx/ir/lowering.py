@@ -226,4 +226,4 @@ class OneKernel(Lowering):
 class Library(Lowering):
     """A call of a library that is linked."""
 
-    library: Literal["lapack"]
+    library: Literal["lapack", "blas"]

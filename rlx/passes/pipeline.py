@@ -33,6 +33,7 @@ from rlx.passes.layout.sort_side_by_side import sort_side_by_side
 from rlx.passes.layout.split_sorts import split_sorts
 from rlx.passes.layout.tile_attention import tile_attention
 from rlx.passes.layout.tile_convolutions import tile_convolutions
+from rlx.passes.layout.use_blas import use_blas
 from rlx.passes.layout.use_lapack import use_lapack
 from rlx.passes.loops.absorb_transposes import absorb_transposes
 from rlx.passes.loops.bufferize import bufferize_loops
@@ -136,13 +137,15 @@ def pipeline(
     target: Target,
     *,
     lapack: Callable[[], bool] | None = None,
+    takes_products: bool = False,
     decisions: Decisions | None = None,
 ) -> Pipeline:
     """Return the passes from any valid graph to one that can be planned and lowered.
 
     `claimed` names the ops that the backend has kernels for although they have a formula;
-    `lapack`, where calling a BLAS library is allowed, says whether there is one. What is decided
-    on the way is entered into `decisions`.
+    `lapack`, where calling a BLAS library is allowed, says whether there is one; with
+    `takes_products` it computes large products, too. What is decided on the way is entered into
+    `decisions`.
     """
     choose = nobody if decisions is None else decisions.choose
     miss = None if decisions is None else decisions.missed.append
@@ -176,6 +179,7 @@ def pipeline(
             split_phases,  # after formulas, which transpose convolutions
             channels_last(target),  # before tiles, which suit the layout
             tile_convolutions(target, choose),  # before products are packed: some become one
+            *([use_blas(choose)] if takes_products else []),  # before what packs the others
             pack_operands(
                 target, choose
             ),  # after simplify, which brings transposes to the products

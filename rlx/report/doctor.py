@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.ir.inspect import bytes_text
+from rlx.report.product_trial import try_products
 from rlx.runtime.blas import find_blas
 from rlx.runtime.cache import cache_directory
 from rlx.runtime.llvm_backend import llvm_version
@@ -56,7 +57,9 @@ def examine() -> Checkup:
     target = detect_target()
     compiler, llvm, blas = _compiler(target), _llvm(), _blas(target)
     findings = (
-        _python(), *_cpu(target), compiler, llvm, blas, _cache(), _eager_calls(),
+        _python(), *_cpu(target), compiler, llvm, blas,
+        *([_products()] if blas.found and (compiler.found or llvm.found) else []),
+        _cache(), _eager_calls(),
         *_packages(), *_environment(),
     )  # fmt: skip
     return Checkup(findings, is_able=(compiler.found or llvm.found) and blas.found)
@@ -126,6 +129,10 @@ def _describe_blas(target: Target) -> str:
     forced = f" (told: {blas.told})" if blas.told else ""
     forced = f" (OPENBLAS_CORETYPE={named})" if named else forced
     return f"{blas.library.path.name}{core}{forced}, in {blas.library.path.parent}"
+
+
+def _products() -> Finding:
+    return _attempt("products", lambda: str(try_products()), "name another library in RLX_BLAS")
 
 
 def _attempt(subject: str, look: Callable[[], str], remedy: str) -> Finding:

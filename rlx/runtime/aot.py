@@ -129,10 +129,9 @@ def aot(
 
     `backend` "c" compiles with a C compiler, "llvm" without one: then there are an object file
     and an archive of the kernels, and `<name>_api.c` to compile with the program that calls it.
-    "auto" takes C where there is a compiler for the target. `blas` is "none" (the default), a
-    library to link such as "openblas", the path of one, or "auto", the one that programs in
-    Python call; large linear systems are left to it. With `line_directives` a debugger that
-    stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
+    "auto" takes C where there is a compiler for the target. `blas` is that of `rlx.compile`, but
+    for the default, "none"; a program in C links the library. With `line_directives` a debugger
+    that stops in the C shows the program that it came from. `precision` is that of `rlx.compile`.
     """
     if isinstance(graph_or_function, (str, Path)):
         graph_or_function = load_model_file(graph_or_function, dims)
@@ -158,6 +157,7 @@ def aot(
         threads=threads,
         target=target,
         libraries=_libraries(externals, library, math),
+        library_calls=tuple(library.symbol(f) for f in externals if library and is_blas(f)),
         without_libm=math == "none",
         is_plain=not machine.has_vectors,
         alignment=machine.alignment,
@@ -179,8 +179,9 @@ def _lower(
 ) -> Program:
     """Lower for a machine: code for this one has the bits of `rlx.compile`; other, everyone's."""
     lapack = (lambda: True) if library and library.has_lapack else None
+    blas = library.library if library and library.takes_products else "none"
     passes = () if has_own_bits else (order_sums(machine.vector_bytes),)
-    return lower_for(graph, machine, lapack=lapack, passes=passes)
+    return lower_for(graph, machine, lapack=lapack, blas=blas, passes=passes)
 
 
 def _embedded(source: ProgramSource) -> dict[str, Literal]:

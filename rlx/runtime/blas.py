@@ -1,8 +1,7 @@
 """Locating the BLAS library that generated code calls, and holding it to one thread.
 
-`RLX_BLAS` names a library file; otherwise a system BLAS known to pkg-config; otherwise the one
-inside the wheel `scipy-openblas32`, whose symbols are prefixed. All take 32-bit integers.
-Nothing is loaded before the first executable that needs it.
+Where libraries lie is found in `blas_files`. All take 32-bit integers. Nothing is loaded before the
+first executable that needs it.
 
 Two traps are handled while loading. OpenBLAS does not know every CPU and may choose slow kernels
 (`blas_cores`). And its own thread pool would fight ours for the same cores, so it gets one thread.
@@ -11,24 +10,26 @@ Two traps are handled while loading. OpenBLAS does not know every CPU and may ch
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
-import importlib.util
 import os
-import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import ToolchainError
+from rlx.ir.foreign import SYMBOLS
 from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type
+from rlx.runtime.blas_files import library_of_environment, library_of_name
 from rlx.runtime.native import SharedLibrary, call_for_text, function_at
-from rlx.runtime.toolchain import run_tool
 from rlx.target import Target
 
 _PREFIXES = ("", "scipy_")
 _PROBE = "cblas_sgemm"
-_PKG_CONFIG_NAMES = ("openblas", "blis", "cblas")
+
+
+_slots: dict[int, ctypes.c_void_p] = {}
+"""Where addresses of functions are kept, for as long as the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class Blas:
     def address(self, name: str) -> int:
         return self.library.address(self.symbol(name))
 
+    def slot(self, name: str) -> int:
+        """Return where the address of a function is kept, for code that looks it up there."""
+        address = self.address(name)
+        return ctypes.addressof(_slots.setdefault(address, ctypes.c_void_p(address)))
+
     def set_threads(self, count: int) -> None:
         """Set the size of the library's own thread pool, where it has one."""
         for name in ("openblas_set_num_threads", "bli_thread_set_num_threads"):
@@ -59,22 +65,36 @@ class Blas:
                 function_at(address, "void (*)(int)")(count)
 
 
-def find_blas(target: Target) -> Blas:
-    """Return the BLAS of this environment, loaded once, or raise ToolchainError."""
-    return open_blas(_library_path(os.environ.get("RLX_BLAS")), target)
+OF_THE_ENVIRONMENT = ("auto", "system")
+"""What `blas=` calls the library that is found here."""
 
 
-def has_lapack(target: Target) -> bool:
+def find_blas(target: Target, name: str = "auto") -> Blas:
+    """Return a BLAS, loaded once, or raise ToolchainError: this environment's, or the one named.
+
+    `name` is "auto" or "system", a library's name such as "openblas", or the path of one.
+    """
+    if name in OF_THE_ENVIRONMENT:
+        return open_blas(library_of_environment(os.environ.get("RLX_BLAS")), target)
+    return open_blas(library_of_name(name), target)
+
+
+def has_lapack(target: Target, name: str = "auto") -> bool:
     """True if there is a BLAS library and it solves linear systems; loads it."""
     try:
-        return find_blas(target).has("dgesv_")
+        return find_blas(target, name).has("dgesv_")
     except ToolchainError:
         return False
 
 
+def takes_products(name: str) -> bool:
+    """True if `blas=name` leaves large products to the library, as "auto" does not."""
+    return name not in ("none", "auto")
+
+
 def is_blas(symbol: str) -> bool:
-    """True for CBLAS names and for LAPACK's, which end in an underscore."""
-    return symbol.startswith("cblas_") or symbol.endswith("_")
+    """True for CBLAS names and for LAPACK's, which end in an underscore, as users' names may."""
+    return symbol not in SYMBOLS and (symbol.startswith("cblas_") or symbol.endswith("_"))
 
 
 @functools.cache
@@ -85,7 +105,7 @@ def open_blas(path: Path, target: Target) -> Blas:
     if core_type:
         overrides["OPENBLAS_CORETYPE"] = core_type
     with _environment(overrides):
-        library = SharedLibrary(path, symbols_for_all=True)
+        library = SharedLibrary(path)
     prefix = _prefix_of(library)
     _refuse_wide_integers(library, prefix)
     blas = Blas(library, prefix, _text(library, f"{prefix}openblas_get_corename"), core_type)
@@ -99,64 +119,6 @@ def _core_type(path: Path, target: Target) -> str:
     if not candidates or "OPENBLAS_CORETYPE" in os.environ or not path.is_file():
         return DETECTED
     return fastest_core_type(path, target, candidates)
-
-
-@functools.cache
-def _library_path(named: str | None) -> Path:
-    if named:
-        if not Path(named).is_file():
-            raise ToolchainError(
-                f"RLX_BLAS names {named}, which is not a file",
-                remedy="name a shared library with the CBLAS interface, or unset RLX_BLAS",
-            )
-        return Path(named)
-    found = _system_library() or _wheel_library()
-    if found is None:
-        raise ToolchainError(
-            "no BLAS library found",
-            remedy="install the wheel scipy-openblas32, or name a library in RLX_BLAS",
-        )
-    return found
-
-
-def _system_library() -> Path | None:
-    """Return the shared library of the first BLAS that pkg-config knows."""
-    if shutil.which("pkg-config") is None:
-        return None
-    for name in _PKG_CONFIG_NAMES:
-        try:
-            words = shlex.split(run_tool(["pkg-config", "--libs", name]))
-            words.append("-L" + run_tool(["pkg-config", "--variable=libdir", name]).strip())
-        except ToolchainError:
-            continue  # not installed: ask for the next one
-        found = _file_of(
-            [w[2:] for w in words if w[:2] == "-L"], [w[2:] for w in words if w[:2] == "-l"]
-        )
-        if found is not None:
-            return found
-    return None
-
-
-def _options(words: list[str], prefix: str) -> list[str]:
-    return [word[2:] for word in words if word.startswith(prefix)]
-
-
-def _file_of(directories: list[str], names: list[str]) -> Path | None:
-    for directory in directories:
-        for name in names:
-            for suffix in (".so", ".dylib"):
-                path = Path(directory) / f"lib{name}{suffix}"
-                if path.is_file():
-                    return path
-    return None
-
-
-def _wheel_library() -> Path | None:
-    spec = importlib.util.find_spec("scipy_openblas32")
-    if spec is None or spec.origin is None:
-        return None
-    found = sorted(Path(spec.origin).parent.glob("lib/libscipy_openblas.*"))
-    return found[0] if found else None
 
 
 def _prefix_of(library: SharedLibrary) -> str:

@@ -50,6 +50,8 @@ class CBackend:
     cache: Cache | None = None
     more_flags: tuple[str, ...] = ()
     """Behind those that the compiler is given anyway."""
+    blas: str = "auto"
+    """The library that calls of BLAS go to, as `find_blas` knows it."""
 
     @property
     def name(self) -> str:
@@ -57,11 +59,12 @@ class CBackend:
 
     def load(self, module: Module, target: Target) -> CModule:
         externals = _externals(module)
-        names = _external_names(externals, target)
+        names = self._blas_names(externals, target)
         entries = tuple(entry.name for entry in module.entries)
-        text = _c_text(module, names)
-        loaded = self._load(text, target, _more_flags(externals), entries, names)
-        _fill_slots(loaded.library, foreign_symbols(module))
+        loaded = self._load(_c_text(module), target, _more_flags(externals), entries, names)
+        slots = {symbol: slot_of(symbol) for symbol in foreign_symbols(module)}
+        _fill_slots(loaded.library, slots)
+        self._fill_blas_slots(loaded.library, names, target)
         return loaded
 
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
@@ -71,17 +74,34 @@ class CBackend:
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]
     ) -> CModule | None:
-        names = _external_names([name for name, _ in code.externals], target)
+        names = self._blas_names([name for name, _ in code.externals], target)
         library = (self.cache or Cache(cache_directory())).find(code.key, ".so")
         if library is None or tuple(names.items()) != code.externals:
             return None
-        source = functools.cache(lambda: _c_text(module(), names))
-        return CModule(code, SharedLibrary(library), source)
+        source = functools.cache(lambda: _c_text(module()))
+        loaded = CModule(code, SharedLibrary(library), source)
+        self._fill_blas_slots(loaded.library, names, target)
+        return loaded
 
     def version(self, target: Target) -> str:
         toolchain = self.toolchain or find_toolchain()
         flags = (*proven_flags(toolchain, target), *self.more_flags)
         return repr((toolchain.command, toolchain.version, flags, _ABI_VERSION))
+
+    def _blas_names(self, externals: Sequence[str], target: Target) -> dict[str, str]:
+        """Return what the library calls its functions; loads it if there are any."""
+        names = [name for name in externals if is_blas(name)]
+        if not names:
+            return {}
+        blas = find_blas(target, self.blas)
+        return {name: blas.symbol(name) for name in names}
+
+    def _fill_blas_slots(
+        self, library: SharedLibrary, names: Mapping[str, str], target: Target
+    ) -> None:
+        if names:
+            blas = find_blas(target, self.blas)
+            _fill_slots(library, {name: blas.slot(name) for name in names})
 
     def _load(
         self,
@@ -107,32 +127,23 @@ class CBackend:
         return CModule(code, SharedLibrary(library), lambda: text)
 
 
-def _c_text(module: Module, names: Mapping[str, str]) -> str:
+def _c_text(module: Module) -> str:
     from rlx.codegen.c.emit import emit_module
     from rlx.codegen.c.slots import slots_text
     from rlx.codegen.c.sources import sources_of
 
     # Under their own names, the loader might bind the calls to functions that are loaded already.
-    called = {symbol: f"rlx_call_{symbol}" for symbol in foreign_symbols(module)}
-    text = emit_module(module, symbols={**names, **called})
-    return text + sources_of(_externals(module)) + slots_text(module)
+    externals = _externals(module)
+    slots = [*foreign_symbols(module), *filter(is_blas, externals)]
+    text = emit_module(module, symbols={symbol: f"rlx_call_{symbol}" for symbol in slots})
+    return text + sources_of(externals) + slots_text(module, slots)
 
 
-def _fill_slots(library: SharedLibrary, symbols: Sequence[str]) -> None:
-    """Tell a library where the addresses of the targets that it calls are kept."""
-    for symbol in symbols:
-        slot = slot_of(symbol)
-        assert slot is not None  # `symbols` are those of targets
+def _fill_slots(library: SharedLibrary, slots: Mapping[str, int | None]) -> None:
+    """Tell a library where the addresses of the functions that it calls are kept."""
+    for symbol, slot in slots.items():
+        assert slot is not None  # they are those of targets
         pointer_to(library.address(slot_name(symbol)), "uintptr_t *")[0] = slot
-
-
-def _external_names(externals: Sequence[str], target: Target) -> dict[str, str]:
-    """Return what the linker calls BLAS functions; loads BLAS if there are any."""
-    names = [name for name in externals if is_blas(name)]
-    if not names:
-        return {}
-    blas = find_blas(target)
-    return {name: blas.symbol(name) for name in names}
 
 
 def _more_flags(externals: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from rlx.ir.graph import Graph, calling_source
 from rlx.locks import unforkable
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
-from rlx.runtime.blas import has_lapack
+from rlx.runtime.blas import find_blas, has_lapack, takes_products
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image
@@ -48,6 +48,7 @@ def compile(
     threads: int | None = ...,
     nan_check: bool = ...,
     precision: Precision = ...,
+    blas: str = ...,
 ) -> Executable: ...
 
 
@@ -60,6 +61,7 @@ def compile(
     threads: int | None = ...,
     nan_check: bool = ...,
     precision: Precision = ...,
+    blas: str = ...,
 ) -> ReferenceExecutable: ...
 
 
@@ -72,6 +74,7 @@ def compile(
     threads: int | None = ...,
     nan_check: bool = ...,
     precision: Precision = ...,
+    blas: str = ...,
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -83,6 +86,7 @@ def compile(
     threads: int | None = None,
     nan_check: bool = False,
     precision: Precision = None,
+    blas: str = "auto",
 ) -> Executable | ReferenceExecutable:
     """Compile `graph` for this machine.
 
@@ -93,6 +97,9 @@ def compile(
     by kernel on one thread, and stops at the first that makes a NaN or infinity. `precision`
     computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more;
     "strict" computes convolutions as their formula says, without Winograd's transforms.
+    `blas` is "auto": a BLAS library, where there is one, computes what it is faster at, which are
+    large linear systems; "system", the path of a library or its name, such as "openblas": it
+    computes large products (`passes.layout.use_blas`), too; or "none".
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
@@ -107,12 +114,12 @@ def compile(
     graph = _as_dispatched(graph)
     if backend == "reference":
         return interpreted(graph, params, nan_check=nan_check)
-    chosen = choose_backend(backend)
+    chosen = choose_backend(backend, blas)
+    cache = ProgramCache.here(chosen, target, asked_library(blas, target), blas)
     count = thread_count(threads, target)
-    lapack = Lapack(partial(has_lapack, target))
     if nan_check:
-        return stepping(graph, params, chosen, target, lapack)
-    found = _obtain(graph, ProgramCache.here(chosen, target, lapack), count)
+        return stepping(graph, params, cache)
+    found = _obtain(graph, cache, count)
     kind = IoBindingExecutable if found.image.regions else Executable
     return kind(found.origin, found.program, found.native, image=found.image, params=params)
 
@@ -183,18 +190,24 @@ def interpreted(
     return ReferenceExecutable(graph, params)
 
 
+def asked_library(blas: str, target: Target) -> Lapack:
+    """Return whether the library that `blas` names has LAPACK; a missing one is an error."""
+    if blas == "none":
+        return Lapack(lambda: False)
+    if takes_products(blas):
+        find_blas(target, blas)
+    return Lapack(partial(has_lapack, target, blas))
+
+
 def stepping(
-    graph: Graph,
-    params: Mapping[str, Any] | None,
-    backend: Backend,
-    target: Target,
-    lapack: Lapack,
+    graph: Graph, params: Mapping[str, Any] | None, cache: ProgramCache
 ) -> CheckedExecutable:
     """Return what runs kernel by kernel and looks at every result."""
     from rlx.runtime.nan_check import CheckedExecutable
 
-    program = add_step(lower_for(graph, target, lapack=lapack))
-    return CheckedExecutable(graph, program, backend.load(program.module, target), params=params)
+    program = add_step(lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas))
+    native = cache.backend.load(program.module, cache.target)
+    return CheckedExecutable(graph, program, native, params=params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +269,7 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
     from rlx.codegen.io_binding import bindable_regions
     from rlx.codegen.threaded import has_shared_work
 
-    program = lower_for(graph, cache.target, lapack=cache.lapack)
+    program = lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas)
     regions = bindable_regions(program.plan)
     if threads > 1 and not has_shared_work(program.schedule, program.kernels):
         threads = 1
@@ -272,11 +285,13 @@ def lower_for(
     target: Target,
     *,
     lapack: Callable[[], bool] | None = None,
+    blas: str = "none",
     passes: Sequence[KernelPass] = (),
 ) -> Program:
     """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says.
 
-    Kernels go through `passes` last.
+    `blas` is the library that large products are left to, unless that is "none" or "auto". Kernels
+    go through `passes` last.
     """
     from rlx.codegen.lower import lower_graph
     from rlx.passes.pipeline import pipeline
@@ -284,7 +299,8 @@ def lower_for(
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
-    done = pipeline(claimed_ops(), target, lapack=lapack).run(graph)
+    large = takes_products(blas)
+    done = pipeline(claimed_ops(), target, lapack=lapack, takes_products=large).run(graph)
     program = lower_graph(done, target, passes)
     dump_program(program)
     return program
@@ -324,13 +340,14 @@ def claimed_ops() -> set[str]:
     return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
 
 
-def choose_backend(name: str) -> Backend:
-    """Return the backend called `name`; "auto" needs no C compiler."""
+def choose_backend(name: str, blas: str = "auto") -> Backend:
+    """Return the backend called `name`; "auto" needs no C compiler. `blas` is what it calls."""
     if name == "llvm":
         require_llvm()
+    c, llvm = CBackend(blas=blas), CachedLlvmBackend(blas=blas)
     if name == "auto":
-        return CachedLlvmBackend() if has_llvm() else CBackend()
-    backends: dict[str, Backend] = {"c": CBackend(), "llvm": CachedLlvmBackend()}
+        return llvm if has_llvm() else c
+    backends: dict[str, Backend] = {"c": c, "llvm": llvm}
     if name not in backends:
         raise UnsupportedError(
             f"unknown backend {name!r}", remedy="use 'auto', 'c', 'llvm' or 'reference'"

@@ -41,6 +41,8 @@ class CachedLlvmBackend:
     """Compiles with LLVM, keeping object code in `cache` (default: this environment's)."""
 
     cache: Cache | None = None
+    blas: str = "auto"
+    """The library that calls of BLAS go to, as `find_blas` knows it."""
 
     @property
     def name(self) -> str:
@@ -49,7 +51,7 @@ class CachedLlvmBackend:
     def load(self, module: Module, target: Target) -> NativeModule:
         from rlx.codegen.llvm.jit import LlvmBackend
 
-        return LlvmBackend(resolve=_resolver(target), cache=self._cache()).load(module, target)
+        return LlvmBackend(resolve=self._resolver(target), cache=self._cache()).load(module, target)
 
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]
@@ -57,7 +59,7 @@ class CachedLlvmBackend:
         content = self._cache().read(code.key, ".o")
         if content is None:
             return None
-        loaded = load_object(content, code, _resolver(target))
+        loaded = load_object(content, code, self._resolver(target))
         return LlvmModule(code, loaded, functools.cache(lambda: _emitted(module())), Options())
 
     def version(self, target: Target) -> str:
@@ -65,6 +67,19 @@ class CachedLlvmBackend:
 
     def _cache(self) -> Cache:
         return self.cache or Cache(cache_directory())
+
+    def _resolver(self, target: Target) -> Callable[[str], int | None]:
+        """Return what finds external names: BLAS, C that the user brought, slots of targets."""
+
+        def resolve(symbol: str) -> int | None:
+            if is_source(symbol):
+                return _compiled(symbol, target)
+            slot = slot_of(symbol)
+            if slot is not None:
+                return slot
+            return find_blas(target, self.blas).address(symbol) if is_blas(symbol) else None
+
+        return resolve
 
 
 @functools.cache
@@ -105,20 +120,6 @@ def llvm_version() -> str:
     from rlx.codegen.llvm.binding import version
 
     return version()
-
-
-def _resolver(target: Target) -> Callable[[str], int | None]:
-    """Return what finds external names: BLAS, C that the user brought, slots of targets."""
-
-    def resolve(symbol: str) -> int | None:
-        if is_source(symbol):
-            return _compiled(symbol, target)
-        slot = slot_of(symbol)
-        if slot is not None:
-            return slot
-        return find_blas(target).address(symbol) if is_blas(symbol) else None
-
-    return resolve
 
 
 def _compiled(symbol: str, target: Target) -> int:

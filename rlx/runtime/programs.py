@@ -69,10 +69,12 @@ class ProgramCache:
     target: Target
     lapack: Lapack
     cache: Cache
+    blas: str = "auto"
+    """The library that programs may call, as users name it."""
 
     @staticmethod
-    def here(backend: Backend, target: Target, lapack: Lapack) -> ProgramCache:
-        return ProgramCache(backend, target, lapack, Cache(cache_directory()))
+    def here(backend: Backend, target: Target, lapack: Lapack, blas: str = "auto") -> ProgramCache:
+        return ProgramCache(backend, target, lapack, Cache(cache_directory()), blas)
 
     def key(self, graph: Graph | NamedGraph, threads: int) -> str | None:
         """Return the name of a compiled graph; None for one that is compiled every time."""
@@ -80,7 +82,9 @@ class ProgramCache:
         if digest is None:
             return None
         machine = (*_machine(self.target), self.backend.version(self.target))
-        return content_key(digest, self.backend.name, str(threads), *machine, *_versions())
+        return content_key(
+            digest, self.backend.name, self.blas, str(threads), *machine, *_versions()
+        )
 
     def load(self, key: str, graph: Graph | None, module: Callable[[], Module]) -> Kept | None:
         """Return the program of `key`, which was made of a graph like this one, or has a name."""

@@ -70,7 +70,7 @@ class Loaded:
         """Return a tensor in the arena, at its largest extents."""
         facts = next(t for t in self.manifest[role] if t["name"] == name)
         raw = self.block[facts["offset"] : facts["offset"] + facts["bytes"]]
-        return raw.view({"f32": "f4", "i32": "i4", "i64": "i8"}[facts["dtype"]])
+        return raw.view({"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8"}[facts["dtype"]])
 
     def pointer(self, array: NDArray[Any], type: str = "float *") -> Any:
         return self.ffi.cast(type, array.ctypes.data)

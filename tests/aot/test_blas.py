@@ -1,4 +1,4 @@
-"""Artifacts that leave large linear systems to a BLAS library, and those that do not."""
+"""Artifacts that leave large systems and products to a BLAS library, and those that do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlx.passes.rewrite import with_lowering
 from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.blas import find_blas
 from rlx.target import detect_target
-from tests.aot.building import Loaded, needs_compiler, run
+from tests.aot.building import STRICT, Loaded, needs_compiler, run
 
 EXTENT = LARGE
 
@@ -114,3 +114,85 @@ def test_calls_without_a_library_are_refused(tmp_path: Path) -> None:
     g.set_outputs(with_lowering(g.solve(a, b).node, Library("lapack")))
     with pytest.raises(UnsupportedError, match="sgesv_, which blas='none' leaves out"):
         aot(g, tmp_path, emit_only=True)
+
+
+def layer(dtype: str = "f32") -> Graph:
+    """A product that is large enough for a library, with what follows."""
+    g = Graph("layer")
+    x, w = g.input("x", (64, 70), dtype), g.param("w", (70, 66), dtype)
+    bias = g.param("bias", (66,), dtype)
+    g.set_outputs([g.tanh(g.add(g.matmul(x, w), g.expand(bias, shape=(64, 66))))])
+    return g
+
+
+def _layer_agrees(artifact: Artifact, dtype: Any, library: Path | None = None) -> None:
+    loaded = Loaded(artifact, "int layer_run(void *);", library=library)
+    rng = np.random.default_rng(6)
+    x, w, bias = (rng.standard_normal(shape).astype(dtype) for shape in ((64, 70), (70, 66), (66,)))
+    assert loaded.call("init", loaded.arena, loaded.block.size) == 0
+    for name, value in (("w", w), ("bias", bias)):
+        loaded.view("params", name)[...] = value.reshape(-1)
+    assert loaded.call("setup", loaded.arena) == 0
+    for _ in range(2):
+        loaded.view("inputs", "x")[...] = x.reshape(-1)
+        assert loaded.call("run", loaded.arena) == 0
+        y = loaded.view("outputs", "y").reshape(64, 66)
+        np.testing.assert_allclose(y, np.tanh(x @ w + bias), atol=1e-4)
+
+
+@needs_compiler
+@needs_blas
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("vectors", ["auto", "none"])
+def test_large_products_call_the_library_of_the_machine(
+    tmp_path: Path, vectors: str, dtype: str
+) -> None:
+    blas = find_blas(detect_target())
+    called = blas.symbol("cblas_sgemm" if dtype == "f32" else "cblas_dgemm")
+    artifact = aot(layer(dtype), tmp_path, blas="system", vectors=vectors)
+    assert artifact.manifest["libraries"] == [str(blas.library.path), "m"]
+    assert called in run("nm", "-u", artifact.archive or "").split()
+    header = " ".join(artifact.header.read_text().replace("//", "").split())
+    assert f"Calls {called} of {blas.library.path}: link with it." in header
+    standard = ("-std=c99", "-Wpedantic") if vectors == "none" else ("-std=c11",)
+    run("cc", *standard, *STRICT, "-O2", "-c", artifact.source, "-o", tmp_path / "strict.o")
+    _layer_agrees(artifact, np.float32 if dtype == "f32" else np.float64)
+
+
+@needs_compiler
+@needs_blas
+def test_products_in_objects_of_llvm_call_the_library_too(tmp_path: Path) -> None:
+    blas = find_blas(detect_target())
+    artifact = aot(layer(), tmp_path, blas="system", backend="llvm")
+    library, path = tmp_path / "liblayer.so", blas.library.path
+    run("cc", "-shared", "-fPIC", "layer_api.c", "liblayer.a", path, f"-Wl,-rpath,{path.parent}",
+        "-lm", "-o", library, cwd=tmp_path)  # fmt: skip
+    assert blas.symbol("cblas_sgemm") in run("nm", "-u", artifact.archive or "").split()
+    _layer_agrees(artifact, np.float32, library)
+
+
+@needs_compiler
+@needs_blas
+def test_threads_call_the_library_for_blocks_of_rows(tmp_path: Path) -> None:
+    g = Graph("tall")
+    g.set_outputs([g.matmul(g.input("a", (500, 64)), g.input("b", (64, 64)))])
+    alone = aot(g, tmp_path / "alone", blas="system").source.read_text()
+    shared = aot(g, tmp_path / "shared", blas="system", threads="openmp").source.read_text()
+    assert "111, 111, 500, 64, 64" in " ".join(alone.split())  # the library may use its own threads
+    assert "min_i64(500 - first, 192)" in shared
+
+
+def test_products_for_a_library_by_name_have_the_usual_prototype(tmp_path: Path) -> None:
+    artifact = aot(layer(), tmp_path, blas="openblas", emit_only=True)
+    assert artifact.manifest["libraries"] == ["openblas", "m"]
+    assert "extern void cblas_sgemm(" in artifact.source.read_text()
+    assert "Calls cblas_sgemm of openblas: link with it." in artifact.header.read_text()
+
+
+@needs_blas
+@pytest.mark.parametrize("blas", ["none", "auto"])
+def test_products_are_generated_unless_a_library_is_named(tmp_path: Path, blas: str) -> None:
+    artifact = aot(layer(), tmp_path, blas=blas, emit_only=True)
+    assert artifact.manifest["libraries"] == ["m"]
+    assert "gemm" not in artifact.source.read_text()
+    assert "Calls" not in artifact.header.read_text()

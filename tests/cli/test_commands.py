@@ -232,6 +232,17 @@ def test_doctor_finds_what_the_tests_run_on(capsys: Capture) -> None:
         assert subject in printed
 
 
+def test_doctor_measures_what_multiplies_faster(capsys: Capture) -> None:
+    assert main(["doctor"]) == 0
+    (line,) = (text for text in capsys.readouterr().out.splitlines() if " products " in text)
+    found = re.search(r"256x256x256 in (\d+) us, by the library (\d+) us: (.*)", line)
+    assert found is not None
+    generated, library = int(found[1]), int(found[2])
+    assert min(generated, library) > 0
+    if generated != library:
+        assert found[3].startswith("generated" if generated < library else "blas='system'")
+
+
 def test_doctor_says_how_to_get_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -189,6 +189,22 @@ _TARGETS: Mapping[str, str] = {
             "test_c_for_a_library_by_name_calls_the_usual_symbols",
         )
     ),
+    "matrix products of 64x64x64 multiply-adds or more to its `cblas_?gemm`": " ".join(
+        (
+            _BLAS + "test_large_products_call_the_library_of_the_machine",
+            _BLAS + "test_products_for_a_library_by_name_have_the_usual_prototype",
+            "passes.layout.test_use_blas:test_the_size_of_one_matrix_decides",
+            "runtime.test_blas_products:test_products_of_any_type_and_transpose",
+        )
+    ),
+    "what follows a product stays generated code": "passes.layout.test_use_blas:"
+    "test_what_follows_is_a_kernel_behind_the_call_and_the_schedule_shows_both",
+    '`"auto"` leaves it the systems alone': _BLAS
+    + "test_products_are_generated_unless_a_library_is_named",
+    "`rlx doctor` measures it here": "cli.test_commands:"
+    "test_doctor_measures_what_multiplies_faster",
+    "says which functions are called and what to link": _BLAS
+    + "test_large_products_call_the_library_of_the_machine",
     "It is linked only if the program calls it": _BLAS + "test_calls_without_a_library_are_refused",
 }
 """Section 5."""

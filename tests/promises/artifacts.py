@@ -235,6 +235,23 @@ LIBRARIES: Mapping[str, str] = {
         f"{_BLAS}test_objects_of_llvm_call_the_library_too "
         f"{_BLAS}test_c_for_a_library_by_name_calls_the_usual_symbols"
     ),
+    "large products call the library that is named, in Python by both back ends": (
+        "passes.layout.test_use_blas:* "
+        "runtime.test_blas_products:test_products_of_any_type_and_transpose "
+        "runtime.test_blas_products:test_batches "
+        "runtime.test_blas_products:test_threads_change_no_bit "
+        "runtime.test_blas_products:test_a_library_by_path_is_the_one_that_is_called "
+        "runtime.test_blas_products:test_two_libraries_in_one_process_are_told_apart"
+    ),
+    "and in exported C, plain C and objects, with what to link in the header": (
+        f"{_BLAS}test_large_products_call_the_library_of_the_machine "
+        f"{_BLAS}test_products_in_objects_of_llvm_call_the_library_too "
+        f"{_BLAS}test_products_for_a_library_by_name_have_the_usual_prototype"
+    ),
+    "by default products are generated, which doctor measures to be faster": (
+        "runtime.test_blas_products:test_products_are_generated_unless_a_library_is_named "
+        "cli.test_commands:test_doctor_measures_what_multiplies_faster"
+    ),
     "without one they are solved in the code": (
         f"{_BLAS}test_without_blas_the_system_is_solved_by_generated_code"
     ),

@@ -188,7 +188,7 @@ def test_a_program_made_without_lapack_is_not_taken_where_there_is_some(
         key = cache.key(solving(), 1)
         return compile_module.recall(solving(), cache, key, 1) is not None
 
-    monkeypatch.setattr(compile_module, "has_lapack", lambda _target: False)
+    monkeypatch.setattr(compile_module, "has_lapack", lambda *_: False)
     rlx.compile(solving(), backend="c", threads=1)
     assert is_known(False)
     assert not is_known(True)

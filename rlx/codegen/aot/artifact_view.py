@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,7 @@ from rlx.ir.literal import Literal
 from rlx.passes.memory.planner import HEADER_BYTES
 
 _VERSION = "0.1.0"
+_COMMENT_WIDTH = 97
 _LARGEST_EXAMPLE_BYTES = 1 << 16
 """Of all examples that the sample program holds; beyond that its inputs count up."""
 _LARGEST_STATIC_BYTES = 1 << 30
@@ -148,9 +150,22 @@ def _linking(layout: Layout, options: Options) -> dict[str, Any]:
         "libraries": options.libraries,
         "link_words": link_words(plain),
         "plain_libraries": plain,
+        "library_lines": _library_lines(options),
         "has_mpi": MPI_LIBRARY in options.libraries,
         "ranks": rank_count(t.ranks for t in layout.inputs if t.ranks is not None),
     }
+
+
+def _library_lines(options: Options) -> list[str]:
+    """Say which functions of a library are called; what they do is not ours to promise."""
+    if not options.library_calls:
+        return []
+    library = next(name for name in options.libraries if name not in (MPI_LIBRARY, "m"))
+    text = (
+        f"Calls {', '.join(options.library_calls)} of {library}: link with it. Memory, threads and "
+        "stack that these take are their own."
+    )
+    return textwrap.wrap(text, _COMMENT_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _arguments(

@@ -36,6 +36,8 @@ class Options:
     target: str = "portable"
     libraries: tuple[str, ...] = ("m",)
     """What the C links against."""
+    library_calls: tuple[str, ...] = ()
+    """The functions of BLAS or LAPACK that it calls, as the linker knows them."""
     without_libm: bool = False
     is_plain: bool = False
     """True for C99 without vectors and attributes, which any compiler takes."""

@@ -80,7 +80,7 @@ def unit_view(module: Module, symbols: Mapping[str, str], *, is_plain: bool = Fa
         statuses=tuple(emitter.prelude.statuses),
         places=tuple(emitter.prelude.places),
         types=tuple(emitter.prelude.types),
-        externals=tuple(external_prototypes(defined, symbols)),
+        externals=tuple(external_prototypes(defined, symbols, is_plain=is_plain)),
         entries=tuple(entry_signature(entry) for entry in module.entries),
         helpers=tuple(emitter.prelude.helpers),
         functions=tuple(emitter.functions.texts),

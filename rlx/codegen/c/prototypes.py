@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rlx.codegen.c.code import fit
 from rlx.codegen.c.sources import is_source
 from rlx.codegen.c.spelling import scalar_type
 from rlx.codegen.loops.nodes import Address, External, Kernel
@@ -21,28 +22,39 @@ def external_prototypes(
     symbols: Mapping[str, str],
     *,
     only: Callable[[str], bool] = lambda _: True,
+    is_plain: bool = False,
 ) -> list[str]:
     """Return one prototype per external function, sorted by name.
 
     A function that a user brought is defined in the same text: `static`, so that programs which
     are linked together can each have theirs, unless `symbols` gives it a name to be linked by.
-    `only` says which are wanted.
+    `only` says which are wanted. Plain C has no names for the linker alone: there the preprocessor
+    has them.
     """
     return [
-        f"{_storage(name, symbols)} {result} {name}({', '.join(params) or 'void'})"
-        f"{_label(name, symbols)};"
-        for name, (result, params) in sorted(signatures(kernels).items())
+        _prototype(name, *signature, symbols, is_plain=is_plain)
+        for name, signature in sorted(signatures(kernels).items())
         if only(name)
     ]
 
 
+def _prototype(
+    name: str,
+    result: str,
+    params: Sequence[str],
+    symbols: Mapping[str, str],
+    *,
+    is_plain: bool,
+) -> str:
+    linked = symbols.get(name, name)
+    label = "" if linked == name or is_plain else f' __asm__("{linked}")'
+    head = f"{_storage(name, symbols)} {result} {name}("
+    text = "\n".join(fit(head, list(params) or ["void"], f"){label};", ""))
+    return f"#define {name} {linked}\n{text}" if linked != name and is_plain else text
+
+
 def _storage(name: str, symbols: Mapping[str, str]) -> str:
     return "static" if is_source(name) and name not in symbols else "extern"
-
-
-def _label(name: str, symbols: Mapping[str, str]) -> str:
-    linked = symbols.get(name, name)
-    return "" if linked == name else f' __asm__("{linked}")'
 
 
 def signatures(kernels: Sequence[Kernel]) -> dict[str, tuple[str, tuple[str, ...]]]:

@@ -1,16 +1,17 @@
-"""C that calls targets by the addresses in their slots, where a library is loaded into Python."""
+"""C that calls functions by the addresses in their slots, where a library is loaded into Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlx.codegen.c.prototypes import signatures
 from rlx.codegen.c.templates import environment
-from rlx.codegen.foreign import foreign_symbols, slot_name
+from rlx.codegen.foreign import slot_name
 from rlx.codegen.loops.nodes import Module
 
 
-def slots_text(module: Module) -> str:
-    """Return the C text of the targets that `module` calls; "" for none."""
-    symbols = foreign_symbols(module)
+def slots_text(module: Module, symbols: Sequence[str]) -> str:
+    """Return the C text of the functions that `module` calls by slots; "" for none."""
     if not symbols:
         return ""
     found = signatures((*module.kernels, *module.entries))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Streamed, Tile, lowered_by
+from rlx.ir.lowering import Library, Streamed, Tile, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
@@ -13,6 +13,8 @@ from rlx.ir.shape import Shape, broadcast_shapes, product, upper
 from rlx.ir.types import TensorType
 
 _FAMILY = "linalg"
+LARGEST_OF_BLAS = 2**31 - 1
+"""The largest extent that its integers hold."""
 _PRODUCT = (Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE)
 
 
@@ -108,6 +110,26 @@ def _matmul_transposed_streamed(
     if right:
         raise ShapeError("a streamed product reads b as it is", remedy="transpose it first")
     _matmul_streamed(streamed, swapped_type(a) if left else a, b)
+
+
+@lowered_by(matmul, Library)
+def _matmul_by_library(_: Library, a: TensorType, b: TensorType) -> None:
+    """One call for each matrix, with 32-bit integers."""
+    require_dtype(a, "f32 f64 complex")
+    for extent in (*a.shape[-2:], b.shape[-1], product(a.shape[:-1])):
+        if upper(extent) > LARGEST_OF_BLAS:
+            raise ShapeError(
+                f"BLAS counts in 32 bits, which do not hold the extents of a, of type {a}, and b, "
+                f"of type {b}",
+                remedy="leave the choice to the passes",
+            )
+
+
+@lowered_by(matmul_transposed, Library)
+def _matmul_transposed_by_library(
+    library: Library, a: TensorType, b: TensorType, *, left: bool, right: bool
+) -> None:
+    _matmul_by_library(library, swapped_type(a) if left else a, swapped_type(b) if right else b)
 
 
 def swapped(x: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.ir.graph import Node, Value
+from rlx.ir.lowering import Library
 from rlx.ir.op import Trait
 from rlx.ir.ops.attention import attention
 from rlx.ir.ops.attention_layout import layout_of
@@ -66,9 +67,10 @@ class FusionPolicy:
         """True if what reads `node` may join it.
 
         Its result is in a register when the elementwise reader wants it: one pass over memory
-        less, whatever the reader costs.
+        less, whatever the reader costs. What a library computes is in memory.
         """
         known = node.op.has(Trait.EPILOGUE) and len(node.results) == 1
+        known &= not isinstance(node.lowering, Library)
         return known and not self.folds_short_rows(node)
 
     def folds_short_rows(self, node: Node) -> bool:

@@ -47,6 +47,7 @@ class Why(enum.Enum):
     CONVOLVED = "register tiles: the cheapest that cover the result"
     QUERIES = "one pass over keys in tiles that suit the head"
     NO_QUERIES = "scores are stored: no tile fits {found}"
+    LARGE_PRODUCT = "{found} multiply-adds: those of {limit} and more go to the library of blas="
     LARGE_SYSTEM = "{found} rows, from {limit} on a library is faster"
     SMALL_SYSTEM = "the generated kernel: {found} rows, below {limit} it is as fast as a library"
     NO_LIBRARY = "the generated kernel: {found} rows are many, and there is no library"

@@ -103,7 +103,7 @@ def _choose(node: Node, target: Target) -> Choice:
         return Why.DTYPE.because(a.dtype)
     if not target.has_vectors:
         return Why.NO_VECTORS.because(target.cpu)
-    (a, a_transposed), (b, b_transposed) = _operands(node)
+    (a, a_transposed), (b, b_transposed) = product_operands(node)
     height, inner = (a.shape[-1], a.shape[-2]) if a_transposed else a.shape[-2:]
     width = b.shape[-2 if b_transposed else -1]
     columns = upper(width)
@@ -163,14 +163,14 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         return in_single_precision(node)
     if choice.lowering is None:
         return None
-    (a, a_transposed), (b, b_transposed) = _operands(node)
+    (a, a_transposed), (b, b_transposed) = product_operands(node)
     if choice.why is Why.PAIRS:
         pairs = _product_of_pairs(a, b, choice.lowering, (a_transposed, b_transposed))
         result: Value = ops.cast(pairs, to=node.result.dtype)
         return result
     if isinstance(choice.lowering, Tile) and choice.why not in (Why.IN_PLACE, Why.ONE_PANEL):
         b = in_panels(b, choice.lowering.columns, choice.lowering.lanes, transposed=b_transposed)
-    return lowered_product(a, b, choice.lowering, transposed=a_transposed)
+    return lowered_product(a, b, choice.lowering, left=a_transposed)
 
 
 def _product_of_pairs(
@@ -187,14 +187,17 @@ def _product_of_pairs(
     return a.graph.append(ops.matmul_bf16, (rows, panels), attrs, lowering=lowering)[0]
 
 
-def lowered_product(a: Value, b: Value, lowering: Lowering, *, transposed: bool) -> Value:
-    """Return `a @ b` computed as `lowering` says; `transposed` says that `a` is given so."""
-    definition = ops.matmul_transposed if transposed else ops.matmul
-    attrs = make_attrs(definition, {"left": True, "right": False} if transposed else {})
+def lowered_product(
+    a: Value, b: Value, lowering: Lowering, *, left: bool, right: bool = False
+) -> Value:
+    """Return `a @ b` computed as `lowering` says; `left` and `right` say what is transposed."""
+    is_turned = left or right
+    definition = ops.matmul_transposed if is_turned else ops.matmul
+    attrs = make_attrs(definition, {"left": left, "right": right} if is_turned else {})
     return a.graph.append(definition, (a, b), attrs, lowering=lowering)[0]
 
 
-def _operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]]:
+def product_operands(node: Node) -> tuple[tuple[Value, bool], tuple[Value, bool]]:
     """Return both operands of a product, each without its transpose where that is absorbed.
 
     A batch of transposes that meets one matrix is copied: then the rows of all batches are one.

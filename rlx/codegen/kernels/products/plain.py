@@ -57,8 +57,8 @@ def matmul_transposed(
         row = k.let("i", item % height) if batched else item
         row_product = _RowProduct(
             k,
-            a.grouped(_groups(a.shape)).at(_operand_batch(scope, batch, a.shape, out.shape)),
-            b.grouped(_groups(b.shape)).at(_operand_batch(scope, batch, b.shape, out.shape)),
+            a.grouped(_groups(a.shape)).at(operand_batch(scope, batch, a.shape, out.shape)),
+            b.grouped(_groups(b.shape)).at(operand_batch(scope, batch, b.shape, out.shape)),
             target.at(batch, row),
             row,
             left,
@@ -177,7 +177,7 @@ def _groups(shape: Shape) -> tuple[tuple[int, ...], ...]:
     return (tuple(range(rank)), (rank,), (rank + 1,))
 
 
-def _operand_batch(scope: Scope, batch: E, shape: Shape, out: Shape) -> E:
+def operand_batch(scope: Scope, batch: E, shape: Shape, out: Shape) -> E:
     """Return the flat batch index of an operand whose batch axes broadcast to the result's."""
     own, full = shape[:-2], out[:-2]
     if all(extent == 1 for extent in own):
