@@ -574,10 +574,18 @@ class Builders:
         )
 
     def conv_winograd(
-        self, x: Operand, u: Operand, *, padding: Sequence[tuple[int, int]], step: int
+        self,
+        x: Operand,
+        u: Operand,
+        *,
+        padding: Sequence[tuple[int, int]],
+        step: int,
+        dilation: Sequence[int] = (),
     ) -> Value:
         """Convolution of `x` `[N, H, W, C]` by three by three taps, transformed to `u`."""
-        return self._one(OPS["conv_winograd"], (x, u), padding=padding, step=step)
+        return self._one(
+            OPS["conv_winograd"], (x, u), padding=padding, step=step, dilation=dilation
+        )
 
     def im2col(
         self,

@@ -162,7 +162,8 @@ def pads_itself(shape: Shape, sliding: Geometry) -> bool:
 class Planes:
     """A convolution without padding as one over layers, rows and columns.
 
-    Missing axes have extent 1. One over single taps, a step apart, has all positions in one row.
+    Missing axes have extent 1. One over single taps, a step apart, has all positions in one row,
+    unless rows are long: bands of rows are what stays in a cache while panels of weights change.
     """
 
     channels: int
@@ -181,7 +182,8 @@ class Planes:
         spatial, taps = x[2:], tuple(map(static, w[2:]))
         found = result_extents(spatial, taps, sliding)
         strides = tuple(axis.stride for axis in sliding)
-        flat = {*taps, *strides} == {1}
+        long = isinstance(spatial[-1], int) and spatial[-1] >= _LONG_ROW
+        flat = {*taps, *strides} == {1} and not long
         if flat:
             row = (1, 1, product(spatial))
             return cls(static(w[1]), row, _ONES, row, _ONES, _ONES, flat)
@@ -198,6 +200,9 @@ class Planes:
 
 
 _ONES = (1, 1, 1)
+_LONG_ROW = 28
+"""Elements of a row that tiles cover with next to no waste."""
+
 _Number = TypeVar("_Number", int, Extent)
 
 

@@ -7,7 +7,7 @@ from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Winograd, lowered_by
 from rlx.ir.op import Trait, op
-from rlx.ir.ops.conv_geometry import Pads
+from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Sliding, geometry
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, slice, transpose
@@ -16,6 +16,8 @@ from rlx.ir.shape import Extent, Shape, floor_divide, product
 from rlx.ir.types import TensorType
 
 __all__ = ["conv_winograd"]
+
+_AXES = 2
 
 
 def transformed_weights(w: Value, step: int) -> Value:
@@ -27,90 +29,111 @@ def transformed_weights(w: Value, step: int) -> Value:
     return result
 
 
-def tiles_along(extent: Extent, pads: tuple[int, int], step: int) -> Extent:
-    """Return how many tiles cover an axis of the result."""
-    return floor_divide(positions_along(extent, pads) + (step - 1), step)
+def tiles_along(extent: Extent, axis: Sliding, step: int) -> Extent:
+    """Return how many tiles cover an axis of the result: `dilation` of them interleave."""
+    covered = step * axis.dilation
+    return floor_divide(positions_along(extent, axis) + (covered - 1), covered) * axis.dilation
 
 
-def positions_along(extent: Extent, pads: tuple[int, int]) -> Extent:
+def positions_along(extent: Extent, axis: Sliding) -> Extent:
     """Return how many windows an axis has."""
-    return extent + (sum(pads) - (TAPS - 1))
+    return extent + (axis.low + axis.high - (TAPS - 1) * axis.dilation)
 
 
-def _formula(x: Value, u: Value, *, padding: Pads, step: int) -> Value:
+def sliding_windows(padding: Pads, dilation: Numbers) -> Geometry:
+    """Return how the windows of three by three taps move."""
+    return geometry(_AXES, padding=padding, dilation=dilation)
+
+
+def _formula(x: Value, u: Value, *, padding: Pads, step: int, dilation: Numbers) -> Value:
     """Tiles as a matrix, transformed, multiplied at each point, transformed back."""
     tile, made = step + TAPS - 1, transforms(step)
-    images, height, width, inner = x.shape
-    rows, columns = (tiles_along(n, p, step) for n, p in zip((height, width), padding, strict=True))
+    axes = sliding_windows(padding, dilation)
+    images, *extents, inner = x.shape
+    outputs = u.shape[-1]
+    covered = [tiles_along(n, axis, step) * step for n, axis in zip(extents, axes, strict=True)]
     behind = [
-        count * step + (TAPS - 1) - n - low
-        for count, n, (low, _) in zip((rows, columns), (height, width), padding, strict=True)
+        c + (step + 1) * axis.dilation - n - axis.low
+        for c, n, axis in zip(covered, extents, axes, strict=True)
     ]
-    low = (0, padding[0][0], padding[1][0], 0)
-    wide = pad(x, low=low, high=(0, *behind, 0))
-    counts = (images, rows, columns, inner)
-    elements = [
-        reshape(_every(wide, (a, b), counts, step), shape=(1, product(counts)))
-        for a in range(tile)
-        for b in range(tile)
-    ]
+    wide = pad(x, low=(0, axes[0].low, axes[1].low, 0), high=(0, *behind, 0))
+    elements = [_every(wide, (a, b), covered, axes, step) for a in range(tile) for b in range(tile)]
     into = x.graph.constant(on_both_axes(*made.image).astype(x.dtype.numpy))
     v = matmul(into, concat(*elements, axis=0))
-    m = matmul(reshape(v, shape=(tile * tile, product(counts[:3]), inner)), u)
+    count = floor_divide(product((images, *covered)), step * step)
+    m = matmul(reshape(v, shape=(tile * tile, count, inner)), u)
     back = x.graph.constant(on_both_axes(*made.result).astype(x.dtype.numpy))
-    outputs = u.shape[-1]
-    y = matmul(back, reshape(m, shape=(tile * tile, product(counts[:3]) * outputs)))
-    y = reshape(y, shape=(step, step, images, rows, columns, outputs))
-    y = transpose(y, perm=(2, 3, 0, 4, 1, 5))
-    y = reshape(y, shape=(images, rows * step, columns * step, outputs))
-    for axis, extent in enumerate(_positions(x.type, padding), start=1):
+    y = matmul(back, reshape(m, shape=(tile * tile, count * outputs)))
+    down, across = (
+        (floor_divide(c, step * axis.dilation), axis.dilation)
+        for c, axis in zip(covered, axes, strict=True)
+    )
+    y = reshape(y, shape=(step, step, images, *down, *across, outputs))
+    y = transpose(y, perm=(2, 3, 0, 4, 5, 1, 6, 7))
+    y = reshape(y, shape=(images, *covered, outputs))
+    for axis, extent in enumerate(_positions(x.type, axes), start=1):
         y = narrow(y, axis=axis, start=0, length=extent)
     return y
 
 
-def _every(wide: Value, first: tuple[int, int], counts: tuple[Extent, ...], step: int) -> Value:
-    """Return one element of every tile."""
-    images, rows, columns, inner = counts
-    stops = [
-        start + (count - 1) * step + 1 for start, count in zip(first, (rows, columns), strict=True)
-    ]
-    result: Value = slice(
-        wide, start=(0, *first, 0), stop=(images, *stops, inner), step=(1, step, step, 1)
-    )
+def _every(
+    wide: Value, number: tuple[int, int], covered: list[Extent], axes: Geometry, step: int
+) -> Value:
+    """Return one element of every tile, as a row."""
+    images, inner = wide.shape[0], wide.shape[-1]
+    first = [n * axis.dilation for n, axis in zip(number, axes, strict=True)]
+    stop = [f + c for f, c in zip(first, covered, strict=True)]
+    whole = (1, 1, 1, 1)
+    at = slice(wide, start=(0, *first, 0), stop=(images, *stop, inner), step=whole)
+    apart = [axis.dilation * step for axis in axes]
+    pairs = [(floor_divide(c, a), a) for c, a in zip(covered, apart, strict=True)]
+    at = reshape(at, shape=(images, *pairs[0], *pairs[1], inner))
+    for place, axis in zip((2, 4), axes, strict=True):
+        at = narrow(at, axis=place, start=0, length=axis.dilation)
+    result: Value = reshape(at, shape=(1, product(at.shape)))
     return result
 
 
-def _positions(x: TensorType, padding: Pads) -> Shape:
-    return tuple(positions_along(n, p) for n, p in zip(x.shape[1:3], padding, strict=True))
+def _positions(x: TensorType, axes: Geometry) -> Shape:
+    return tuple(positions_along(n, axis) for n, axis in zip(x.shape[1:3], axes, strict=True))
 
 
 @op("conv", Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_formula)
-def conv_winograd(x: TensorType, u: TensorType, *, padding: Pads, step: int) -> TensorType:
+def conv_winograd(
+    x: TensorType, u: TensorType, *, padding: Pads, step: int, dilation: Numbers = ()
+) -> TensorType:
     """Convolution of `x` `[N, H, W, C]` by three by three taps, transformed to `u`.
 
-    `u` is `[(step + 2)^2, C, K]`. Tiles are `step` by `step` positions; there are `padding` zeros
-    around the images.
+    `u` is `[(step + 2)^2, C, K]`. Tiles are `step` by `step` positions, which are as far apart as
+    the taps; there are `padding` zeros around the images.
     """
     dtype = require_same_dtype(x, u.plain)
     require_dtype(x, "f32 f64")
     require_rank(x, 4, "x")
     require_rank(u, 3, "u")
     points = (step + TAPS - 1) ** 2
-    if step not in STEPS or u.shape[:2] != (points, x.shape[-1]) or len(padding) != x.rank - 2:
+    if step not in STEPS or u.shape[:2] != (points, x.shape[-1]):
         raise ShapeError(
             f"x of type {x} and u of type {u} do not fit tiles of {step} by {step} positions: u is "
             f"[{points}, C, K], and steps are 2 or 4",
             remedy="leave the choice to the passes",
         )
-    return TensorType(dtype, (x.shape[0], *_positions(x, padding), u.shape[-1]))
+    axes = sliding_windows(padding, dilation)
+    return TensorType(dtype, (x.shape[0], *_positions(x, axes), u.shape[-1]))
 
 
 @lowered_by(conv_winograd, Winograd, layouts=(1,))
 def _in_blocks(
-    winograd: Winograd, x: TensorType, u: TensorType, *, padding: Pads, step: int
+    winograd: Winograd,
+    x: TensorType,
+    u: TensorType,
+    *,
+    padding: Pads,
+    step: int,
+    dilation: Numbers,
 ) -> None:
     """Blocks of tiles whose points are multiplied in register tiles."""
-    del padding
+    del padding, dilation
     whole = (
         winograd.step == step
         and winograd.tiles % winograd.rows == 0

@@ -118,8 +118,9 @@ def _in_points(node: Node, blocks: Winograd) -> Value:
     x, w = node.operands
     u = transformed_weights(w, blocks.step)
     panels = in_panels(u, blocks.columns, blocks.lanes, transposed=False)
-    padding = attributes_of(_sliding_of(node))["padding"]
-    attrs = make_attrs(ops.conv_winograd, {"padding": padding, "step": blocks.step})
+    geometry = attributes_of(_sliding_of(node))
+    given = {"padding": geometry["padding"], "dilation": geometry["dilation"]}
+    attrs = make_attrs(ops.conv_winograd, {**given, "step": blocks.step})
     return node.result.graph.append(ops.conv_winograd, (x, panels), attrs, lowering=blocks)[0]
 
 

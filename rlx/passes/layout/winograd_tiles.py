@@ -61,7 +61,7 @@ class Images:
 
     count: int
     extents: tuple[int, int]
-    pads: tuple[tuple[int, int], ...]
+    sliding: Geometry
     inner: int
     outputs: int
     size: int
@@ -69,11 +69,11 @@ class Images:
 
     @property
     def positions(self) -> tuple[int, int]:
-        height, width = map(positions_along, self.extents, self.pads)
+        height, width = map(positions_along, self.extents, self.sliding)
         return upper(height), upper(width)
 
     def tiles(self, step: int) -> int:
-        along = (tiles_along(n, p, step) for n, p in zip(self.extents, self.pads, strict=True))
+        along = (tiles_along(n, s, step) for n, s in zip(self.extents, self.sliding, strict=True))
         return self.count * upper(product(tuple(along)))
 
 
@@ -90,9 +90,9 @@ def images_of(
 ) -> Images | None:
     """Return what a convolution of `x` `[N, H, W, C]` works on; None if Winograd's does not fit."""
     plain = all(
-        (axis.stride, axis.dilation, axis.input_dilation) == (1, 1, 1)
+        (axis.stride, axis.input_dilation) == (1, 1)
         and min(axis.low, axis.high) >= 0
-        and max(axis.low, axis.high) < TAPS
+        and max(axis.low, axis.high) <= (TAPS - 1) * axis.dilation
         for axis in sliding
     )
     if taps != (TAPS, TAPS) or not plain:
@@ -100,9 +100,8 @@ def images_of(
     _, height, width, inner = x  # two axes of taps: images
     if not all(isinstance(e, int) and e > 0 for e in (height, width, inner, outputs)):
         return None
-    pads = tuple((axis.low, axis.high) for axis in sliding)
     extents = upper(height), upper(width)
-    return Images(max(1, upper(x[0])), extents, pads, upper(inner), upper(outputs), size)
+    return Images(max(1, upper(x[0])), extents, sliding, upper(inner), upper(outputs), size)
 
 
 def choose_winograd(images: Images, target: Target) -> WinogradChoice | None:

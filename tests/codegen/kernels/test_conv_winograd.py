@@ -28,6 +28,9 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
+APART = {"apart": (2, 2), "unevenly-apart": (3, 1), "further-apart-than-the-image": (5, 4)}
+"""Dilations of the cases that have them."""
+
 CASES: dict[str, tuple[Shape, int, Pads]] = {
     "odd-extents": ((2, 9, 11, 16), 32, ((1, 1), (1, 1))),
     "odd-channels": ((1, 7, 5, 19), 37, ((0, 1), (2, 0))),
@@ -35,25 +38,32 @@ CASES: dict[str, tuple[Shape, int, Pads]] = {
     "one-pixel": ((3, 1, 1, 8), 16, ((1, 1), (1, 1))),
     "wide": ((1, 3, 30, 3), 16, ((2, 2), (0, 0))),
     "no-padding": ((1, 10, 10, 16), 16, ((0, 0), (0, 0))),
+    "apart": ((2, 19, 14, 16), 32, ((2, 2), (1, 3))),
+    "unevenly-apart": ((1, 13, 9, 19), 20, ((6, 0), (1, 1))),
+    "further-apart-than-the-image": ((1, 3, 4, 16), 16, ((10, 9), (8, 5))),
 }
 
 
-def winograd_graph(x: Shape, outputs: int, pads: Pads, step: int, dtype: str) -> Graph:
+def winograd_graph(
+    x: Shape, outputs: int, pads: Pads, step: int, dtype: str, apart: tuple[int, int] = (1, 1)
+) -> Graph:
     """Return the convolution with bias and activation, whatever a direct one would cost."""
     g = Graph("winograd")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
     u = in_panels(transformed_weights(weights, step), 32, 16, transposed=False)
-    attrs = make_attrs(ops.conv_winograd, {"padding": pads, "step": step})
+    attrs = make_attrs(ops.conv_winograd, {"padding": pads, "step": step, "dilation": apart})
     record = Winograd(step, 12, 6, 32, 16, 1, 2)
     y = g.append(ops.conv_winograd, (image, u), attrs, lowering=record)[0]
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
 
-def direct_graph(x: Shape, outputs: int, pads: Pads, dtype: str = "f32") -> Graph:
+def direct_graph(
+    x: Shape, outputs: int, pads: Pads, dtype: str = "f32", apart: tuple[int, int] = (1, 1)
+) -> Graph:
     g = Graph("direct")
     image, weights = g.input("x", x, dtype), g.param("w", (3, 3, x[-1], outputs), dtype)
-    y = g.conv_channels_last(image, weights, padding=pads)
+    y = g.conv_channels_last(image, weights, padding=pads, dilation=apart)
     g.set_outputs([g.relu(y + g.param("bias", (outputs,), dtype))])
     return g
 
@@ -72,19 +82,39 @@ def magnitudes(*stages: Matrix) -> Array:
     return np.kron(whole, whole)
 
 
-def error_bound(feeds: dict[str, Array], pads: Pads, step: int) -> Array:
+def error_bound(
+    feeds: dict[str, Array], pads: Pads, step: int, apart: tuple[int, int] = (1, 1)
+) -> Array:
     """Return the largest error of each result.
 
     A result is rounded once per sum over channels, at most 5 times in each of the two stages of
     each of the four transforms of image and result, 5 times for a transformed weight, and twice
     more for bias and the weights' matrix. Each rounding is of a number no larger than the same
-    formula gives for magnitudes.
+    formula gives for magnitudes. Rows and columns that are `apart` are images of their own.
     """
     x, w = (np.abs(feeds[name].astype("f8")) for name in "xw")
-    tile, made = step + 2, transforms(step)
     wide = np.pad(x, ((0, 0), *pads, (0, 0)))
-    height, width = wide.shape[1] - 2, wide.shape[2] - 2
-    wide = np.pad(wide, ((0, 0), (0, step), (0, step), (0, 0)))
+    down, across = apart
+    height, width = wide.shape[1] - 2 * down, wide.shape[2] - 2 * across
+    wide = np.pad(wide, ((0, 0), (0, down), (0, across), (0, 0)))
+    bound = np.zeros((len(x), height + down, width + across, w.shape[-1]))
+    for i in range(down):
+        for j in range(across):
+            part = bound[:, i::down, j::across]
+            every = magnitude_of_results(wide[:, i::down, j::across], w, step)
+            part[:, : every.shape[1], : every.shape[2]] = every
+    roundings = x.shape[-1] + 8 * 5 + 5 + 2
+    unit = np.finfo(feeds["x"].dtype).eps / 2
+    biases: Array = np.abs(feeds["bias"].astype("f8"))
+    whole: Array = roundings * unit * (bound[:, :height, :width] + biases) * (1 + 1e-4)
+    return whole
+
+
+def magnitude_of_results(x: Array, w: Array, step: int) -> Array:
+    """Return the largest magnitude on the way to each result, without dilation or padding."""
+    tile, made = step + 2, transforms(step)
+    height, width = x.shape[1] - 2, x.shape[2] - 2
+    wide = np.pad(x, ((0, 0), (0, step), (0, step), (0, 0)))
     u = (magnitudes(made.taps) @ w.reshape(9, -1)).reshape(tile * tile, *w.shape[2:])
     bound = np.zeros((len(x), height, width, w.shape[-1]))
     for i in range(0, height, step):
@@ -96,11 +126,7 @@ def error_bound(feeds: dict[str, Array], pads: Pads, step: int) -> Array:
             part = bound[:, i : i + step, j : j + step]
             block = results.reshape(len(x), step, step, -1)
             part[...] = block[:, : part.shape[1], : part.shape[2]]
-    roundings = x.shape[-1] + 8 * 5 + 5 + 2
-    unit = np.finfo(feeds["x"].dtype).eps / 2
-    biases: Array = np.abs(feeds["bias"].astype("f8"))
-    whole: Array = roundings * unit * (bound + biases) * (1 + 1e-4)
-    return whole
+    return bound
 
 
 @pytest.mark.parametrize("step", [2, 4])
@@ -110,21 +136,23 @@ def test_results_are_within_the_bound(name: str, step: int) -> None:
     feeds = numbers(x, outputs, "f4")
     params = {each: feeds[each] for each in ("w", "bias")}
     wide = {each: array.astype("f8") for each, array in feeds.items()}
-    exact = evaluate(direct_graph(x, outputs, pads, "f64"), wide)[0]
-    bound = error_bound(feeds, pads, step)
-    g = winograd_graph(x, outputs, pads, step, "f32")
+    apart = APART.get(name, (1, 1))
+    exact = evaluate(direct_graph(x, outputs, pads, "f64", apart), wide)[0]
+    bound = error_bound(feeds, pads, step, apart)
+    g = winograd_graph(x, outputs, pads, step, "f32", apart)
     for found in (evaluate(g, feeds)[0], rlx.compile(g, params=params)(x=feeds["x"])[0]):
         assert found.shape == exact.shape
         assert (np.abs(found - exact) <= bound).all()
 
 
+@pytest.mark.parametrize("name", ["odd-channels", *APART])
 @pytest.mark.parametrize("step", [2, 4])
-def test_the_transforms_are_exact(step: int) -> None:
+def test_the_transforms_are_exact(step: int, name: str) -> None:
     """In f64 the result is that of the direct convolution to the last digits."""
-    x, outputs, pads = CASES["odd-channels"]
+    (x, outputs, pads), apart = CASES[name], APART.get(name, (1, 1))
     feeds = numbers(x, outputs, "f8")
-    found = evaluate(winograd_graph(x, outputs, pads, step, "f64"), feeds)[0]
-    exact = evaluate(direct_graph(x, outputs, pads, "f64"), feeds)[0]
+    found = evaluate(winograd_graph(x, outputs, pads, step, "f64", apart), feeds)[0]
+    exact = evaluate(direct_graph(x, outputs, pads, "f64", apart), feeds)[0]
     np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
@@ -187,15 +215,21 @@ def test_a_single_layer_with_channels_in_front_is_transformed() -> None:
     assert isinstance(lowering_of(rlx.compile(g)), Winograd)
 
 
+def test_taps_that_are_apart_are_transformed() -> None:
+    g = Graph("dilated")
+    x, w = g.input("x", (1, 256, 28, 28)), g.param("w", (256, 256, 3, 3))
+    g.set_outputs([g.conv(x, w, padding=((2, 2), (2, 2)), dilation=(2, 2))])
+    assert isinstance(lowering_of(rlx.compile(g)), Winograd)
+
+
 @pytest.mark.parametrize(
     ("outputs", "attributes"),
     [
         (64, {"stride": (2, 2)}),
-        (64, {"dilation": (2, 2)}),
         (64, {"padding": ((3, 3), (0, 0))}),
         (8, {}),
     ],
-    ids=["strided", "dilated", "padding-beyond-the-window", "few-channels"],
+    ids=["strided", "padding-beyond-the-window", "few-channels"],
 )
 def test_others_stay_direct(outputs: int, attributes: dict[str, Any]) -> None:
     g = Graph("other")

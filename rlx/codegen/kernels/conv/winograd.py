@@ -27,8 +27,8 @@ from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Winograd
-from rlx.ir.ops.conv_geometry import Pads, static
-from rlx.ir.ops.conv_winograd import positions_along, tiles_along
+from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, static
+from rlx.ir.ops.conv_winograd import positions_along, sliding_windows, tiles_along
 from rlx.ir.ops.winograd import TAPS, Matrix, Transforms, transforms
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
@@ -75,21 +75,52 @@ def conv_winograd(
     lowering: Winograd,
     padding: Pads,
     step: int,
+    dilation: Numbers,
 ) -> None:
     if x.memory is None or u.memory is None or scope.scratch is None:
         raise InternalError("a Winograd convolution reads memory, and needs scratch")
-    height, width, inner = map(static, x.shape[1:])
-    grid = (
-        static(tiles_along(height, padding[0], step)),
-        static(tiles_along(width, padding[1], step)),
+    *extents, inner = map(static, x.shape[1:])
+    axes = tuple(
+        _Axis(extent, axis, step)
+        for extent, axis in zip(extents, sliding_windows(padding, dilation), strict=True)
     )
     work = _Blocks(
         scope.k, x.memory, u.memory, scope.scratch, out.grouped(((0,), (1,), (2,), (3,))),
-        lowering, transforms(step), step, (height, width), inner, static(out.shape[-1]),
-        (padding[0][0], padding[1][0]), grid,
-        (static(positions_along(height, padding[0])), static(positions_along(width, padding[1]))),
+        lowering, transforms(step), step, axes, inner, static(out.shape[-1]),
     )  # fmt: skip
     work.compute(product_loop(product((*out.shape, *u.shape[:-1]))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """How tiles lie along an axis of an image: neighbors interleave if their elements are apart."""
+
+    extent: int
+    sliding: Sliding
+    step: int
+
+    @property
+    def apart(self) -> int:
+        """Elements from one of a tile to the next."""
+        return self.sliding.dilation
+
+    @property
+    def tiles(self) -> int:
+        return static(tiles_along(self.extent, self.sliding, self.step))
+
+    @property
+    def positions(self) -> int:
+        return static(positions_along(self.extent, self.sliding))
+
+    def start(self, number: E) -> E:
+        """Return the first position of a tile."""
+        if self.apart == 1:
+            return number * self.step
+        return number / self.apart * (self.step * self.apart) + number % self.apart
+
+    def within(self, count: E) -> E:
+        """Return how many elements of a tile lie in the next `count` ones."""
+        return count if self.apart == 1 else (maximum(count, 0) + (self.apart - 1)) / self.apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +145,10 @@ class _Blocks:
     shape: Winograd
     made: Transforms
     step: int
-    extents: tuple[int, int]
+    axes: tuple[_Axis, ...]
+    """Down and across an image."""
     inner: int
     outputs: int
-    low: tuple[int, int]
-    """Zeros before the first row and column."""
-    grid: tuple[int, int]
-    """Tiles down and across an image."""
-    positions: tuple[int, int]
 
     @property
     def tile(self) -> int:
@@ -138,7 +165,7 @@ class _Blocks:
     def compute(self, kind: LoopKind) -> None:
         """Share blocks and groups of panels among workers, each with matrices of its own."""
         k, shape = self.k, self.shape
-        count = k.let("tiles", self.target.extent(0) * (self.grid[0] * self.grid[1]))
+        count = k.let("tiles", self.target.extent(0) * (self.axes[0].tiles * self.axes[1].tiles))
         items = k.let("items", (count + (shape.tiles - 1)) / shape.tiles * shape.groups)
         kind = LoopKind.SERIAL if shape.workers == 1 else kind
         with k.loop("worker", shape.workers, kind=kind) as worker:
@@ -166,29 +193,31 @@ class _Blocks:
 
     def _place(self, number: E) -> _Place:
         """Return which image, row and column of tiles a tile is in."""
-        k, (down, across) = self.k, self.grid
-        rest = k.let("rest", number / across)
+        k, (down, across) = self.k, self.axes
+        rest = k.let("rest", number / across.tiles)
         return _Place(
-            k.let("image", rest / down),
-            k.let("row", rest % down * self.step),
-            k.let("column", number % across * self.step),
+            k.let("image", rest / down.tiles),
+            k.let("row", down.start(rest % down.tiles)),
+            k.let("column", across.start(number % across.tiles)),
         )
 
     # Into the points
 
     def _transform(self, place: _Place, to: E) -> None:
         """Write the points of one tile of all channels."""
-        k, (height, width) = self.k, self.extents
-        top = k.let("top", place.row - self.low[0])
-        left = k.let("left", place.column - self.low[1])
-        source = k.let("source", ((place.image * height + top) * width + left) * self.inner)
-        within = (top >= 0) & (top + self.tile <= height)
-        within = within & (left >= 0) & (left + self.tile <= width)
+        k, (down, across) = self.k, self.axes
+        top = k.let("top", place.row - down.sliding.low)
+        left = k.let("left", place.column - across.sliding.low)
+        line = (place.image * down.extent + top) * across.extent + left
+        source = k.let("source", line * self.inner)
+        within = (top >= 0) & (top + ((self.tile - 1) * down.apart + 1) <= down.extent)
+        within = within & (left >= 0)
+        within = within & (left + ((self.tile - 1) * across.apart + 1) <= across.extent)
         to = k.let("to", to)
         with k.if_(within):
             self._each_vector(
                 lambda c, lanes: self._into_points(
-                    lambda a, b: k.load(self.x, source + (a * width + b) * self.inner + c, lanes),
+                    lambda a, b: k.load(self.x, source + self._offset(a, b) + c, lanes),
                     to + c,
                     lanes,
                 )
@@ -199,6 +228,11 @@ class _Blocks:
                     self._at_border((top, left), source + c, lanes), to + c, lanes
                 )
             )
+
+    def _offset(self, a: E, b: E) -> E:
+        """Return how far an element of a tile lies behind its first one."""
+        down, across = self.axes
+        return (a * (down.apart * across.extent) + b * across.apart) * self.inner
 
     def _each_vector(self, body: Callable[[E, int], None]) -> None:
         """Go over the channels of an element in vectors, and one by one over what is left."""
@@ -212,17 +246,15 @@ class _Blocks:
 
     def _at_border(self, start: tuple[E, E], source: E, lanes: int) -> Element:
         """Copy a tile that is partly outside of the image; return how the copy is read."""
-        k, tile, width = self.k, self.tile, self.extents[1]
+        k, tile = self.k, self.tile
         patch = k.local("patch", self.x.prim, self.points * lanes)
         with k.loop("p", self.points) as p:
             k.store(patch, p * lanes, const(0, self.x.prim, lanes))
-        first = [k.let("first", maximum(-at, 0)) for at in start]
-        stop = [
-            k.let("stop", minimum(extent - at, tile))
-            for extent, at in zip(self.extents, start, strict=True)
-        ]
+        sides = tuple(zip(self.axes, start, strict=True))
+        first = [k.let("first", axis.within(maximum(-at, 0))) for axis, at in sides]
+        stop = [k.let("stop", minimum(axis.within(axis.extent - at), tile)) for axis, at in sides]
         with k.loop("a", stop[0], start=first[0]) as a, k.loop("b", stop[1], start=first[1]) as b:
-            element = k.load(self.x, source + (a * width + b) * self.inner, lanes)
+            element = k.load(self.x, source + self._offset(a, b), lanes)
             k.store(patch, (a * tile + b) * lanes, element)
         return lambda a, b: k.load(patch, (a * tile + b) * lanes, lanes)
 
@@ -277,12 +309,14 @@ class _Blocks:
         with k.loop("j", shape.columns, step=shape.lanes) as j:
             self._out_of_points(at + j, done, j)
         channels = channels_of(k, panel, shape.columns, self.outputs)
+        down, across = self.axes
         rows, columns = (
-            k.let("count", minimum(extent - start, step))
-            for extent, start in zip(self.positions, (place.row, place.column), strict=True)
+            k.let("count", minimum(axis.within(axis.positions - start), step))
+            for axis, start in ((down, place.row), (across, place.column))
         )
         with k.loop("p", rows) as p, k.loop("q", columns) as q:
-            line = self.target.at(place.image, place.row + p, place.column + q)
+            row, column = place.row + p * down.apart, place.column + q * across.apart
+            line = self.target.at(place.image, row, column)
             sums = k.let("sum", (p * step + q) * shape.columns)
             write_channels(k, line, done, sums, channels, shape.lanes, self.outputs)
 
