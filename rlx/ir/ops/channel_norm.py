@@ -23,8 +23,8 @@ from rlx.ir.ops.requirements import (
     require_same_dtype,
     require_shape,
 )
-from rlx.ir.ops.shape import reshape
-from rlx.ir.shape import Extent, Shape, divide, normalize_axis
+from rlx.ir.ops.shape import expand, reshape
+from rlx.ir.shape import Extent, Shape, divide, normalize_axis, product
 from rlx.ir.types import TensorType
 
 _FAMILY = "channel_norm"
@@ -75,9 +75,20 @@ def batch_norm_training(
 def group_norm_formula(
     x: Value, gamma: Value, beta: Value, *, num_groups: int, axis: int, eps: float
 ) -> Value:
-    """Split the channels into groups, and normalize all of an example's group at once."""
-    grouped = reshape(x, shape=grouped_shape(x.shape, num_groups, axis))
-    normalized, *_ = standardized(grouped, grouped_axes(x.type, axis), eps)
+    """Split the channels into groups, and normalize all of an example's group at once.
+
+    With channels in front a group is one row, which a kernel reads three times while it is near.
+    """
+    grouped = grouped_shape(x.shape, num_groups, axis)
+    if normalize_axis(axis, x.rank) == 1:
+        rows = reshape(x, shape=(*grouped[:2], product(grouped[2:])))
+        one, zero = (
+            expand(x.graph.constant(number, x.dtype), shape=rows.shape[-1:]) for number in (1, 0)
+        )
+        normalized = layer_norm(rows, one, zero, axis=-1, eps=eps)
+    else:
+        axes = grouped_axes(x.type, axis)
+        normalized, *_ = standardized(reshape(x, shape=grouped), axes, eps)
     whole = reshape(normalized, shape=x.shape)
     result: Value = whole * along_axis(gamma, x, axis) + along_axis(beta, x, axis)
     return result
