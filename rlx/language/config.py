@@ -18,6 +18,11 @@ _SCALINGS = ("none", "linear", "yarn", "longrope")
 ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 """The tensors whose numbers are in a decoder's graph: its tables of cosines and sines."""
 
+_MOST = 2**31 - 1
+"""Above all counts of layers, heads, and the like."""
+_LARGEST = 3.4028234e38
+"""Of f32."""
+
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
@@ -90,7 +95,7 @@ class DecoderConfig:
 
 def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderConfig:
     def number(key: str, default: int | None = None) -> int:
-        return int(metadata.number(f"{architecture}.{key}", default))
+        return metadata.count(f"{architecture}.{key}", default)
 
     heads, hidden = number("attention.head_count"), number("embedding_length")
     if heads < 1:
@@ -117,6 +122,7 @@ def _config(metadata: _Metadata, architecture: str, file: GgufFile) -> DecoderCo
         experts_used=number("expert_used_count", 0),
     )
     _check(metadata, config)
+    _check_heads(metadata, config, file)
     return config
 
 
@@ -138,7 +144,7 @@ def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool
     """
     prefix = f"{architecture}.rope.scaling"
     factor = float(metadata.number(f"{prefix}.factor", 1.0))
-    kind = metadata.values.get(f"{prefix}.type", "longrope" if has_long_factors else "linear")
+    kind = metadata.text(f"{prefix}.type", "longrope" if has_long_factors else "linear")
     if kind not in _SCALINGS:
         raise UnsupportedError(
             f"{metadata.path}: rope scaling of type {kind!r} is not supported",
@@ -150,7 +156,7 @@ def _rope_scaling(metadata: _Metadata, architecture: str, has_long_factors: bool
         return RopeScaling()
     if kind == "linear":
         return RopeScaling(kind, factor)
-    original = int(metadata.number(f"{prefix}.original_context_length"))
+    original = metadata.count(f"{prefix}.original_context_length")
     if original < 1:
         raise metadata.error(f"{prefix}.original_context_length", original, "at least 1")
     magnitude = float(metadata.number(f"{prefix}.attn_factor", 1.0))
@@ -169,6 +175,23 @@ def _check(metadata: _Metadata, config: DecoderConfig) -> None:
         raise metadata.error("attention.head_count_kv", config.kv_heads, "a divisor of the heads")
     if not 0 <= config.experts_used <= config.experts:
         raise metadata.error("expert_used_count", config.experts_used, "at most expert_count")
+
+
+def _check_heads(metadata: _Metadata, config: DecoderConfig, file: GgufFile) -> None:
+    """Demand heads as wide as the weights say, before anything of their width is made."""
+    prefix, name = f"{config.architecture}.", "blk.0.attn_output.weight"
+    width = config.heads * config.head_dim
+    if name in file.tensors and file.tensors[name].dims[0] != width:
+        raise metadata.error(
+            f"{prefix}attention.key_length", config.head_dim,
+            f"the {file.tensors[name].dims[0]} columns of {name!r} over {config.heads} heads",
+        )  # fmt: skip
+    rotated = config.rope_rotated
+    if rotated % 2 or not 0 < rotated <= config.head_dim:
+        wanted = f"even and at most {config.head_dim}, the elements of a head"
+        raise metadata.error(f"{prefix}rope.dimension_count", rotated, wanted)
+    if not config.rope_base > 1:
+        raise metadata.error(f"{prefix}rope.freq_base", config.rope_base, "more than 1")
 
 
 def _vocabulary(file: GgufFile) -> int:
@@ -199,10 +222,19 @@ class _Metadata:
             raise self.error(key, None, "there")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.error(key, value, "a number")
+        if not abs(value) <= _LARGEST:
+            raise self.error(key, value, "finite in f32")
         return value
 
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
+    def count(self, key: str, default: int | None = None) -> int:
+        """Return a number of things that there can be."""
+        value = self.number(key, default)
+        if not (isinstance(value, int) and 0 <= value <= _MOST):
+            raise self.error(key, value, f"a whole number up to {_MOST}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key, default)
         if not isinstance(value, str):
             raise self.error(key, value, "a string")
         return value

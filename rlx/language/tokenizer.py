@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import FormatError, UnsupportedError
 from rlx.gguf import GgufFile
 
@@ -114,7 +116,7 @@ def _compiled_template(template: str) -> Any:
 
 
 def _library_tokenizer(file: GgufFile, tokens: list[str]) -> Any:
-    kind = file.metadata.get("tokenizer.ggml.model")
+    kind = _word(file, "tokenizer.ggml.model", "none")
     builders = {"gpt2": _byte_level, "llama": _sentence_piece}
     if kind not in builders:
         raise UnsupportedError(
@@ -130,10 +132,10 @@ def _byte_level(file: GgufFile, tokens: list[str]) -> Any:
     """Merges of pairs, over bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    merges = [_pair(file, merge) for merge in _list(file, "tokenizer.ggml.merges")]
     vocabulary = {token: number for number, token in enumerate(tokens)}
+    merges = [_pair(file, merge, vocabulary) for merge in _list(file, "tokenizer.ggml.merges")]
     library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    name = file.metadata.get("tokenizer.ggml.pre", "default")
+    name = _word(file, "tokenizer.ggml.pre", "default")
     pattern = _PATTERNS.get(name)
     if pattern is None and name not in _SINGLE_DIGITS:
         raise UnsupportedError(
@@ -151,11 +153,12 @@ def _byte_level(file: GgufFile, tokens: list[str]) -> Any:
     return library
 
 
-def _pair(file: GgufFile, merge: str) -> tuple[str, str]:
+def _pair(file: GgufFile, merge: str, vocabulary: Mapping[str, int]) -> tuple[str, str]:
     left, space, right = merge.partition(" ")
-    if not space:
+    if not (space and left in vocabulary and right in vocabulary and left + right in vocabulary):
         raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.merges': {merge!r} is no pair",
+            f"{file.path}: key 'tokenizer.ggml.merges': {merge!r} is no pair of tokens that "
+            "makes a token",
             remedy="use a file as its maker wrote it",
         )
     return left, right
@@ -166,12 +169,7 @@ def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     numbers = {token: number for number, token in enumerate(tokens)}
-    scores = file.metadata.get("tokenizer.ggml.scores")
-    if scores is None or len(scores) != len(tokens):
-        raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.scores' is missing, or not one per token",
-            remedy="use a file as its maker wrote it",
-        )
+    scores = _numbers(file, "tokenizer.ggml.scores", len(tokens))
     pairs = [
         (-float(scores[number]), number, (token[:cut], token[cut:]))
         for token, number in numbers.items()
@@ -195,12 +193,9 @@ def _add_special(library: Any, file: GgufFile, tokens: list[str]) -> None:
     """Declare the tokens that stand for no text."""
     from tokenizers import AddedToken
 
-    types = file.metadata.get("tokenizer.ggml.token_type", [_NORMAL] * len(tokens))
-    if len(types) != len(tokens):
-        raise FormatError(
-            f"{file.path}: key 'tokenizer.ggml.token_type' is not one per token",
-            remedy="use a file as its maker wrote it",
-        )
+    key = "tokenizer.ggml.token_type"
+    known = key in file.metadata
+    types = _numbers(file, key, len(tokens)) if known else [_NORMAL] * len(tokens)
     pairs = list(zip(tokens, types, strict=True))
     control = [token for token, kind in pairs if kind == _CONTROL]
     own = [token for token, kind in pairs if kind == _USER_DEFINED]
@@ -214,5 +209,27 @@ def _list(file: GgufFile, key: str) -> list[str]:
         raise FormatError(
             f"{file.path}: key {key!r} is missing, or no list of strings",
             remedy="use the file of a language model, as its maker wrote it",
+        )
+    return found
+
+
+def _numbers(file: GgufFile, key: str, count: int) -> list[float]:
+    """Return the numbers of a key, one for each token."""
+    found = np.asarray(file.metadata.get(key, ()))
+    if found.shape != (count,) or found.dtype.kind not in "biuf":
+        raise FormatError(
+            f"{file.path}: key {key!r} is missing, or not one number for each of {count} tokens",
+            remedy="use a file as its maker wrote it",
+        )
+    numbers: list[float] = found.tolist()
+    return numbers
+
+
+def _word(file: GgufFile, key: str, default: str) -> str:
+    found = file.metadata.get(key, default)
+    if not isinstance(found, str):
+        raise FormatError(
+            f"{file.path}: key {key!r} is {found!r}; it must be a string",
+            remedy="use a file as its maker wrote it",
         )
     return found

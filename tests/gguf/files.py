@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,6 +25,10 @@ def f32(values: Any) -> Tensor:
     return Tensor(array.shape[::-1], 0, array.tobytes())
 
 
+_LARGEST = 3.4e38
+"""About the largest f32."""
+
+
 def gguf_file(
     metadata: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
@@ -32,7 +37,10 @@ def gguf_file(
     order: str = "<",
     alignment: int = 32,
 ) -> bytes:
-    """Return the bytes of a file; ints are stored as u32, lists as arrays of strings."""
+    """Return the bytes of a file.
+
+    Numbers are stored as u32 and f32 where these hold them, lists as arrays of strings, i32 or f32.
+    """
     wide = "Q" if version > 1 else "I"
 
     def count(n: int) -> bytes:
@@ -45,11 +53,16 @@ def gguf_file(
         if isinstance(v, bool):
             return struct.pack(order + "IB", 7, v)
         if isinstance(v, int):
-            return struct.pack(order + "II", 4, v)
+            code, kind = ("I", 4) if 0 <= v < 2**32 else ("Q", 10) if v > 0 else ("q", 11)
+            return struct.pack(order + "I" + code, kind, v)
         if isinstance(v, float):
-            return struct.pack(order + "If", 6, v)
+            code, kind = ("d", 12) if math.isfinite(v) and abs(v) > _LARGEST else ("f", 6)
+            return struct.pack(order + "I" + code, kind, v)
         if isinstance(v, str):
             return struct.pack(order + "I", 8) + text(v)
+        if v and not isinstance(v[0], str):
+            code, kind = ("f", 6) if isinstance(v[0], float) else ("i", 5)
+            return struct.pack(f"{order}II{wide}{len(v)}{code}", 9, kind, len(v), *v)
         return struct.pack(order + "II", 9, 8) + count(len(v)) + b"".join(map(text, v))
 
     head = b"GGUF" + struct.pack(order + "I", version) + count(len(tensors)) + count(len(metadata))

@@ -17,6 +17,7 @@ _SCALED = "ir.ops.test_scaled_weights:"
 _MONITOR = "language.test_experts:"
 _FACTS = "language.test_specification:"
 _RULES = "language.test_specified_rules:"
+_BAD = "language.test_bad_metadata:"
 _MODEL = "language.test_model:"
 _BATCH = "language.test_batch:"
 _SAMPLING = "language.test_sampling:"
@@ -61,6 +62,11 @@ FILES: Mapping[str, str] = {
         f"{_MODEL}test_an_unknown_architecture_is_refused {_MODEL}test_a_missing_tensor_is_named "
         f"{_MODEL}test_a_tensor_of_another_shape_is_named "
         f"{_FILE}test_a_tensor_that_is_not_there"
+    ),
+    "no number, list or word of the metadata is believed, nor memory taken for it": (
+        f"{_BAD}test_no_number_of_a_decoder_is_believed "
+        f"{_BAD}test_nothing_of_a_tokenizer_is_believed {_BAD}test_the_key_is_named "
+        f"{_BAD}test_mutated_heads_are_models_or_refused"
     ),
     "a type that cannot be decoded fails when its tensor is read": (
         f"{_FILE}test_types_that_cannot_be_read_fail_when_asked_for"
