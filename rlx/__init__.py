@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rlx.locks import unforkable
+from rlx.locks import importing
 
 if TYPE_CHECKING:
     from rlx import debug as debug
@@ -157,7 +157,7 @@ __all__ = sorted([*_HOME, *_SUBPACKAGES])
 def __getattr__(name: str) -> Any:
     if name not in _HOME and name not in _SUBPACKAGES:
         raise AttributeError(f"module 'rlx' has no attribute {name!r}")
-    with unforkable():
+    with importing():
         if name in _SUBPACKAGES:
             return importlib.import_module(f"rlx.{name}")
         value = getattr(importlib.import_module(_HOME[name]), name)

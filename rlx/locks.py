@@ -5,17 +5,20 @@ handler, a `__del__` or an argument's `__array__` that calls the function which 
 told so. In a forked child every such lock is free again, whoever held it in the parent.
 
 A fork waits, for a bounded time, until other threads have done what `unforkable` encloses:
-compilers and imports hold locks of their own, which nobody could free in the child.
+compilers and imports hold locks of their own, which nobody could free in the child. Ctrl-C waits
+until `importing` is done: ops and rules that were declared in part cannot be declared again.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from rlx.errors import ReentryError
@@ -60,6 +63,29 @@ def unforkable() -> Iterator[None]:
             if not _inside[thread]:
                 del _inside[thread]
             _changed.notify_all()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Let forks and Ctrl-C wait until modules are imported whole."""
+    with unforkable(), _uninterrupted():
+        yield
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # only the main thread is interrupted
+        return
+    late: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: late.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if late:
+            handler(*late[-1])
 
 
 def _others_inside() -> bool:

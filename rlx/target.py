@@ -193,7 +193,7 @@ _ZEN_4 = "25"
 """The family of Zen 3, which has no AVX-512, and Zen 4."""
 
 
-_RENAMED = {"pni": "sse3", "asimddp": "dotprod"}
+_RENAMED = {"pni": "sse3", "bmi1": "bmi", "abm": "lzcnt", "asimddp": "dotprod"}
 
 
 def _llvm_spelling(flag: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from rlx.codegen.regions import Region
 from rlx.errors import GraphError, UnsupportedError, blamed
 from rlx.ir.graph import Graph, calling_source
-from rlx.locks import unforkable
+from rlx.locks import importing, unforkable
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import find_blas, has_lapack, takes_products
@@ -293,9 +293,10 @@ def lower_for(
     `blas` is the library that large products are left to, unless that is "none" or "auto". Kernels
     go through `passes` last.
     """
-    from rlx.codegen.lower import lower_graph
-    from rlx.passes.pipeline import pipeline
-    from rlx.runtime.dump import dump_program
+    with importing():
+        from rlx.codegen.lower import lower_graph
+        from rlx.passes.pipeline import pipeline
+        from rlx.runtime.dump import dump_program
 
     with blamed(f"compiling {graph.name!r}", calling_source()):
         require_carried(graph)
@@ -334,8 +335,9 @@ def add_step(program: Program) -> Program:
 
 def claimed_ops() -> set[str]:
     """Return the names of the ops that have kernels, maybe for a lowering record only."""
-    from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
-    from rlx.ir.op import OPS
+    with importing():
+        from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
+        from rlx.ir.op import OPS
 
     return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
 

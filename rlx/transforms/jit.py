@@ -22,8 +22,10 @@ from typing import Any, overload
 import numpy as np
 
 from rlx.errors import InputError
+from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
+from rlx.ir.types import TensorType
 from rlx.locks import unforkable
 from rlx.passes.precision.policy import Precision, as_policy
 from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
@@ -136,6 +138,34 @@ class _Entry:
     single: bool
     """The result is one array, without a container."""
 
+    def results(self, leaves: Sequence[Any]) -> Any:
+        weak = self.program.weak
+        arrays = [frozen(x, w) for x, w in zip(self.run(*leaves), weak, strict=True)]
+        return arrays[0] if self.single else tree_unflatten(self.tree, arrays)
+
+
+def _type_of_call(key: Key) -> Key:
+    """Return what a program depends on; a number and an array of its dtype are alike to it."""
+    narrow, tree, fixed, leaves = key
+    return narrow, tree, fixed, tuple((dtype, shape) for dtype, shape, _ in leaves)
+
+
+class _Bare(str):
+    """A text that containers show without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _told(key: Key) -> str:
+    """Return what a call takes, as in `(f32[3], k=f32[])`."""
+    _, tree, fixed, leaves = key
+    types = [_Bare(TensorType(as_dtype(dtype), shape)) for dtype, shape, _ in leaves]
+    given, named = tree_unflatten(tree, types)
+    parts = [*map(repr, given), *(f"{name}={x!r}" for name, x in named.items())]
+    parts += [f"{place}={value!r}" for place, _, value in fixed]
+    return f"({', '.join(parts)})"
+
 
 @dataclass(frozen=True, slots=True)
 class _ShortWay:
@@ -228,9 +258,7 @@ class JittedFunction:
         entry, leaves = self._entry(args, kwargs)
         if not kwargs and not self._static:
             self._remember(entry, args)
-        weak = entry.program.weak
-        arrays = [frozen(x, w) for x, w in zip(entry.run(*leaves), weak, strict=True)]
-        return arrays[0] if entry.single else tree_unflatten(entry.tree, arrays)
+        return entry.results(leaves)
 
     def _remember(self, entry: _Entry, args: tuple[Any, ...]) -> None:
         """Try `entry` first the next time."""
@@ -256,9 +284,27 @@ class JittedFunction:
                 for x in leaves
             ]
             given, named = tree_unflatten(tree, arrays)
-            return Compiled(self.executable(*given, **named), self)
+            return self._fixed(given, named)
 
         return Traced(self.graph(*args, **kwargs), compile)
+
+    def _fixed(self, given: tuple[Any, ...], named: dict[str, Any]) -> Compiled:
+        """Return a call's program, which refuses arguments of other types."""
+        own, _ = self._described(given, named)
+        entry, _ = self._entry(given, named)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            asked, leaves = self._described(args, kwargs)
+            if _type_of_call(asked) != _type_of_call(own):
+                name = source_names(self._fun, "the function")
+                raise InputError(
+                    f"{name} was compiled for {_told(own)} and is given {_told(asked)}",
+                    source=calling_source(),
+                    remedy="call the function itself, which compiles for every type it meets",
+                )
+            return entry.results(leaves)
+
+        return Compiled(entry.run, run)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace a call, to be compiled: `.as_text()`, `.compile()`."""
@@ -306,8 +352,8 @@ class JittedFunction:
 
     # Compiling
 
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
-        """Return the compiled entry for a call, and the leaves to run it on."""
+    def _described(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Key, list[Any]]:
+        """Return what a program for a call depends on, and the leaves to run it on."""
         moving, fixed = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         ready = frozenset() if are_narrow() else ARRAY_CLASSES
@@ -321,7 +367,12 @@ class JittedFunction:
         if self._buckets:
             shapes = self._bucketed(tree, shapes)
         parts = zip(arrays, shapes, kinds, strict=True)
-        key = (are_narrow(), tree, fixed, tuple((x.dtype, shape, kind) for x, shape, kind in parts))
+        types = tuple((x.dtype, shape, kind) for x, shape, kind in parts)
+        return (are_narrow(), tree, fixed, types), arrays
+
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
+        """Return the compiled entry for a call, and the leaves to run it on."""
+        key, arrays = self._described(args, kwargs)
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = self._compile(args, kwargs)

@@ -39,7 +39,7 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A call that is compiled: runs on arguments of its types."""
+    """A call that is compiled: runs on arguments of its types, and refuses others."""
 
     executable: Any
     _run: Callable[..., Any]

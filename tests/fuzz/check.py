@@ -136,7 +136,7 @@ def feeds(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
 
 def _compare_backends(graph: Graph, backends: Sequence[str], judge: Judge) -> Failure | None:
     try:
-        lowered = lower(graph)
+        lowered = lower(graph, judge.seed)
     except _WRONG as error:
         return Failure("lowering raises", _text(error))
     for backend in backends:

@@ -148,6 +148,7 @@ def test_a_finalizer_that_calls_the_function_hangs_nothing(way: str, tmp_path: P
                     ran.append(same(f(x), x))
                 except ReentryError:
                     ran.append(True)
+        gc.freeze()  # what is there already need not be looked at again and again
         gc.set_threshold(1)
         for _ in range(200):
             Cycle()
@@ -316,3 +317,39 @@ def test_a_session_that_an_argument_asks_again_refuses(tmp_path: Path) -> None:
                 print("a run asks for another one from within" in error.message)
     """, "short", tmp_path)  # fmt: skip
     assert printed == "True\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are not sent here")
+@pytest.mark.parametrize(
+    ("declares", "number"),
+    [("declare_op", 7), ("declare_op", 250), ("Registry._claim", 30), ("Registry._claim", 500)],
+)
+def test_an_interrupt_waits_until_ops_and_rules_are_declared(
+    declares: str, number: int, tmp_path: Path
+) -> None:
+    """What was declared in part could not be declared again: the process was spoilt."""
+    printed = run_alone(f"DECLARES, NUMBER = {declares!r}, {number}\n" + textwrap.dedent("""
+        import os, signal
+        import numpy as np
+        from rlx.ir import op
+        owner = op.Registry if "." in DECLARES else op
+        name = DECLARES.split(".")[-1]
+        declares, count = getattr(owner, name), 0
+        def interrupted(*args, **options):
+            global count
+            count += 1
+            if count == NUMBER:
+                os.kill(os.getpid(), signal.SIGINT)
+            return declares(*args, **options)
+        setattr(owner, name, interrupted)
+        def work():
+            import rlx
+            f = rlx.jit(lambda x: rlx.numpy.tanh(x) @ x)
+            return rlx.grad(lambda x: f(x).sum())(np.eye(2, dtype=np.float32)).shape
+        try:
+            work()
+        except KeyboardInterrupt:
+            print("interrupted")
+        print(work(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    """), tmp_path)  # fmt: skip
+    assert printed == "interrupted\n(2, 2) True\n"

@@ -59,3 +59,14 @@ def test_a_jitted_function_shows_its_stages() -> None:
     assert "tanh" in compiled.as_text()
     assert str(f.trace(x).graph) == str(lowered.graph) == str(rlx.make_graph(f)(x))
     assert f.cache_info().compiled == 1
+
+
+def test_a_compiled_call_refuses_other_types() -> None:
+    f = rlx.jit(lambda x, k: x["a"] * k)
+    x = np.ones(3, np.float32)
+    compiled = f.lower({"a": x}, 2.0).compile()
+    np.testing.assert_array_equal(compiled({"a": x}, 3.0), [3, 3, 3])
+    for given in ({"a": x[:2]}, {"a": x.astype(np.float64)}, {"b": x}, x):
+        with pytest.raises(InputError, match=r"for \(\{'a': f32\[3\]\}, .* and is given \("):
+            compiled(given, 3.0)
+    assert f.cache_info().compiled == 1

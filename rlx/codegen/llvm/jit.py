@@ -39,7 +39,7 @@ def _nowhere(_symbol: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LlvmBackend:
-    """Compiles modules for the host CPU.
+    """Compiles modules for the host CPU, or for a lesser `machine` of its kind.
 
     `resolve` gives the address of an external function, such as one of a BLAS library, or None
     for what the process exports by itself.
@@ -48,6 +48,7 @@ class LlvmBackend:
     options: Options = field(default_factory=Options)
     resolve: Callable[[str], int | None] = _nowhere
     cache: ObjectCache | None = None
+    machine: Machine | None = None
 
     @property
     def name(self) -> str:
@@ -55,7 +56,7 @@ class LlvmBackend:
 
     def load(self, module: Module, target: Target) -> LlvmModule:
         """Compile `module`, or take its object code from the cache, and load it."""
-        machine = binding.host_machine(target.vector_bytes)
+        machine = self.machine or binding.host_machine(target.vector_bytes)
         emitted = emit_module(module, machine, slots=foreign_symbols(module))
         options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
         code = MachineCode(
