@@ -18,6 +18,8 @@ from rlx.gguf import GgufFile
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
 """Types of tokens in files."""
 
+_UNKNOWN = "<unk>"
+
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _REST = (
     r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -47,18 +49,16 @@ class TextTokenizer:
         """Build the tokenizer of a file; a FormatError names a key that is missing."""
         metadata = file.metadata
         tokens = _list(file, "tokenizer.ggml.tokens")
-        special = {
-            name: metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot")
-        }
-        adds_start = metadata.get(
-            "tokenizer.ggml.add_bos_token", metadata.get("tokenizer.ggml.model") == "llama"
-        )
+        special = {name: _special_token(file, name, len(tokens)) for name in ("bos", "eos", "eot")}
+        library, template = _library_tokenizer(file, tokens), "tokenizer.chat_template"
+        pieces = metadata["tokenizer.ggml.model"] == "llama"
+        adds_start = metadata.get("tokenizer.ggml.add_bos_token", pieces) is True
         return cls(
-            _library_tokenizer(file, tokens),
+            library,
             tokens,
             special,
-            bool(adds_start) and special["bos"] is not None,
-            metadata.get("tokenizer.chat_template"),
+            adds_start and special["bos"] is not None,
+            _word(file, template, "") if template in metadata else None,
         )
 
     @property
@@ -88,12 +88,20 @@ class TextTokenizer:
             raise UnsupportedError(
                 "the file has no chat template", remedy="encode a prompt of your own"
             )
-        text = _compiled_template(self.template).render(
-            messages=list(messages),
-            add_generation_prompt=True,
-            bos_token=self._name("bos"),
-            eos_token=self._name("eos"),
-        )
+        from jinja2 import TemplateError
+
+        try:
+            text = _compiled_template(self.template).render(
+                messages=list(messages),
+                add_generation_prompt=True,
+                bos_token=self._name("bos"),
+                eos_token=self._name("eos"),
+            )
+        except TemplateError as error:
+            raise FormatError(
+                f"key 'tokenizer.chat_template' is no template for these messages: {error}",
+                remedy="encode a prompt of your own, or change the messages",
+            ) from error
         return self.encode(text)
 
     def _name(self, which: str) -> str:
@@ -113,6 +121,18 @@ def _compiled_template(template: str) -> Any:
 
     environment.globals["raise_exception"] = refuse
     return environment.from_string(template)
+
+
+def _special_token(file: GgufFile, name: str, count: int) -> int | None:
+    """Return the number of a special token, where the file has one."""
+    key = f"tokenizer.ggml.{name}_token_id"
+    found = file.metadata.get(key)
+    if found is None or (type(found) is int and 0 <= found < count):
+        return found
+    raise FormatError(
+        f"{file.path}: key {key!r} is {found!r}; it must be one of the {count} tokens",
+        remedy="use a file as its maker wrote it",
+    )
 
 
 def _library_tokenizer(file: GgufFile, tokens: list[str]) -> Any:
@@ -170,6 +190,11 @@ def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
 
     numbers = {token: number for number, token in enumerate(tokens)}
     scores = _numbers(file, "tokenizer.ggml.scores", len(tokens))
+    if _UNKNOWN not in numbers:
+        raise FormatError(
+            f"{file.path}: key 'tokenizer.ggml.tokens' has no {_UNKNOWN}, for what is no piece",
+            remedy="use a file as its maker wrote it",
+        )
     pairs = [
         (-float(scores[number]), number, (token[:cut], token[cut:]))
         for token, number in numbers.items()
@@ -178,7 +203,7 @@ def _sentence_piece(file: GgufFile, tokens: list[str]) -> Any:
     ]
     merges = [pair for _, _, pair in sorted(pairs)]
     library = Tokenizer(
-        models.BPE(vocab=numbers, merges=merges, unk_token="<unk>", fuse_unk=True,
+        models.BPE(vocab=numbers, merges=merges, unk_token=_UNKNOWN, fuse_unk=True,
                    byte_fallback=True)
     )  # fmt: skip
     prefix = file.metadata.get("tokenizer.ggml.add_space_prefix", True)

@@ -27,9 +27,10 @@ SCALED = {
     "rope.scaling.original_context_length": 64, "attention.sliding_window": 8, "expert_count": 0,
     "expert_used_count": 0, "final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0,
 }  # fmt: skip
-TOKENS = text_metadata()["tokenizer.ggml.tokens"]
+TOKENS = [*text_metadata()["tokenizer.ggml.tokens"], "<unk>"]
 PIECES = {
-    "tokenizer.ggml.model": "llama", "tokenizer.ggml.scores": [0.0] * len(TOKENS),
+    "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": TOKENS,
+    "tokenizer.ggml.scores": [0.0] * len(TOKENS),
     "tokenizer.ggml.token_type": [1] * len(TOKENS), "tokenizer.ggml.pre": "default",
 }  # fmt: skip
 KEYS = metadata("llama", **SCALED) | text_metadata()
@@ -63,11 +64,21 @@ def test_no_number_of_a_decoder_is_believed(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize("more", [{}, PIECES], ids=["merges", "pieces"])
 def test_nothing_of_a_tokenizer_is_believed(tmp_path: Path, key: str, more: dict[str, Any]) -> None:
     pytest.importorskip("tokenizers")
+    pytest.importorskip("jinja2")
     path = tmp_path / "m.gguf"
-    for value in (*VALUES, ["a b"], ["a zz"], [0.5] * len(TOKENS)):
+    for value in (
+        *VALUES,
+        ["a b"],
+        ["a zz"],
+        "{% for %}",
+        "{{ messages.a.b }}",
+        [0.5] * len(TOKENS),
+    ):
         write(path, KEYS | more | {key: value})
         try:
-            TextTokenizer.of(read(path)).encode("ab 1")
+            tokenizer = TextTokenizer.of(read(path))
+            tokenizer.encode("ab 1")
+            tokenizer.chat([{"role": "user", "content": "a"}])
         except RlxError:
             continue
 
