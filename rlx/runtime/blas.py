@@ -49,6 +49,11 @@ class Blas:
     def has(self, name: str) -> bool:
         return self.library.find(self.symbol(name)) is not None
 
+    @property
+    def has_lapack(self) -> bool:
+        """True if it solves and decomposes; some have a part of LAPACK."""
+        return all(self.has(name) for name in ("dgesv_", "dsyevd_", "dgesdd_", "dorgqr_"))
+
     def address(self, name: str) -> int:
         return self.library.address(self.symbol(name))
 
@@ -80,9 +85,9 @@ def find_blas(target: Target, name: str = "auto") -> Blas:
 
 
 def has_lapack(target: Target, name: str = "auto") -> bool:
-    """True if there is a BLAS library and it solves linear systems; loads it."""
+    """True if there is a BLAS library and it has LAPACK, too; loads it."""
     try:
-        return find_blas(target, name).has("dgesv_")
+        return find_blas(target, name).has_lapack
     except ToolchainError:
         return False
 

@@ -37,6 +37,6 @@ def linked_blas(blas: str) -> LinkedBlas | None:
     return LinkedBlas(
         str(found.library.path),
         found.prefix,
-        has_lapack=found.has("dgesv_"),
+        has_lapack=found.has_lapack,
         takes_products=takes_products(blas),
     )

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlx.errors import InputError, ToolchainError, UnsupportedError
+from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.lowering import Library
 from rlx.passes.layout.use_lapack import LARGE
@@ -19,7 +20,7 @@ from rlx.runtime.blas import find_blas
 from rlx.target import detect_target
 from tests.aot.building import STRICT, Loaded, needs_compiler, run
 
-EXTENT = LARGE
+EXTENT = LARGE[ops.solve]
 
 
 def _has_blas() -> bool:
@@ -196,3 +197,26 @@ def test_products_are_generated_unless_a_library_is_named(tmp_path: Path, blas: 
     assert artifact.manifest["libraries"] == ["m"]
     assert "gemm" not in artifact.source.read_text()
     assert "Calls" not in artifact.header.read_text()
+
+
+@needs_compiler
+@needs_blas
+@pytest.mark.parametrize("blas", ["auto", "none"])
+def test_large_decomposition_is_the_librarys_or_generated(tmp_path: Path, blas: str) -> None:
+    extent = LARGE[ops.eigh]
+    g = Graph("system")
+    w, v = g.eigh(g.input("a", (extent, extent)))
+    g.set_outputs([w, v])
+    artifact = aot(g, tmp_path, blas=blas)
+    assert ("ssyevd_" in artifact.source.read_text()) == (blas == "auto")
+    loaded = Loaded(artifact, "int system_run(void *);")
+    basis, _ = np.linalg.qr(np.random.default_rng(5).standard_normal((extent, extent)))
+    a = (basis * np.arange(extent)) @ basis.T
+    assert loaded.call("init", loaded.arena, loaded.block.size) == 0
+    assert loaded.call("setup", loaded.arena) == 0
+    loaded.view("inputs", "a")[...] = a.reshape(-1)
+    assert loaded.call("run", loaded.arena) == 0
+    values, vectors = (loaded.view("outputs", y["name"]) for y in artifact.manifest["outputs"])
+    np.testing.assert_allclose(values, np.arange(extent), atol=1e-4)
+    np.testing.assert_allclose(a @ vectors.reshape(a.shape), vectors.reshape(a.shape) * values,
+                               atol=1e-4)  # fmt: skip

@@ -79,6 +79,7 @@ ARRAYS: Mapping[str, str] = {
     "decompositions and their derivatives": (
         "numpy.test_decompositions:* numpy.test_eigenvalues:* numpy.test_linalg:*"
     ),
+    "large matrices go to LAPACK, of any back end": "passes.layout.test_use_lapack:*",
     "convolutions and formats of fewer bits under JAX's names": "jax.test_lax:*",
     "special functions, signals, statistics, structured matrices, solvers": (
         "scipy.test_special:* scipy.test_signal:* scipy.test_stats:* scipy.test_structured:* "

@@ -8,6 +8,7 @@ equals, is positive.
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.lowering import Library, lowered_by
 from rlx.ir.op import Trait, op
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType
@@ -68,6 +69,20 @@ def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, T
     lead = a.shape[:-2]
     u = a.with_shape((*lead, rows, rows if full else columns))
     return u, a.with_shape((*lead, columns)), a.with_shape((*lead, columns, columns))
+
+
+@lowered_by(qr, Library)
+@lowered_by(eigh, Library)
+@lowered_by(svd, Library)
+def _decompose_by_library(_: Library, a: TensorType, **__: object) -> None:
+    """LAPACK's `geqrf` and `orgqr`, `syevd`, `gesdd`, one matrix on one thread."""
+    require_dtype(a, "f32 f64", "a")
+
+
+@lowered_by(eig, Library)
+def _eig_by_library(_: Library, a: TensorType, **__: object) -> None:
+    """LAPACK's `geev`, of real matrices that for real ones."""
+    require_dtype(a, "c64 c128", "a")
 
 
 def _require_square(a: TensorType, dtypes: str) -> None:

@@ -1,17 +1,18 @@
-"""Let LAPACK solve large systems, where there is a BLAS library.
+"""Let LAPACK solve large systems and decompose large matrices, where there is a BLAS library.
 
     %2 = solve %a, %b  ->  %2 = solve %a, %b lowering = library(library = "lapack")
 
-Up to `LARGE` rows the generated kernel is as fast, and needs no library.
+Below the extents of `LARGE` the generated kernels are as fast, and need no library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Library
+from rlx.ir.op import OpDef
 from rlx.ir.shape import upper
 from rlx.passes.layout.choices import Choice, ChoiceObserver, Why, nobody
 from rlx.passes.rewrite import (
@@ -23,7 +24,10 @@ from rlx.passes.rewrite import (
     with_lowering,
 )
 
-LARGE = 192
+LARGE: Mapping[OpDef, int] = {
+    ops.solve: 192, ops.eigh: 24, ops.svd: 48, ops.qr: 64, ops.eig: 64,
+}  # fmt: skip
+"""From how many rows or columns on, whichever are fewer, LAPACK is faster: as measured."""
 
 
 def use_lapack(available: Callable[[], bool], seen: ChoiceObserver = nobody) -> GraphPass:
@@ -32,20 +36,22 @@ def use_lapack(available: Callable[[], bool], seen: ChoiceObserver = nobody) -> 
     def rule(node: Node) -> Replacement:
         if node.lowering is not None:
             return None
-        choice = choose_library(upper(node.operands[0].shape[-1]), available)
+        extent = min(upper(extent) for extent in node.operands[0].shape[-2:])
+        choice = choose_library(node.op, extent, available)
         seen(node, choice)
         return None if choice.lowering is None else with_lowering(node, choice.lowering)
 
     def run(graph: Graph) -> Rewritten:
-        return apply_rewrites(graph, [LocalRewrite((ops.solve,), rule)])
+        return apply_rewrites(graph, [LocalRewrite(tuple(LARGE), rule)])
 
     return GraphPass("use-lapack", run, __doc__ or "")
 
 
-def choose_library(rows: int, available: Callable[[], bool]) -> Choice:
-    """Choose what solves a system of `rows` rows."""
-    if rows < LARGE:
-        return Why.SMALL_SYSTEM.because(rows, LARGE)
+def choose_library(definition: OpDef, extent: int, available: Callable[[], bool]) -> Choice:
+    """Choose what solves or decomposes matrices of `extent` rows or columns."""
+    least = LARGE[definition]
+    if extent < least:
+        return Why.SMALL_SYSTEM.because(extent, least)
     if not available():
-        return Why.NO_LIBRARY.because(rows)
-    return Why.LARGE_SYSTEM.because(rows, LARGE, Library("lapack"))
+        return Why.NO_LIBRARY.because(extent)
+    return Why.LARGE_SYSTEM.because(extent, least, Library("lapack"))

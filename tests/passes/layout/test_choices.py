@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Library, Streamed, Tile
 from rlx.ir.shape import Dim
@@ -154,8 +155,10 @@ def test_attention_is_tiled_where_a_vector_divides_the_head() -> None:
 
 
 def test_large_systems_go_to_a_library_that_is_there() -> None:
-    assert choose_library(500, lambda: True).lowering == Library("lapack")
-    assert choose_library(500, lambda: False).why is Why.NO_LIBRARY
-    assert str(choose_library(20, lambda: True)).endswith(
-        "20 rows, below 192 it is as fast as a library"
-    )
+    assert choose_library(ops.solve, 500, lambda: True).lowering == Library("lapack")
+    assert choose_library(ops.solve, 500, lambda: False).why is Why.NO_LIBRARY
+    for op, extent in ((ops.solve, 192), (ops.eigh, 24), (ops.svd, 48), (ops.qr, 64)):
+        assert choose_library(op, extent, lambda: True).why is Why.LARGE_SYSTEM
+        assert str(choose_library(op, extent - 1, lambda: True)).endswith(
+            f"{extent - 1} rows, below {extent} it is as fast as a library"
+        )

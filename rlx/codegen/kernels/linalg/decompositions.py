@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _MOST_SWEEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Some vectors of one length in scratch."""
 
     k: KernelBuilder
@@ -95,25 +96,34 @@ class _Rows:
 
     def turn_positive(self, row: E) -> E:
         """Give the largest component a positive sign; return what the row was multiplied by."""
-        negative = self.largest(row) < 0.0
-        sign = self.k.let("sign", select(negative, self.number(-1.0), self.number(1.0)))
+        sign = self._sign(self.largest(row))
         self.scale(row, sign)
         return sign
+
+    def sign_of_column(self, column: E, height: int) -> E:
+        """Return the sign of the component of a column that is largest in size."""
+        best = self.k.mutable("best", self.number(0.0))
+        with self.k.loop("i", height) as i:
+            x = self.k.let("x", self.load(i, column))
+            best.set(select(abs(x) > abs(best), x, best))
+        return self._sign(best)
+
+    def _sign(self, x: E) -> E:
+        return self.k.let("sign", select(x < 0.0, self.number(-1.0), self.number(1.0)))
 
 
 @contextmanager
 def _slices(scope: Scope, a: Reader, sizes: list[tuple[int, int]]) -> Iterator[_Slice]:
     """Go through the slices; each has as many sets of rows in scratch as there are `sizes`."""
     batch = product(a.shape[:-2])
-    rank = len(a.shape)
-    source = a.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
+    source = matrices_of(a)
     each = sum(count * width for count, width in sizes)
     with rows(scope.k, "slice", scope.extents(batch), a.type.elements * 64) as number:
         if scope.scratch is None:
             raise InternalError("a decomposition needs scratch")
         first, sets = number * each, []
         for count, width in sizes:
-            sets.append(_Rows(scope.k, scope.scratch, first, width))
+            sets.append(Rows(scope.k, scope.scratch, first, width))
             first = first + count * width
         yield _Slice(number, source, tuple(sets))
 
@@ -124,9 +134,9 @@ class _Slice:
 
     number: E
     source: GroupedReader
-    sets: tuple[_Rows, ...]
+    sets: tuple[Rows, ...]
 
-    def read(self, target: _Rows, count: int, *, mirrored: bool = False) -> tuple[E, E]:
+    def read(self, target: Rows, count: int, *, mirrored: bool = False) -> tuple[E, E]:
         """Read the columns as rows, scaled; return the scale, and NaN unless all is finite."""
         k, matrix = target.k, self.source.at(self.number)
         largest = k.mutable("largest", target.number(0.0))
@@ -143,9 +153,14 @@ class _Slice:
         return scale, k.let("poison", rest)
 
 
-def _writer(y: Writer) -> GroupedWriter:
-    rank = len(y.shape)
-    return y.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
+@overload
+def matrices_of(x: Reader) -> GroupedReader: ...
+@overload
+def matrices_of(x: Writer) -> GroupedWriter: ...
+def matrices_of(x: Reader | Writer) -> GroupedReader | GroupedWriter:
+    """Return matrices by slice, row and column."""
+    rank = len(x.shape)
+    return x.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
 
 
 def _scratch_bytes(a: TensorType, *sizes: tuple[int, int]) -> int:
@@ -177,7 +192,7 @@ def eigh(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Turn pairs of axes until the matrix is diagonal."""
     k, n = scope.k, _eigh_sizes(a.type)[0][0]
     rank = len(w.shape)
-    values, vectors = w.grouped((tuple(range(rank - 1)), (rank - 1,))), _writer(v)
+    values, vectors = w.grouped((tuple(range(rank - 1)), (rank - 1,))), matrices_of(v)
     with _slices(scope, a, _eigh_sizes(a.type)) as slice_:
         matrix, axes = slice_.sets
         scale, poison = slice_.read(matrix, n, mirrored=True)
@@ -205,7 +220,7 @@ def _sweeps(k: KernelBuilder, n: int) -> Iterator[tuple[E, E, Mutable]]:
             yield p, q, moved
 
 
-def _diagonalize(matrix: _Rows, axes: _Rows, p: E, q: E, moved: Mutable, n: int) -> None:
+def _diagonalize(matrix: Rows, axes: Rows, p: E, q: E, moved: Mutable, n: int) -> None:
     k = matrix.k
     off = k.let("off", matrix.load(p, q))
     with k.if_(abs(off) > _epsilon(matrix.buffer.prim) / 4):
@@ -224,7 +239,7 @@ def _diagonalize(matrix: _Rows, axes: _Rows, p: E, q: E, moved: Mutable, n: int)
         axes.rotate(p, q, cosine, sine)
 
 
-def _angle(matrix: _Rows, cotangent: E) -> tuple[E, E, E]:
+def _angle(matrix: Rows, cotangent: E) -> tuple[E, E, E]:
     """Return tangent, cosine and sine of the smaller angle whose double has `cotangent`."""
     k = matrix.k
     size = k.let("size", abs(cotangent))
@@ -235,7 +250,7 @@ def _angle(matrix: _Rows, cotangent: E) -> tuple[E, E, E]:
     return tangent, cosine, k.let("sine", tangent * cosine)
 
 
-def _ascend(matrix: _Rows, axes: _Rows, n: int) -> None:
+def _ascend(matrix: Rows, axes: Rows, n: int) -> None:
     """Sort the diagonal, and the axes with it."""
     k = matrix.k
     with k.loop("i", n) as i:
@@ -272,7 +287,7 @@ def svd(scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, full: bool
     k = scope.k
     (count, m), (n, _), _ = _svd_sizes(a.type, full=full)
     rank = len(s.shape)
-    lefts, rights = _writer(u), _writer(vt)
+    lefts, rights = matrices_of(u), matrices_of(vt)
     values = s.grouped((tuple(range(rank - 1)), (rank - 1,)))
     with _slices(scope, a, _svd_sizes(a.type, full=full)) as slice_:
         left, right, lengths = slice_.sets
@@ -297,7 +312,7 @@ def svd(scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, full: bool
             us.at(j).write(i, value=left.load(i, j) + poison)
 
 
-def _least_square(left: _Rows, n: int, m: int) -> E:
+def _least_square(left: Rows, n: int, m: int) -> E:
     """Return the squared length below which a column is rounding errors of the others."""
     k = left.k
     total = k.mutable("all", left.number(0.0))
@@ -307,7 +322,7 @@ def _least_square(left: _Rows, n: int, m: int) -> E:
     return k.let("floor", total * (relative * relative))
 
 
-def _orthogonalize(left: _Rows, right: _Rows, p: E, q: E, moved: Mutable, floor: E) -> None:
+def _orthogonalize(left: Rows, right: Rows, p: E, q: E, moved: Mutable, floor: E) -> None:
     k = left.k
     first, second, both = left.dot(p, p), left.dot(q, q), left.dot(p, q)
     lengths = (first.unary(UnaryOp.SQRT)) * (second.unary(UnaryOp.SQRT))
@@ -319,7 +334,7 @@ def _orthogonalize(left: _Rows, right: _Rows, p: E, q: E, moved: Mutable, floor:
         right.rotate(p, q, cosine, sine)
 
 
-def _descend(left: _Rows, right: _Rows, lengths: _Rows, n: int) -> None:
+def _descend(left: Rows, right: Rows, lengths: Rows, n: int) -> None:
     """Measure the columns and sort them by length."""
     k = left.k
     with k.loop("i", n) as i:
@@ -337,7 +352,7 @@ def _descend(left: _Rows, right: _Rows, lengths: _Rows, n: int) -> None:
             right.exchange(i, chosen)
 
 
-def _normalize(left: _Rows, lengths: _Rows, i: E, floor: E) -> None:
+def _normalize(left: Rows, lengths: Rows, i: E, floor: E) -> None:
     """Give a column length 1; one that has none is replaced by what the others leave."""
     k = left.k
     length = k.let("length", lengths.load(0, i))
@@ -347,7 +362,7 @@ def _normalize(left: _Rows, lengths: _Rows, i: E, floor: E) -> None:
         _complete(left, i)
 
 
-def _complete(left: _Rows, i: E) -> None:
+def _complete(left: Rows, i: E) -> None:
     """Make row i orthogonal to those before: the unit vector that they leave most of."""
     k = left.k
     most, axis = k.mutable("most", left.number(-1.0)), k.mutable("axis", index(0))
@@ -387,7 +402,7 @@ def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
     """Reflect one column after the other onto its axis; q is the reflections, back to front."""
     k = scope.k
     (n, m), (count, _), (_, steps) = _qr_sizes(a.type, full=full)
-    lefts, rights = _writer(q), _writer(r)
+    lefts, rights = matrices_of(q), matrices_of(r)
     with _slices(scope, a, _qr_sizes(a.type, full=full)) as slice_:
         columns, axes, factors = slice_.sets
         scale, poison = slice_.read(columns, n)
@@ -410,7 +425,7 @@ def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
                 triangle.at(i).write(j, value=entry + poison)
 
 
-def _reflect(columns: _Rows, factors: _Rows, c: E) -> None:
+def _reflect(columns: Rows, factors: Rows, c: E) -> None:
     """Leave, of a column, its length at c, and below it the reflection's vector, 1 at c."""
     k = columns.k
     top = k.let("top", columns.load(c, c))
@@ -425,7 +440,7 @@ def _reflect(columns: _Rows, factors: _Rows, c: E) -> None:
         columns.store(c, c, found)
 
 
-def _apply(columns: _Rows, factors: _Rows, c: E, target: _Rows, other: E) -> None:
+def _apply(columns: Rows, factors: Rows, c: E, target: Rows, other: E) -> None:
     """Reflect a row of `target` by reflection c."""
     k = target.k
     total = k.mutable("total", target.load(other, c))

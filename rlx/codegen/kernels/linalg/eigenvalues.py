@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlx.codegen.kernels import values
-from rlx.codegen.kernels.access import GroupedReader, Reader, Writer
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
@@ -114,7 +114,7 @@ class _Matrix:
             self.store(i, i, (self.number(1.0), self.number(0.0)))
 
 
-def _sizes(a: TensorType) -> tuple[int, int]:
+def eig_sizes(a: TensorType) -> tuple[int, int]:
     """Return the extent of the matrices, and how many numbers of scratch each one takes."""
     (n, _) = a.with_shape(a.shape[-2:]).static_shape
     return n, 4 * n * n + 5 * n
@@ -124,43 +124,68 @@ def _sizes(a: TensorType) -> tuple[int, int]:
 def eig_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     del results
     (a,) = operands
-    return a.with_shape((product(a.shape[:-2]), _sizes(a)[1])).bytes // 2
+    return a.with_shape((product(a.shape[:-2]), eig_sizes(a)[1])).bytes // 2
 
 
 @kernel("eig")
 def eig(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Turn axes until the matrix is a triangle, whose diagonal is the eigenvalues."""
-    k, rank = scope.k, len(a.shape)
-    n, each = _sizes(a.type)
-    batch = tuple(range(rank - 2))
-    source = a.grouped((batch, (rank - 2,), (rank - 1,)))
-    found, vectors = w.grouped((batch, (rank - 2,))), v.grouped((batch, (rank - 2,), (rank - 1,)))
+    k = scope.k
+    n, each = eig_sizes(a.type)
+    source, values_of, vectors_of = eig_groups(a, w, v)
     if scope.scratch is None:
         raise InternalError("eigenvalues need scratch")
     with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
-        slice_ = _Slice.at(k, scope.scratch, number * each, n)
+        slice_ = Eigenproblem.at(k, scope.scratch, number * each, n)
         scale, poison, is_real = slice_.read(source.at(number))
+        slice_.axes.fill_identity()
         slice_.balance()
         slice_.reduce()
         done = slice_.iterate()
         poison = k.let("poison", select(done, poison, slice_.matrix.number(math.nan)))
         norm = slice_.norm()
+        results = EigenResults(values_of.at(number), vectors_of.at(number), scale, poison, is_real)
         with k.loop("c", n) as c:
             value = slice_.matrix.entry("value", c, c)
-            place = k.let("place", select(poison.eq(poison), slice_.place(value, c), c))
-            scaled = (value[0] * scale + poison, value[1] * scale + poison)
-            found.at(number).write(place, value=values.Complex(*scaled))
             slice_.substitute(c, value, norm)
             slice_.turn_back(c)
-            length = slice_.turn_positive(is_real & value[1].eq(0.0))
-            with k.loop("i", n) as i:
-                re, im = slice_.vector.load(0, i)
-                component = values.Complex(re / length + poison, im / length + poison)
-                vectors.at(number).write(i, place, value=component)
+            results.write(slice_, c, value)
+
+
+def eig_groups(
+    a: Reader, w: Writer, v: Writer
+) -> tuple[GroupedReader, GroupedWriter, GroupedWriter]:
+    """Return matrices, values and vectors by slice."""
+    rank = len(a.shape)
+    batch, row, column = tuple(range(rank - 2)), (rank - 2,), (rank - 1,)
+    return a.grouped((batch, row, column)), w.grouped((batch, row)), v.grouped((batch, row, column))
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class EigenResults:
+    """Where values and vectors of a slice go, and what they are multiplied by or spoiled with."""
+
+    values: GroupedWriter
+    vectors: GroupedWriter
+    scale: E
+    poison: E
+    is_real: E
+
+    def write(self, slice_: Eigenproblem, c: E, value: Complex) -> None:
+        """Write value c, an entry of the diagonal, in its place, and the vector beside it."""
+        k, poison = slice_.k, self.poison
+        place = k.let("place", select(poison.eq(poison), slice_.place(value, c), c))
+        scaled = (value[0] * self.scale + poison, value[1] * self.scale + poison)
+        self.values.write(place, value=values.Complex(*scaled))
+        length = slice_.turn_positive(self.is_real & value[1].eq(0.0))
+        with k.loop("i", slice_.n) as i:
+            re, im = slice_.vector.load(0, i)
+            component = values.Complex(re / length + poison, im / length + poison)
+            self.vectors.write(i, place, value=component)
+
+
+@dataclass(frozen=True, slots=True)
+class Eigenproblem:
     """One matrix: what becomes a triangle, the axes as rows, and room for a vector."""
 
     matrix: _Matrix
@@ -171,7 +196,7 @@ class _Slice:
     """Where the balancing factor of each axis lies."""
 
     @classmethod
-    def at(cls, k: KernelBuilder, buffer: Buffer, first: E, n: int) -> _Slice:
+    def at(cls, k: KernelBuilder, buffer: Buffer, first: E, n: int) -> Eigenproblem:
         square, row = 2 * n * n, 2 * n
         rows_at = first + 2 * square
         return cls(
@@ -209,7 +234,6 @@ class _Slice:
         with k.loop("i", self.n) as i, k.loop("j", self.n, kind=LoopKind.SIMD) as j:
             re, im = m.load(i, j)
             m.store(i, j, (re / scale, im / scale))
-        self.axes.fill_identity()
         return scale, k.let("finite", rest), k.let("is_real", height.eq(0.0))
 
     def balance(self) -> None:

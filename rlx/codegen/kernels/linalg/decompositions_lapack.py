@@ -1,0 +1,205 @@
+"""Calls of LAPACK for large decompositions: what the generated kernels give, in less time.
+
+Signs are set as the ops state them. A slice that is not finite throughout, or whose values LAPACK
+does not find, is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.linalg.decompositions import Rows, matrices_of
+from rlx.codegen.kernels.linalg.lapack import (
+    BLOCK,
+    Room,
+    Slice,
+    call,
+    extents,
+    integer,
+    lay_out,
+    lay_out_transposed,
+    slices,
+)
+from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.loops.builder import Mutable
+from rlx.codegen.loops.expr import E, select
+from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
+from rlx.ir.lowering import Library
+from rlx.ir.types import TensorType
+
+
+def _poison(slice_: Slice, count: int) -> Mutable:
+    """Return 0, or NaN unless the matrix is finite."""
+    k, first = slice_.k, slice_.at("matrix")
+    poison = k.mutable("poison", _rows(slice_, "matrix", count).number(0.0))
+    with k.loop("i", count, kind=LoopKind.SIMD, accumulators=[(poison, BinaryOp.ADD)]) as i:
+        x = k.load(slice_.memory, first + i)
+        poison.set(poison + (x - x))
+    return poison
+
+
+def _rows(slice_: Slice, name: str, width: int) -> Rows:
+    return Rows(slice_.k, slice_.memory, slice_.at(name), width)
+
+
+def _spoil(poison: Mutable, verdict: E) -> None:
+    """Give up a slice whose values were not found."""
+    poison.set(select(verdict.ne(0), math.nan, poison))
+
+
+def _write(matrix: Rows, count: int, target: GroupedWriter, poison: E, *, turned: bool) -> None:
+    """Write rows as they are, or as columns."""
+    k = matrix.k
+    with k.loop("i", count) as i, k.loop("j", matrix.width, kind=LoopKind.SIMD) as j:
+        row, column = (j, i) if turned else (i, j)
+        target.at(row).write(column, value=matrix.load(i, j) + poison)
+
+
+# Eigenvalues
+
+
+def _eigh_room(a: TensorType) -> Room:
+    n, _ = extents(a)
+    work = 1 + 6 * n + 2 * n * n
+    return Room({"matrix": n * n, "values": n, "work": work, "integers": 3 + 5 * n})
+
+
+@scratch("eigh", lowering=Library)
+def eigh_by_lapack_scratch(
+    operands: list[TensorType], results: list[TensorType], **_: object
+) -> int:
+    del results
+    return _eigh_room(operands[0]).scratch_bytes(operands[0])
+
+
+@kernel("eigh", lowering=Library)
+def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Library) -> None:
+    """Reduce to three diagonals, divide and conquer: `syevd`, which takes rows for columns."""
+    del lowering
+    k, (n, _), rank = scope.k, extents(a.type), len(w.shape)
+    source, target = matrices_of(a), matrices_of(v)
+    values = w.grouped((tuple(range(rank - 1)), (rank - 1,)))
+    with slices(scope, a.type, _eigh_room(a.type)) as slice_:
+        vectors = _rows(slice_, "matrix", n)
+        _mirror(vectors, source.at(slice_.number), n)
+        poison = _poison(slice_, n * n)
+        extent = integer(k, "extent", n)
+        with k.if_(poison.eq(0.0)):
+            args = [extent, slice_.array("matrix"), extent, slice_.array("values"),
+                    slice_.array("work"), slice_.room_of("work"),
+                    slice_.array("integers", Prim.I32), slice_.room_of("integers")]  # fmt: skip
+            _spoil(poison, call(k, "syevd", slice_.memory.prim, "VU", args))
+        found = values.at(slice_.number)
+        with k.loop("i", n) as i:
+            vectors.turn_positive(i)
+            found.write(i, value=k.load(slice_.memory, slice_.at("values") + i) + poison)
+        _write(vectors, n, target.at(slice_.number), poison, turned=True)
+
+
+def _mirror(target: Rows, matrix: GroupedReader, n: int) -> None:
+    """Copy the lower triangle to both sides."""
+    k = target.k
+    with k.loop("i", n) as i, k.loop("j", i + 1) as j:
+        x = k.let("x", matrix.read_real(i, j))
+        target.store(i, j, x)
+        target.store(j, i, x)
+
+
+# Singular values
+
+
+def _svd_room(a: TensorType, *, full: bool) -> Room:
+    m, n = extents(a)
+    left = m if full else n
+    work = 4 * n * n + 7 * n + BLOCK * (m + n) + m
+    return Room({"matrix": m * n, "values": n, "left": left * m, "right": n * n, "work": work,
+                 "integers": 8 * n})  # fmt: skip
+
+
+@scratch("svd", lowering=Library)
+def svd_by_lapack_scratch(
+    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
+) -> int:
+    del results
+    return _svd_room(operands[0], full=full).scratch_bytes(operands[0])
+
+
+@kernel("svd", lowering=Library)
+def svd_by_lapack(
+    scope: Scope, a: Reader, u: Writer, s: Writer, vt: Writer, *, lowering: Library, full: bool
+) -> None:
+    """Decompose the transpose by `gesdd`: its right vectors are the left ones, row by row."""
+    del lowering
+    k, (m, n), rank = scope.k, extents(a.type), len(s.shape)
+    source, lefts, rights = matrices_of(a), matrices_of(u), matrices_of(vt)
+    values, count = s.grouped((tuple(range(rank - 1)), (rank - 1,))), m if full else n
+    with slices(scope, a.type, _svd_room(a.type, full=full)) as slice_:
+        memory = slice_.memory
+        lay_out_transposed(k, memory, slice_.at("matrix"), source.at(slice_.number), (m, n))
+        poison = _poison(slice_, m * n)
+        wide, high = integer(k, "wide", n), integer(k, "high", m)
+        with k.if_(poison.eq(0.0)):
+            args = [wide, high, slice_.array("matrix"), wide, slice_.array("values"),
+                    slice_.array("right"), wide, slice_.array("left"), high if full else wide,
+                    slice_.array("work"), slice_.room_of("work"),
+                    slice_.array("integers", Prim.I32)]  # fmt: skip
+            _spoil(poison, call(k, "gesdd", memory.prim, "A" if full else "S", args))
+        left, right = _rows(slice_, "left", count), _rows(slice_, "right", n)
+        signs = _rows(slice_, "work", count)
+        with k.loop("i", n) as i:
+            signs.store(0, i, right.turn_positive(i))
+        with k.loop("i", count, start=n) as i:
+            signs.store(0, i, left.sign_of_column(i, m))
+        found = values.at(slice_.number)
+        with k.loop("i", n) as i:
+            found.write(i, value=k.load(memory, slice_.at("values") + i) + poison)
+        with k.loop("i", m) as i, k.loop("j", count, kind=LoopKind.SIMD) as j:
+            left.store(i, j, left.load(i, j) * signs.load(0, j))
+        _write(left, m, lefts.at(slice_.number), poison, turned=False)
+        _write(right, n, rights.at(slice_.number), poison, turned=False)
+
+
+# Triangles
+
+
+def _qr_room(a: TensorType, *, full: bool) -> Room:
+    m, n = extents(a)
+    count = max(n, m) if full else n
+    return Room({"matrix": m * count, "factors": min(m, n), "work": BLOCK * count})
+
+
+@scratch("qr", lowering=Library)
+def qr_by_lapack_scratch(
+    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
+) -> int:
+    del results
+    return _qr_room(operands[0], full=full).scratch_bytes(operands[0])
+
+
+@kernel("qr", lowering=Library)
+def qr_by_lapack(
+    scope: Scope, a: Reader, q: Writer, r: Writer, *, lowering: Library, full: bool
+) -> None:
+    """Reflect columns by `geqrf`; `orgqr` multiplies the reflections out."""
+    del lowering
+    k, (m, n) = scope.k, extents(a.type)
+    steps, count = min(m, n), m if full else min(m, n)
+    source, lefts, rights = matrices_of(a), matrices_of(q), matrices_of(r)
+    with slices(scope, a.type, _qr_room(a.type, full=full)) as slice_:
+        prim, columns = slice_.memory.prim, _rows(slice_, "matrix", m)
+        lay_out(k, slice_.memory, slice_.at("matrix"), source.at(slice_.number), (m, n))
+        poison = _poison(slice_, m * n)
+        high, wide = integer(k, "high", m), integer(k, "wide", n)
+        rest = [slice_.array("factors"), slice_.array("work"), slice_.room_of("work")]
+        with k.if_(poison.eq(0.0)):
+            call(k, "geqrf", prim, "", [high, wide, slice_.array("matrix"), high, *rest])
+        triangle = rights.at(slice_.number)
+        with k.loop("i", count) as i, k.loop("j", n) as j:
+            entry = select(i <= j, columns.load(j, i), columns.number(0.0))
+            triangle.at(i).write(j, value=entry + poison)
+        given, kept = integer(k, "steps", steps), integer(k, "kept", count)
+        with k.if_(poison.eq(0.0)):
+            args = [high, kept, given, slice_.array("matrix"), high, *rest]
+            call(k, "orgqr", prim, "", args)
+        _write(columns, count, lefts.at(slice_.number), poison, turned=True)

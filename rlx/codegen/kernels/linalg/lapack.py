@@ -1,0 +1,176 @@
+"""How kernels call LAPACK: arguments by address, matrices column by column, a verdict at the end.
+
+A row-major matrix is the transpose of what LAPACK takes it for. Work space lies in the kernel's
+scratch, of the size that is best according to LAPACK's documentation, so that nothing is asked at
+run time. Slices of a batch are shared by threads; one matrix is one call on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.access import GroupedReader
+from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import E, Operand, const, index
+from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
+from rlx.errors import InternalError
+from rlx.ir.shape import Extent, product, upper
+from rlx.ir.types import TensorType
+
+BLOCK = 64
+"""Columns that LAPACK works on together, at most: its work space has so many rows."""
+
+_WORKERS = 16
+"""Slices that are worked on at a time, at most: each has scratch of its own."""
+
+_TILE = 8
+"""Rows and columns moved together by a transpose: a cache line of each."""
+
+_LETTERS = {Prim.F32: "s", Prim.F64: "d"}
+_COMPLEX_LETTERS = {Prim.F32: "c", Prim.F64: "z"}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where one slice has its arrays in scratch: names and counts of elements, one after another.
+
+    An element is a real number: complex ones take two, an integer of 32 bits one.
+    """
+
+    counts: dict[str, int]
+
+    @property
+    def elements(self) -> int:
+        return sum(self.counts.values())
+
+    def scratch_bytes(self, a: TensorType) -> int:
+        """Return the bytes for all slices that are worked on at a time."""
+        return (
+            _workers(a)
+            * self.elements
+            * (a.dtype.size // 2 if a.dtype.is_complex else a.dtype.size)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One matrix of a batch, and its arrays in scratch."""
+
+    k: KernelBuilder
+    memory: Buffer
+    number: E
+    base: E
+    room: Room
+
+    def at(self, name: str) -> E:
+        """Return where an array begins."""
+        names = list(self.room.counts)
+        before = names[: names.index(name)]
+        return self.base + sum(self.room.counts[each] for each in before)
+
+    def array(self, name: str, prim: Prim | None = None) -> Address:
+        return self.k.address(self.memory, self.at(name), prim=prim, writable=True)
+
+    def room_of(self, name: str) -> Address:
+        """Return the count of elements of an array, as LAPACK wants to be told it."""
+        return integer(self.k, f"{name}_extent", self.room.counts[name])
+
+
+@contextmanager
+def slices(scope: Scope, a: TensorType, room: Room) -> Iterator[Slice]:
+    """Go through the matrices of a batch, on all threads."""
+    k, memory, workers = scope.k, scope.scratch, _workers(a)
+    if memory is None:
+        raise InternalError("calls of LAPACK need scratch")
+    count = scope.extents(product(a.shape[:-2]))
+    with rows(k, "worker", index(workers), a.elements * BLOCK) as worker:
+        base = k.let("base", worker * room.elements)
+        first = k.let("first", worker * count / workers)
+        last = k.let("last", (worker + 1) * count / workers)
+        with k.loop("slice", last, start=first) as number:
+            yield Slice(k, memory, number, base, room)
+
+
+def _workers(a: TensorType) -> int:
+    return max(1, min(upper(product(a.shape[:-2])), _WORKERS))
+
+
+def call(
+    k: KernelBuilder,
+    name: str,
+    prim: Prim,
+    letters: str,
+    args: Sequence[Address],
+    *,
+    is_complex: bool = False,
+) -> E:
+    """Call `name`, with `letters` before the other arguments; return its verdict, 0 if all is well.
+
+    Fortran passes the lengths of strings by value behind all arguments.
+    """
+    letter = (_COMPLEX_LETTERS if is_complex else _LETTERS)[prim]
+    verdict = k.local("verdict", Prim.I32, 1)
+    lengths = [const(1, Prim.I64) for _ in letters]
+    k.external(
+        f"{letter}{name}_",
+        [
+            *(_byte(k, letter) for letter in letters),
+            *args,
+            k.address(verdict, 0, writable=True),
+            *lengths,
+        ],
+    )
+    return k.let("found", k.load(verdict, 0))
+
+
+def _byte(k: KernelBuilder, letter: str) -> Address:
+    place = k.local("letter", Prim.U8, 1)
+    k.store(place, 0, const(ord(letter), Prim.U8))
+    return k.address(place, 0)
+
+
+def integer(k: KernelBuilder, name: str, value: Operand) -> Address:
+    """Return where `value` lies as a C int: LAPACK takes all by address."""
+    place = k.local(name, Prim.I32, 1)
+    k.store(place, 0, index(value).cast(Prim.I32))
+    return k.address(place, 0)
+
+
+def lay_out(
+    k: KernelBuilder, memory: Buffer, base: E | int, matrix: GroupedReader, shape: tuple[int, int]
+) -> None:
+    """Copy a matrix column by column."""
+    high, wide = shape
+    whole = wide // _TILE * _TILE
+    with (
+        k.loop("j", whole, step=_TILE) as first,
+        k.loop("i", high) as i,
+        k.loop("j_inner", _TILE) as j,
+    ):
+        k.store(memory, index(base) + (first + j) * high + i, matrix.read_real(i, first + j))
+    with k.loop("j", wide, start=whole) as j, k.loop("i", high) as i:
+        k.store(memory, index(base) + j * high + i, matrix.read_real(i, j))
+
+
+def lay_out_transposed(
+    k: KernelBuilder, memory: Buffer, base: E | int, matrix: GroupedReader, shape: tuple[int, int]
+) -> None:
+    """Copy a matrix row by row, which LAPACK takes for its transpose."""
+    high, wide = shape
+    with k.loop("i", high) as i, k.loop("j", wide, kind=LoopKind.SIMD) as j:
+        k.store(memory, index(base) + i * wide + j, matrix.read_real(i, j))
+
+
+def extents(a: TensorType) -> tuple[int, int]:
+    """Return rows and columns of the matrices, at their most."""
+    high, wide = a.shape[-2:]
+    return upper(high), upper(wide)
+
+
+def columns_of(b: TensorType, *, vector: bool) -> Extent:
+    """Return how many right-hand sides a system has."""
+    return 1 if vector else b.shape[-1]
