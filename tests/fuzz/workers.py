@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import time
@@ -68,12 +69,9 @@ class _Worker:
 
 
 def _answer(outcome: Callable[[int], Outcome], connection: Connection) -> None:
-    while True:
-        try:
-            seed = connection.recv()
-        except EOFError:
-            return
-        connection.send(outcome(seed))
+    with contextlib.suppress(EOFError, BrokenPipeError):  # nobody asks any more
+        while True:
+            connection.send(outcome(connection.recv()))
 
 
 def outcomes(

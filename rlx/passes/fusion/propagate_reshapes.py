@@ -65,6 +65,8 @@ def reshaped_broadcast(operand: Shape, full: Shape, target: Shape) -> Shape | No
     padded = (1,) * (len(full) - len(operand)) + operand
     if all(extent == 1 for extent in padded):
         return ()
+    if 0 in full:
+        return None  # which axes are merged shows in products of extents, and these are 0
     kept = _common_suffix(full, target)
     if all(extent == 1 for extent in padded[: len(padded) - kept]):
         return padded[len(padded) - kept :]

@@ -56,6 +56,8 @@ def test_bias_and_residual_are_added_at_the_rank_of_the_product() -> None:
         ((5, 1, 1), (2, 5, 3, 4), (2, 5, 12), (1, 5, 1)),
         ((5, 3, 4), (2, 5, 3, 4), (2, 5, 12), (1, 5, 12)),
         ((5, 3, 1), (2, 5, 3, 4), (2, 5, 12), None),
+        ((1, 3), (0, 3), (0,), None),
+        ((1, 1), (0, 3), (0,), ()),
     ],
 )
 def test_a_broadcast_operand_fits_or_is_refused(
