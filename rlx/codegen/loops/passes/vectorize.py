@@ -162,7 +162,8 @@ def _widths(loop: For, vector_bytes: int, scattered: bool, most: int) -> list[in
     widths = [native * chains] if chains > 1 else []
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return widths + [native >> halving for halving in range(int(math.log2(native)))]
-    return [*widths, native, max(2, native // 4)]
+    narrow = [max(2, native // 4)] if native > 2 else []
+    return [*widths, native, *narrow]
 
 
 def _chains(loop: For) -> int:

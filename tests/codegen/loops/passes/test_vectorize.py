@@ -66,6 +66,24 @@ def test_vectors_compute_what_scalars_do_under_names_of_their_own(write: object)
     np.testing.assert_array_equal(results(after), results(kernel))
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_no_width_comes_twice_where_the_extent_is_not_known(vector_bytes: int) -> None:
+    """A second loop in pairs began where the one before it ended, under the name of its own end."""
+
+    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
+        with (
+            k.loop("row", 9) as row,
+            k.loop("i", row + 13, start=row, kind=LoopKind.SIMD) as i,
+        ):
+            k.store(y, i, k.load(x, i) * k.load(x, i + 1) + 1.0)
+
+    kernel = kernel_of(write)
+    after = vectorize(kernel, vector_bytes)
+    verify_kernel(after)
+    assert after != kernel
+    np.testing.assert_array_equal(results(after), results(kernel))
+
+
 def test_two_loops_may_add_to_one_accumulator() -> None:
     def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
         total = k.mutable("total", const(0.0, Prim.F64))
