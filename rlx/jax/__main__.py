@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from rlx.errors import InputError
+from rlx.jax.configuration import config
 from rlx.jax.importing import answer_imports
-from rlx.tracing.widths import enable_64_bit_types
 
 _TRUE = ("1", "true", "yes", "on", "t", "y")
 
@@ -19,7 +19,7 @@ def main() -> None:
     if len(sys.argv) < 2:
         raise InputError("no program is named", remedy="python -m rlx.jax program.py")
     answer_imports()
-    enable_64_bit_types(os.environ.get("JAX_ENABLE_X64", "").lower() in _TRUE)
+    config.jax_enable_x64 = os.environ.get("JAX_ENABLE_X64", "").lower() in _TRUE
     del sys.argv[0]
     sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
     runpy.run_path(sys.argv[0], run_name="__main__")

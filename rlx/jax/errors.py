@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.errors import IndexOutOfRangeError
+from rlx.errors import IndexOutOfRangeError, RlxError
 from rlx.tracing.errors import ConcretizationError, LeakedTracerError
 
 ConcretizationTypeError = TracerBoolConversionError = ConcretizationError
@@ -10,4 +10,4 @@ TracerArrayConversionError = TracerIntegerConversionError = ConcretizationError
 NonConcreteBooleanIndexError = ConcretizationError
 UnexpectedTracerError = LeakedTracerError
 JAXTypeError = ConcretizationError
-JAXIndexError = IndexOutOfRangeError
+JAXIndexError, JaxRuntimeError = IndexOutOfRangeError, RlxError

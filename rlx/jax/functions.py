@@ -1,4 +1,4 @@
-"""What JAX's functions do that has no counterpart here: devices, waiting, options of `jit`."""
+"""What JAX's transformations take and `rlx`'s do not: options about devices, names of their own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import rlx
+from rlx.tracing.trace import TracedArray, element_type, shape_of
+from rlx.transforms.closure_convert import closure_convert as closure_convert
 
 _OF_DEVICES = frozenset({"device", "backend", "inline", "keep_unused", "abstracted_axes",
                          "in_shardings", "out_shardings", "donate_argnames",
@@ -22,36 +22,28 @@ def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:
     return functools.partial(jit, **kept) if fun is None else rlx.jit(fun, **kept)
 
 
-def block_until_ready(x: Any) -> Any:
-    """`x`: calls have finished when they return."""
-    return x
+def typeof(x: Any) -> rlx.ShapeDtypeStruct:
+    """The shape and dtype of an array or number."""
+    dtype = element_type(x).dtype
+    weak = x.weak if isinstance(x, TracedArray) else getattr(x, "weak_type", False)
+    return rlx.ShapeDtypeStruct(shape_of(x), dtype.numpy, weak_type=bool(weak))
 
 
-def device_put(x: Any, device: Any = None, **_: Any) -> Any:
-    """`x` as arrays: there is one device."""
-    del device
-    return rlx.tree_map(rlx.numpy.asarray, x)
+def clear_caches() -> None:
+    """Forget what was compiled for calls outside `jit`; compiled functions keep theirs."""
+    rlx.clear_eager_cache()
 
 
-def device_get(x: Any) -> Any:
-    """`x` with plain NumPy arrays, over the same memory."""
-    return rlx.tree_map(np.asarray, x)
+def custom_gradient(fun: Callable[..., Any]) -> Any:
+    """A function that returns its result and the pullback of a cotangent."""
 
+    @rlx.custom_vjp
+    def wrapped(*args: Any) -> Any:
+        return fun(*args)[0]
 
-def devices(backend: str | None = None) -> list[str]:
-    """The one device."""
-    del backend
-    return ["cpu:0"]
+    def backward(saved: Any, cotangent: Any) -> tuple[Any, ...]:
+        found = fun(*saved)[1](cotangent)
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
-
-def device_count(backend: str | None = None) -> int:
-    """1."""
-    return len(devices(backend))
-
-
-local_device_count = device_count
-
-
-def default_backend() -> str:
-    """The name of the one kind of device."""
-    return "cpu"
+    wrapped.defvjp(lambda *args: (fun(*args)[0], args), backward)
+    return wrapped

@@ -1,6 +1,7 @@
 """`jax.tree`: functions of trees under their short names."""
 
 from rlx.tree_util import tree_all as all
+from rlx.tree_util import tree_broadcast as broadcast
 from rlx.tree_util import tree_flatten as flatten
 from rlx.tree_util import tree_flatten_with_path as flatten_with_path
 from rlx.tree_util import tree_leaves as leaves
@@ -14,6 +15,7 @@ from rlx.tree_util import tree_unflatten as unflatten
 
 __all__ = [  # spelled out, so that linters see what the imports are for
     "all",
+    "broadcast",
     "flatten",
     "flatten_with_path",
     "leaves",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.op import OpDef
 from rlx.tracing.apply import as_tracer, emit, function, inexact
+from rlx.transforms.differentiate import stop_gradient
 
 
 def _apply(definition: OpDef, x: Any, **attributes: Any) -> Any:
@@ -116,22 +119,60 @@ def erf(x: Any) -> Any:
 
 
 @function
-def softmax(x: Any, axis: int = -1) -> Any:
-    """`exp(x) / sum(exp(x))` along `axis`."""
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """`exp(x) / sum(exp(x))` along `axis`, or axes; 0 for elements that `where` leaves out."""
+    if where is not None:
+        chosen = rnp.where(where, x, -rnp.inf)
+        least = rnp.max(chosen, axis, keepdims=True)
+        least = rnp.where(rnp.isfinite(least), least, 0)
+        terms = rnp.where(where, rnp.exp(chosen - stop_gradient(least)), 0)
+        return terms / rnp.sum(terms, axis, keepdims=True)
+    if not isinstance(axis, (int, np.integer)):
+        return rnp.exp(log_softmax(x, axis))
     return _apply(ops.softmax, x, axis=axis)
 
 
 @function
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """The logarithm of `softmax`."""
+    if where is not None:
+        return rnp.where(where, x - logsumexp(x, axis, keepdims=True, where=where), -rnp.inf)
+    if not isinstance(axis, (int, np.integer)):
+        return x - logsumexp(x, axis, keepdims=True)
     return _apply(ops.log_softmax, x, axis=axis)
 
 
 @function
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`log(sum(exp(x)))`, without overflow."""
+def logsumexp(
+    x: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False,
+    where: Any = None,
+) -> Any:  # fmt: skip
+    """`log(sum(b * exp(x)))`, without overflow; with `return_sign` of its size, and its sign."""
     (x,) = inexact(x)
+    if where is not None:
+        x = rnp.where(where, x, -rnp.inf)
+    if b is not None or return_sign:
+        return _weighted_sum(x, axis, 1.0 if b is None else b, keepdims, return_sign)
     axes = tuple(range(x.ndim)) if axis is None else axis
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
     positions = tuple(a % x.ndim for a in axes) if x.ndim else ()
     return emit(ops.logsumexp, x, weak=x.weak, axes=positions, keepdims=keepdims)
+
+
+def _weighted_sum(x: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:
+    """Return the logarithm of a sum whose terms have weights, or signs."""
+    x, b = inexact(x, b)
+    x = rnp.where(rnp.equal(b, 0), -rnp.inf, x)
+    largest = rnp.max(x, axis, keepdims=True)
+    largest = stop_gradient(rnp.where(rnp.isfinite(largest), largest, 0))
+    total = rnp.sum(b * rnp.exp(x - largest), axis, keepdims=True)
+    found = rnp.log(rnp.abs(total) if return_sign else total) + largest
+    sign = rnp.sign(total)
+    if not keepdims:
+        found, sign = (rnp.squeeze(each, _axes(axis, each)) for each in (found, sign))
+    return (found, sign) if return_sign else found
+
+
+def _axes(axis: Any, x: Any) -> tuple[int, ...]:
+    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return tuple(given)

@@ -16,7 +16,7 @@ from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, require_listable, shape_from
 from rlx.numpy.devices import placed, require_device
-from rlx.numpy.shaping import broadcast_to, stack
+from rlx.numpy.shaping import broadcast_to, expand_dims, moveaxis, stack
 from rlx.runtime.arrays import Array, frozen
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, static_int, wrap
 from rlx.tracing.trace import TracedArray, concrete, current_trace, element_type, shape_of
@@ -181,8 +181,11 @@ def _iota(count: Extent, dtype: DType) -> Any:
 
 @placed
 @function
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
-    """`num` evenly spaced numbers from `start` to `stop`."""
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    """`num` evenly spaced numbers from `start` to `stop`; with `retstep` also their distance."""
     num = count_from(num, "num")
     require_listable(num, "linspace")
     intervals = num - 1 if endpoint else num
@@ -192,21 +195,37 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     result = elementwise.add(
         elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
     )
-    return result if dtype is None else elementwise.astype(result, dtype)
+    result = result if axis == 0 else moveaxis(result, 0, axis)
+    if dtype is not None:
+        integers = as_array_dtype(dtype).is_int
+        result = elementwise.astype(elementwise.floor(result) if integers else result, dtype)
+    if not retstep:
+        return result
+    step = elementwise.divide(elementwise.subtract(stop, start), intervals or np.nan)
+    return result, elementwise.astype(step, result.dtype)
 
 
 @function
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0) -> Any:
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
     """`base` to the power of `linspace`."""
-    return elementwise.power(base, linspace(start, stop, num, endpoint))
+    found = elementwise.power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return found if dtype is None else elementwise.astype(found, dtype)
 
 
 @function
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True) -> Any:
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
     signs = elementwise.sign(start)
     first, last = (elementwise.log2(elementwise.abs(each)) for each in (start, stop))
-    return elementwise.multiply(signs, elementwise.exp2(linspace(first, last, num, endpoint)))
+    sizes = elementwise.exp2(linspace(first, last, num, endpoint, axis=axis))
+    signs = expand_dims(signs, axis) if shape_of(signs) else signs
+    found = elementwise.multiply(signs, sizes)
+    return found if dtype is None else elementwise.astype(found, dtype)
 
 
 @function
@@ -245,9 +264,9 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Any:
 
 @placed
 @function
-def eye(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on diagonal number `k`, zeros elsewhere."""
-    rows, columns = _rows_and_columns(rows, columns)
+    rows, columns = _rows_and_columns(N, M)
     found = np.eye(rows, columns, k, dtype=dtype_of(dtype, DType.F64).numpy)
     return as_tracer(found)
 
@@ -258,9 +277,9 @@ def identity(n: int, dtype: Any = None) -> Any:
 
 
 @function
-def tri(rows: int, columns: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on and below diagonal number `k`."""
-    found = np.tri(*_rows_and_columns(rows, columns), k)
+    found = np.tri(*_rows_and_columns(N, M), k)
     return convert(found, dtype_of(dtype, DType.F64))
 
 

@@ -202,8 +202,9 @@ def _require_copy(name: str, inplace: bool) -> None:
 
 
 @function
-def choose(index: Any, choices: Any, mode: str = "raise") -> Any:
+def choose(index: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """At each position the element of the choice whose number stands there."""
+    del out
     parts = promoted([as_tracer(choice) for choice in choices])
     shape = _broadcast(shape_of(index), *(part.shape for part in parts))
     index = elementwise.add(index, zeros(shape, as_tracer(index).dtype))

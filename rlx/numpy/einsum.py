@@ -13,7 +13,7 @@ from typing import Any
 from rlx.errors import ShapeError
 from rlx.numpy import elementwise
 from rlx.numpy.diagonals import diagonal
-from rlx.numpy.products import contract, operands
+from rlx.numpy.products import contract, operands, preferred
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, reshape, transpose
 from rlx.tracing.apply import function, promoted
@@ -29,8 +29,13 @@ class Term:
 
 
 @function
-def einsum(subscripts: str, *arrays: Any) -> Any:
+def einsum(
+    subscripts: str, *arrays: Any, optimize: Any = True, precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:  # fmt: skip
     """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes."""
+    del optimize, precision  # operands are multiplied in their order
+    arrays = preferred(preferred_element_type, *arrays)
     if not isinstance(subscripts, str):
         raise ShapeError(
             "einsum takes its subscripts as a string, as in 'ij,jk->ik'",

@@ -127,7 +127,7 @@ def floor_divide(x: Any, y: Any) -> Any:
         truncated = emit(ops.div, x, y)
         return emit(ops.sub, truncated, convert(below, x.value.dtype), weak=x.weak)
     quotient = divide(x, y)
-    exact = emit(ops.round, divide(emit(ops.sub, x, remainder_), y))
+    exact = _nearest(divide(emit(ops.sub, x, remainder_), y))
     tiny = where(logical_and(opposite, not_equal(x, 0.0)), -1.0, 0.0)  # of an infinity
     exact = where(logical_and(isinf(y), isfinite(x)), tiny, exact)
     return where(equal(y, 0.0), quotient, exact)
@@ -237,10 +237,14 @@ def round(x: Any, decimals: int = 0) -> Any:
     if x.value.dtype is DType.BOOL or (x.value.dtype.is_int and decimals >= 0):
         return x
     if decimals == 0:
-        return _same(ops.round, x)
+        return _nearest(x)
     scale = 10.0**decimals
-    rounded = divide(emit(ops.round, multiply(inexact(x)[0], scale)), scale)
-    return convert(rounded, x.value.dtype)
+    return convert(divide(_nearest(multiply(inexact(x)[0], scale)), scale), x.value.dtype)
+
+
+def _nearest(x: Any) -> Any:
+    """Return the nearest integers, which have no slope; the op's own passes straight through."""
+    return _same(ops.round, _same(ops.stop_gradient, x))
 
 
 around = round
@@ -250,7 +254,7 @@ around = round
 def rint(x: Any) -> Any:
     """Nearest integer as a float, halves to even."""
     is_float = element_type(x).dtype.is_differentiable
-    return emit(ops.round, x if is_float else convert(x, DType.F64))
+    return _nearest(x if is_float else convert(x, DType.F64))
 
 
 @function
@@ -389,12 +393,15 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 @function
-def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
     """`x` with NaN and infinities replaced by finite numbers."""
+    del copy  # arrays do not change
     x = as_tracer(x)
     if x.value.dtype.is_complex:
-        parts = (nan_to_num(emit(part, x), nan, posinf, neginf) for part in (ops.real, ops.imag))
-        return emit(ops.complex, *parts)
+        parts = (emit(part, x) for part in (ops.real, ops.imag))
+        return emit(ops.complex, *(nan_to_num(p, True, nan, posinf, neginf) for p in parts))
     if not x.value.dtype.is_float:
         return x
     limit = float(ml_dtypes.finfo(x.value.dtype.numpy).max)  # type: ignore[no-untyped-call]

@@ -498,24 +498,37 @@ def _picked_shape(plan: Plan, sizes: tuple[Extent, ...]) -> tuple[Extent, ...]:
 
 
 @function
-def take(x: Any, indices: Any, axis: int | None = None) -> Any:
-    """The elements or slices of `x` at `indices` along an axis."""
+def take(
+    x: Any, indices: Any, axis: int | None = None, *, mode: str | None = None,
+    fill_value: Any = None,
+) -> Any:  # fmt: skip
+    """The elements or slices of `x` at `indices` along an axis.
+
+    An index out of range is an error; for mode clip or fill, as for `x.at[index].get`, it is not.
+    """
     x = as_tracer(x)
     if axis is None:
         x, axis = ravel(x), 0
     position = normalize_axis(axis, x.ndim)
     places = np.asarray(indices) if isinstance(indices, (list, tuple)) else indices
+    if mode == "wrap":
+        places = elementwise.remainder(places, x.shape[position])
+    elif mode is not None and mode != "raise":
+        index = (*(slice(None),) * position, places)
+        return x.at[index].get(mode=mode, fill_value=fill_value)
     _require_integer(places)
     checked = _checked_static(places, x.shape[position], position)
     return emit(ops.gather, x, as_index(checked), weak=x.weak, axis=position)
 
 
 @function
-def take_along_axis(x: Any, indices: Any, axis: int | None) -> Any:
+def take_along_axis(
+    x: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
+) -> Any:
     """For every position the element of `x` at the index that stands there."""
     x = as_tracer(x)
     if axis is None:
-        return take(x, indices)
+        return take(x, indices, mode=mode, fill_value=fill_value)
     position = normalize_axis(axis, x.ndim)
     shape = shape_of(indices)
     if len(shape) != x.ndim:

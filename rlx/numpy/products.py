@@ -15,10 +15,18 @@ from rlx.tracing.apply import as_tracer, emit, function, promoted
 from rlx.tracing.trace import shape_of
 
 
+def preferred(dtype: Any, *arrays: Any) -> tuple[Any, ...]:
+    """Return arrays in `dtype`, or as they are if it is None."""
+    return arrays if dtype is None else tuple(elementwise.astype(x, dtype) for x in arrays)
+
+
 @function
-def matmul(x: Any, y: Any) -> Any:
-    """`x @ y`: a vector counts as one row on the left, one column on the right."""
-    x, y = operands("matmul", x, y)
+def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
+    """`x @ y`: a vector counts as one row on the left, one column on the right.
+
+    Like other products, it is computed and given in `preferred_element_type`, if one is named.
+    """
+    x, y = operands("matmul", *preferred(preferred_element_type, x, y))
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError("takes no arrays without axes", remedy="use `*`")
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
@@ -36,8 +44,9 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 @function
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
     """Sum over the last axis of `x` and the second last (or only) one of `y`."""
+    x, y = preferred(preferred_element_type, x, y)
     if not shape_of(x) or not shape_of(y):
         return elementwise.multiply(x, y)
     if len(shape_of(x)) <= 2 and len(shape_of(y)) <= 2:
@@ -46,14 +55,16 @@ def dot(x: Any, y: Any) -> Any:
 
 
 @function
-def vdot(x: Any, y: Any) -> Any:
+def vdot(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
     """Sum of products of all elements, `x` conjugated."""
+    x, y = preferred(preferred_element_type, x, y)
     return matmul(ravel(elementwise.conj(x)), ravel(y))
 
 
 @function
-def inner(x: Any, y: Any) -> Any:
+def inner(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
     """Sum over the last axes."""
+    x, y = preferred(preferred_element_type, x, y)
     if not shape_of(x) or not shape_of(y):
         return elementwise.multiply(x, y)
     return tensordot(x, y, ([-1], [-1]))
@@ -66,9 +77,9 @@ def outer(x: Any, y: Any) -> Any:
 
 
 @function
-def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+def vecdot(x1: Any, x2: Any, *, axis: int = -1, preferred_element_type: Any = None) -> Any:
     """Sum of products along one axis, `x1` conjugated."""
-    x, y = operands("vecdot", x1, x2)
+    x, y = operands("vecdot", *preferred(preferred_element_type, x1, x2))
     products = elementwise.multiply(moveaxis(elementwise.conj(x), axis, -1), moveaxis(y, axis, -1))
     return sum(products, -1, products.dtype)
 
@@ -116,8 +127,9 @@ def _in_space(x: Any) -> Any:
 
 
 @function
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+def tensordot(x: Any, y: Any, axes: Any = 2, *, preferred_element_type: Any = None) -> Any:
     """Sum products over pairs of axes: the last of `x` and first of `y`, or as listed."""
+    x, y = preferred(preferred_element_type, x, y)
     x, y = operands("tensordot", x, y)
     if isinstance(axes, int):
         left = tuple(range(x.ndim - axes, x.ndim))

@@ -210,13 +210,19 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 
 
 @function
-def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return sum(elementwise.where(elementwise.isnan(x), 0, x), axis, keepdims=keepdims)
+def nansum(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
+           initial: Any = None, where: Any = None) -> Any:  # fmt: skip
+    """Sum of what is no NaN."""
+    kept = elementwise.where(elementwise.isnan(x), 0, x)
+    return sum(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function
-def nanprod(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return prod(elementwise.where(elementwise.isnan(x), 1, x), axis, keepdims=keepdims)
+def nanprod(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
+            initial: Any = None, where: Any = None) -> Any:  # fmt: skip
+    """Product of what is no NaN."""
+    kept = elementwise.where(elementwise.isnan(x), 1, x)
+    return prod(kept, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function
@@ -257,8 +263,12 @@ def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bo
 
 
 @function
-def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return mean(x, axis, keepdims=keepdims, where=elementwise.logical_not(elementwise.isnan(x)))
+def nanmean(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
+            where: Any = None) -> Any:  # fmt: skip
+    """Mean of what is no NaN."""
+    valid = elementwise.logical_not(elementwise.isnan(x))
+    chosen = valid if where is None else elementwise.logical_and(valid, where)
+    return mean(x, axis, dtype, keepdims=keepdims, where=chosen)
 
 
 @function

@@ -9,9 +9,13 @@ import numpy as np
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
+from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, static_shape
+from rlx.numpy.creation import arange
+from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take
 from rlx.numpy.shaping import broadcast_to, concatenate, ravel, reshape
+from rlx.numpy.sorting import searchsorted
 from rlx.tracing.apply import as_tracer, convert, emit, function
 
 
@@ -31,11 +35,22 @@ def tile(x: Any, reps: Any) -> Any:
 
 
 @function
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Repeat each element along an axis; the counts are known when tracing."""
+def repeat(
+    x: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Any:
+    """Repeat each element along an axis.
+
+    The counts are known when tracing, or there are `total_repeat_length` elements: those that
+    are too many are left out, and the last is repeated for those that lack.
+    """
     x = as_tracer(x)
     if axis is None:
         x, axis = ravel(x), 0
+    if total_repeat_length is not None:
+        extent = static_shape(x)[normalize_axis(axis, x.ndim)]
+        ends = cumsum(broadcast_to(repeats, (extent,)))
+        places = searchsorted(ends, arange(total_repeat_length), side="right")
+        return take(x, elementwise.minimum(places, extent - 1), axis)
     extent = static_shape(x)[normalize_axis(axis, x.ndim)]
     counts = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
     if len(counts) not in (1, extent):

@@ -10,24 +10,32 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import as_array_dtype
 from rlx.ir.shape import broadcast_shapes, normalize_axis, product
 from rlx.numpy.axes import axes_of, count_from, extents_from, shape_from, static_shape
-from rlx.tracing.apply import as_tracer, emit, function, promoted, static_int
+from rlx.tracing.apply import as_tracer, convert, emit, function, promoted, static_int
 from rlx.tracing.trace import shape_of
+from rlx.tracing.widths import canonical
 
 
 @function
-def reshape(x: Any, shape: Any, *, copy: bool | None = None) -> Any:
-    """The same elements, in row-major order, under another shape; one extent may be -1."""
+def reshape(x: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """The same elements under another shape; one extent may be -1.
+
+    They are taken and laid in row-major order, or for `order="F"` with the first axis fastest.
+    """
     del copy  # nobody can tell: arrays do not change
     x = as_tracer(x)
     wanted = extents_from(shape)
+    if order == "F":
+        return transpose(reshape(transpose(x), wanted[::-1]))
     return x if wanted == x.shape else emit(ops.reshape, x, weak=x.weak, shape=wanted)
 
 
 @function
-def ravel(x: Any) -> Any:
-    return reshape(x, -1)
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements on one axis, in row-major order, or for `order="F"` the first axis fastest."""
+    return reshape(x, -1, order)
 
 
 @function
@@ -131,8 +139,11 @@ def broadcast_arrays(*arrays: Any) -> Any:
 
 
 @function
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, dtype: Any = None) -> Any:
     """Join arrays along an axis; `None` joins them flattened."""
+    if dtype is not None:
+        target = canonical(as_array_dtype(dtype))
+        return concatenate([convert(part, target) for part in arrays], axis)
     parts = promoted(list(arrays))
     if axis is None:
         parts, axis = [ravel(part) for part in parts], 0
@@ -173,15 +184,16 @@ def _depth(arrays: Any) -> int:
 
 
 @function
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+def stack(arrays: Sequence[Any], axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Join arrays of one shape along a new axis."""
+    del out
     shapes = [shape_of(x) for x in arrays]
     if len(set(shapes)) > 1:
         raise ShapeError(
             f"the arrays have shapes {shapes}; they must agree",
             remedy="broadcast or pad them to one shape, or use rlx.numpy.concatenate",
         )
-    return concatenate([expand_dims(x, axis) for x in arrays], axis)
+    return concatenate([expand_dims(x, axis) for x in arrays], axis, dtype)
 
 
 @function

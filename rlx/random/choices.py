@@ -19,7 +19,7 @@ from rlx.numpy.shaping import expand_dims, moveaxis, reshape
 from rlx.numpy.sorting import argsort, searchsorted
 from rlx.random.continuous import gumbel
 from rlx.random.keys import random_words, shape_of_draw, split
-from rlx.random.uniforms import INT, randint, require_broadcast, uniform
+from rlx.random.uniforms import default_int, randint, require_broadcast, uniform
 from rlx.tracing.apply import as_tracer, convert, function, inexact
 
 _WORD = 2**32 - 1
@@ -44,7 +44,7 @@ def categorical(
     suffix.insert(axis % scores.ndim, extents[axis])
     noise = gumbel(key, (*prefix, *suffix), dtype, mode)
     aligned = expand_dims(scores, tuple(range(len(prefix))))
-    return convert(argmax(e.add(noise, aligned), axis=axis), INT)
+    return convert(argmax(e.add(noise, aligned), axis=axis), default_int())
 
 
 def _without_replacement(
@@ -64,7 +64,7 @@ def _without_replacement(
 def _largest(x: Any, count: int) -> Any:
     """Return the positions of the largest elements of rows, the largest first."""
     order = argsort(e.negative(x), axis=-1)
-    return convert(order[..., :count], INT)
+    return convert(order[..., :count], default_int())
 
 
 @function
@@ -74,12 +74,12 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     With `independent` every row is shuffled on its own.
     """
     if isinstance(x, (int, np.integer)):
-        return _shuffled(key, arange(int(x), dtype=INT.numpy), 0)
+        return _shuffled(key, arange(int(x), dtype=default_int().numpy), 0)
     x = as_tracer(x)
     axis = normalize_axis(axis, x.ndim)
     if independent or x.ndim == 1:
         return _shuffled(key, x, axis)
-    order = _shuffled(key, arange(static_shape(x)[axis], dtype=INT.numpy), 0)
+    order = _shuffled(key, arange(static_shape(x)[axis], dtype=default_int().numpy), 0)
     return take(x, order, axis)
 
 
@@ -137,4 +137,4 @@ def _positions(key: Any, drawn: Any, size: int, p: Any, replace: bool, mode: str
         return reshape(_largest(noisy, math.prod(drawn)), drawn)
     total: Any = cumsum(chances)
     unit = uniform(key, drawn, chances.value.dtype)
-    return convert(searchsorted(total, e.multiply(total[-1], e.subtract(1.0, unit))), INT)
+    return convert(searchsorted(total, e.multiply(total[-1], e.subtract(1.0, unit))), default_int())

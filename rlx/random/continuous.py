@@ -22,7 +22,7 @@ from rlx.numpy.shaping import squeeze
 from rlx.numpy.systems import cholesky
 from rlx.random.keys import Shape, shape_of_draw, split
 from rlx.random.uniforms import (
-    INT,
+    default_int,
     float_dtype,
     rademacher,
     require_broadcast,
@@ -225,7 +225,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
 @function
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """How often one tries until what has probability `p` happens."""
-    target = INT if dtype is None else dtype_of(dtype, INT)
+    target = default_int() if dtype is None else dtype_of(dtype, default_int())
     kind = DType.F32 if not as_tracer(p).value.dtype.is_float or isinstance(p, float) else None
     chance = convert(p, kind) if kind else inexact(p)[0]
     extents = shape_or(shape, chance)

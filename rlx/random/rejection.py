@@ -18,7 +18,7 @@ from rlx.numpy.reductions import sum as sum_of
 from rlx.numpy.shaping import broadcast_to, reshape
 from rlx.random.continuous import limits, parameters, standard_exponential, standard_normal
 from rlx.random.keys import Shape, shape_of_draw, split
-from rlx.random.uniforms import INT, float_dtype, rademacher, unit_interval
+from rlx.random.uniforms import default_int, float_dtype, rademacher, unit_interval
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.transforms.batch import vmap
 from rlx.transforms.control import while_loop
@@ -246,7 +246,7 @@ def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> 
 @function
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Poisson's distribution of mean `lam`."""
-    target = INT if dtype is None else dtype_of(dtype, INT)
+    target = default_int() if dtype is None else dtype_of(dtype, default_int())
     (mean,), extents = parameters("poisson", DType.F32, shape, lam)
     mean = broadcast_to(mean, extents)
     is_small = e.logical_or(e.isnan(mean), e.less(mean, 10.0))

@@ -18,18 +18,30 @@ from rlx.tracing.apply import as_tracer, convert, emit, function
 from rlx.tracing.trace import element_type
 from rlx.tracing.trace import shape_of as traced_shape
 from rlx.tracing.tracer import Tracer
-from rlx.tracing.widths import canonical
+from rlx.tracing.widths import PROCESS, canonical
 
-FLOAT, INT = DType.F32, DType.I32
-"""What is drawn where no dtype is named, as in JAX without 64-bit types."""
+
+def default_float() -> DType:
+    """Return the dtype of floats where none is named: f32, as in JAX without 64-bit types."""
+    return DType.F64 if PROCESS.draws_wide else DType.F32
+
+
+def default_int() -> DType:
+    """Return the dtype of integers where none is named: i32, as in JAX without 64-bit types."""
+    return DType.I64 if PROCESS.draws_wide else DType.I32
+
 
 _BITS = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}
+
+
+def _default_word() -> DType:
+    return DType.U64 if PROCESS.draws_wide else DType.U32
 
 
 @function
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Random bits, as unsigned integers."""
-    target = canonical(DType.U32 if dtype is None else as_array_dtype(dtype))
+    target = canonical(_default_word() if dtype is None else as_array_dtype(dtype))
     if not target.is_unsigned_int:
         raise DTypeError(
             f"dtype is {target}; random bits are unsigned integers",
@@ -83,7 +95,7 @@ def unit_interval(key: Any, shape: Shape, dtype: DType) -> Tracer:
 @function
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
     """Integers in [minval, maxval), of twice the bits that the dtype has, so nearly uniform."""
-    target = INT if dtype is None else dtype_of(dtype, INT)
+    target = default_int() if dtype is None else dtype_of(dtype, default_int())
     if not target.is_int:
         raise DTypeError(
             f"randint: dtype is {target}; it must be an integer dtype",
@@ -155,7 +167,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     if mode not in ("low", "high"):
         raise InputError(f"mode is {mode!r}; it must be 'low' or 'high'", remedy="pass mode='low'")
     type = element_type(p)
-    dtype = FLOAT if type.weak or not type.dtype.is_float else type.dtype
+    dtype = default_float() if type.weak or not type.dtype.is_float else type.dtype
     chance = convert(p, dtype)
     extents = shape_or(shape, chance)
     require_broadcast("bernoulli", extents, chance)
@@ -169,7 +181,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 @function
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """-1 or 1, each with probability 1/2."""
-    target = INT if dtype is None else dtype_of(dtype, INT)
+    target = default_int() if dtype is None else dtype_of(dtype, default_int())
     flips = convert(bernoulli(key, 0.5, shape_of_draw(shape)), target)
     return convert(e.subtract(e.multiply(flips, 2), 1), target)
 
@@ -185,7 +197,7 @@ def digits_of(dtype: DType) -> int:
 
 def float_dtype(dtype: Any, name: str) -> DType:
     """Return the dtype of a draw of floats, f32 where none is named."""
-    target = FLOAT if dtype is None else dtype_of(dtype, FLOAT)
+    target = default_float() if dtype is None else dtype_of(dtype, default_float())
     if not target.is_float:
         raise DTypeError(
             f"{name}: dtype is {target}; it must be a float dtype",

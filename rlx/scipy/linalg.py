@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlx.errors import ShapeError
+import rlx.numpy as rnp
+from rlx.errors import ShapeError, UnsupportedError
 from rlx.numpy import linalg
 from rlx.numpy.linalg import block_diag as block_diag
 from rlx.numpy.linalg import cho_factor as cho_factor
@@ -32,15 +33,23 @@ from rlx.scipy.structured import invpascal as invpascal
 from rlx.scipy.structured import leslie as leslie
 from rlx.scipy.structured import pascal as pascal
 from rlx.scipy.structured import polar as polar
+from rlx.tracing.apply import function, inexact
 
 
-def cholesky(a: Any, lower: bool = False) -> Any:
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
     """The Cholesky factor, by default the upper one."""
+    del overwrite_a, check_finite
     return linalg.cholesky(a, upper=not lower)
 
 
-def solve(a: Any, b: Any, lower: bool = False, *, assume_a: str = "gen") -> Any:
+def solve(
+    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+    debug: bool = False, check_finite: bool = True, assume_a: str = "gen",
+) -> Any:  # fmt: skip
     """Solve a system; of a positive definite matrix (assume_a="pos") by its Cholesky factor."""
+    del overwrite_a, overwrite_b, debug, check_finite
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ShapeError(f"assume_a is {assume_a!r}", remedy="use gen, sym, her or pos")
     if assume_a == "pos":
@@ -48,7 +57,7 @@ def solve(a: Any, b: Any, lower: bool = False, *, assume_a: str = "gen") -> Any:
     return linalg.solve(a, b)
 
 
-def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) -> Any:
+def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, **_: Any) -> Any:
     """Eigenvalues and vectors of a symmetric matrix."""
     if b is not None:
         raise ShapeError("eigh takes one matrix", remedy="reduce the problem by cholesky(b)")
@@ -56,12 +65,48 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) 
     return found.eigenvalues if eigvals_only else found
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, **_: Any) -> Any:
     """Left vectors, singular values and right vectors."""
     return linalg.svd(a, full_matrices, compute_uv)
 
 
-def qr(a: Any, mode: str = "full") -> Any:
+def qr(
+    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
+    pivoting: bool = False, check_finite: bool = True,
+) -> Any:  # fmt: skip
     """Factor as `q @ r`; mode full, economic or r."""
+    del overwrite_a, lwork, check_finite
+    if pivoting:
+        raise UnsupportedError("qr does not exchange columns", remedy="leave pivoting out")
     names = {"full": "complete", "economic": "reduced"}
     return linalg.qr(a, names.get(mode, mode))
+
+
+@function
+def expm_frechet(
+    A: Any,  # noqa: N803
+    E: Any,  # noqa: N803
+    *,
+    method: str | None = None,
+    compute_expm: bool = True,
+) -> Any:
+    """The exponential of a matrix and its derivative along `E`, or the derivative alone.
+
+    Both stand in the exponential of `[[A, E], [0, A]]` (Van Loan 1978).
+    """
+    del method
+    a, e = inexact(A, E)
+    size = a.shape[-1]
+    whole = expm(rnp.block([[a, e], [rnp.zeros_like(a), a]]))
+    derivative = whole[..., :size, size:]
+    return (whole[..., :size, :size], derivative) if compute_expm else derivative
+
+
+@function
+def solve_sylvester(A: Any, B: Any, C: Any, **_: Any) -> Any:  # noqa: N803
+    """Solve `A X + X B = C` by the linear system of all elements of X: for small matrices."""
+    a, b, c = inexact(A, B, C)
+    rows, columns = c.shape
+    system = rnp.kron(a, rnp.eye(columns, dtype=a.dtype))
+    system = system + rnp.kron(rnp.eye(rows, dtype=a.dtype), rnp.transpose(b))
+    return rnp.reshape(linalg.solve(system, rnp.ravel(c)), (rows, columns))

@@ -32,6 +32,8 @@ class _OfThread(threading.local):
 
 class _OfProcess:
     is_narrow = False
+    draws_wide = False
+    """Random draws of no named dtype have 64 bits: a program has asked for such types."""
 
 
 _of_thread = _OfThread()
@@ -50,10 +52,14 @@ def canonical(dtype: DType) -> DType:
     return _HALF.get(dtype, dtype) if are_narrow() else dtype
 
 
-def enable_64_bit_types(enabled: bool) -> None:
-    """Let arrays of the process have 64-bit types, which is the default, or not."""
-    if PROCESS.is_narrow is enabled:
-        PROCESS.is_narrow = not enabled
+def enable_64_bit_types(enabled: bool, draws: bool = False) -> None:
+    """Let arrays of the process have 64-bit types, which is the default, or not.
+
+    With `draws`, random draws have them where no dtype is named, too.
+    """
+    before, now = (PROCESS.is_narrow, PROCESS.draws_wide), (not enabled, draws)
+    if before != now:
+        PROCESS.is_narrow, PROCESS.draws_wide = now
         for forget in _on_change:
             forget()
 

@@ -112,6 +112,16 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     return tree_map(lambda leaf: _exchange(ops.collective_permute, leaf, members, pairs=pairs), x)
 
 
+def pshuffle(x: Any, axis_name: str, perm: Sequence[int]) -> Any:
+    """Return, for member i, the `x` of member `perm[i]`."""
+    return ppermute(x, axis_name, [(source, place) for place, source in enumerate(perm)])
+
+
+def pswapaxes(x: Any, axis_name: str, axis: int) -> Any:
+    """Exchange the members of the axis with the elements along `axis`, which are as many."""
+    return all_to_all(x, axis_name, axis, axis)
+
+
 def pbroadcast(x: Any, axis_name: str, source: int) -> Any:
     """Return the `x` of member `source`."""
     members = named_axis(axis_name)

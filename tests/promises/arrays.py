@@ -103,6 +103,8 @@ TRANSFORMATIONS: Mapping[str, str] = {
     "trees": "test_tree_util:*",
     "optimizers follow optax": "optim.test_optax:*",
     "programs of JAX": "jax.test_programs:* jax.test_modules:* jax.test_initializers:*",
+    "NumPy's names of parameters": "jax.test_call_forms:*",
+    "what is missing of JAX is listed by name": "jax.test_names:*",
 }
 
 EAGER: Mapping[str, str] = {

@@ -70,7 +70,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
         kept, counted = x, rnp.ones_like(x)
     else:
         kept, counted = rnp.where(where, x, -math.inf), rnp.where(where, rnp.ones_like(x), 0)
-    total = nn.logsumexp(kept, axis, keepdims)
+    total = nn.logsumexp(kept, axis, keepdims=keepdims)
     return rnp.subtract(total, rnp.log(rnp.sum(counted, axis, keepdims=keepdims)))
 
 

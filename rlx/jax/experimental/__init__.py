@@ -1,11 +1,13 @@
-"""What of `jax.experimental` is there: `io_callback`, `enable_x64`, `disable_x64`."""
+"""What of `jax.experimental` is there: callbacks, the width of types, `odeint`, `shard_map`."""
 
 from contextlib import AbstractContextManager
 
 from rlx import io_callback as io_callback
 from rlx.jax.configuration import enable_x64 as enable_x64
+from rlx.jax.experimental import mesh_utils as mesh_utils
+from rlx.jax.experimental import ode as ode
 
-__all__ = ["disable_x64", "enable_x64", "io_callback"]
+__all__ = ["disable_x64", "enable_x64", "io_callback", "mesh_utils", "ode"]
 
 
 def disable_x64() -> AbstractContextManager[None]:

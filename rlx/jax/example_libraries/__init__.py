@@ -1,0 +1,4 @@
+"""`jax.example_libraries`: the small optimizers and layers that older programs are written with."""
+
+from rlx.jax.example_libraries import optimizers as optimizers
+from rlx.jax.example_libraries import stax as stax

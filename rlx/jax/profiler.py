@@ -1,0 +1,27 @@
+"""`jax.profiler`: the marks that programs leave; `rlx.report` and `perf` tell where time goes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+
+class TraceAnnotation(nullcontext[None]):
+    """A named part of a program, which is only run."""
+
+    def __init__(self, name: str, **_: Any) -> None:
+        super().__init__()
+        self.name = name
+
+
+class StepTraceAnnotation(TraceAnnotation):
+    """A named step of a program, which is only run."""
+
+
+def annotate_function(
+    func: Callable[..., Any] | None = None, name: str | None = None, **_: Any
+) -> Any:
+    """`func` itself."""
+    return functools.partial(annotate_function, name=name) if func is None else func

@@ -1,0 +1,184 @@
+"""Elementwise operators that `rlx.numpy` has not, or not with these arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.errors import ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType, as_array_dtype
+from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
+from rlx.numpy.parts import bitwise_count
+from rlx.numpy.shaping import stack
+from rlx.scipy.special import gammainc, gammaln
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
+from rlx.tracing.trace import element_type
+from rlx.tracing.widths import canonical
+from rlx.transforms.differentiate import jvp
+
+
+@function
+def population_count(x: Any) -> Any:
+    """How many bits are set in each integer, in the dtype of `x`."""
+    return convert(bitwise_count(x), element_type(x).dtype)
+
+
+@function
+def div(x: Any, y: Any) -> Any:
+    """`x / y`; of integers, cut off towards zero."""
+    x, y = promoted([x, y])
+    return emit(ops.div, x, y) if x.value.dtype.is_int else elementwise.divide(x, y)
+
+
+@function
+def rsqrt(x: Any) -> Any:
+    """`1 / sqrt(x)`."""
+    (x,) = inexact(x)
+    return emit(ops.rsqrt, x)
+
+
+@function
+def integer_pow(x: Any, y: int) -> Any:
+    """`x ** y` for a known integer."""
+    return elementwise.power(x, y)
+
+
+@function
+def round(x: Any, rounding_method: Any = 0) -> Any:
+    """The nearest integer: halves away from zero, or to even for rounding method 1."""
+    if int(getattr(rounding_method, "value", rounding_method)) == 1:
+        return elementwise.round(x)
+    half = elementwise.floor(elementwise.add(elementwise.abs(x), 0.5))
+    return elementwise.astype(elementwise.multiply(elementwise.sign(x), half), as_tracer(x).dtype)
+
+
+@function
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """`x` limited to [min, max]."""
+    return elementwise.clip(x, min, max)
+
+
+@function
+def complex(x: Any, y: Any) -> Any:
+    """The number of real part `x` and imaginary part `y`."""
+    return emit(ops.complex, x, y)
+
+
+@function
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`on_true` where `pred` holds."""
+    return elementwise.where(pred, on_true, on_false)
+
+
+@function
+def select_n(which: Any, *cases: Any) -> Any:
+    """The case whose number stands in `which`; of two, the second where it is true."""
+    found = cases[0]
+    for number, case in enumerate(cases[1:], 1):
+        found = elementwise.where(elementwise.equal(which, number), case, found)
+    return found
+
+
+@function
+def convert_element_type(x: Any, new_dtype: Any) -> Any:
+    """`x` in another type."""
+    return elementwise.astype(x, new_dtype)
+
+
+@function
+@function
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The bits of each element as another type; the parts of a wider one lie on a last axis."""
+    x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))
+    size = x.value.dtype.size
+    if size == to.size:
+        return emit(ops.bitcast, x, to=to)
+    return _parts(x, to) if size > to.size else _joined(x, to)
+
+
+def _parts(x: Any, to: DType) -> Any:
+    """Return each element cut in words of the size of `to`, the lowest first."""
+    bits, count = 8 * to.size, x.value.dtype.size // to.size
+    word = emit(ops.bitcast, x, to=as_array_dtype(f"uint{bits * count}"))
+    cut = [elementwise.right_shift(word, bits * place) for place in range(count)]
+    parts = convert(stack(cut, -1), as_array_dtype(f"uint{bits}"))
+    return emit(ops.bitcast, parts, to=to)
+
+
+def _joined(x: Any, to: DType) -> Any:
+    """Return the words of the last axis, the lowest first, as one element."""
+    bits, count = 8 * x.value.dtype.size, to.size // x.value.dtype.size
+    if static_shape(x)[-1:] != (count,):
+        raise ShapeError(
+            f"an array of shape {x.shape} of {x.value.dtype} is read as {to}",
+            remedy=f"its last axis must hold the {count} parts of an element",
+        )
+    words: Any = convert(emit(ops.bitcast, x, to=as_array_dtype(f"uint{bits}")),
+                    as_array_dtype(f"uint{bits * count}"))  # fmt: skip
+    total = words[..., 0]
+    for place in range(1, count):
+        moved = elementwise.left_shift(words[..., place], bits * place)
+        total = elementwise.bitwise_or(total, moved)
+    return emit(ops.bitcast, total, to=to)
+
+
+@function
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """`x >> y`, zeros moved in."""
+    x, y = promoted([x, y])
+    shifted = elementwise.right_shift(x, y)
+    if not x.value.dtype.is_signed_int:
+        return shifted
+    bits = x.value.dtype.size * 8
+    high = elementwise.left_shift(elementwise.left_shift(-1, elementwise.subtract(bits - 1, y)), 1)
+    masked = elementwise.bitwise_and(shifted, elementwise.bitwise_not(convert(high, x.value.dtype)))
+    return elementwise.where(elementwise.equal(y, 0), x, masked)
+
+
+@function
+def clz(x: Any) -> Any:
+    """How many bits lead each integer that are not set, in the dtype of `x`."""
+    x = as_tracer(x)
+    bits = x.value.dtype.size * 8
+    word = emit(ops.bitcast, x, to=as_array_dtype(f"uint{bits}"))
+    shift = 1
+    while shift < bits:  # copies of the highest bit that is set, to all lower places
+        word = elementwise.bitwise_or(word, elementwise.right_shift(word, shift))
+        shift *= 2
+    return convert(elementwise.subtract(bits, bitwise_count(word)), x.value.dtype)
+
+
+@function
+def mulhi(x: Any, y: Any) -> Any:
+    """The upper half of the bits of each product of integers."""
+    x, y = promoted([x, y])
+    dtype = x.value.dtype
+    half = dtype.size * 4
+    mask = (1 << half) - 1
+
+    def parts(a: Any) -> tuple[Any, Any]:
+        low = elementwise.bitwise_and(a, convert(mask, dtype))
+        return elementwise.right_shift(a, half), low
+
+    (a, b), (c, d) = parts(x), parts(y)
+    # (a B + b)(c B + d) with B = 2**half: what the lower products carry is added in turn.
+    carried = elementwise.add(a * d, shift_right_logical(b * d, half))
+    low = elementwise.add(b * c, elementwise.bitwise_and(carried, convert(mask, dtype)))
+    high = elementwise.add(a * c, elementwise.right_shift(carried, half))
+    return elementwise.add(high, elementwise.right_shift(low, half))
+
+
+@function
+def igamma_grad_a(a: Any, x: Any) -> Any:
+    """The slope of `igamma(a, x)` by `a`."""
+    a, x = inexact(a, x)
+    return jvp(lambda a: gammainc(a, x), (a,), (elementwise.add(0 * a, 1.0),))[1]
+
+
+@function
+def random_gamma_grad(a: Any, sample: Any) -> Any:
+    """The slope of a gamma number by its shape `a`, at a fixed probability below it."""
+    a, sample = inexact(a, sample)
+    density = elementwise.exp((a - 1) * elementwise.log(sample) - sample - gammaln(a))
+    return -igamma_grad_a(a, sample) / density

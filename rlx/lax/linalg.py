@@ -1,0 +1,135 @@
+"""`jax.lax.linalg`: decompositions with XLA's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rlx.numpy as rnp
+from rlx.numpy import linalg, shaping
+from rlx.numpy.axes import static_shape
+from rlx.numpy.matrices import permutation_of
+from rlx.tracing.apply import function, inexact
+from rlx.transforms.control import scan
+from rlx.transforms.vectorize import vectorize
+
+
+@function
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+    """The lower Cholesky factor of each matrix."""
+    return linalg.cholesky(x, symmetrize_input=symmetrize_input)
+
+
+@function
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+    """The upper Cholesky factor of `r.T @ r + outer(w, w)`."""
+    r: Any
+    w: Any
+    r, w = inexact(r_matrix, w_vector)
+    stacked = rnp.concatenate([r, w[..., None, :]], -2)
+    found = linalg.qr(stacked, "r")
+    sign = rnp.where(rnp.diagonal(found, axis1=-2, axis2=-1) < 0, -1, 1)
+    return found * rnp.astype(sign, found.dtype)[..., :, None]
+
+
+@function
+def eig(
+    x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+    **_: Any,
+) -> list[Any]:  # fmt: skip
+    """Eigenvalues, then left and right eigenvectors where asked for, of unit length."""
+    values, right = linalg.eig(x)
+    found = [values]
+    if compute_left_eigenvectors:
+        left = rnp.conj(rnp.swapaxes(linalg.inv(right), -1, -2))
+        found.append(left / linalg.vector_norm(left, axis=-2, keepdims=True))
+    return [*found, right] if compute_right_eigenvectors else found
+
+
+@function
+def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, **_: Any) -> tuple[Any, Any]:
+    """Eigenvectors and eigenvalues, in this order, of symmetric matrices."""
+    triangle = None if symmetrize_input else ("L" if lower else "U")
+    values, vectors = linalg.eigh(x, triangle)
+    return vectors, values
+
+
+@function
+def lu(x: Any) -> tuple[Any, Any, Any]:
+    """Both factors in one matrix, the exchanges of rows, and their permutation."""
+    factors, pivots = linalg.lu_factor(x)
+    return factors, pivots, lu_pivots_to_permutation(pivots, static_shape(factors)[-2])
+
+
+@function
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+    """The order of rows that exchanges with `pivots`, one after the other, give."""
+    order = vectorize(
+        lambda one: permutation_of(rnp.concatenate([one, rnp.arange(len(one), permutation_size,
+                                                                    dtype=one.dtype)])),
+        signature="(k)->(n)",
+    )  # fmt: skip
+    return rnp.astype(order(pivots), "int32")
+
+
+@function
+def qr(x: Any, *, full_matrices: bool = True, **_: Any) -> Any:
+    """Factor as `q @ r`."""
+    return linalg.qr(x, "complete" if full_matrices else "reduced")
+
+
+@function
+def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, **_: Any) -> Any:
+    """Left vectors, singular values and right vectors."""
+    return linalg.svd(x, full_matrices, compute_uv)
+
+
+@function
+def symmetric_product(
+    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Any:  # fmt: skip
+    """`alpha * a @ a.T + beta * c`."""
+    del symmetrize_output  # it is symmetric
+    a: Any
+    c: Any
+    a, c = inexact(a_matrix, c_matrix)
+    return alpha * rnp.matmul(a, shaping.matrix_transpose(a)) + beta * c
+
+
+@function
+def triangular_solve(
+    a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
+    conjugate_a: bool = False, unit_diagonal: bool = False,
+) -> Any:  # fmt: skip
+    """Solve `op(a) @ x = b`, or `x @ op(a) = b`, with a triangle of `a`."""
+    a, b = inexact(a, b)
+    a = rnp.conj(a) if conjugate_a else a
+    columns = b if left_side else shaping.matrix_transpose(b)
+    x = linalg.solve_triangular(a, columns, int(transpose_a == left_side), lower, unit_diagonal)
+    return x if left_side else shaping.matrix_transpose(x)
+
+
+@function
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, **_: Any) -> Any:
+    """Solve with matrices of three diagonals; `dl[0]` and `du[-1]` are not read."""
+    dl, d, du, b = inexact(dl, d, du, b)
+    first = shaping.moveaxis(rnp.stack([dl, d, du], 0), -1, 0)
+    rows = shaping.moveaxis(b, -2, 0)
+
+    def eliminate(carry: Any, row: Any) -> Any:
+        upper, value = carry
+        (low, middle, high), right = (row[0][0], row[0][1], row[0][2]), row[1]
+        pivot = middle - low * upper
+        now = (high / pivot, (right - low[..., None] * value) / pivot[..., None])
+        return now, now
+
+    def substitute(after: Any, row: Any) -> Any:
+        upper, value = row
+        x = value - upper[..., None] * after
+        return x, x
+
+    start = (0 * d[..., 0], 0 * b[..., 0, :])
+    masked = first.at[0, 0].set(0.0).at[-1, 2].set(0.0)
+    _, (uppers, values) = scan(eliminate, start, (masked, rows))
+    _, found = scan(substitute, 0 * b[..., 0, :], (uppers, values), reverse=True)
+    return shaping.moveaxis(found, 0, -2)
