@@ -46,8 +46,12 @@ from rlx.ir.index_maps import (
 )
 from rlx.ir.shape import Extent, Shape, is_at_most, product, upper
 
-MOST_CUTS = 8
-"""Places at which a loop is split; where guards change more often they stay in it."""
+_MOST_CUTS = 8
+"""Loops that a row is split into where they are short: more would be more code than they save."""
+
+_MOST_LONG_CUTS = 64
+_LONG = 16
+"""Elements in a piece of a row that are worth a loop of their own: a vector or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,10 @@ class Grouped(ABC):
         guards = self.body.guards_at(self.roots(), self.grid.box)
         found = {cut for guard in guards for cut in cut_points(guard, axis)}
         inner = [cut for cut in found if not (is_at_most(cut, 0) or is_at_most(extent, cut))]
-        return sorted(inner, key=upper) if len(inner) <= MOST_CUTS else []
+        scale = product(self.grid.shape[other] for other in self.grid.groups[-1] if other > axis)
+        long = _LONG * (len(inner) + 1) <= upper(extent * scale)
+        most = _MOST_LONG_CUTS if long else _MOST_CUTS
+        return sorted(inner, key=upper) if len(inner) <= most else []
 
     def _ordered(self, ends: Sequence[Extent], scale: Extent) -> list[E]:
         """Return `ends` as expressions, each at least the one before and at most the last."""

@@ -180,6 +180,20 @@ def test_a_stencil_reads_as_its_golden(golden: Callable[[str, str], None]) -> No
     golden("laplacian_4x8.c", emit_kernel(kernel) + "\n")
 
 
+@pytest.mark.parametrize(("extent", "loops"), [(32, 12), (3, 1)], ids=["long", "short"])
+def test_joins_of_many_pieces_have_a_loop_for_each_that_is_long(extent: int, loops: int) -> None:
+    def joined(*pieces: Value) -> Value:
+        return ops.relu(ops.concat(*pieces, axis=1) * 2.0)
+
+    graph = fused_graph([(4, extent)] * 12, joined)
+    kernel = kernel_of(graph)
+    kinds = [node.kind for node in walk(kernel.body) if isinstance(node, For)]
+    assert kinds.count(LoopKind.SIMD) == loops
+    selects = [node for node in all_expressions(kernel.body) if isinstance(node, Select)]
+    assert bool(selects) == (loops == 1)
+    interpret(graph)
+
+
 def test_a_roll_along_rows_copies_two_runs() -> None:
     kernel = kernel_of(fused_graph([(6, 5)], lambda x: rolled(x, 0) * 2.0))
     assert not [node for node in all_expressions(kernel.body) if isinstance(node, Select)]
