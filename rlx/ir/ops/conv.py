@@ -119,7 +119,7 @@ def _conv_windowed(
     """Rows of positions in vectors, over an input that is padded already, or is small."""
     require_dtype(x, "f32 f64")
     sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    if pads_itself(x.shape, sliding):
+    if pads_itself(x.shape, sliding, x.dtype.size):
         x, sliding = x.with_shape(padded_shape(x.shape, sliding)), bare(sliding)
     planes = _bare_planes(x, w, sliding)
     power = windowed.lanes >= 1 and windowed.lanes & (windowed.lanes - 1) == 0

@@ -147,15 +147,18 @@ def static(extent: Extent) -> int:
     )
 
 
-MOST_COPIED = 4096
-"""Elements of a padded image up to which a depthwise kernel pads it itself, on the stack."""
+MOST_COPIED = 64 * 1024
+"""Bytes of a padded image up to which a depthwise kernel pads it itself, on the stack."""
 
 
-def pads_itself(shape: Shape, sliding: Geometry) -> bool:
-    """True if a depthwise kernel may read images of `shape` without padding around them."""
+def pads_itself(shape: Shape, sliding: Geometry, size: int) -> bool:
+    """True if a depthwise kernel may read images of `shape` without padding around them.
+
+    Elements have `size` bytes.
+    """
     plain = all(min(a.low, a.high) >= 0 and a.input_dilation == 1 for a in sliding)
     padded = product(padded_shape(shape, sliding)[2:])
-    return plain and isinstance(padded, int) and padded <= MOST_COPIED
+    return plain and isinstance(padded, int) and padded * size <= MOST_COPIED
 
 
 @dataclass(frozen=True, slots=True)

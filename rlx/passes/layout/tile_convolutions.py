@@ -217,7 +217,8 @@ def _lowered(node: Node, lowering: Lowering) -> Value:
     sliding, groups = sliding_of(node), node.attribute("groups")
     if isinstance(lowering, Direct):
         w = ops.pack_channels(w, width=lowering.columns, groups=groups)
-    if not (isinstance(lowering, Windowed) and pads_itself(x.shape, sliding)):
+    near = pads_itself(x.shape, sliding, x.dtype.size)
+    if not (isinstance(lowering, Windowed) and near):
         x, sliding = padded(x, sliding), bare(sliding)
     attrs = make_attrs(ops.conv, {**attributes_of(sliding), "groups": groups})
     operands = (x, w)

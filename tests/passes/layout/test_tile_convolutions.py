@@ -86,9 +86,14 @@ def test_groups_of_one_channel_are_rows_in_vectors() -> None:
 
 
 def test_small_depthwise_images_are_padded_by_their_kernel() -> None:
-    for extent, padded in ((14, 0), (112, 1)):
+    for extent, dtype, padded in (
+        (14, "f32", 0),
+        (112, "f32", 0),
+        (112, "f64", 1),
+        (127, "f32", 1),
+    ):
         g = Graph("g")
-        x, w = g.input("x", (1, 8, extent, extent)), g.param("w", (8, 1, 3, 3))
+        x, w = g.input("x", (1, 8, extent, extent), dtype), g.param("w", (8, 1, 3, 3), dtype)
         g.set_outputs([g.conv(x, w, groups=8, padding=((1, 1), (1, 1)))])
         names = [node.op.name for node in tile_convolutions(AVX512)(g).nodes]
         assert names.count("pad") == padded
