@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -104,6 +104,11 @@ def test_resize_is_that_of_jax_and_pytorch(torch: Any) -> None:
     )
     given = nn.resize(last(X), scale=2, coordinates="align_corners", layout="NHWC")
     np.testing.assert_allclose(given, last(doubled.numpy()), rtol=1e-9, atol=1e-12)
+    methods: tuple[Literal["bilinear", "bicubic"], ...] = ("bilinear", "bicubic")
+    for method in methods:
+        theirs = torch.nn.functional.interpolate(torch.tensor(X), (9, 4), mode=method)
+        given = nn.resize(X, (9, 4), method)
+        np.testing.assert_allclose(given, theirs.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_pixels_are_shuffled_as_in_pytorch(torch: Any) -> None:
@@ -122,6 +127,11 @@ def test_dropout_of_a_key_drops_the_share_that_it_is_asked_for() -> None:
     assert (other != dropped).any()
 
 
+def unknown(method: str) -> Any:
+    """Return a name that the types would refuse."""
+    return method
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -129,6 +139,7 @@ def test_dropout_of_a_key_drops_the_share_that_it_is_asked_for() -> None:
         (lambda: nn.max_pool(X[0, 0], 2), "x has 2 axes"),
         (lambda: nn.avg_pool(X, 2, padding=(1, 2, 3)), "has 3 entries for 2 spatial axes"),
         (lambda: nn.resize(X), "exactly one says"),
+        (lambda: nn.resize(X, 4, unknown("lanczos")), "method is 'lanczos'; it must be one"),
         (lambda: nn.batch_norm(X, GAMMA, BETA, MEAN, VARIANCE, training=True, momentum=2),
          "momentum is 2"),
         (lambda: nn.dropout(X, X > 0, 1.0), "dropout rate is 1.0"),
