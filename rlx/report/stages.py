@@ -29,7 +29,7 @@ from rlx.passes.precision.mixed_precision import at_precision
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.report.assembly import assembly_of, functions_of
 from rlx.runtime.blas import has_lapack
-from rlx.runtime.compile import claimed_ops
+from rlx.runtime.compile import c_passes, claimed_ops
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
 from rlx.runtime.toolchain import find_toolchain, run_tool
 from rlx.target import Target
@@ -77,6 +77,12 @@ class Stages:
             return self._assembly(backend)
         return _TEXTS[stage](self)
 
+    def module_for_c(self) -> Module:
+        """Return what the C back end compiles, or an artifact for the chosen target."""
+        if self.target_name:
+            return self.program.module
+        return lower_graph(self.program.graph, self.target, c_passes(self.target)).module
+
     def c_with_lines(self) -> str:
         """Return the C with `#line` directives to the user's program."""
         sources = LineSources.of(self.program.schedule, self.program.kernels)
@@ -107,7 +113,9 @@ class Stages:
         if self.target_name and backend != "llvm":
             return assembly_of(self.program, self.graph, self.target, self.target_name)
         module = self.program.module
-        return llvm_assembly(module) if backend == "llvm" else _c_assembly(module, self.target)
+        if backend == "llvm":
+            return llvm_assembly(module)
+        return _c_assembly(self.module_for_c(), self.target)
 
 
 def _c_assembly(module: Module, target: Target) -> str:
@@ -128,7 +136,7 @@ _TEXTS: Mapping[str, Callable[[Stages], str]] = {
     "schedule": lambda stages: format_schedule(stages.program.schedule, stages.program.kernels),
     "plan": lambda stages: format_plan(stages.program.plan),
     "kernels": lambda stages: "\n\n".join(map(format_kernel, stages.program.module.kernels)),
-    "c": lambda stages: emit_module(stages.program.module),
+    "c": lambda stages: emit_module(stages.module_for_c()),
     "llvm": lambda stages: llvm_text(stages.program.module),
 }
 """Stage -> its text; assembly depends on the backend and is made apart."""

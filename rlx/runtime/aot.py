@@ -24,7 +24,6 @@ from rlx.codegen.aot.options import PORTABLE_FLAGS, SMALL_FLAGS, Options
 from rlx.codegen.aot.weights import read_weights, weights_bytes
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.c.sources import is_source
-from rlx.codegen.loops.passes.order_sums import order_sums
 from rlx.errors import InputError, UnsupportedError
 from rlx.ir.foreign import PYTHON_PREFIX, SYMBOLS
 from rlx.ir.graph import Graph
@@ -32,7 +31,7 @@ from rlx.ir.literal import Literal
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
-from rlx.runtime.compile import lower_for
+from rlx.runtime.compile import c_passes, lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
 from rlx.runtime.model_files import load_model_file
@@ -143,7 +142,7 @@ def aot(
     machine = target_at(_as_chosen(machine_of(target), vectors, optimize), precision)
     machine = replace(machine, is_serial=threads is None)
     library = linked_blas(blas)
-    program = _lower(source.graph, machine, library, has_own_bits=target == "native")
+    program = _lower(source.graph, machine, library)
     externals = external_functions(program)
     _refuse_python(externals)
     uses_llvm = not emit_only and _uses_llvm(backend, target, cc, math)
@@ -174,14 +173,11 @@ def aot(
     return _with_object(artifact, text, options, machine) if uses_llvm else artifact
 
 
-def _lower(
-    graph: Graph, machine: Target, library: LinkedBlas | None, *, has_own_bits: bool
-) -> Program:
-    """Lower for a machine: code for this one has the bits of `rlx.compile`; other, everyone's."""
+def _lower(graph: Graph, machine: Target, library: LinkedBlas | None) -> Program:
+    """Lower for a machine: code for this one has the bits of `rlx.compile(backend="c")`."""
     lapack = (lambda: True) if library and library.has_lapack else None
     blas = library.library if library and library.takes_products else "none"
-    passes = () if has_own_bits else (order_sums(machine.vector_bytes),)
-    return lower_for(graph, machine, lapack=lapack, blas=blas, passes=passes)
+    return lower_for(graph, machine, lapack=lapack, blas=blas, passes=c_passes(machine))
 
 
 def _embedded(source: ProgramSource) -> dict[str, Literal]:

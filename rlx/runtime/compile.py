@@ -205,7 +205,7 @@ def stepping(
     """Return what runs kernel by kernel and looks at every result."""
     from rlx.runtime.nan_check import CheckedExecutable
 
-    program = add_step(lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas))
+    program = add_step(_lower_from(cache, graph))
     native = cache.backend.load(program.module, cache.target)
     return CheckedExecutable(graph, program, native, params=params)
 
@@ -269,7 +269,7 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
     from rlx.codegen.io_binding import bindable_regions
     from rlx.codegen.threaded import has_shared_work
 
-    program = lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas)
+    program = _lower_from(cache, graph)
     regions = bindable_regions(program.plan)
     if threads > 1 and not has_shared_work(program.schedule, program.kernels):
         threads = 1
@@ -278,6 +278,19 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
     if threads > 1:
         program = add_threads(program, regions)
     return Image.of(program, regions=regions, threads=threads), program
+
+
+def _lower_from(cache: ProgramCache, graph: Graph) -> Program:
+    """Lower for the backend of `cache`."""
+    passes = c_passes(cache.target) if cache.backend.name == "c" else ()
+    return lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas, passes=passes)
+
+
+def c_passes(target: Target) -> tuple[KernelPass, ...]:
+    """Return what kernels in C go through: one file has the same bits from every compiler."""
+    from rlx.codegen.loops.passes.order_sums import order_sums
+
+    return (order_sums(target.vector_bytes),)
 
 
 def lower_for(

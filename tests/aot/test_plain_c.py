@@ -42,12 +42,14 @@ def solves(name: str = "solves") -> Graph:
 PROGRAMS = (mlp, training_step, scaled_rows, encoder_layer, solves)
 
 
-def export(make: Callable[[], Graph], directory: Path, vectors: str) -> Artifact:
+def export(
+    make: Callable[[], Graph], directory: Path, vectors: str, target: str = "portable"
+) -> Artifact:
     graph = make()
     params = params_of(graph)
     return aot(
         graph, directory, params=params, weights="embed", vectors=vectors, math="none",
-        emit_only=True,
+        emit_only=True, target=target,
     )  # fmt: skip
 
 
@@ -98,6 +100,19 @@ def test_one_source_gives_the_same_bits_at_every_level(
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
     levels = [("-O0",), ("-O3", "-march=native", "-fopenmp-simd", *MATH)]
     commands = [(name, *level) for name in compilers for level in levels]
+    assert len(set(outputs(artifact, *commands))) == 1
+
+
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_code_for_this_machine_gives_the_same_bits_at_every_level(
+    tmp_path: Path, make: Callable[[], Graph]
+) -> None:
+    artifact = export(make, tmp_path, "auto", "native")
+    compilers = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
+    levels = ("-O0", "-O3", "-O3 -fopenmp-simd")
+    commands = [
+        (name, *level.split(), "-march=native", *MATH) for name in compilers for level in levels
+    ]
     assert len(set(outputs(artifact, *commands))) == 1
 
 

@@ -176,7 +176,8 @@ STRICT: Mapping[str, str] = {
 SAME_BITS: Mapping[str, str] = {
     "one file has the same bits from every compiler at every level": (
         f"{_PLAIN}test_every_compiler_and_level_gives_the_same_bits "
-        f"{_PLAIN}test_one_source_gives_the_same_bits_at_every_level"
+        f"{_PLAIN}test_one_source_gives_the_same_bits_at_every_level "
+        f"{_PLAIN}test_code_for_this_machine_gives_the_same_bits_at_every_level"
     ),
     "threads change no bit": (
         "aot.test_threads:test_threaded_run_has_the_bits_of_a_plain_run "
