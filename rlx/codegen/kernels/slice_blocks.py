@@ -15,7 +15,7 @@ Memory for a block is on the stack where it is small, else in the arena.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -158,6 +158,25 @@ class Block:
                 i, j = reversed(at) if transposed else at
                 value = item.read_real(*at[: len(groups) - 1])
                 self.tile.store_lane(i, j + column, lane, value)
+
+    def entries(
+        self, x: Reader, *, vector: bool = False, transposed: bool = False
+    ) -> list[list[E]]:
+        """Return the elements of the one slice, row by row, without a copy of them."""
+        item = x.grouped(_whole_slices(x.shape, vector=vector)).at(self.first)
+        height, width = (upper(extent) for extent in _matrix(x.shape, vector=vector))
+        places = range(height * width)
+        elements = [item.read_real(index(place)) for place in places]
+        matrix = [elements[i * width :][:width] for i in range(height)]
+        return [list(row) for row in zip(*matrix, strict=True)] if transposed else matrix
+
+    def write_entries(
+        self, y: Writer, entries: Sequence[Sequence[E]], *, vector: bool = False
+    ) -> None:
+        """Write the elements of the one slice."""
+        item = y.grouped(_whole_slices(y.shape, vector=vector)).at(self.first)
+        for place, value in enumerate(value for row in entries for value in row):
+            item.write(index(place), value=value)
 
     def write(self, y: Writer, element: Element, *, vector: bool = False) -> None:
         """Write `element(i, j, load)` to matrices, or (i, 0) to vectors.
@@ -323,6 +342,12 @@ def _groups(shape: Shape, *, vector: bool) -> Groups:
     return (axes[:rank], *((axis,) for axis in axes[rank:]))
 
 
+def _whole_slices(shape: Shape, *, vector: bool) -> Groups:
+    """Gather the axes into slices, and elements of a slice."""
+    batch, *inner = _groups(shape, vector=vector)
+    return batch, tuple(axis for axes in inner for axis in axes)
+
+
 def _line_groups(shape: Shape, lanes: int, *, vector: bool) -> Groups:
     """Gather the axes into slices, rows and columns, or take short rows as one sequence."""
     axes = tuple(range(len(shape)))
@@ -330,6 +355,11 @@ def _line_groups(shape: Shape, lanes: int, *, vector: bool) -> Groups:
     _, width = _extents(shape, vector=vector)
     split = -1 if upper(width) >= lanes else rank
     return axes[:rank], axes[rank:split], axes[split:]
+
+
+def _matrix(shape: Shape, *, vector: bool) -> tuple[Extent, Extent]:
+    """Return the rows and columns of a slice; a vector is one column."""
+    return (shape[-1], 1) if vector else (shape[-2], shape[-1])
 
 
 def _extents(shape: Shape, *, vector: bool) -> tuple[Extent, Extent]:

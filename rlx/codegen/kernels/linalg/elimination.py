@@ -12,7 +12,7 @@ import math
 
 from rlx.codegen.kernels.slice_blocks import Tile
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.expr import E, index, minimum, select
+from rlx.codegen.loops.expr import E, const, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
 
 _MOST_UNROLLED = 42
@@ -187,29 +187,38 @@ def is_unrolled(height: int, width: int) -> bool:
 
 
 def solve_unrolled(tile: Tile, height: int) -> E:
-    """Solve for the columns behind the matrix, all in registers; return the least pivot.
+    """Solve for the columns behind the matrix, all in registers; return the least pivot."""
+    rows = [[tile.load(i, j) for j in range(tile.width)] for i in range(height)]
+    least = eliminate_rows(tile.k, rows)
+    for i in range(height):
+        for j in range(height, tile.width):
+            tile.store(i, j, rows[i][j])
+    return least
+
+
+def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
+    """Solve for the columns behind the matrix, in place; return the least pivot.
 
     Rows are exchanged while the pivot is searched for: each that is larger moves up.
     """
-    k = tile.k
-    rows = [[k.let(f"m{i}{j}", tile.load(i, j)) for j in range(tile.width)] for i in range(height)]
-    least = tile.constant(math.inf)
+    height, width = len(rows), len(rows[0])
+    for i, row in enumerate(rows):
+        row[:] = [k.let(f"m{i}{j}", entry) for j, entry in enumerate(row)]
+    first = rows[0][0].type
+    least = const(math.inf, first.prim, first.lanes)
     for c in range(height):
         for r in range(c + 1, height):
             _move_up(k, rows, c, r)
         least = k.let("least", smallest_size(rows[c][c], least))
         for r in range(c + 1, height):
             multiple = k.let("multiple", rows[r][c] / rows[c][c])
-            for j in range(c + 1, tile.width):
+            for j in range(c + 1, width):
                 rows[r][j] = k.let(f"m{r}{j}", rows[r][j] - multiple * rows[c][j])
     for c in reversed(range(height)):
-        for j in range(height, tile.width):
+        for j in range(height, width):
             rows[c][j] = k.let(f"x{c}", rows[c][j] / rows[c][c])
             for r in range(c):
                 rows[r][j] = k.let(f"m{r}{j}", rows[r][j] - rows[r][c] * rows[c][j])
-    for i in range(height):
-        for j in range(height, tile.width):
-            tile.store(i, j, rows[i][j])
     return least
 
 

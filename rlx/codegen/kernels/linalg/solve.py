@@ -7,6 +7,7 @@ import math
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
+    eliminate_rows,
     factor,
     is_unrolled,
     smallest_size,
@@ -45,10 +46,39 @@ def solve(
 ) -> None:
     layout = _solve_layout(a.type, b.type, vector=vector)
     with blocks(scope, layout) as block:
+        if _fits_registers(block, a, b):
+            columns = block.entries(b, vector=vector)
+            found = _solve_entries(
+                block, block.entries(a, transposed=transposed), columns, on_singular
+            )
+            block.write_entries(x, found, vector=vector)
+            return
         block.read(a, transposed=transposed)
         block.read(b, layout.height, vector=vector)
         _eliminate(block, layout, on_singular)
         block.write_columns(x, layout.height, vector=vector)
+
+
+def _fits_registers(block: Block, a: Reader, b: Reader) -> bool:
+    """True if one slice at a time is solved in registers: it needs no tile in memory."""
+    tile = block.tile
+    known = all(isinstance(extent, int) for extent in (*a.shape[-2:], *b.shape[-2:]))
+    return tile.lanes == 1 and known and is_unrolled(tile.height, tile.width)
+
+
+def _solve_entries(
+    block: Block, matrix: list[list[E]], columns: list[list[E]], on_singular: str
+) -> list[list[E]]:
+    """Return the solution of one slice; a singular one fails, or becomes NaN."""
+    rows = [[*row, *sides] for row, sides in zip(matrix, columns, strict=True)]
+    least = eliminate_rows(block.k, rows)
+    found = [row[len(matrix) :] for row in rows]
+    if on_singular == "error":
+        block.fail_where_zero(least)
+        return found
+    is_singular = block.k.let("is_singular", least <= 0.0)
+    nan = block.tile.constant(math.nan)
+    return [[select(is_singular, nan, value) for value in row] for row in found]
 
 
 @scratch("solve_backward")
