@@ -182,14 +182,14 @@ _TARGETS: Mapping[str, str] = {
     "Of the C library only `memcpy` and `memset` are called": _BARE,
     '`blas="none"`, the default, links nothing': _BLAS
     + "test_without_blas_the_system_is_solved_by_generated_code",
-    "large linear systems are left to its LAPACK": " ".join(
+    "are left to its LAPACK, and matrix products": " ".join(
         _BLAS + test
         for test in (
             "test_large_system_is_left_to_the_library_that_blas_names",
             "test_c_for_a_library_by_name_calls_the_usual_symbols",
         )
     ),
-    "matrix products of 64x64x64 multiply-adds or more to its `cblas_?gemm`": " ".join(
+    "multiply-adds or more to its `cblas_?gemm`": " ".join(
         (
             _BLAS + "test_large_products_call_the_library_of_the_machine",
             _BLAS + "test_products_for_a_library_by_name_have_the_usual_prototype",
@@ -199,13 +199,14 @@ _TARGETS: Mapping[str, str] = {
     ),
     "what follows a product stays generated code": "passes.layout.test_use_blas:"
     "test_what_follows_is_a_kernel_behind_the_call_and_the_schedule_shows_both",
-    '`"auto"` leaves it the systems alone': _BLAS
-    + "test_products_are_generated_unless_a_library_is_named",
+    '`"system"` takes the library that programs in Python call': _BLAS
+    + "test_large_products_call_the_library_of_the_machine",
+    "leaves it no products": _BLAS + "test_products_are_generated_unless_a_library_is_named",
     "`rlx doctor` measures it here": "cli.test_commands:"
     "test_doctor_measures_what_multiplies_faster",
     "says which functions are called and what to link": _BLAS
     + "test_large_products_call_the_library_of_the_machine",
-    "It is linked only if the program calls it": _BLAS + "test_calls_without_a_library_are_refused",
+    "only if the program calls it": _BLAS + "test_calls_without_a_library_are_refused",
 }
 """Section 5."""
 
