@@ -43,6 +43,7 @@ NESTS: Mapping[str, str] = {
         "codegen.loops.passes.test_unroll:* "
         "codegen.loops.passes.test_scalar_replacement:* "
         "codegen.loops.passes.test_vectorize:* "
+        "codegen.loops.passes.test_single_assignment:* "
         "codegen.loops.passes.test_fuse_loops:*"
     ),
     "loops are no slower than straight C by more than the bounds say": (

@@ -7,8 +7,8 @@ from rlx.codegen.c.expressions import ExpressionEmitter
 from rlx.codegen.c.half_conversions import HALF_HEADER, half_instruction
 from rlx.codegen.c.names import function_name, variable_name
 from rlx.codegen.c.prelude import Prelude
-from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import Function, Let, Prim, Var
+from rlx.codegen.loops.passes.vectorize_functions import lift_function
 from rlx.codegen.loops.visit import walk_expression
 
 _RESULT = "(result)"  # no variable has this name

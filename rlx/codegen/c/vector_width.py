@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rlx.codegen.loops.affine import stride
 from rlx.codegen.loops.nodes import (
     Assign,
     Block,
@@ -32,6 +31,7 @@ from rlx.codegen.loops.nodes import (
 )
 from rlx.codegen.loops.passes.affine import Forms
 from rlx.codegen.loops.passes.ranges import Ranges
+from rlx.codegen.loops.passes.strides import stride
 from rlx.codegen.loops.visit import (
     all_expressions,
     blocks,

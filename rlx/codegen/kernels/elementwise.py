@@ -14,6 +14,7 @@ from rlx.codegen.kernels.parallel import BLOCK, LOOP_NAMES, blocks, is_large
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.loops.expr import E, maximum, minimum
 from rlx.codegen.loops.nodes import LoopKind
+from rlx.codegen.loops.passes.common_subexpressions import common_subexpressions
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape, product, upper
 
@@ -108,6 +109,8 @@ def _line(scope: Scope, writer: GroupedWriter, bounds: tuple[E, E] | None = None
     short = bounds is None and isinstance(extent, int) and extent <= UNROLLED
     kind = LoopKind.UNROLL if short else LoopKind.SIMD
     split = writer.segments()
+    if len(split) > 1:  # parts that read one element name it apart
+        scope.passes.append(common_subexpressions)
     for start, stop, part in split:
         if bounds is not None:
             start, stop = _common(scope, (start, stop), bounds) if len(split) > 1 else bounds

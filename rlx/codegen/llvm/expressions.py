@@ -23,7 +23,6 @@ from rlx.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from rlx.codegen.loops.bf16_dots import expanded_bf16
 from rlx.codegen.loops.byte_dots import expanded
 from rlx.codegen.loops.byte_lookups import expanded_lookup
-from rlx.codegen.loops.lift import lift_function
 from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
@@ -53,6 +52,7 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
+from rlx.codegen.loops.passes.vectorize_functions import lift_function
 
 _FLOAT_UNARY = {
     UnaryOp.ABS: "fabs",

@@ -267,7 +267,7 @@ def _fold_integers(op: BinaryOp, a: E, b: E) -> E | None:
     if op is BinaryOp.ADD:
         return b if left == 0 else a if right == 0 else None
     if op is BinaryOp.SUB:
-        return a if right == 0 else None
+        return a if right == 0 else _fold_offset(a, right)
     if op is BinaryOp.MUL:
         if left == 0 or right == 0:
             return const(0, prim)
@@ -277,6 +277,15 @@ def _fold_integers(op: BinaryOp, a: E, b: E) -> E | None:
     if op is BinaryOp.MOD:
         return const(0, prim) if right == 1 else None
     return None
+
+
+def _fold_offset(a: E, less: bool | int | float | None) -> E | None:
+    """Return `x + c - less` as `x + (c - less)`, if that is no negative offset."""
+    match a.node:
+        case Binary(BinaryOp.ADD, x, Const(c)) if less is not None and c >= less > 0:
+            return binary(BinaryOp.ADD, E(x), int(c) - int(less))
+        case _:
+            return None
 
 
 def _fold_constants(op: BinaryOp, a: int, b: int, prim: Prim) -> E | None:

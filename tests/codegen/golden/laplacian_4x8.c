@@ -19,6 +19,6 @@ static void laplacian_4x8(const float *restrict x0, float *restrict y) {
     const float narrow_value_3 = x0[x0_line + 7];
     const float narrow_value_4 = x0[x0_line_2 + 7];
     y[p * 8 + 7] = x0[p * 8 + 7] * -2.0f * 2.0f + (inside ? narrow_value_3 : 0.0f)
-        + (inside_2 ? narrow_value_4 : 0.0f) + x0[p * 8 + 7 - 1] + 0.0f;
+        + (inside_2 ? narrow_value_4 : 0.0f) + x0[p * 8 + 6] + 0.0f;
   }
 }

@@ -17,6 +17,7 @@ from rlx.codegen.loops.nodes import Buffer
 from rlx.codegen.loops.passes.pipeline import FUSION, REGISTERS, UNROLLED_FUSION
 from rlx.codegen.loops.scalar import is_library_function
 from rlx.ir.graph import Graph
+from rlx.ir.loop_signature import Parts
 from rlx.ir.lowering import OneKernel
 from rlx.passes.loops.batch_axis import NO_LANES
 from rlx.passes.loops.nests import (
@@ -45,7 +46,8 @@ def scan_in_one_kernel(
     residuals: int = 0,  # noqa: ARG001  (says what the rows are for)
     checkpoints: int | None = None,  # noqa: ARG001  (for derivatives)
 ) -> None:
-    loop = LoopArguments(body, *_memory(scope, arguments), num_carries, num_consts)
+    given, results = _memory(scope, arguments)
+    loop = LoopArguments(body, Parts.of(given, num_carries, num_consts), results)
     lanes, tables = shape_in_registers(body, num_carries) or (None, NO_TABLES)
     one = lanes is NO_LANES and not tables.versions
     loops = one and (_reads_as_loops(body) or _wants_arrays(scope, body))
@@ -93,7 +95,8 @@ def while_in_one_kernel(
     max_trips: int | None = None,
 ) -> None:
     given, results = _memory(scope, arguments)
-    loop = LoopArguments(body, given, results, len(given) - num_consts, num_consts)
+    parts = Parts.of(given, len(given) - num_consts, num_consts)
+    loop = LoopArguments(body, parts, results)
     tables = while_tables(condition, body, num_consts=num_consts)
     one = tables is not None and not any(each.versions for each in tables)
     loops = one and fits_while_nest(condition, body) and _wants_arrays(scope, body)

@@ -16,6 +16,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.ir.graph import Graph, Value
+from rlx.ir.loop_signature import Parts
 
 
 class Place(NamedTuple):
@@ -31,31 +32,32 @@ class LoopArguments:
     """The arguments of a loop's kernel, by what they are to its body."""
 
     body: Graph
-    given: Sequence[Buffer]
+    given: Parts[Buffer]
     results: Sequence[Buffer]
-    num_carries: int
-    num_consts: int
+
+    @property
+    def inputs(self) -> Parts[Value]:
+        """The inputs of the body."""
+        return Parts.of(self.body.inputs, len(self.given.carries), len(self.given.consts))
 
     def firsts(self) -> list[Place]:
         """Return the carries as they are given."""
-        return _places(self.body.inputs, self.given)[: self.num_carries]
+        return _places(self.inputs.carries, self.given.carries)
 
     def lasts(self) -> list[Place]:
         """Return where the carries go in the end."""
-        return _places(self.body.inputs[: self.num_carries], self.results)
+        return _places(self.inputs.carries, self.results)
 
     def consts(self) -> list[Place]:
-        first = self.num_carries
-        return _places(self.body.inputs, self.given)[first : first + self.num_consts]
+        return _places(self.inputs.consts, self.given.consts)
 
     def rows(self, row: E) -> list[Place]:
         """Return the inputs that are a row of an operand."""
-        first = self.num_carries + self.num_consts
-        return _at_row(_places(self.body.inputs, self.given)[first:], row)
+        return _at_row(_places(self.inputs.rows, self.given.rows), row)
 
     def stacked(self, row: E) -> list[Place]:
         """Return the outputs that become a row of a result."""
-        return _at_row(_places(self.body.outputs, self.results)[self.num_carries :], row)
+        return _at_row(_places(self.body.outputs, self.results)[len(self.given.carries) :], row)
 
 
 def _places(values: Sequence[Value], buffers: Sequence[Buffer]) -> list[Place]:

@@ -1,4 +1,4 @@
-"""Indices as affine forms: which loop iterations touch which elements."""
+"""Dependence analysis by affine forms: which loop iterations touch which elements."""
 
 from __future__ import annotations
 

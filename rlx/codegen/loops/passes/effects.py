@@ -1,4 +1,4 @@
-"""What statements read and write: buffers, variables, and whatever lies outside the kernel."""
+"""Side-effect analysis: which buffers, variables and outside state statements touch."""
 
 from __future__ import annotations
 

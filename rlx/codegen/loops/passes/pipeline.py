@@ -12,6 +12,7 @@ from rlx.codegen.loops.passes.fuse_loops import fuse_loops
 from rlx.codegen.loops.passes.invariant_code_motion import invariant_code_motion
 from rlx.codegen.loops.passes.scalar_replacement import forward_stores, promote_buffers
 from rlx.codegen.loops.passes.simplify import simplify
+from rlx.codegen.loops.passes.single_assignment import single_assignment
 from rlx.codegen.loops.passes.single_uses import inline_stored_values
 from rlx.codegen.loops.passes.unroll import unroll_short_loops
 from rlx.codegen.loops.verify import verify_kernel
@@ -32,6 +33,7 @@ def run_passes(kernel: Kernel, passes: Sequence[KernelPass]) -> Kernel:
 FUSION: tuple[KernelPass, ...] = (
     fuse_loops,
     promote_buffers,  # after unrolling, which makes indices literals
+    single_assignment,
     forward_stores,  # after fusion, which brings loads behind their stores
     common_subexpressions,
     dead_code,  # buffers that nothing loads any more
@@ -40,7 +42,7 @@ FUSION: tuple[KernelPass, ...] = (
 )
 """What makes one nest of the loops of single ops on local buffers."""
 
-CLEANUP: tuple[KernelPass, ...] = (simplify, dead_code)
+CLEANUP: tuple[KernelPass, ...] = (single_assignment, simplify, dead_code)
 """What every kernel goes through, after the passes that its builder asked for."""
 
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)

@@ -3,8 +3,6 @@
 for row in 0 .. 8:
   for i in 0 .. 4 step 4:                      for row in 0 .. 8:
     y[row % 8 + i] = x[row / 8]       ->         y[row] = x[0]
-
-A variable that is assigned right after it was declared is declared with that value.
 """
 
 from __future__ import annotations
@@ -12,11 +10,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from rlx.codegen.loops.nodes import (
-    Assign,
     Binary,
     BinaryOp,
     Block,
@@ -41,9 +37,7 @@ from rlx.codegen.loops.visit import (
     blocks,
     evaluated,
     map_blocks,
-    rewrite_expression,
     rewrite_own,
-    walk,
 )
 
 _INDEX = ValueType(Prim.I64)
@@ -64,20 +58,17 @@ def simplify(kernel: Kernel) -> Kernel:
     """Return `kernel` without loops of one trip or none and without arithmetic that is idle."""
     if not _has_work(kernel.body):
         return kernel
-    body = _Simplifier().block(kernel.body)
-    return replace(kernel, body=_settled(body, _assigned(body)))
+    return replace(kernel, body=_Simplifier().block(kernel.body))
 
 
 def _has_work(body: Block) -> bool:
     """True if there is something that might be simplified: most kernels have nothing."""
-    if any(_is_first_value(a, b) for a, b in pairwise(body)):
-        return True
     for statement in body:
         if isinstance(statement, If) and isinstance(statement.condition, Const):
             return True
         if isinstance(statement, For) and _trips(statement) in (0, 1):
             return True
-        if any(_is_division(e) or _is_clamp(e) or _is_decided(e) for e in evaluated(statement)):
+        if any(map(_is_idle, evaluated(statement))):
             return True
         if any(map(_has_work, blocks(statement))):
             return True
@@ -92,14 +83,7 @@ class _Simplifier:
     mutable: set[str] = field(default_factory=set)
 
     def block(self, body: Block) -> Block:
-        result: list[Stmt] = []
-        for statement in body:
-            for plain in self._statement(statement):
-                if result and _is_first_value(result[-1], plain):
-                    result[-1] = _with_first_value(result[-1], plain)
-                else:
-                    result.append(plain)
-        return tuple(result)
+        return tuple(plain for statement in body for plain in self._statement(statement))
 
     def _statement(self, statement: Stmt) -> Iterator[Stmt]:
         plain = rewrite_own(statement, self._expression)
@@ -145,6 +129,8 @@ class _Simplifier:
                 if _is_below(self.ranges.of(a), b):
                     return a if op is BinaryOp.MOD else _ZERO
                 return a if op is BinaryOp.MOD and _is_remainder(a, b) else fold(expr)
+            case Binary(_, a, _) if _is_second_zero(expr):
+                return a
             case Binary() if _is_clamp(expr):
                 return self._unclamped(expr)
             case Binary(BinaryOp.AND, a, b) if expr.type == _BOOL:
@@ -188,29 +174,24 @@ def _is_clamp(expr: Expr) -> bool:
     return is_extremum and expr.type == _INDEX
 
 
-def _is_decided(expr: Expr) -> bool:
-    """True if a comparison has literals on either side."""
-    return isinstance(expr, Compare) and isinstance(expr.a, Const) and isinstance(expr.b, Const)
+def _is_idle(expr: Expr) -> bool:
+    """True for what `simplify` may make less of."""
+    kinds = (_is_division, _is_clamp, _is_decided, _is_second_zero)
+    return any(is_kind(expr) for is_kind in kinds)
 
 
-def _is_first_value(last: Stmt, statement: Stmt) -> bool:
-    """True if a variable is declared as a literal and assigned right after that."""
-    match last, statement:
-        case Declare(var, Const()), Assign(assigned, _):
-            return assigned == var
+def _is_second_zero(expr: Expr) -> bool:
+    """True if a float gets a zero added to it that it got before: -0.0 is 0.0 since then."""
+    match expr:
+        case Binary(BinaryOp.ADD, Binary(BinaryOp.ADD, _, Const() as first), Const() as second):
+            return expr.type.prim.is_float and first == second == Const(0.0, expr.type)
         case _:
             return False
 
 
-def _with_first_value(last: Stmt, statement: Stmt) -> Declare:
-    """Return the declaration that stands for one, and for the assignment behind it."""
-    assert isinstance(last, Declare)
-    assert isinstance(statement, Assign)
-
-    def start(expr: Expr) -> Expr:
-        return last.value if expr == last.var else expr
-
-    return Declare(last.var, rewrite_expression(statement.value, start))
+def _is_decided(expr: Expr) -> bool:
+    """True if a comparison has literals on either side."""
+    return isinstance(expr, Compare) and isinstance(expr.a, Const) and isinstance(expr.b, Const)
 
 
 def _is_below(range: Range, limit: Expr) -> bool:
@@ -221,21 +202,3 @@ def _is_below(range: Range, limit: Expr) -> bool:
 def _is_remainder(expr: Expr, divisor: Expr) -> bool:
     """True if `expr` is a remainder of this divisor already."""
     return isinstance(expr, Binary) and expr.op is BinaryOp.MOD and expr.b == divisor
-
-
-def _assigned(body: Block) -> set[str]:
-    """Return the variables that are given a value after their declaration, or may be by a loop."""
-    loops = [s for s in walk(body) if isinstance(s, For)]
-    folded = {var.name for loop in loops for var, _ in loop.accumulators}
-    return folded | {s.var.name for s in walk(body) if isinstance(s, Assign)}
-
-
-def _settled(body: Block, assigned: set[str]) -> Block:
-    """Return `body` with constants in place of variables that nothing assigns."""
-
-    def settled(statement: Stmt) -> Stmt:
-        if isinstance(statement, Declare) and statement.var.name not in assigned:
-            return Let(statement.var, statement.value)
-        return map_blocks(statement, lambda inner: _settled(inner, assigned))
-
-    return tuple(map(settled, body))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.codegen.loops.affine import stride
 from rlx.codegen.loops.nodes import (
     Assign,
     Binary,
@@ -47,6 +46,7 @@ from rlx.codegen.loops.nodes import (
     ValueType,
     Var,
 )
+from rlx.codegen.loops.passes.strides import stride
 from rlx.codegen.loops.visit import rewrite_expression
 
 

@@ -1,4 +1,4 @@
-"""Simplification by what integers can be: loops, remainders and first values."""
+"""Simplification by what integers can be: loops, remainders and clamps."""
 
 from __future__ import annotations
 
@@ -81,28 +81,6 @@ def test_a_remainder_of_one_divisor_is_taken_once() -> None:
         let extent: i64 = i64(x[0]) % 2 + 5
         for row in 0 .. 8:
           y[row % extent] = 1.0
-        """,
-    )
-
-
-def test_a_variable_is_declared_with_what_is_assigned_to_it_first() -> None:
-    def write(k: KernelBuilder, x: Buffer, y: Buffer) -> None:
-        once = k.mutable("once", const(0.0, Prim.F64))
-        once.set(once + k.load(x, 1))
-        total = k.mutable("total", const(1.0, Prim.F64))
-        with k.loop("i", 4) as i:
-            total.set(total * k.load(x, i))
-        k.store(y, 0, total + once)
-
-    check(
-        simplify,
-        write,
-        """
-        let once: f64 = 0.0 + x[1]
-        var total: f64 = 1.0
-        for i in 0 .. 4:
-          total = total * x[i]
-        y[0] = total + once
         """,
     )
 
