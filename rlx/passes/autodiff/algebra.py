@@ -1,4 +1,4 @@
-"""The few tensor manipulations that derivative rules share: zeros, broadcasting, adjoints."""
+"""Tensor manipulations that derivative rules share: zeros, broadcasting, adjoints."""
 
 from __future__ import annotations
 

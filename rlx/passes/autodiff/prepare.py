@@ -1,4 +1,4 @@
-"""What happens to a graph before it is differentiated: fused ops give way to their bodies.
+"""Preparation for differentiation: fused ops give way to their bodies.
 
     %y = fused %x {body = ...}        ->        the nodes of the body
 

@@ -1,4 +1,4 @@
-"""Which values of a step a backward sweep finds stored, and which it computes again.
+"""Residual selection: which values of a step are stored for the backward sweep, or recomputed.
 
 Storing costs memory and traffic at every step, computing again costs time. The choice is a
 minimum cut: of all sets of values from which the sweep can compute what it needs cheaply,

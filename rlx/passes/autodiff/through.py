@@ -1,4 +1,4 @@
-"""A rule by another formula: what an op computes, spelled in ops that have rules.
+"""Derivatives through decompositions: an op's rule is that of the ops that spell it.
 
 The formula is differentiated in a graph of its own, because operands may depend on each other
 in the graph around; what the derivative needs is grafted back.

@@ -1,4 +1,4 @@
-"""From groups to `fused` nodes: bodies by the contract of `rlx.ir.ops.fused`, and their order."""
+"""Outlining of groups into `fused` nodes: their bodies, by the contract of `rlx.ir.ops.fused`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: which nodes join which kernel.
+"""Fusion decisions: which nodes join which kernel.
 
 Four kinds, in this order, each in topological order:
 

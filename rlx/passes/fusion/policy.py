@@ -1,4 +1,4 @@
-"""What fusion wants and what it leaves alone: every heuristic, with its reason."""
+"""Fusion heuristics: what is fused and what is left alone, each with its reason."""
 
 from __future__ import annotations
 

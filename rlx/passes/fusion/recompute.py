@@ -1,4 +1,4 @@
-"""What bodies recompute instead of reading it: movement, and cheap elementwise work below it.
+"""Producer duplication: bodies recompute movement, and cheap elementwise work below it.
 
 A `narrow`, `pad`, `concat`, `reverse` or strided `slice` only says where its operand is read: its
 readers can read there themselves. Elementwise work that is read through movement is then

@@ -1,4 +1,4 @@
-"""Give kernels of packed weights the codebooks of their block types, as constants.
+"""Codebook materialization: kernels of packed weights get those of their block types as constants.
 
     %2 = dequant_matmul %x, %w {scheme = "iq2_xs"}
     ->  %2 = constant {..}

@@ -1,4 +1,4 @@
-"""Lay images with their channels last where convolutions follow each other.
+"""Layout assignment (NHWC): channels last where convolutions follow each other.
 
     %2 = conv %0, %1                        %2 = transpose %0
     %3 = relu %2                     ->     %3 = conv_channels_last %2, %w

@@ -1,4 +1,4 @@
-"""The register tile of least cost for a convolution.
+"""Tile size selection: the register tile of least cost for a convolution.
 
 A step of a tile takes the multiply-adds that start in a cycle, or two loads per cycle, whichever
 take longer, and no less than a multiply-add takes until its result can be added to. The cost of a

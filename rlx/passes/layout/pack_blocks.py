@@ -1,4 +1,4 @@
-"""Lay the rows of packed weights side by side, for vectors that decode as many rows at once.
+"""Data tiling of packed weights: rows side by side, for vectors that decode as many at once.
 
     %2 = dequant_matmul %x, %w {scheme = "q4_0"}
     ->  %2 = pack_panels %w {width = 16, transposed = true} lowering = turned(lanes = 16)

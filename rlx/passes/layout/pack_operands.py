@@ -1,4 +1,4 @@
-"""Give matrix products the layout and tile shape that suit this machine.
+"""Data tiling of matrix products: packed operands and register tiles for this machine.
 
 `matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
 to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`

@@ -1,4 +1,4 @@
-"""Lay codes and their scales together as blocks, where both are params.
+"""Packing of quantized weights: codes and their scales as blocks, where both are params.
 
     %2 = scaled_dequant_matmul %x, %codes, %scale {scheme = "int8/32"}
     ->  %2 = ..  the rows of the transposed matrix as blocks, u8[N, bytes], once, in setup

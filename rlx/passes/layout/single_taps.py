@@ -1,4 +1,4 @@
-"""Whether a convolution of single taps is better off in tiles of its own than as a product.
+"""Cost model of pointwise (1x1) convolutions: tiles of their own, or a matrix product.
 
 The product of weights by pixels packs the pixels at every call, and fills its last panel up with
 columns that nobody wants. Tiles read pixels where they lie, against weights that `setup` packs, and

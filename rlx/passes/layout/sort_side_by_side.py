@@ -1,4 +1,4 @@
-"""Sort many short rows at once, each in a lane of vectors.
+"""Batch vectorization of sorts: many short rows at once, each in a lane of vectors.
 
     %1: f32[1000, 16] = sort %0  ->  %1 = sort %0 lowering = side_by_side(lanes = 16)
 

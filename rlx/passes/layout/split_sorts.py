@@ -1,4 +1,4 @@
-"""Long sorts in stages, whose blocks threads share; a row on its own is sorted by one thread.
+"""Parallelization of long sorts: stages whose blocks threads share.
 
 %1: i64[100000] = argsort %0    ->    %1: i64[100000] = sort_keys %0 {indexed = true}
                                       %2: i32[6, 2048] = radix_counts %1 {start = 32, ..}

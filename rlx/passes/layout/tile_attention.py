@@ -1,4 +1,4 @@
-"""Choose the tile of the one-pass attention kernel for this machine.
+"""Tile size selection for the one-pass attention kernel.
 
     %4 = attention %q, %k, %v  ->  %4 = attention %q, %k, %v lowering = tile(rows = 32, ...)
 

@@ -1,4 +1,4 @@
-"""Tiles for convolutions of images whose channels lie side by side.
+"""Tiling of convolutions of images whose channels lie side by side.
 
     %2 = conv_channels_last %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x

@@ -1,4 +1,4 @@
-"""Give convolutions the kernel, tile and layout of weights that suit this machine.
+"""Kernel selection, tiling and data layout of weights for convolutions.
 
     %2 = conv %x, %w {padding = ((1, 1), (1, 1))}
         ->  %2 = pad %x

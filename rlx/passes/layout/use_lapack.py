@@ -1,4 +1,4 @@
-"""Let LAPACK solve large systems and decompose large matrices, where there is a BLAS library.
+"""Library calls: LAPACK solves and decomposes large matrices, where there is a BLAS library.
 
     %2 = solve %a, %b  ->  %2 = solve %a, %b lowering = library(library = "lapack")
 

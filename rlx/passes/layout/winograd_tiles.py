@@ -1,4 +1,4 @@
-"""Which convolutions Winograd's transforms pay for, and in which blocks.
+"""Algorithm selection: which convolutions Winograd's transforms pay for, and in which blocks.
 
 The cost of a convolution is its cycles: those of the register tiles, those of the transforms, and
 those in which weights stream by that the second-level cache does not hold. Winograd's is chosen

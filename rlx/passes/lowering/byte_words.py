@@ -1,4 +1,4 @@
-"""Integer products by the instructions that multiply four bytes at a time.
+"""Lowering of integer products to byte dot-product instructions (VNNI, `sdot`).
 
     %4: i32[M, N] = matmul (cast %x - zero) (cast %w)
         ->  %5: u8[M, K] = %x moved to 0..255, which x86 wants: in the kernel that computes %x

@@ -1,4 +1,4 @@
-"""Products of small integers in the register tiles of floats, which hold them exactly.
+"""Lowering of small-integer products to the register tiles of floats, which hold them exactly.
 
 Every integer up to 2^24 is an f32, and so is each partial sum of products that stay below it, in
 any order, with fused multiply-adds or without. An i8 product of up to 1,024 terms fits.

@@ -1,4 +1,4 @@
-"""Products of dequantized integers as integer products, with the scales applied behind them.
+"""Quantized products: those of dequantized integers become integer products, scaled behind.
 
     %2: f32[M, N] = matmul (cast %q * s) (cast %w * t)
         ->  %3: i32[M, N] = matmul %q %w

@@ -1,4 +1,4 @@
-"""Who owns memory, from which step to which, and who may take it over in place."""
+"""Liveness and ownership: who owns memory, from which step to which; reuse in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets for buffers with known live ranges: the two-dimensional packing problem.
+"""Offset assignment: buffers of known live ranges in one arena (two-dimensional packing).
 
 Optimal packing is NP-hard; these greedy orders come within a few percent of the maximal live
 set on neural networks, and the best of them is kept. All of it is deterministic.

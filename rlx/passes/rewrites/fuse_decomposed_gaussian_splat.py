@@ -1,4 +1,4 @@
-"""Gaussian splatting in two stages back to one op, which has a derivative.
+"""Pattern fusion: Gaussian splatting in two stages becomes one op, which has a derivative.
 
 %1 = gaussian_splat_prepare %scene..., %meta
 %2 = gaussian_splat_rasterize %1, %meta       ->  %2 = gaussian_splat_render %scene..., %meta

@@ -1,4 +1,4 @@
-"""What a value is known to be: one number everywhere, or never negative."""
+"""Value analysis: what is one number everywhere, or never negative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local rewrites of arithmetic, selection and casts that change no bit that counts.
+"""Canonicalization of arithmetic, selection and casts that changes no bit that counts.
 
 Each holds for NaN, infinities and signed zeros, or says for which dtypes it does. A rewrite
 may give a more accurate result (`pow(x, 2)` as `x * x`), never a less accurate one. Values

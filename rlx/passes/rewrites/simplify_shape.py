@@ -1,4 +1,4 @@
-"""Local rewrites of ops that move elements: compose them, or see that they move nothing."""
+"""Canonicalization of ops that move elements: compose them, or see that they move nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`x + pad(block)` as an update of one block of `x`, in place where that is possible.
+"""In-place updates: `x + pad(block)` updates one block of `x`, where it lies if possible.
 
 Derivatives of what reads one element, row or block bring such sums, and so does
 `x.at[i].add(v)`. As a sum they take passes over the whole array; as `dynamic_update_slice` they
