@@ -32,7 +32,11 @@ _POISON = (0xCD, 0xFF)
 """Bytes of memory that was never written; 0xFF are NaN in every float type."""
 
 
-_WRONG = (RlxError, RecursionError, AssertionError, KeyError, ValueError, TypeError)
+_RAW = (
+    RecursionError, AssertionError, LookupError, AttributeError, ValueError, TypeError,
+    ArithmeticError, NotImplementedError,
+)  # fmt: skip
+_WRONG = (RlxError, *_RAW)
 """What no valid program raises."""
 
 
@@ -76,10 +80,8 @@ def _check(
         expected = evaluate(graph, feeds(graph, arrays))
     except RlxError as error:
         return Failure("trace", repr(error)) if isinstance(error, InternalError) else None
-    except RecursionError as error:
+    except _RAW as error:
         return Failure("trace", repr(error))
-    if graph is None:
-        return None
     judge = Judge(graph, arrays, expected, program.seed)
     failure = _compare_backends(graph, backends, judge) if backends else None
     if failure is None and exports and not graph.symbols:

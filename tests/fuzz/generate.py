@@ -14,6 +14,7 @@ import numpy as np
 import rlx
 from rlx.errors import InternalError, RlxError
 from rlx.ir.reference import evaluate
+from tests.fuzz import templates
 from tests.fuzz.expressions import expression, like
 from tests.fuzz.program import (
     DTYPES,
@@ -60,11 +61,13 @@ class Draft:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 value = at_once(function, values)
-        except InternalError:
-            value = None  # `check` reports it
-        except RlxError as error:
-            raise UnfitError(code) from error
-        if value is None or np.size(value) > _LARGEST or np.asarray(value).dtype not in NAMES:
+        except (UnfitError, MemoryError):
+            raise UnfitError(code) from None
+        except Exception as error:
+            if isinstance(error, RlxError) and not isinstance(error, InternalError):
+                raise UnfitError(code) from error
+            value = values[0]  # `check` meets the fault again, and reports it
+        if np.size(value) > _LARGEST or np.asarray(value).dtype not in NAMES:
             raise UnfitError(code)
         self.values.append(np.asarray(value))
         self.lines.append(line)
@@ -342,9 +345,28 @@ def nested_loop(d: Draft) -> None:
     d.add(f"rlx.scan(lambda c, r: {step}, {{0}}[0], {{0}})[{pick.randint(0, 1)}]", a)
 
 
+def wider(d: Draft) -> None:
+    """A function of the wider library, on an operand that it may take."""
+    templates, fits = d.pick.choice(_WIDER)
+    a = d.choose(fits)
+    x = d.values[a]
+    axis = d.pick.randrange(x.ndim) if x.ndim else 0
+    extent = x.shape[axis] if x.ndim else 1
+    d.add(d.pick.choice(templates).format(axis=axis, n=extent), a)
+
+
+_WIDER: tuple[tuple[tuple[str, ...], Callable[[Array], bool]], ...] = (
+    (templates.FLOATS, is_float),
+    (templates.ROWS, lambda x: is_float(x) and has_axis(x) and x.size < 2000),
+    (templates.MATRICES, lambda x: is_float(x) and x.ndim >= 2 and 0 < x.size < 2000),
+    (templates.VECTORS, lambda x: is_float(x) and x.ndim == 1 and 0 < x.size < 2000),
+    (templates.INTEGERS, is_int),
+)
+
 _KINDS: tuple[Callable[[Draft], None], ...] = (
     *(unary,) * 5, *(binary,) * 5, mixed, select, select, cast, cast, *(move,) * 5, *(reduce,) * 3,
     rows, rows, product, product, attention, update, linear_system, loop, loop, nested_loop,
+    *(wider,) * 6,
 )  # fmt: skip
 
 
