@@ -98,8 +98,8 @@ def compile(
     computes products in 16 bits: "bf16", "f16", or an `rlx.MixedPrecision` that says more;
     "strict" computes convolutions as their formula says, without Winograd's transforms.
     `blas` is "auto": a BLAS library, where there is one, computes what it is faster at, which are
-    large linear systems and decompositions; "system", the path of a library or its name, such as "openblas": it
-    computes large products (`passes.layout.use_blas`), too; or "none".
+    large linear systems and decompositions; "system", the path of a library or its name, such as
+    "openblas": it computes large products (`passes.layout.use_blas`), too; or "none".
     `RLX_KERNEL_DISPATCH=common` replaces ops with a kernel of their own by their second bodies.
     """
     if not isinstance(graph, Graph):
