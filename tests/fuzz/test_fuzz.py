@@ -14,10 +14,12 @@ import pytest
 
 from rlx.ir.reference import evaluate
 from rlx.runtime.toolchain import has_toolchain
+from rlx.target import detect_target
 from tests.fuzz.campaign import Progress, backends_for, examine, outcome
 from tests.fuzz.check import Failure, HangError, check, difference, feeds, time_limit, trace
 from tests.fuzz.export import TARGETS, exported_results
 from tests.fuzz.generate import program
+from tests.fuzz.native import target_of
 from tests.fuzz.program import Array, Line, Program
 from tests.fuzz.shrink import shrink
 from tests.fuzz.tolerance import bounds
@@ -123,6 +125,16 @@ def test_work_without_end_and_waits_without_end_are_hangs_and_a_slow_machine_is_
         time.sleep(5)
     with time_limit(0.1, patience=9):
         time.sleep(0.25)
+
+
+@pytest.mark.skipif(
+    not (detect_target().has("avx2") and has_toolchain()),
+    reason="no lesser machine, or no compiler",
+)
+def test_some_programs_are_compiled_for_lesser_machines_and_some_of_these_in_c() -> None:
+    levels = {(target_of(seed).cpu, backends_for(seed)[-1]) for seed in range(160)}
+    assert levels >= {(cpu, name) for cpu in ("x86-64", "x86-64-v3") for name in ("c", "llvm")}
+    assert sum(target_of(seed) == detect_target() for seed in range(160)) == 130
 
 
 def test_every_fifth_program_runs_in_c_too() -> None:

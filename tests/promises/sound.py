@@ -100,6 +100,11 @@ WRONG: Mapping[str, str] = {
     "symbolic batch axes of products do not broadcast": (
         "codegen.kernels.test_symbolic_products:test_symbolic_batch_axes_broadcast"
     ),
+    "reshapes of empty arrays, loops in pairs of doubles": (
+        "passes.fusion.test_propagate_reshapes:test_a_broadcast_operand_fits_or_is_refused "
+        "codegen.loops.passes.test_vectorize:test_no_width_comes_twice_where_the_extent_is_not_"
+        "known"
+    ),
     "nothing cannot be scattered in bf16": f"{_HALVES}test_nothing_is_scattered_into_nothing",
     "a scan without results cannot be printed or run": (
         "transforms.test_control:test_a_scan_that_gives_nothing_is_no_loop"
@@ -195,6 +200,10 @@ KEPT_SOUND: Mapping[str, str] = {
         "docs.test_site:* docs.test_documentation:test_the_python_of_a_page_runs"
     ),
     "random programs": "fuzz.test_fuzz:*",
+    "lesser machines of the same kind": (
+        "fuzz.test_fuzz:test_some_programs_are_compiled_for_lesser_machines_and_some_of_these_in_c "
+        "fuzz.test_fuzz:test_all_implementations_agree_on_random_programs"
+    ),
     "damaged files": "fuzz.test_files:*",
     "generated code is the same from process to process": (
         "properties.test_hash_seeds:test_c_and_llvm_ir_are_the_same_under_any_seed_of_hashes "
