@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from rlx.errors import DTypeError
 from rlx.ir.dtype import DType
 from rlx.numpy import elementwise
 from rlx.tracing.apply import as_tracer, convert, function, inexact, promoted
+
+
+def _limits(x: Any) -> Any:
+    """The limits of a floating type; NumPy's `finfo` knows no bfloat16."""
+    return ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]  # is not annotated
 
 
 @function
@@ -51,8 +57,8 @@ def frexp(x: Any) -> Any:
     regular = elementwise.logical_and(elementwise.isfinite(x), elementwise.not_equal(x, 0))
     size = elementwise.where(regular, elementwise.abs(x), 1.0)
     # Numbers below the normal ones are scaled up, exactly, before their logarithm is taken.
-    up = 2.0 ** np.finfo(x.dtype).nmant
-    tiny = elementwise.less(size, float(np.finfo(x.dtype).tiny))
+    up = 2.0 ** _limits(x).nmant
+    tiny = elementwise.less(size, float(_limits(x).tiny))
     scaled = elementwise.multiply(size, elementwise.where(tiny, up, 1.0))
     power = elementwise.floor(elementwise.log2(scaled))
     mantissa = ldexp(scaled, elementwise.negative(elementwise.add(power, 1)))
@@ -61,7 +67,7 @@ def frexp(x: Any) -> Any:
     scale = elementwise.where(high, 0.5, elementwise.where(low, 2.0, 1.0))
     mantissa = elementwise.multiply(mantissa, scale)
     off = elementwise.where(high, 1, elementwise.where(low, -1, 0))
-    lifted = elementwise.where(tiny, np.finfo(x.dtype).nmant, 0)
+    lifted = elementwise.where(tiny, _limits(x).nmant, 0)
     exponent = elementwise.subtract(elementwise.add(convert(power, DType.I32), off), lifted)
     exponent = elementwise.where(regular, elementwise.add(exponent, 1), 0)
     mantissa = elementwise.where(regular, copysign(mantissa, x), x)
@@ -72,7 +78,7 @@ def frexp(x: Any) -> Any:
 def ldexp(x: Any, exponent: Any) -> Any:
     """`x * 2 ** exponent`; in three factors, none of which overflows unless the result does."""
     (x,) = inexact(x)
-    limit = np.finfo(x.dtype).maxexp
+    limit = _limits(x).maxexp
     exponent = elementwise.clip(convert(exponent, DType.I32), -3 * limit, 3 * limit)
     third = elementwise.floor_divide(exponent, 3)
     for part in (third, third, elementwise.subtract(exponent, elementwise.multiply(third, 2))):

@@ -12,6 +12,7 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import count_from, static_shape
 from rlx.numpy.creation import zeros_like
 from rlx.numpy.decompositions import lstsq
+from rlx.numpy.dtypes import finfo
 from rlx.numpy.indexing import take
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import sum
@@ -165,7 +166,7 @@ def polyfit(
         powers = elementwise.multiply(powers, w[:, None])
         rows = elementwise.multiply(y, w[:, None] if y.ndim == 2 else w)
     if rcond is None:
-        rcond = static_shape(x)[0] * np.finfo(powers.dtype).eps
+        rcond = static_shape(x)[0] * float(finfo(powers.dtype).eps)
     scale = sqrt_of_squares(powers)
     scaled = elementwise.divide(powers, scale)
     found = lstsq(scaled, rows, rcond)[0]

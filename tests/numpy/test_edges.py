@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -180,3 +181,18 @@ def test_the_reciprocal_of_a_complex_infinity_is_zero(dtype: Any, backend: str) 
     z = np.array([complex(inf, 0), complex(0, -inf), complex(-inf, inf), complex(inf, nan)], dtype)
     for function in (rnp.reciprocal, lambda z: 1 / z):
         assert (np.asarray(rlx.jit(function, backend=backend)(z)) == 0).all()
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_mantissas_and_exponents_of_16_bits(backend: str, dtype: Any) -> None:
+    """NumPy's `finfo` knows no bfloat16: these raised its ValueError."""
+    numbers = [0.0, -0.0, 0.75, -2.0, 1.0, 3.5, 60000.0, 6e-5, np.inf, -np.inf]
+    x = np.array(numbers, np.float32).astype(dtype)
+    mantissa, exponent = rlx.jit(rnp.frexp, backend=backend)(x)
+    expected = np.frexp(x.astype(np.float32))
+    assert mantissa.dtype == dtype
+    np.testing.assert_array_equal(mantissa.astype(np.float32), expected[0])
+    np.testing.assert_array_equal(exponent[:-2], expected[1][:-2])
+    again = rlx.jit(rnp.ldexp, backend=backend)(mantissa, exponent)
+    np.testing.assert_array_equal(again.astype(np.float32), x.astype(np.float32))
