@@ -133,6 +133,13 @@ KERNELS: Mapping[str, str] = {
         f"{_WINOGRAD}test_results_are_within_the_bound "
         f"{_WINOGRAD}test_large_layers_are_transformed_unless_precision_is_strict"
     ),
+    "dilated layers are transformed, too: tiles interleave": (
+        f"{_WINOGRAD}test_taps_that_are_apart_are_transformed "
+        f"{_WINOGRAD}test_the_transforms_are_exact"
+    ),
+    "joins of many channels have a loop for each piece": (
+        "codegen.kernels.test_guards:test_joins_of_many_pieces_have_a_loop_for_each_that_is_long"
+    ),
     "an input that is spread apart is convolved phase by phase": (
         "passes.rewrites.test_split_phases:*"
     ),
@@ -173,6 +180,34 @@ FAST: Mapping[str, str] = {
     "whole networks and a training step": (
         "bench:resnet50 bench:squeezenet bench:densenet121 bench:mobilenet_v2 "
         "bench:train_conv_batch32"
+    ),
+}
+
+JUDGED: Mapping[str, str] = {
+    "every op against PyTorch, and gradients against its double backward": (
+        f"{_CONV_LAYERS}test_conv_and_its_gradients_are_those_of_pytorch "
+        f"{_CONV_LAYERS}test_conv_transpose_and_its_gradients_are_those_of_pytorch "
+        f"{_IMAGE_LAYERS}test_pools_and_their_gradients_are_those_of_pytorch_in_both_layouts "
+        f"{_CHANNEL_NORMS}test_channel_norms_agree_with_pytorch "
+        f"{_RESIZE}test_resize_to_a_size_agrees_with_pytorch "
+        f"{_SECOND}test_the_gradient_of_a_gradient_is_that_of_pytorch"
+    ),
+    "gradients against finite differences in f64": (
+        f"{_CONV}test_facts_d_e_f_gradients_are_finite_differences {_RECORDED}"
+    ),
+    "empty batches, windows of padding, groups that are channels, odd sizes": (
+        f"{_REST}test_0_a_batch_of_nothing_is_nothing "
+        f"{_POOLS}test_a_window_of_padding_is_the_neutral_element {_RECORDED}"
+    ),
+    "a window that does not fit at the call is refused by exported C": (
+        "aot.test_bad_input:test_extents_that_an_op_refuses_are_out_of_range"
+    ),
+    "names and shapes that users of JAX and PyTorch expect, or a typed error": (
+        f"{_IMAGE_LAYERS}test_resize_is_that_of_jax_and_pytorch "
+        f"{_IMAGE_LAYERS}test_layers_refuse_what_they_cannot_do"
+    ),
+    "the C of a blocked convolution is two screens": (
+        f"{_DIRECT}test_a_tiled_convolution_with_its_epilogue_is_two_screens_of_c"
     ),
 }
 

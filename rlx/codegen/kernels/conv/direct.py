@@ -228,6 +228,9 @@ class _Tiles:
             source = k.let("source", at + (source + tap[2] * planes.dilations[2]))
             weights = k.let("weights", start + step * shape.columns)
             ask_for_row(k, self.w, weights, shape.columns)
+            if planes.taps == (1, 1, 1) and not planes.flat:
+                # The next tile: planes are pages apart, which no hardware follows.
+                k.prefetch(self.x, source + shape.wide * planes.strides[2])
             tile.accumulate(
                 lambda i: k.load(self.x, source + self._position(i)),
                 lambda j: k.load(self.w, weights + j, shape.lanes),
