@@ -208,6 +208,14 @@ class SideBySide(Lowering):
 
 @record
 @dataclass(frozen=True, slots=True)
+class Bitonic(Lowering):
+    """Rows sorted by a bitonic network, each in all `lanes` of vectors."""
+
+    lanes: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class Picked(Lowering):
     """Columns that are chosen at run time are read from the panels that a product reads too."""
 

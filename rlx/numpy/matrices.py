@@ -97,7 +97,7 @@ def expm(a: Any, *, max_squarings: int = _MOST_SQUARINGS) -> Any:
     A matrix of norm above `5.4 * 2 ** max_squarings` gives NaN.
     """
     (a,) = inexact(a)
-    norm = max(sum(elementwise.abs(a), -2, keepdims=True), -1, keepdims=True)
+    norm = max(sum(elementwise.abs(a), -2, keepdims=True), -1, keepdims=True, initial=0.0)
     power = elementwise.ceil(elementwise.log2(elementwise.divide(norm, _LARGEST_NORM)))
     power = elementwise.where(elementwise.less_equal(norm, _LARGEST_NORM), 0, power)
     found = _pade(elementwise.divide(a, elementwise.exp2(power)))

@@ -124,3 +124,8 @@ def test_functions_of_matrices_are_scipys() -> None:
         factors = scipy.lu_factor(square)
         same(linalg.lu_solve(factors, B[:4], trans), scipy.lu_solve(factors, B[:4], trans))
     same(linalg.hilbert(3), scipy.hilbert(3))
+
+
+def test_the_exponential_of_a_matrix_without_rows_is_empty() -> None:
+    for shape in ((0, 0), (2, 0, 0), (0, 3, 3)):
+        assert rlx.jit(linalg.expm)(np.zeros(shape)).shape == shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Panels
-from rlx.ir.lowering import Picked, SideBySide, lowered_by
+from rlx.ir.lowering import Bitonic, Picked, SideBySide, lowered_by
 from rlx.ir.op import SingleResultOp, Trait, declare_op, op
 from rlx.ir.ops.requirements import (
     at_most,
@@ -160,6 +160,18 @@ def _sorted_side_by_side(lowering: SideBySide, x: TensorType) -> None:
         raise ShapeError(
             f"rows of {length} elements are not sorted in {lowering.lanes} lanes, which are read "
             "at once",
+            remedy="leave the choice to the passes",
+        )
+
+
+@lowered_by(sort, Bitonic)
+@lowered_by(argsort, Bitonic)
+def _sorted_by_bitonic_network(lowering: Bitonic, x: TensorType) -> None:
+    length, lanes = x.shape[-1], lowering.lanes
+    least = lanes * max(lanes, 8) // 2
+    if not isinstance(length, int) or lanes < 2 or lanes & (lanes - 1) or length <= least:
+        raise ShapeError(
+            f"rows of {length} elements do not fill {lanes} lanes of eight vectors or more",
             remedy="leave the choice to the passes",
         )
 

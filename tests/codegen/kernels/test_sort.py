@@ -19,7 +19,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
-from rlx.ir.lowering import SideBySide
+from rlx.ir.lowering import Bitonic, Lowering, SideBySide
 from rlx.ir.reference import evaluate
 from rlx.passes.layout.sort_side_by_side import sort_side_by_side
 from rlx.passes.rewrite import with_lowering
@@ -107,6 +107,41 @@ def test_short_rows_are_sorted_side_by_side(backend: str, dtype: DType) -> None:
         _same(given, wanted)
 
 
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.U32, DType.F64], ids=str)
+def test_rows_of_hundreds_are_sorted_by_a_bitonic_network(dtype: DType, backend: str) -> None:
+    """Rows that fill their places and do not; with zeros of both signs, NaNs and the greatest."""
+    graph = Graph("bitonic")
+    lengths = (33, 64, 300) if dtype is DType.F64 else (33, 256, 1000)
+    x = {f"x{n}": _samples(dtype, (3, n)) for n in lengths}
+    if dtype is DType.U32:
+        x["x33"][0, :7] = 2**32 - 1
+    inputs = [graph.input(name, array.shape, dtype) for name, array in x.items()]
+    graph.set_outputs([op(each) for each in inputs for op in (ops.sort, ops.argsort)])
+    run = rlx.compile(graph, backend=backend)
+    for given, wanted in zip(run.run(x), evaluate(graph, x), strict=True):
+        _same(given, wanted)
+
+
+def test_a_bitonic_network_is_chosen_for_rows_that_fill_its_lanes() -> None:
+    def chosen(dtype: DType, *shape: int, target: str = "x86-64-v4") -> list[Lowering | None]:
+        graph = Graph("chosen")
+        x = graph.input("x", shape, dtype)
+        graph.set_outputs([ops.sort(x), ops.argsort(x)])
+        nodes = sort_side_by_side(named_target(target))(graph).nodes
+        return [node.lowering for node in nodes if node.operands]
+
+    assert chosen(DType.F32, 1000) == [Bitonic(16), Bitonic(8)]
+    assert chosen(DType.F32, 3, 33) == [Bitonic(8), Bitonic(8)]
+    assert chosen(DType.F32, 3, 33, target="x86-64-v3") == [Bitonic(8), Bitonic(4)]
+    assert chosen(DType.F64, 1000) == [Bitonic(8), None]
+    assert chosen(DType.F32, 3000) == [Bitonic(16), None]
+    assert chosen(DType.F32, 5000) == chosen(DType.U8, 1000) == [None, None]
+    node = ops.sort(Graph("wrong").input("x", (8, 64))).node
+    with pytest.raises(ShapeError, match="64 elements do not fill 16 lanes of eight vectors"):
+        with_lowering(node, Bitonic(16))
+
+
 def test_networks_are_chosen_for_short_rows_of_words() -> None:
     def lanes(dtype: DType, *shape: int) -> list[int | None]:
         graph = Graph("chosen")
@@ -118,7 +153,7 @@ def test_networks_are_chosen_for_short_rows_of_words() -> None:
     assert lanes(DType.F32, 100, 16) == [8, 4]
     assert lanes(DType.F64, 100, 16) == [4, None]
     assert lanes(DType.F32, 3, 16) == [2, 2]  # no more than there are rows
-    for dtype, shape in ((DType.U8, (100, 16)), (DType.F32, (100, 33)), (DType.F32, (16,))):
+    for dtype, shape in ((DType.U8, (100, 16)), (DType.F32, (16,))):
         assert lanes(dtype, *shape) == [None, None]
     node = ops.sort(Graph("wrong").input("x", (8, 3))).node
     with pytest.raises(ShapeError, match="3 elements are not sorted in 4 lanes"):
