@@ -19,8 +19,6 @@ from examples.chat import model_path
 from rlx.language import LanguageModel, load
 
 _CONTEXT = 1536
-_CONTEXTS = (0, 256, 1024)
-_PROMPTS = (16, 128, 512)
 
 
 def main() -> None:
@@ -29,6 +27,8 @@ def main() -> None:
     parser.add_argument("--accuracy", choices=("exact", "int8"), default="exact")
     parser.add_argument("--cache-dtype", choices=("f32", "f16", "bf16"))
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--contexts", type=int, nargs="*", default=(0, 256, 1024))
+    parser.add_argument("--prompts", type=int, nargs="*", default=(16, 128, 512))
     options = parser.parse_args()
     ours = load(
         model_path(),
@@ -39,12 +39,12 @@ def main() -> None:
     )
     theirs = _llama_cpp(options.threads)
     tokens = [int(t) for t in np.random.default_rng(0).integers(100, 40000, _CONTEXT)]
-    for context in _CONTEXTS:
+    for context in options.contexts:
         _restart(ours, theirs, tokens[:context])
         seconds = _taking_turns(ours, theirs, [tokens[:1]] * options.rounds, lambda: None)
         _report(f"decode after {context}", 1, seconds)
-    for count in _PROMPTS:
-        prompts = [tokens[:count]] * max(3, options.rounds // 8)
+    for count in options.prompts:
+        prompts = [tokens[:count]] * max(2, options.rounds // 8)
         seconds = _taking_turns(ours, theirs, prompts, lambda: _restart(ours, theirs, []))
         _report(f"prefill of {count}", count, seconds)
 

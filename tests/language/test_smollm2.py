@@ -5,6 +5,9 @@ were decoded to f32 by the `gguf` package 0.19 and loaded into `LlamaForCausalLM
 5.23 on PyTorch (CPU, f32), rows of q and k in that model's order; `logits` are those of a run
 over `tokens`, at the vocabulary places `places`; `greedy` are `generate(do_sample=False)` of 48
 tokens without an end token, for `prompts`.
+
+Once more with transformers 5.24 on PyTorch 2.13: over all 49152 places the largest error is
+4.0e-6 of the largest logit in `exact`, and ten of ten texts are equal.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ def test_logits_of_64_tokens(model: LanguageModel) -> None:
 
 
 def test_logits_with_activations_of_eight_bits() -> None:
-    """Measured: 0.027 of the largest logit at most, 57 of 64 likeliest tokens are the same."""
+    """Measured: 0.027 of the largest logit at most (0.054 among all places).
+
+    57 of 64 likeliest tokens are the same.
+    """
     from examples.chat import model_path
 
     rounded = load(model_path(), context=256, backend="llvm", threads=2, accuracy="int8")

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx
-from rlx.errors import IndexOutOfRangeError, ShapeError
+from rlx.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
@@ -61,6 +61,16 @@ def test_17_20_adapters_of_each_example() -> None:
     batched = rlx.vmap(lambda x, w, a, b: x @ w + 0.5 * ((x @ a) @ b))(x, w, a, b)
     expected = np.einsum("bmk,bkn->bmn", x, w + 0.5 * np.einsum("bkr,brn->bkn", a, b))
     np.testing.assert_allclose(batched, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", ["dequant_matmul", "int8_dequant_matmul", "grouped_dequant_matmul"])
+def test_17_24_other_floats_than_f32_are_refused(op: str) -> None:
+    g = Graph("f64")
+    x, grouped = g.input("x", (1, 32), "f64"), op.startswith("grouped")
+    blocks = g.input("w", (2, 3, 18) if grouped else (3, 18), "u8")
+    experts = [g.input("e", (1,), "i32")] if grouped else []
+    with pytest.raises(DTypeError, match="x has dtype f64"):
+        getattr(g, op)(x, blocks, *experts, scheme="q4_0")
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,7 @@ LIFTED: Mapping[str, str] = {
         f"{_MONITOR}test_experts_that_are_not_resident_are_read_from_host_weights"
     ),
     "17.23 experts are checked": f"{_EXPERTS}test_an_expert_that_is_not_there_is_an_error",
+    "17.24 other floats": f"{_FACTS}test_17_24_other_floats_than_f32_are_refused",
     "17.27 decoded once, in vectors": (
         f"{_PACKED}test_many_rows_meet_decoded_weights_in_tiles "
         f"{_EXPERTS}test_rows_of_one_expert_meet_it_together"
