@@ -7,7 +7,8 @@ over `tokens`, at the vocabulary places `places`; `greedy` are `generate(do_samp
 tokens without an end token, for `prompts`.
 
 Once more with transformers 5.24 on PyTorch 2.13: over all 49152 places the largest error is
-4.0e-6 of the largest logit in `exact`, and the texts of the seven prompts that were run again are equal.
+4.0e-6 of the largest logit in `exact`, and the texts of the seven prompts that were run again
+are equal.
 """
 
 from __future__ import annotations
