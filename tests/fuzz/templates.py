@@ -23,7 +23,7 @@ ROWS = (
     "np.count_nonzero({{0}}, axis={axis})", "np.average({{0}}, axis={axis})",
     "np.gradient({{0}}, axis={axis}) if {n} > 1 else {{0}}", "np.trapezoid({{0}}, axis={axis})",
 
-    "np.delete({{0}}, {n} // 2, {axis})", "np.insert({{0}}, {n} // 2, 1, {axis})",
+    "np.delete({{0}}, {n} // 2, {axis}) if {n} else {{0}}", "np.insert({{0}}, {n} // 2, 1, {axis})",
     "np.array_split({{0}}, 2, {axis})[0]", "np.swapaxes({{0}}, 0, {axis})",
     "np.argpartition({{0}}, 0, axis={axis})", "nn.one_hot(np.argmax({{0}}, axis={axis}), {n})",
     "np.apply_along_axis(lambda r: r[::-1] - r, {axis}, {{0}})",
