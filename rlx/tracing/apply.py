@@ -131,7 +131,7 @@ def _key_of(
 
     A trace sees of an array its type only, and of other arguments their values.
     """
-    parts: list[Any] = [body, PROCESS.is_narrow and are_narrow()]
+    parts: list[Any] = [body, PROCESS.is_narrow and are_narrow(), PROCESS.draws_wide]
     # In the order of the leaves of (args, kwargs): dicts are flattened by their sorted keys.
     given = (*enumerate(args), *sorted(kwargs.items())) if kwargs else enumerate(args)
     for name, x in given:

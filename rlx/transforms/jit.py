@@ -45,7 +45,7 @@ from rlx.tracing.program import (
 )
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
-from rlx.tracing.widths import are_narrow, when_widths_change
+from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
 from rlx.transforms.stages import Compiled, Lowered, Traced
@@ -368,7 +368,7 @@ class JittedFunction:
             shapes = self._bucketed(tree, shapes)
         parts = zip(arrays, shapes, kinds, strict=True)
         types = tuple((x.dtype, shape, kind) for x, shape, kind in parts)
-        return (are_narrow(), tree, fixed, types), arrays
+        return ((are_narrow(), PROCESS.draws_wide), tree, fixed, types), arrays
 
     def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
         """Return the compiled entry for a call, and the leaves to run it on."""

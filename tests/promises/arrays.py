@@ -108,6 +108,8 @@ TRANSFORMATIONS: Mapping[str, str] = {
     "optimizers follow optax": "optim.test_optax:*",
     "programs of JAX": "jax.test_programs:* jax.test_modules:* jax.test_initializers:*",
     "NumPy's names of parameters": "jax.test_call_forms:*",
+    "odeint, images, meshes of one device, words": "jax.test_further_modules:*",
+    "eighteen published kinds of programs": "jax.test_published:*",
     "what is missing of JAX is listed by name": "jax.test_names:*",
 }
 
