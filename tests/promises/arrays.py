@@ -109,7 +109,7 @@ TRANSFORMATIONS: Mapping[str, str] = {
     "programs of JAX": "jax.test_programs:* jax.test_modules:* jax.test_initializers:*",
     "NumPy's names of parameters": "jax.test_call_forms:*",
     "odeint, images, meshes of one device, words": "jax.test_further_modules:*",
-    "eighteen published kinds of programs": "jax.test_published:*",
+    "nineteen published kinds of programs": "jax.test_published:*",
     "what is missing of JAX is listed by name": "jax.test_names:*",
 }
 
