@@ -14,7 +14,15 @@ from rlx.runtime.cross import find_compiler, has_compiler, zig_compiler
 from tests.aot.building import STRICT, needs_compiler, require, run
 from tests.aot.programs import encoder_layer, lookup, params_of, scaled_rows, training_step
 
-GRAPHS = (training_step, lookup, scaled_rows)
+
+def roots() -> Graph:
+    """Square roots, which some compilers have as an instruction, and others not."""
+    g = Graph("roots")
+    g.set_outputs([g.sqrt(g.input("x", (5,)))])
+    return g
+
+
+GRAPHS = (training_step, lookup, scaled_rows, roots)
 TARGETS = ("cortex-m3", "cortex-m4", "riscv32", "wasm32", "wasm32-simd128", "aarch64", "riscv64")
 
 

@@ -75,6 +75,7 @@ static inline double own_rint(double x) {
   return own_fabs(x) < 4503599627370496.0 ? own_signed(own_fabs((x + large) - large), x) : x;
 }
 
+#ifndef __NO_MATH_ERRNO__
 // The square root of `significand * 2**bits`, digit by digit, rounded down to `bits` bits. That is
 // more than the result holds, and no root lies halfway between two results.
 static inline uint64_t own_root(uint64_t significand, int bits) {
@@ -91,6 +92,7 @@ static inline uint64_t own_root(uint64_t significand, int bits) {
   }
   return root;
 }
+#endif
 
 static inline float own_sqrtf(float x) {
 #ifdef __NO_MATH_ERRNO__
