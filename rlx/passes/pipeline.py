@@ -22,6 +22,7 @@ from rlx.passes.communication.start_collectives import start_collectives
 from rlx.passes.decisions import Decisions
 from rlx.passes.fusion.fuse import fuse
 from rlx.passes.fusion.propagate_reshapes import propagate_reshapes
+from rlx.passes.fusion.share_bodies import share_bodies
 from rlx.passes.layout.attach_codebooks import attach_codebooks
 from rlx.passes.layout.channels_last import channels_last
 from rlx.passes.layout.choices import nobody
@@ -190,6 +191,7 @@ def pipeline(
             common_subexpressions,  # products of one operand reshape it alike
             start_collectives,  # before fusion, which keeps their order among what it groups
             fuse(seen=miss),  # after all that changes nodes; bodies are final
+            share_bodies,  # after fusion: bodies are final
             dead_code,  # indices that a fused check of an index makes itself
             order_updates,  # after fusion, which decides what computes an update
             bufferize_loops,  # after fusion: bodies are final but for copies and places

@@ -16,6 +16,7 @@ from rlx.codegen.kernels.values import known_number
 from rlx.codegen.loops.nodes import Const
 from rlx.codegen.lower.comments import tensor_name
 from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
+from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Registry
@@ -89,8 +90,16 @@ class Placement:
 
 
 def known_operands(node: Node) -> tuple[tuple[int, Const], ...]:
-    """Return the operands all of whose elements are one float, by position."""
-    found = ((position, known_number(operand)) for position, operand in enumerate(node.operands))
+    """Return the operands all of whose elements are one float, by position.
+
+    A single number beside a fused body is what kernels share that differ in it: it is read.
+    """
+    shared = node.op is ops.fused
+    found = (
+        (position, known_number(operand))
+        for position, operand in enumerate(node.operands)
+        if not (shared and operand.type.elements == 1)
+    )
     return tuple((position, number) for position, number in found if number is not None)
 
 
