@@ -12,7 +12,7 @@ import numpy as np
 
 from rlx.errors import UnsupportedError
 from rlx.onnx import narrow
-from rlx.onnx.operators.text import encoded_labels
+from rlx.onnx.operators.text import encoded_categories, encoded_labels
 from rlx.onnx.registry import Operator
 from rlx.onnx.types import numpy_dtype
 
@@ -103,5 +103,6 @@ _FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "Equal"): _equal,
     ("", "Identity"): lambda x: x,
     ("ai.onnx.ml", "LabelEncoder"): encoded_labels,
+    ("ai.onnx.ml", "OneHotEncoder"): encoded_categories,
 }
 """Operators that models apply to such arrays: conversions, comparisons and labels."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
-from rlx.errors import InputError
+from rlx.errors import InputError, RlxError, UnsupportedError
 from rlx.ir.shape import Shape
 from rlx.locks import call_lock, unforkable
+from rlx.onnx.binding import IOBinding, OrtValue
 from rlx.onnx.errors import ValueNeededError
 from rlx.onnx.inputs import (
     Dims,
@@ -23,6 +26,7 @@ from rlx.onnx.inputs import (
     type_text,
 )
 from rlx.onnx.model import names_of, read_model
+from rlx.onnx.options import SessionOptions, check_providers
 from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
 from rlx.onnx.types import numpy_dtype
@@ -68,11 +72,11 @@ class _Compiled:
 class InferenceSession:
     """A model, compiled for each set of input shapes at its first run and kept.
 
-    `providers`, `provider_options`, and ONNX Runtime's keywords `disabled_optimizers`,
-    `enable_fallback` and `read_config_from_model` are taken, for programs written for it, and have
-    no effect; of `sess_options` the number of threads counts. `backend` and `threads` are those of
-    `rlx.compile`, and `dims` is that of `rlx.onnx.load`: an `rlx.Dim` with a bound makes one
-    program for all extents up to it.
+    `providers` (with a warning for one that is not there), `provider_options`, and ONNX Runtime's
+    keywords `disabled_optimizers`, `enable_fallback` and `read_config_from_model` are taken, for
+    programs written for it, and have no effect; `sess_options` are `SessionOptions`. `backend` and
+    `threads` are those of `rlx.compile`, and `dims` is that of `rlx.onnx.load`: an `rlx.Dim` with
+    a bound makes one program for all extents up to it.
     """
 
     def __init__(
@@ -87,14 +91,17 @@ class InferenceSession:
         dims: Dims | None = None,
         **others: Any,
     ) -> None:
-        del providers, provider_options
+        del provider_options
         _check_keywords(others)
-        self._dims = dims or {}
+        check_providers(providers)
+        self._options = sess_options or SessionOptions()
         self._model = read_model(path_or_bytes)
         self._backend = backend
-        self._threads = threads or _threads_of(sess_options)
+        self._threads = threads or _threads_of(self._options)
         self._inputs = declared_inputs(self._model)
-        check_dims(self._inputs, self._dims, self._model.title)
+        check_dims(self._inputs, dims or {}, self._model.title)
+        self._dims = {**_dims_of(self._options, self._inputs), **(dims or {})}
+        self._is_bounded = bool(self._dims)
         self._output_names = names_of(self._model.graph.output)
         self._stages: OrderedDict[Any, _Compiled] = OrderedDict()
         self._known: dict[int, frozenset[str]] = {}
@@ -132,6 +139,24 @@ class InferenceSession:
         """Return the one provider there is, under the name that programs look for."""
         return ["CPUExecutionProvider"]
 
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of each provider: there are none."""
+        return {name: {} for name in self.get_providers()}
+
+    def get_session_options(self) -> Any:
+        return self._options
+
+    def set_providers(self, providers: Sequence[Any], provider_options: Any = None) -> None:
+        """Take the processor's provider, and warn of others."""
+        del provider_options
+        check_providers(providers)
+
+    def enable_fallback(self) -> None:
+        """Nothing: there is one provider."""
+
+    def disable_fallback(self) -> None:
+        """Nothing: there is one provider."""
+
     # Running
 
     def run(
@@ -159,6 +184,45 @@ class InferenceSession:
         self._short_way = ShortWay(given, steps) if ShortWay.exists(given, steps) else None
         return self._chosen(output_names, values)
 
+    def io_binding(self) -> IOBinding:
+        """Return an empty binding of inputs and outputs, for `run_with_iobinding`."""
+        return IOBinding(self.run)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Run on what is bound; the binding then has the outputs."""
+        del run_options
+        iobinding.run()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: Any = None,
+    ) -> list[OrtValue]:
+        """Return outputs for inputs, as `run` does, both as `OrtValue`."""
+        feed = {name: value.numpy() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(result) for result in self.run(output_names, feed, run_options)]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], None],
+        user_data: Any,
+        run_options: Any = None,
+    ) -> None:
+        """Run in a thread, which then calls `callback(results, user_data, error)`; the error is
+        empty where there is none."""
+
+        def work() -> None:
+            try:
+                results, message = self.run(output_names, input_feed, run_options), ""
+            except RlxError as error:
+                results, message = [], str(error)
+            callback(results, user_data, message)
+
+        Thread(target=work, name="rlx-run-async").start()
+
     def _chosen(self, output_names: Sequence[str] | None, values: Mapping[str, Any]) -> list[Any]:
         wanted = list(output_names or self._output_names)
         unknown = [name for name in wanted if name not in self._output_names]
@@ -172,7 +236,7 @@ class InferenceSession:
     def _compiled(self, values: dict[str, Any], known: frozenset[str], first: int) -> _Compiled:
         """Return the stage from node `first` on for these values."""
         known = known | self._known.get(first, frozenset())
-        shapes = self._bounded(values) if first == 0 else {}
+        shapes = self._bounded(values) if first == 0 and self._is_bounded else {}
         keys = tuple((name, key_of(value, name in known, shapes.get(name)))
                      for name, value in values.items())  # fmt: skip
         key = first, known, keys
@@ -191,9 +255,23 @@ class InferenceSession:
                     raise
                 self._known[first] = known | more
                 return self._compiled(values, known, first)
+            except UnsupportedError as error:
+                if not shapes:
+                    raise
+                self._compile_for_each_shape(error)
+                return self._compiled(values, known, first)
             compiled = _Compiled(stage, self._executable(stage))
             self._keep(key, compiled)
         return compiled
+
+    def _compile_for_each_shape(self, error: UnsupportedError) -> None:
+        """Give up one program for all extents, which the bounds leave undecided."""
+        warnings.warn(
+            f"{error.message}; the model is compiled for each shape of its inputs: bounds that "
+            "decide it, rlx.Dim(name, min=..., max=...), would give one program",
+            stacklevel=5,
+        )
+        self._is_bounded = False
 
     def _recalled(self, key: Any) -> _Compiled | None:
         with self._lookup:
@@ -209,8 +287,6 @@ class InferenceSession:
 
     def _bounded(self, values: Mapping[str, Any]) -> dict[str, Shape]:
         """Return the shapes of inputs as `dims` has them, by name."""
-        if not self._dims:
-            return {}
         return {
             value.name: bounded_shape(
                 value, self._dims, values[value.name].shape, self._model.title
@@ -318,6 +394,15 @@ def _argument(value: Any) -> NodeArg:
 
 
 def _threads_of(options: Any) -> int | None:
-    """Return the number of threads that ONNX Runtime's options ask for."""
+    """Return the number of threads that a session's options ask for."""
+    if isinstance(options, SessionOptions):
+        options.check()
     count = getattr(options, "intra_op_num_threads", 0)
     return count or None
+
+
+def _dims_of(options: Any, values: Sequence[Any]) -> dict[str, int]:
+    """Return the extents that options give to open dimensions of the inputs."""
+    given = getattr(options, "dims", {})
+    open_dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
+    return {name: extent for name, extent in given.items() if name in open_dims}

@@ -150,6 +150,30 @@ def test_a_range_that_may_be_empty_is_refused() -> None:
         assert [str(extent) for extent in graph.outputs[0].shape] == [count]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "five = Constant<value_int = 5>()  y = Range(five, w, one)",
+        "end = Constant<value_ints = [6]>()  y = Slice(x, zeros, end, ones)",
+        "wide = Mul(ws, two)  sizes = Concat<axis = 0>(ones, wide)"
+        ' y = Resize<keep_aspect_ratio_policy = "not_larger">(x, , , sizes)',
+    ],
+)
+def test_a_session_compiles_each_shape_where_the_bounds_leave_it_open(body: str) -> None:
+    """With a warning; the results are those of sessions without bounds."""
+    made = parsed(f"{WIDTH} {body}")
+    bounded = InferenceSession(made, backend="reference", dims=DIMS)
+    plain = InferenceSession(made, backend="reference")
+    for n in (4, 5, 9):
+        x = np.arange(n, dtype=np.float32)[None]
+        if bounded._is_bounded:
+            with pytest.warns(UserWarning, match=r"compiled for each shape .* rlx\.Dim"):
+                (found,) = bounded.run(None, {"x": x})
+        else:
+            (found,) = bounded.run(None, {"x": x})
+        np.testing.assert_array_equal(found, plain.run(None, {"x": x})[0])
+
+
 @pytest.mark.parametrize("opset", [1, 13])
 def test_equal_parts_are_equal_below_opset_18(opset: int) -> None:
     made = parsed("y, z = Split<axis = 1>(x)", opset)

@@ -217,6 +217,31 @@ def test_numbers_are_encoded_as_strings() -> None:
     )
 
 
+@pytest.mark.parametrize("strings", [False, True])
+def test_the_first_encoder_of_labels_numbers_its_classes(strings: bool) -> None:
+    made = ml("LabelEncoder", ["y"], classes_strings=["a", "b"], default_string="z")
+    given: Any = [["b", "a", "c"]] if strings else [[1, 0, 2]]
+    expected: Any = [[1, 0, -1]] if strings else [["b", "a", "z"]]
+    kind = onnx.TensorProto.STRING if strings else INT64
+    made.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("x", kind, [1, 3]))
+    next(o for o in made.opset_import if o.domain == "ai.onnx.ml").version = 1
+    x = np.asarray(given, object if strings else np.int64)
+    (found,) = InferenceSession(made, backend="reference").run(None, {"x": x})
+    assert found.tolist() == expected
+
+
+def test_categories_may_be_strings() -> None:
+    peer = pytest.importorskip("onnxruntime")
+    made = ml("OneHotEncoder", ["y"], cats_strings=["a", "b"])
+    made.graph.input[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [1, 3])
+    )
+    x = np.asarray([["b", "a", "c"]], object)
+    theirs = peer.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = InferenceSession(made, backend="reference").run(None, {"x": x})
+    np.testing.assert_array_equal(found, theirs.run(None, {"x": x})[0])
+
+
 def taking_maps(key: int, value: int, *nodes: Any) -> Any:
     """Return a model of a map `x` whose last output is `y`."""
     map_type = onnx.helper.make_map_type_proto(key, onnx.helper.make_tensor_type_proto(value, []))

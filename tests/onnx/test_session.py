@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
-from rlx.errors import InputError  # noqa: E402
+from rlx.errors import InputError, UnsupportedError  # noqa: E402
 from rlx.ir.graph import Graph  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
 from tests.onnx.models import FLOAT, INT64, flattening, model, node, perceptron  # noqa: E402
@@ -217,3 +221,122 @@ def test_threads_share_the_stages_that_are_kept(monkeypatch: pytest.MonkeyPatch)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(calls, range(4))) == [40] * 4
     assert len(made._stages) == 2
+
+
+def test_bound_arrays_are_read_and_written_where_they_lie() -> None:
+    made = session(perceptron())
+    x = np.ones((2, 4), np.float32)
+    (expected,) = made.run(None, {"x": x})
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_output("y")
+    made.run_with_iobinding(binding, rlx.onnx.RunOptions())
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], expected)
+    y = rlx.onnx.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, "cpu", 0)
+    binding.bind_ortvalue_output("y", y)
+    made.run_with_iobinding(binding)
+    np.testing.assert_array_equal(y.numpy(), expected)
+    place = np.zeros((2, 3), np.float32)
+    twice = 2 * x
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, twice.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, (2, 3), place.ctypes.data)
+    made.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, made.run(None, {"x": twice})[0])
+    binding.bind_ortvalue_output("y", rlx.onnx.OrtValue(np.zeros((3, 3), np.float32)))
+    with pytest.raises(InputError, match=r"float32\[2, 3\] does not fit .* float32\[3, 3\]"):
+        made.run_with_iobinding(binding)
+    with pytest.raises(UnsupportedError, match="cuda:0"):
+        binding.bind_output("y", "cuda")
+
+
+def test_values_tell_their_types() -> None:
+    x = np.ones((2, 4), np.float32)
+    value = rlx.onnx.OrtValue.ortvalue_from_numpy(x)
+    assert (value.shape(), value.data_type(), value.element_type()) == ([2, 4], "tensor(float)", 1)
+    assert value.data_ptr() == x.ctypes.data
+    value.update_inplace(2 * x)
+    np.testing.assert_array_equal(x, 2)
+    (y,) = session(perceptron()).run_with_ort_values(["y"], {"x": value})
+    assert (y.is_tensor(), y.shape(), y.device_name()) == (True, [2, 3], "cpu")
+
+
+def test_a_run_in_the_background_calls_back_with_results_or_the_error() -> None:
+    made, done, told = session(perceptron()), Event(), []
+
+    def callback(results: list[Any], data: Any, error: str) -> None:
+        told.append((results, data, error))
+        done.set()
+
+    for feed in ({"x": np.ones((1, 4), np.float32)}, {}):
+        done.clear()
+        made.run_async(None, feed, callback, "data")
+        assert done.wait(60)
+    assert told[0][0][0].shape == (1, 3)
+    assert told[0][1:] == ("data", "")
+    assert "inputs missing: x" in told[1][2]
+
+
+def test_options_give_extents_and_refuse_what_is_not_there() -> None:
+    options = rlx.onnx.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    options.add_free_dimension_override_by_name("elsewhere", 5)
+    made = InferenceSession(perceptron(), options, backend="reference")
+    assert made.run(None, {"x": np.ones((2, 4), np.float32)})[0].shape == (2, 3)
+    with pytest.raises(InputError, match=r"dims= says \(2, None\)"):
+        made.run(None, {"x": np.ones((3, 4), np.float32)})
+    for name, value in (("enable_profiling", True), ("optimized_model_filepath", "y.onnx")):
+        options = rlx.onnx.SessionOptions()
+        setattr(options, name, value)
+        with pytest.raises(UnsupportedError, match=name):
+            InferenceSession(perceptron(), options)
+    with pytest.raises(AttributeError):
+        rlx.onnx.SessionOptions().intra_op_threads = 2  # type: ignore[attr-defined]
+    with pytest.raises(UnsupportedError, match="compiled against ONNX Runtime"):
+        rlx.onnx.SessionOptions().register_custom_ops_library("ops.so")
+
+
+def test_a_provider_that_is_not_there_is_told() -> None:
+    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not available"):
+        InferenceSession(perceptron(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+
+
+def test_errors_have_the_names_that_programs_catch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", rlx.onnx)
+    for name in ("onnxruntime.capi", "onnxruntime.capi.onnxruntime_pybind11_state"):
+        monkeypatch.setitem(sys.modules, name, rlx.onnx)  # so that what was there comes back
+        del sys.modules[name]
+    state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    for error, made in (
+        (state.NoSuchFile, "nowhere.onnx"),
+        (state.InvalidProtobuf, b"no model"),
+        (state.Fail, b"no model"),
+    ):
+        with pytest.raises(error):
+            InferenceSession(made)
+    with pytest.raises(state.InvalidArgument):
+        InferenceSession(perceptron()).run(None, {})
+
+
+def test_a_session_has_the_methods_of_onnx_runtime() -> None:
+    """But for those of other devices, profiles and what is compiled there."""
+    peer = pytest.importorskip("onnxruntime")
+    elsewhere = re.compile("ep_?device|tuning|captured|assignment|memory_info|ep_dynamic|profil")
+    for theirs, ours in (
+        (peer.InferenceSession, InferenceSession),
+        (peer.IOBinding, rlx.onnx.IOBinding),
+        (peer.OrtValue, rlx.onnx.OrtValue),
+        (peer.RunOptions, rlx.onnx.RunOptions),
+    ):
+        public = {n for n in dir(theirs) if n[0] != "_" and not elsewhere.search(n)}
+        assert public - set(dir(ours)) == _NOT_HERE.get(theirs.__name__, set())
+
+
+_NOT_HERE = {
+    "InferenceSession": {"run_with_ortvaluevector", "create_ortvalue_from_shape_and_type"},
+    "OrtValue": {
+        "as_sparse_tensor", "ort_value_from_sparse_tensor", "ortvalue_from_numpy_with_onnx_type",
+        "from_dlpack",
+    },
+    "RunOptions": {"add_active_adapter"},
+}  # fmt: skip
+"""What takes vectors of C++, sparse tensors, device memory or adapters."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
 from rlx.onnx.errors import ForeignDTypeError
 from rlx.onnx.operators.scores import Labels, transformed
 from rlx.onnx.registry import operator
@@ -95,7 +94,7 @@ def one_hot_encoder(
 ) -> Any:
     del zeros
     if cats_strings:
-        raise UnsupportedError("categories that are strings", remedy="use integers as categories")
+        raise _strings()
     known = np.asarray(cats_int64s, np.int64)
     return rnp.astype(rnp.equal(rnp.expand_dims(rnp.astype(x, "i64"), -1), known), "f32")
 
@@ -104,6 +103,18 @@ def one_hot_encoder(
 def feature_vectorizer(*inputs: Any, inputdimensions: Any = None) -> Any:
     del inputdimensions
     return rnp.concatenate([rnp.astype(x, "f32") for x in inputs], -1)
+
+
+@operator("LabelEncoder", domain=_DOMAIN)
+def first_label_encoder(
+    x: Any, *, classes_strings: Any, default_int64: int = -1, default_string: str = "_Unused"
+) -> Any:
+    """The string of each number; the numbers of strings are found by NumPy, in sessions."""
+    del default_int64
+    count = len(classes_strings)
+    known = rnp.logical_and(rnp.greater_equal(x, 0), rnp.less(x, count))
+    labels = Labels(np.asarray((*classes_strings, default_string), object))
+    return labels.at(rnp.where(known, x, count))
 
 
 @operator("LabelEncoder", domain=_DOMAIN, since=2)
@@ -156,6 +167,6 @@ def _first(*given: Any) -> Any:
 
 def _strings() -> ForeignDTypeError:
     return ForeignDTypeError(
-        "keys that are strings: rlx compiles numbers",
+        "keys or categories that are strings: rlx compiles numbers",
         remedy="use numbers as keys, or run the model in rlx.onnx.InferenceSession",
     )

@@ -118,8 +118,11 @@ def encoded_labels(
     default_float: float = -0.0,
     default_string: str = "_Unused",
     default_tensor: Any = None,
+    classes_strings: Any = None,
 ) -> Array:
-    """`LabelEncoder` where keys or values are strings."""
+    """`LabelEncoder` where keys or values are strings; the first version numbers its classes."""
+    if classes_strings is not None:
+        keys_strings, values_int64s = classes_strings, range(len(classes_strings))
     listed = (keys_strings, keys_int64s, keys_floats, keys_tensor)
     keys = next(each for each in listed if each is not None)
     kinds: tuple[tuple[Any, Any, Any], ...] = (
@@ -132,3 +135,12 @@ def encoded_labels(
     default = default.item() if isinstance(default, np.ndarray) else default
     table = dict(zip(np.asarray(keys).tolist(), np.asarray(values).tolist(), strict=True))
     return _mapped(x, table, default, np.dtype(dtype))
+
+
+def encoded_categories(
+    x: Array, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1
+) -> Array:
+    """`OneHotEncoder` of strings: ones where an element is the category."""
+    del zeros
+    known = cats_int64s if cats_strings is None else cats_strings
+    return np.stack([np.asarray(x == each, np.float32) for each in known], -1)

@@ -1,0 +1,1 @@
+"""Where programs written for ONNX Runtime look for the errors that it raises."""
