@@ -13,6 +13,7 @@ _MODELS = "onnx.test_models:"
 _CONFORMANCE = "onnx.test_conformance:"
 _MUTATIONS = "onnx.test_mutations:"
 _OPERATORS = "onnx.test_operators:"
+_GENERATED = "onnx.test_generated:"
 _QUANTIZED = "onnx.test_quantized:"
 _ML = "onnx.test_ml:"
 _PICTURES = "examples.test_read_text:"
@@ -32,7 +33,16 @@ WAYS_IN_AND_OUT: Mapping[str, str] = {
     "a session is that of ONNX Runtime: inputs, outputs, options, keywords": (
         f"{_SESSION}test_it_tells_its_inputs_and_outputs {_SESSION}test_inputs_are_checked "
         f"{_SESSION}test_options_that_programs_set_are_there_and_threads_are_taken "
-        f"{_SESSION}test_keywords_are_those_of_the_two_runtimes"
+        f"{_SESSION}test_keywords_are_those_of_the_two_runtimes "
+        f"{_SESSION}test_a_session_has_the_methods_of_onnx_runtime "
+        f"{_SESSION}test_errors_have_the_names_that_programs_catch"
+    ),
+    "bindings, values, runs in the background, extents by options, providers": (
+        f"{_SESSION}test_bound_arrays_are_read_and_written_where_they_lie "
+        f"{_SESSION}test_values_tell_their_types "
+        f"{_SESSION}test_a_run_in_the_background_calls_back_with_results_or_the_error "
+        f"{_SESSION}test_options_give_extents_and_refuse_what_is_not_there "
+        f"{_SESSION}test_a_provider_that_is_not_there_is_told"
     ),
     "a package for ONNX Runtime runs with one import exchanged": (
         f"{_MODELS}test_a_package_runs_with_its_import_of_onnx_runtime_exchanged "
@@ -65,7 +75,8 @@ WAYS_IN_AND_OUT: Mapping[str, str] = {
 
 OPERATORS: Mapping[str, str] = {
     "every operator and attribute of the standard is known": (
-        f"{_OPERATORS}test_every_attribute_of_the_standard_is_known"
+        f"{_OPERATORS}test_every_attribute_of_the_standard_is_known "
+        f"{_OPERATORS}test_every_version_of_every_operator_is_translated_or_has_a_body"
     ),
     "1865 of 1884 tests of nodes pass, and the page lists the others with the reason": (
         f"{_CONFORMANCE}test_all_but_the_listed_pass_with_the_reference_interpreter "
@@ -81,6 +92,16 @@ OPERATORS: Mapping[str, str] = {
     ),
     "results beyond the standard's tests are those of ONNX Runtime": (
         f"{_OPERATORS}test_results_are_those_of_onnx_runtime"
+    ),
+    "random attributes and shapes mean what they mean to ONNX Runtime: among others windows, "
+    "DFT and STFT, recurrent layers, quantized operators, NonZero, Unique, TopK, "
+    "NonMaxSuppression, ai.onnx.ml": f"{_GENERATED}test_random_nodes_are_those_of_onnx_runtime",
+    "If, Loop and Scan in detail, sequences and optionals": (
+        f"{_GENERATED}test_sequences_and_control_flow_are_those_of_onnx_runtime"
+    ),
+    "optimizers of the training domain, and operators that are functions": (
+        f"{_CONFORMANCE}test_operators_mean_what_the_standard_says "
+        f"{_CONFORMANCE}test_all_but_the_listed_pass_with_the_reference_interpreter"
     ),
     "branches are chosen by their condition": (
         f"{_SESSION}test_branches_are_chosen_by_their_condition_alone"
@@ -112,7 +133,10 @@ EXTENTS: Mapping[str, str] = {
         f"{_EXTENTS}test_a_shape_that_is_no_extent_is_computed_in_stages "
         f"{_LOAD}test_a_shape_that_depends_on_data_is_a_typed_error_in_a_graph"
     ),
-    "what the bounds leave open is refused by name": (
+    "what the bounds leave open is compiled for each shape in a session, with a warning": (
+        f"{_EXTENTS}test_a_session_compiles_each_shape_where_the_bounds_leave_it_open"
+    ),
+    "in a graph it is refused by name": (
         f"{_EXTENTS}test_a_range_that_may_be_empty_is_refused "
         f"{_EXTENTS}test_what_takes_no_symbolic_extents_names_them"
     ),
