@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir.dtype import DType
 
 RESERVED = frozenset(
@@ -139,6 +139,37 @@ class Dim:
 
     def __neg__(self) -> Extent:
         return -1 * self
+
+    def __le__(self, other: Extent) -> bool:
+        """True or false where the bounds of the symbols decide it; else an error, as for `<`."""
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        if is_at_most(self, other):
+            return True
+        if is_at_most(other + 1, self):
+            return False
+        raise UnsupportedError(
+            f"whether {self} is at most {other} differs between runs",
+            remedy="give bounds that decide it, rlx.Dim(..., min=, max=), or a number for the "
+            "extent",
+        )
+
+    def __lt__(self, other: Extent) -> bool:
+        return self + 1 <= other if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __ge__(self, other: Extent) -> bool:
+        return not self < other if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __gt__(self, other: Extent) -> bool:
+        return not self <= other if isinstance(other, (int, Dim)) else NotImplemented
+
+    def _needs_number(self, _: object) -> NoReturn:
+        raise ShapeError(
+            f"extent {self} is symbolic; this function needs a number",
+            remedy="trace it for a fixed size, or use a function that takes any extent",
+        )
+
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __rfloordiv__ = _needs_number
 
     def __str__(self) -> str:
         text = "+".join(_term_text(monomial, coefficient) for monomial, coefficient in self.terms)

@@ -48,7 +48,7 @@ def diag(x: Any, k: int = 0) -> Any:
             f"diag takes rank 1 or 2 and was given rank {x.ndim}",
             remedy="use rlx.numpy.diagonal for the last axes of a larger array",
         )
-    size = x.shape[0] + np.abs(k).item()
+    size = static_shape(x)[0] + np.abs(k).item()
     # Column j of the matrix holds one element of `x`: the one that stands at j here.
     ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
     columns = concatenate([ahead, x, behind])

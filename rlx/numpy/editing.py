@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import IndexOutOfRangeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.shape import broadcast_shapes as _broadcast
 from rlx.ir.shape import normalize_axis, product
@@ -29,6 +30,7 @@ from rlx.numpy.shaping import (
 from rlx.numpy.updates import index_set
 from rlx.tracing.apply import as_tracer, function, promoted
 from rlx.tracing.trace import arrays_of, shape_of
+from rlx.tracing.tracer import Tracer
 
 
 @function
@@ -104,15 +106,17 @@ def resize(x: Any, new_shape: Any) -> Any:
 @function
 def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     """`x` without the slices at positions that are known while tracing."""
-    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
-    kept = np.delete(np.arange(static_shape(x)[axis]), obj)
+    x, axis = _along(x, axis)
+    extent = static_shape(x)[axis]
+    with _positions(obj, axis, extent):
+        kept = np.delete(np.arange(extent), obj)
     return take(x, kept, axis)
 
 
 @function
 def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`x` with `values` before the slices at positions that are known while tracing."""
-    x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
+    x, axis = _along(x, axis)
     extent = static_shape(x)[axis]
     values = as_tracer(values)
     if values.ndim < x.ndim:
@@ -122,12 +126,34 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
             if values.ndim == x.ndim - 1 and single and values.ndim
             else values
         )
-    wanted = np.insert(np.arange(extent), obj, -1 - np.arange(_count(obj, values, axis, x.ndim)))
+    new = -1 - np.arange(_count(obj, values, axis, x.ndim))
+    with _positions(obj, axis, extent):
+        wanted = np.insert(np.arange(extent), obj, new)
     added = int((wanted < 0).sum())
     shape = tuple(added if a == axis % x.ndim else e for a, e in enumerate(x.shape))
     from_values = np.where(wanted < 0, extent - 1 - wanted, wanted)
     spread = elementwise.add(elementwise.astype(zeros(shape, bool), values.dtype), values)
     return take(concatenate([x, elementwise.astype(spread, x.dtype)], axis), from_values, axis)
+
+
+def _along(x: Any, axis: int | None) -> tuple[Tracer, int]:
+    """Return what is edited along which axis: without one, the elements in their order."""
+    if axis is None:
+        return ravel(x), 0
+    x = as_tracer(x)
+    return x, normalize_axis(axis, x.ndim)
+
+
+@contextmanager
+def _positions(obj: Any, axis: int, extent: int) -> Iterator[None]:
+    """Say which positions NumPy found out of range for an axis."""
+    try:
+        yield
+    except IndexError:
+        raise IndexOutOfRangeError(
+            f"position {obj} is out of range for axis {axis} of {extent}",
+            remedy=f"count from 0 to {extent}, or back from -1 to -{extent}",
+        ) from None
 
 
 def _count(obj: Any, values: Any, axis: int, rank: int) -> int:

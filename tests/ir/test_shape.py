@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.errors import ShapeError
+from rlx.errors import ShapeError, UnsupportedError
 from rlx.ir.shape import (
     Dim,
     Extent,
@@ -177,3 +181,26 @@ def test_halves_are_known_to_be_at_most_the_whole() -> None:
     assert is_at_most(n - 1, 2 * (n // 2))
     assert not is_at_most(n, 2 * (n // 2))
     assert not is_at_most((n + 3) // 2, n)
+
+
+def test_extents_compare_where_their_bounds_decide() -> None:
+    assert N <= 8
+    assert N < 9
+    assert M >= 1
+    assert not M > 5
+    assert N + 2 > N
+    assert max(N, N + 1) == N + 1
+    with pytest.raises(UnsupportedError, match=r"whether n is at most 3 differs.*\n?.*rlx.Dim"):
+        assert N <= 3
+    with pytest.raises(UnsupportedError, match="differs between runs"):
+        assert N >= M
+
+
+def test_arithmetic_that_needs_a_number_is_a_typed_error() -> None:
+    cases: list[tuple[Callable[[Any, Any], object], Extent, Extent]] = [
+        (operator.mod, N, 2), (operator.mod, 7, N), (operator.truediv, N, 2),
+        (operator.truediv, 1, N), (operator.floordiv, 9, N),
+    ]  # fmt: skip
+    for compute, a, b in cases:
+        with pytest.raises(ShapeError, match="extent n is symbolic"):
+            compute(a, b)

@@ -138,3 +138,32 @@ def test_the_slope_of_the_last_element_is_its_own() -> None:
 def test_what_the_bounds_leave_open_is_refused(index: Any, said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):
         graph_of(lambda x: x[index])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rnp.resize(x, (3, 5)),
+        lambda x: rnp.diag(x[0]),
+        lambda x: rnp.linalg.svd(x),
+        lambda x: rnp.lexsort((x, rnp.abs(x)), axis=1),
+        lambda x: rnp.convolve(x[0], rnp.ones(3)),
+        lambda x: rnp.correlate(x[0], x[1][:3]),
+        lambda x: rnp.take_along_axis(x, rnp.argsort(x, axis=1), 1),
+    ],
+)
+def test_functions_that_need_a_number_say_so_at_the_users_line(function: Any) -> None:
+    n = rlx.Dim("n", max=16)
+    with pytest.raises(rlx.RlxError, match=r"(symbolic|differs).*\n.*test_symbolic_indexing"):
+        rlx.jit(function).graph(rlx.TensorType(DType.F32, (2, n)))
+
+
+def test_positions_out_of_range_are_neither_deleted_nor_inserted() -> None:
+    with pytest.raises(IndexOutOfRangeError, match="delete: position 3 is out of range"):
+        rnp.delete(rnp.arange(3), 3)
+    with pytest.raises(IndexOutOfRangeError, match="delete: position 0 is out of range"):
+        rnp.delete(rnp.zeros((0, 2)), 0, axis=0)
+    with pytest.raises(IndexOutOfRangeError, match="insert: position 5 is out of range"):
+        rnp.insert(rnp.arange(3), 5, 1)
+    with pytest.raises(ShapeError, match="axis 2 is out of range"):
+        rnp.delete(rnp.zeros((2, 2)), 0, axis=2)
