@@ -88,7 +88,7 @@ def restated(
             return None
         else:
             _require_idle(body, name, value)
-    return found
+    return found if _fits(signature, (), found) else None
 
 
 def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -59,7 +59,9 @@ def test_the_integrator_links_the_function_that_the_header_declares(
 ) -> None:
     artifact = aot(_graph(), tmp_path, backend=backend)
     header = (tmp_path / "called.h").read_text()
-    assert "extern int32_t outer_add(const float *" in header
+    assert "extern int32_t outer_add( const float *, const float *, float *" in " ".join(
+        header.split()
+    )
     (tmp_path / "target.c").write_text(TARGET)
     (tmp_path / "own.c").write_text(MAIN)
     assert artifact.archive is not None

@@ -111,3 +111,8 @@ def test_rounded_numbers_have_no_slope(round_: Any) -> None:
     """Forces between periodic images, x - L round(x / L), were zero: rounding passed through."""
     assert rlx.grad(round_)(1.7) == 0
     assert rlx.jit(rlx.grad(lambda x: rnp.sum(x - 6 * rnp.round(x / 6))))(2.0) == 1
+
+
+def test_a_call_that_lacks_an_argument_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        rnp.add(0.3)
