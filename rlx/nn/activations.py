@@ -122,11 +122,7 @@ def erf(x: Any) -> Any:
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """`exp(x) / sum(exp(x))` along `axis`, or axes; 0 for elements that `where` leaves out."""
     if where is not None:
-        chosen = rnp.where(where, x, -rnp.inf)
-        least = rnp.max(chosen, axis, keepdims=True)
-        least = rnp.where(rnp.isfinite(least), least, 0)
-        terms = rnp.where(where, rnp.exp(chosen - stop_gradient(least)), 0)
-        return terms / rnp.sum(terms, axis, keepdims=True)
+        return rnp.where(where, softmax(rnp.where(where, x, -rnp.inf), axis), 0)
     if not isinstance(axis, (int, np.integer)):
         return rnp.exp(log_softmax(x, axis))
     return _apply(ops.softmax, x, axis=axis)

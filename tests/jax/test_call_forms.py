@@ -81,6 +81,12 @@ def test_softmax_and_logsumexp_leave_elements_out() -> None:
     where, full = X > 1, np.array([True, False, True])
     expected = np.exp(X[1]) / np.exp(X[1]).sum()
     np.testing.assert_allclose(nn.softmax(X, where=where), [[0, 0, 1], expected], rtol=1e-14)
+    where[0] = False
+    np.testing.assert_allclose(nn.softmax(X, where=where), [[0, 0, 0], expected], rtol=1e-14)
+    slopes = rlx.grad(lambda x: rnp.sum(nn.softmax(x, where=where) ** 2))(X)
+    np.testing.assert_array_equal(slopes[0], 0)
+    assert np.isfinite(slopes).all()
+    assert np.isnan(nn.softmax(np.array([np.inf, 1.0]), where=True)).all()
     chosen = np.log(np.exp(X[:, full]).sum(1))
     np.testing.assert_allclose(nn.logsumexp(X, 1, where=full), chosen, rtol=1e-14)
     found, sign = nn.logsumexp(X, 1, b=-X, return_sign=True)

@@ -7,10 +7,10 @@ import numpy as np
 from rlx.ir.reference.registry import Array
 
 _LEAST = {np.dtype(np.float32): -87.0, np.dtype(np.float64): -708.0}
-"""Below these the exponential is no normal number."""
+"""Below these kernels give 0: just above where the exponential is no normal number."""
 
 
 def weight(shifted: Array) -> Array:
-    """Return `exp(shifted)` of scores less their maximum, and 0 where it is not normal."""
+    """Return `exp(shifted)` of scores less their maximum; 0 below the least that kernels take."""
     weights = np.exp(shifted)
     return np.where(shifted < _LEAST[weights.dtype], weights.dtype.type(0), weights)

@@ -32,7 +32,8 @@ LONGEST = 32
 """Rows up to this length: their network has 191 exchanges, in as many lines of code."""
 
 LONGEST_ALONE: Mapping[OpDef, int] = {ops.sort: 4096, ops.argsort: 2048}
-"""Rows up to this length are sorted in vectors: moving digits is sooner done for longer ones."""
+"""Rows up to this length are sorted in vectors, longer ones by moving digits; where that is sooner
+done is an estimate, not measured."""
 
 INDEXED = (DType.F32, DType.I32, DType.U32)
 SORTED = (*INDEXED, DType.F64, DType.I64, DType.U64)
