@@ -120,5 +120,6 @@ def test_rounded_numbers_have_no_slope(round_: Any) -> None:
 
 
 def test_a_call_that_lacks_an_argument_is_pythons_own_error() -> None:
+    add: Any = rnp.add
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
-        rnp.add(0.3)
+        add(0.3)
