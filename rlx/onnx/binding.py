@@ -174,7 +174,9 @@ def _at_address(address: int, shape: Sequence[int] | None, element_type: Any) ->
         )
     dtype, shape = _element_dtype(element_type), tuple(int(extent) for extent in shape)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    held: Any = (ctypes.c_char * size).from_address(address) if size else b""
+    if not size:
+        return np.empty(shape, dtype)
+    held: Any = (ctypes.c_char * size).from_address(address)
     return np.frombuffer(held, dtype).reshape(shape)
 
 

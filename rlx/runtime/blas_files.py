@@ -21,6 +21,7 @@ from rlx.runtime.toolchain import run_tool
 _PKG_CONFIG_NAMES = ("openblas", "blis", "cblas")
 _DIRECTORIES = ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib", "/opt/homebrew/lib")
 _SUFFIXES = (".so", ".dylib")
+_NAMES = "'none', 'auto', 'system', a library's name such as 'openblas', or the path of one"
 
 
 @functools.cache
@@ -42,15 +43,18 @@ def library_of_environment(named: str | None) -> Path:
     return found
 
 
+def require_name(name: object) -> None:
+    """Refuse what is given as `blas=` and is no name."""
+    if not isinstance(name, str):
+        raise InputError(f"blas= is {name!r}, which is no name", remedy=f"use {_NAMES}")
+
+
 def library_of_name(name: str) -> Path:
     """Return the library of a path, or of a name as linkers know it, such as "openblas"."""
+    require_name(name)
     if os.sep in name:
         if not Path(name).is_file():
-            raise InputError(
-                f"blas= names {name}, which is not a file",
-                remedy="use 'none', 'auto', 'system', a library's name such as 'openblas', or the "
-                "path of one",
-            )
+            raise InputError(f"blas= names {name}, which is not a file", remedy=f"use {_NAMES}")
         return Path(name).resolve()
     found = _known_to_pkg_config(name) or next(_in_directories(name), None)
     if found is None:

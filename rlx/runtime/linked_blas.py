@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rlx.codegen.aot.linking import is_path
 from rlx.runtime.blas import OF_THE_ENVIRONMENT, find_blas, takes_products
+from rlx.runtime.blas_files import require_name
 from rlx.target import detect_target
 
 
@@ -31,6 +32,7 @@ def linked_blas(blas: str) -> LinkedBlas | None:
     """
     if blas == "none":
         return None
+    require_name(blas)
     if blas not in OF_THE_ENVIRONMENT and not is_path(blas):
         return LinkedBlas(blas, "", has_lapack=True, takes_products=True)
     found = find_blas(detect_target(), blas)

@@ -223,6 +223,16 @@ def test_threads_share_the_stages_that_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert len(made._stages) == 2
 
 
+def test_memory_of_no_elements_is_bound() -> None:
+    made, empty = session(perceptron()), np.zeros((0, 4), np.float32)
+    binding = made.io_binding()
+    empty = np.zeros((0, 4), np.float32)
+    binding.bind_input("x", "cpu", 0, np.float32, empty.shape, empty.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, (0, 3), empty.ctypes.data)
+    made.run_with_iobinding(binding)
+    assert binding.copy_outputs_to_cpu()[0].shape == (0, 3)
+
+
 def test_bound_arrays_are_read_and_written_where_they_lie() -> None:
     made = session(perceptron())
     x = np.ones((2, 4), np.float32)
