@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import rlx.numpy as rnp
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
@@ -75,6 +77,10 @@ _FILTERS: dict[ResizeMethod, Callable[[Any], Any]] = {
 }
 
 
+_LEAST_TOTAL = 1000.0 * float(np.finfo(np.float32).eps)
+"""Sums of weights up to this are none, for images of every dtype, as in JAX."""
+
+
 def _weights(
     extent: int, size: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool
 ) -> Any:
@@ -85,8 +91,7 @@ def _weights(
     apart = rnp.abs(place[None, :] - rnp.arange(extent, dtype=inverse.dtype)[:, None]) / width
     weights = _FILTERS[method](apart)
     total = rnp.sum(weights, 0, keepdims=True)
-    tiny = 1000.0 * float(rnp.finfo(inverse.dtype).eps)
-    some = rnp.abs(total) > tiny
+    some = rnp.abs(total) > _LEAST_TOTAL
     weights = rnp.where(some, weights / rnp.where(some, total, 1.0), 0.0)
     inside = rnp.logical_and(place >= -0.5, place <= extent - 0.5)
     return rnp.where(inside[None, :], weights, 0.0)

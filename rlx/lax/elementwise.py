@@ -87,7 +87,6 @@ def convert_element_type(x: Any, new_dtype: Any) -> Any:
 
 
 @function
-@function
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The bits of each element as another type; the parts of a wider one lie on a last axis."""
     x, to = as_tracer(operand), canonical(as_array_dtype(new_dtype))

@@ -97,6 +97,13 @@ def test_images_are_resized_as_in_jax(method: str, shape: Any) -> None:
     np.testing.assert_allclose(jax.image.resize(x, shape, method), expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_images_of_halves_are_resized(method: str) -> None:
+    x = np.random.default_rng(1).standard_normal((6, 7, 2)).astype(np.float16)
+    expected = jax.image.resize(x.astype(np.float32), (5, 9, 2), method)
+    np.testing.assert_allclose(jax.image.resize(x, (5, 9, 2), method), expected, atol=0.02)
+
+
 def test_draws_have_64_bits_where_a_program_asks_for_them() -> None:
     key = rlx.random.PRNGKey(0)
     drawn = rlx.jit(rlx.random.normal)
