@@ -42,8 +42,12 @@ FUSION: tuple[KernelPass, ...] = (
 )
 """What makes one nest of the loops of single ops on local buffers."""
 
-CLEANUP: tuple[KernelPass, ...] = (single_assignment, simplify, dead_code)
-"""What every kernel goes through, after the passes that its builder asked for."""
+CLEANUP: tuple[KernelPass, ...] = (simplify, single_assignment, simplify, dead_code)
+"""What every kernel goes through, after the passes that its builder asked for.
+
+A loop without trips assigns nothing: it goes before values are told from variables, and what
+values then make idle goes after.
+"""
 
 UNROLLED_FUSION = (unroll_short_loops, *FUSION)
 """The same, where short loops stand in the way of vectors: they are spelled out before."""
