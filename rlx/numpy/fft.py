@@ -23,6 +23,7 @@ from rlx.numpy.devices import placed
 from rlx.numpy.repetition import pad
 from rlx.numpy.shaping import moveaxis, roll
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.trace import shape_of
 
 Axes = Sequence[int] | None
 
@@ -152,7 +153,7 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 
 def _shifted(x: Any, axes: Any, distance: Any) -> Any:
-    shape = static_shape(as_tracer(x))
+    shape = shape_of(x)
     named = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
     return roll(x, tuple(distance(shape[axis]) for axis in named), tuple(named))
 

@@ -10,12 +10,24 @@ import numpy as np
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
-from rlx.ir.dtype import as_array_dtype
-from rlx.ir.shape import broadcast_shapes, normalize_axis, product
+from rlx.ir.dtype import DType, as_array_dtype
+from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis, product
+from rlx.ir.types import TensorType
+from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, count_from, extents_from, shape_from, static_shape
-from rlx.tracing.apply import as_tracer, convert, emit, function, promoted, static_int
+from rlx.numpy.extent_numbers import extent_number
+from rlx.tracing.apply import (
+    as_tracer,
+    convert,
+    emit,
+    function,
+    graph,
+    promoted,
+    static_int,
+    wrap,
+)
 from rlx.tracing.trace import shape_of
-from rlx.tracing.widths import canonical
+from rlx.tracing.widths import canonical, with_wide_types
 
 
 @function
@@ -282,20 +294,33 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     axes = axes_of(axis, x.ndim)
-    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    shifts = (shift,) * len(axes) if isinstance(shift, (int, Dim)) else tuple(shift)
     for position, amount in zip(axes, shifts, strict=True):
-        x = _rolled(x, static_int(amount, "shift"), position)
+        distance = amount if isinstance(amount, Dim) else static_int(amount, "shift")
+        x = _rolled(x, distance, position)
     return x
 
 
-def _rolled(x: Any, shift: int, axis: int) -> Any:
-    extent = static_shape(x)[axis]
+def _rolled(x: Any, shift: Extent, axis: int) -> Any:
+    extent = x.shape[axis]
+    if isinstance(extent, Dim) or isinstance(shift, Dim):
+        return _rolled_by_index(x, shift, axis)
     cut = -shift % extent if extent else 0
     if cut == 0:
         return x
     front = emit(ops.narrow, x, axis=axis, start=0, length=cut)
     back = emit(ops.narrow, x, axis=axis, start=cut, length=extent - cut)
     return emit(ops.concat, back, front, weak=x.weak, axis=axis)
+
+
+@with_wide_types
+def _rolled_by_index(x: Any, shift: Extent, axis: int) -> Any:
+    """Read each element at its place less the shift, modulo an extent that a call decides."""
+    extent = x.shape[axis]
+    places = wrap(graph().iota(type=TensorType(DType.I64, (extent,))))
+    moved = elementwise.subtract(places, extent_number(shift))
+    wrapped = elementwise.remainder(moved, extent_number(extent))
+    return emit(ops.gather, x, wrapped, weak=x.weak, axis=axis)
 
 
 @function

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import UnsupportedError
+from rlx.errors import InputError, UnsupportedError
 from rlx.onnx import narrow
 from rlx.onnx.operators.text import encoded_categories, encoded_labels
 from rlx.onnx.registry import Operator
@@ -50,8 +50,22 @@ def _converted(x: Array, dtype: np.dtype[Any], saturate: int, round_mode: str) -
 def _text(x: Array, dtype: np.dtype[Any]) -> Array:
     """Convert strings to numbers, or numbers to strings."""
     if dtype.kind != "O":
-        return np.asarray([float(text) for text in x.ravel()]).reshape(x.shape).astype(dtype)
+        return np.asarray([_number(str(text), dtype) for text in x.ravel()], dtype).reshape(x.shape)
     return np.asarray([str(value) for value in x.ravel()], object).reshape(x.shape)
+
+
+def _number(text: str, dtype: np.dtype[Any]) -> Any:
+    """Return what a string says, as an integer without a float between where it is one."""
+    try:
+        if "_" in text:  # which Python reads, and the standard does not
+            raise ValueError
+        is_whole = dtype.kind in "iu" and text.strip().lstrip("+-").isdecimal()
+        return dtype.type(int(text) if is_whole else float(text))
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"string {text!r} is no {dtype.name} number",
+            remedy="give strings such as '314', '-1.5e-3', 'inf' or 'nan' within the dtype's range",
+        ) from None
 
 
 def _quantize(

@@ -106,6 +106,8 @@ class Importer:
         self.model = model
         self.root = root
         self.params: dict[str, Array] = {}
+        self.by_numpy: set[str] = set()
+        """Names of outputs that NumPy computed, of known inputs."""
         self._weights: dict[str, list[Weight]] = {}
         self._tracers: dict[Weight, Tracer] = {}
 
@@ -249,6 +251,7 @@ class Importer:
         if found.on_host:
             if not all(map(is_known, inputs)):
                 raise _needs_all(proto, inputs)
+            self.by_numpy.update(proto.output)
             return found.translate(*inputs, **attributes)
         if any(map(is_symbolic, inputs)):
             result = symbolic.arithmetic(found, inputs, attributes)
@@ -262,12 +265,13 @@ class Importer:
             if foreign is not None and not holds_bodies:
                 raise _needs_all(proto, inputs)
             return found.translate(*inputs, **attributes)
-        if not all(map(is_supported, inputs)):
-            return host.apply(found, inputs, attributes)
         try:
-            return fold(lambda: found.translate(*inputs, **attributes))
+            if all(map(is_supported, inputs)):
+                return fold(lambda: found.translate(*inputs, **attributes))
         except ForeignDTypeError:
-            return host.apply(found, inputs, attributes)
+            pass
+        self.by_numpy.update(proto.output)
+        return host.apply(found, inputs, attributes)
 
     def _inputs(
         self, proto: Any, found: Operator, version: int, attributes: dict[str, Any], scope: Scope

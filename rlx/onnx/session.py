@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import InputError, RlxError, UnsupportedError
+from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape
 from rlx.locks import call_lock, unforkable
 from rlx.onnx.binding import IOBinding, OrtValue
@@ -219,6 +220,8 @@ class InferenceSession:
                 results, message = self.run(output_names, input_feed, run_options), ""
             except RlxError as error:
                 results, message = [], str(error)
+            except BaseException as error:  # a thread has nobody else to tell
+                results, message = [], f"{type(error).__name__}: {error}"
             callback(results, user_data, message)
 
         Thread(target=work, name="rlx-run-async").start()
@@ -236,7 +239,10 @@ class InferenceSession:
     def _compiled(self, values: dict[str, Any], known: frozenset[str], first: int) -> _Compiled:
         """Return the stage from node `first` on for these values."""
         known = known | self._known.get(first, frozenset())
-        shapes = self._bounded(values) if first == 0 and self._is_bounded else {}
+        shapes = self._bounded(values) if first == 0 and self._dims else {}
+        if not self._is_bounded:
+            _check_bounds(shapes, values)
+            shapes = {}
         keys = tuple((name, key_of(value, name in known, shapes.get(name)))
                      for name, value in values.items())  # fmt: skip
         key = first, known, keys
@@ -258,20 +264,27 @@ class InferenceSession:
             except UnsupportedError as error:
                 if not shapes:
                     raise
-                self._compile_for_each_shape(error)
-                return self._compiled(values, known, first)
+                return self._compiled_for_each_shape(values, known, error)
             compiled = _Compiled(stage, self._executable(stage))
             self._keep(key, compiled)
         return compiled
 
-    def _compile_for_each_shape(self, error: UnsupportedError) -> None:
-        """Give up one program for all extents, which the bounds leave undecided."""
+    def _compiled_for_each_shape(
+        self, values: dict[str, Any], known: frozenset[str], error: UnsupportedError
+    ) -> _Compiled:
+        """Give up one program for all extents, where the bounds were what `error` rests on."""
+        self._is_bounded = False
+        try:
+            found = self._compiled(values, known, 0)
+        except BaseException:
+            self._is_bounded = True
+            raise
         warnings.warn(
             f"{error.message}; the model is compiled for each shape of its inputs: bounds that "
             "decide it, rlx.Dim(name, min=..., max=...), would give one program",
-            stacklevel=5,
+            stacklevel=4,
         )
-        self._is_bounded = False
+        return found
 
     def _recalled(self, key: Any) -> _Compiled | None:
         with self._lookup:
@@ -320,6 +333,11 @@ class InferenceSession:
             for name, value in declared.items()
             if name in feed or value in self._inputs
         }
+
+
+def _check_bounds(shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> None:
+    """Raise InputError for arrays that do not keep to the bounds of symbolic extents."""
+    bind_extents(shapes, {name: values[name].shape for name in shapes})
 
 
 def _check_keywords(others: Mapping[str, Any]) -> None:

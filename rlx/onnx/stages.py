@@ -150,7 +150,7 @@ def _run(
         try:
             with importer.at(proto, number, scope):
                 importer.apply(proto, scope)
-            if number + 1 < len(nodes) and _is_computed(proto, scope, given):
+            if number + 1 < len(nodes) and _is_computed(proto, importer, scope, given):
                 return number + 1, ()  # what follows is compiled for all such numbers
         except ValueNeededError as error:
             needs = tuple(n for n in error.names if _is_traced(scope, n)) or _read_by(proto, scope)
@@ -163,11 +163,11 @@ def _run(
     return None, ()
 
 
-def _is_computed(proto: Any, scope: Scope, given: set[str]) -> bool:
-    """True if NumPy made arrays that rlx has a dtype for of given values without one."""
-    foreign = any(n in given and not is_supported(scope.values[n]) for n in proto.input)
+def _is_computed(proto: Any, importer: Importer, scope: Scope, given: set[str]) -> bool:
+    """True if NumPy made arrays that rlx has a dtype for of given values."""
     made = [scope.values.get(n) for n in proto.output]
-    return foreign and all(is_known(x) and is_supported(x) for x in made)
+    by_numpy = importer.by_numpy.issuperset(proto.output) and given.intersection(proto.input)
+    return bool(by_numpy) and all(is_known(x) and is_supported(x) for x in made)
 
 
 def _is_traced(scope: Scope, name: str) -> bool:

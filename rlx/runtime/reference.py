@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import InputError
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
@@ -37,7 +39,8 @@ class ReferenceExecutable:
             )
         names = [argument.name for argument in self.signature.inputs]
         feeds = {**self._params, **dict(zip(names, arrays, strict=True))}
-        results = tuple(evaluate(self._graph, feeds))
+        # No result shares memory with an input, a param, or another: it is the caller's alone.
+        results = tuple(np.array(result) for result in evaluate(self._graph, feeds))
         self._donate(results)
         return results
 

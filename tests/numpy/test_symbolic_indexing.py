@@ -49,6 +49,29 @@ def test_parts_are_those_of_numpy_for_all_extents() -> None:
             np.testing.assert_array_equal(found, x[index], err_msg=f"{name} of {n}")
 
 
+def test_elements_roll_around_the_end_of_any_extent() -> None:
+    """Also by more than the extent, along several axes, and by half of it."""
+
+    def rolled(x: Any) -> tuple[Any, ...]:
+        y = rnp.roll(x, 3, 1), rnp.roll(x, -19, -1), rnp.roll(x, (1, 2), (0, 1)), rnp.roll(x, 5)
+        return *y, rnp.fft.fftshift(x), rnp.fft.ifftshift(x, 1)
+
+    def expected(x: Any) -> tuple[Any, ...]:
+        y = np.roll(x, 3, 1), np.roll(x, -19, -1), np.roll(x, (1, 2), (0, 1)), np.roll(x, 5)
+        return *y, np.fft.fftshift(x), np.fft.ifftshift(x, 1)
+
+    for backend in ("llvm", "c", "reference"):
+        program = rlx.compile(graph_of(rolled), backend=backend)
+        for n in (2, 3, 16):
+            x = numbered(n)
+            for found, meant in zip(program(x), expected(x), strict=True):
+                np.testing.assert_array_equal(found, meant)
+    weights = numbered(5)
+    slope = rlx.compile(graph_of(rlx.grad(lambda x: rnp.sum(rnp.roll(x, 2, 1) * rnp.cumsum(x, 1)))))
+    fixed = rlx.grad(lambda x: rnp.sum(rnp.roll(x, 2, 1) * rnp.cumsum(x, 1)))
+    np.testing.assert_allclose(slope(weights)[0], fixed(weights), rtol=1e-6)
+
+
 def test_bounds_of_any_integer_type_are_the_same_bounds() -> None:
     last, two = np.int64(-1), np.int32(-2)
     program = rlx.compile(graph_of(lambda x: (x[:, two:], x[:, :last], x[:, last::two])))

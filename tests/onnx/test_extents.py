@@ -10,7 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import rlx  # noqa: E402
-from rlx.errors import ShapeError, UnsupportedError  # noqa: E402
+from rlx.errors import InputError, ShapeError, UnsupportedError  # noqa: E402
 from rlx.onnx import InferenceSession  # noqa: E402
 
 DIMS = {"n": rlx.Dim("n", min=1, max=9)}
@@ -172,6 +172,20 @@ def test_a_session_compiles_each_shape_where_the_bounds_leave_it_open(body: str)
         else:
             (found,) = bounded.run(None, {"x": x})
         np.testing.assert_array_equal(found, plain.run(None, {"x": x})[0])
+    assert not bounded._is_bounded
+    with pytest.raises(InputError, match=r"sets n = 99; it must lie in \["):
+        bounded.run(None, {"x": np.zeros((1, 99), np.float32)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_operator_that_is_not_known_is_no_matter_of_bounds() -> None:
+    """No warning says so, and the session keeps to one program for all extents."""
+    made = parsed("y = Strange(x)")
+    session = InferenceSession(made, backend="reference", dims=DIMS)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match=r"operator Strange of opset 20 is not known"):
+            session.run(None, {"x": np.zeros((1, 4), np.float32)})
+    assert session._is_bounded
 
 
 @pytest.mark.parametrize("opset", [1, 13])

@@ -242,6 +242,47 @@ def test_categories_may_be_strings() -> None:
     np.testing.assert_array_equal(found, theirs.run(None, {"x": x})[0])
 
 
+@pytest.mark.parametrize("strings", [True, False])
+def test_what_is_no_category_is_an_error_where_the_model_asks_for_one(strings: bool) -> None:
+    """Where it is none, what follows is compiled once, for all elements."""
+    names: dict[str, Any] = {"cats_strings": ["a", "b"]} if strings else {"cats_int64s": [3, 7]}
+    dtype: Any = object if strings else np.int64
+    known, strange = (["b", "a", "b"], "c") if strings else ([7, 3, 7], 5)
+    encode = node("OneHotEncoder", ["x"], ["z"], domain="ai.onnx.ml", zeros=0, **names)
+    kind = onnx.TensorProto.STRING if strings else INT64
+    made = model([encode, node("Exp", ["z"], ["y"])], {"x": (kind, [3])}, ["y"])
+    made.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    session = InferenceSession(made, backend="reference")
+    for order in (known, known[::-1], known[1:] + known[:1]):
+        (found,) = session.run(None, {"x": np.asarray(order, dtype)})
+        ones = np.asarray([[each == known[1], each == known[0]] for each in order], np.float32)
+        np.testing.assert_allclose(found, np.exp(ones), rtol=1e-6)
+    assert len([stage for stage in session._stages.values() if stage.run is not None]) == 1
+    with pytest.raises(InputError, match=f"(?s)OneHotEncoder.*{strange!r} is none of the 2 .*z"):
+        session.run(None, {"x": np.asarray([*known[:2], strange], dtype)})
+    if not strings:
+        with pytest.raises(UnsupportedError, match=r"(?s)zeros=0.*InferenceSession"):
+            rlx.onnx.load(made)
+
+
+@pytest.mark.parametrize("text", ["12x", "", "1_000", "300", "-7e40"])
+def test_a_string_that_is_no_number_is_an_error_with_the_string(text: str) -> None:
+    cast = node("Cast", ["x"], ["y"], to=onnx.TensorProto.UINT8)
+    made = model([cast], {"x": (onnx.TensorProto.STRING, [2])}, ["y"])
+    session = InferenceSession(made, backend="reference")
+    assert session.run(None, {"x": np.asarray(["7", "1e2"], object)})[0].tolist() == [7, 100]
+    with pytest.raises(InputError, match=f"(?s)Cast.*{text!r} is no uint8 number.*Cast_y"):
+        session.run(None, {"x": np.asarray(["7", text], object)})
+
+
+def test_large_integers_in_strings_lose_no_digits() -> None:
+    cast = node("Cast", ["x"], ["y"], to=INT64)
+    made = model([cast], {"x": (onnx.TensorProto.STRING, [1])}, ["y"])
+    x = np.asarray(["9007199254740993"], object)
+    (found,) = InferenceSession(made, backend="reference").run(None, {"x": x})
+    assert found.tolist() == [2**53 + 1]
+
+
 def taking_maps(key: int, value: int, *nodes: Any) -> Any:
     """Return a model of a map `x` whose last output is `y`."""
     map_type = onnx.helper.make_map_type_proto(key, onnx.helper.make_tensor_type_proto(value, []))

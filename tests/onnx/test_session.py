@@ -259,6 +259,31 @@ def test_bound_arrays_are_read_and_written_where_they_lie() -> None:
         binding.bind_output("y", "cuda")
 
 
+@pytest.mark.parametrize("backend", ["reference", "llvm"])
+def test_results_share_no_memory_with_what_is_bound(backend: str) -> None:
+    """Nor with one another: who changes one changes no other."""
+    nodes = [
+        node("Identity", ["x"], ["y"]), node("Reshape", ["x", "shape"], ["z"]),
+        node("Expand", ["x", "shape"], ["w"]),
+    ]  # fmt: skip
+    shape = {"shape": np.asarray([2, 4], np.int64)}
+    made = model(nodes, {"x": (FLOAT, [2, 4])}, ["y", "z", "w", "x"], shape)
+    session = InferenceSession(made, backend=backend)
+    x = np.ones((2, 4), np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", x)
+    for name in ("y", "z", "w", "x"):
+        binding.bind_output(name)
+    for _ in range(2):
+        session.run_with_iobinding(binding)
+        found = [value.numpy() for value in binding.get_outputs()]
+        for place, each in enumerate(found):
+            others = (x, *found[:place])
+            assert not any(np.shares_memory(each, other) for other in others)
+            each[...] = 5
+    np.testing.assert_array_equal(x, 1)
+
+
 def test_values_tell_their_types() -> None:
     x = np.ones((2, 4), np.float32)
     value = rlx.onnx.OrtValue.ortvalue_from_numpy(x)
@@ -270,20 +295,29 @@ def test_values_tell_their_types() -> None:
     assert (y.is_tensor(), y.shape(), y.device_name()) == (True, [2, 3], "cpu")
 
 
-def test_a_run_in_the_background_calls_back_with_results_or_the_error() -> None:
+def test_a_run_in_the_background_calls_back_with_results_or_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any error: nobody else would hear of it."""
     made, done, told = session(perceptron()), Event(), []
 
     def callback(results: list[Any], data: Any, error: str) -> None:
         told.append((results, data, error))
         done.set()
 
-    for feed in ({"x": np.ones((1, 4), np.float32)}, {}):
+    def broken(*_: Any) -> Any:
+        raise MemoryError
+
+    for feed in ({"x": np.ones((1, 4), np.float32)}, {}, {"x": np.ones((1, 4), np.float32)}):
         done.clear()
         made.run_async(None, feed, callback, "data")
         assert done.wait(60)
+        if len(told) == 2:
+            monkeypatch.setattr(made, "run", broken)
     assert told[0][0][0].shape == (1, 3)
     assert told[0][1:] == ("data", "")
     assert "inputs missing: x" in told[1][2]
+    assert told[2] == ([], "data", "MemoryError: ")
 
 
 def test_options_give_extents_and_refuse_what_is_not_there() -> None:

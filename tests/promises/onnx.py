@@ -39,6 +39,7 @@ WAYS_IN_AND_OUT: Mapping[str, str] = {
     ),
     "bindings, values, runs in the background, extents by options, providers": (
         f"{_SESSION}test_bound_arrays_are_read_and_written_where_they_lie "
+        f"{_SESSION}test_results_share_no_memory_with_what_is_bound "
         f"{_SESSION}test_values_tell_their_types "
         f"{_SESSION}test_a_run_in_the_background_calls_back_with_results_or_the_error "
         f"{_SESSION}test_options_give_extents_and_refuse_what_is_not_there "
@@ -134,7 +135,8 @@ EXTENTS: Mapping[str, str] = {
         f"{_LOAD}test_a_shape_that_depends_on_data_is_a_typed_error_in_a_graph"
     ),
     "what the bounds leave open is compiled for each shape in a session, with a warning": (
-        f"{_EXTENTS}test_a_session_compiles_each_shape_where_the_bounds_leave_it_open"
+        f"{_EXTENTS}test_a_session_compiles_each_shape_where_the_bounds_leave_it_open "
+        f"{_EXTENTS}test_an_operator_that_is_not_known_is_no_matter_of_bounds"
     ),
     "in a graph it is refused by name": (
         f"{_EXTENTS}test_a_range_that_may_be_empty_is_refused "

@@ -92,9 +92,13 @@ def linear_classifier(
 def one_hot_encoder(
     x: Any, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1
 ) -> Any:
-    del zeros
     if cats_strings:
         raise _strings()
+    if not zeros:
+        raise ForeignDTypeError(
+            "zeros=0 asks for an error at an element that is no category; a program raises none",
+            remedy="write the model with zeros=1, or run it in rlx.onnx.InferenceSession",
+        )
     known = np.asarray(cats_int64s, np.int64)
     return rnp.astype(rnp.equal(rnp.expand_dims(rnp.astype(x, "i64"), -1), known), "f32")
 

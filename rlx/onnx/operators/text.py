@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import FormatError
+from rlx.errors import FormatError, InputError
 from rlx.onnx.registry import operator
 
 Array = np.ndarray[Any, Any]
@@ -140,7 +140,14 @@ def encoded_labels(
 def encoded_categories(
     x: Array, *, cats_int64s: Any = None, cats_strings: Any = None, zeros: int = 1
 ) -> Array:
-    """`OneHotEncoder` of strings: ones where an element is the category."""
-    del zeros
+    """`OneHotEncoder` of strings, or with an error at what is no category."""
     known = cats_int64s if cats_strings is None else cats_strings
-    return np.stack([np.asarray(x == each, np.float32) for each in known], -1)
+    elements = x if x.dtype.kind == "O" else x.astype(np.int64)
+    found = np.stack([np.asarray(elements == each, np.float32) for each in known], -1)
+    strange = elements[~found.any(-1)].tolist() if not zeros else []
+    if strange:
+        raise InputError(
+            f"element {strange[0]!r} is none of the {len(known)} categories",
+            remedy="give elements that the model knows: its zeros=0 asks for this error",
+        )
+    return found
