@@ -47,6 +47,8 @@ def thunk_cost(thunk: AnyThunk, binding: Binding) -> Cost:
     match thunk:
         case Thunk():
             body = thunk_body(thunk)
+            if thunk.opened is not None:
+                binding = dict(thunk.opened.numbers)
             return Cost(graph_flops(body, binding), _traffic(body, binding))
         case LoopThunk():
             once = _total((*thunk.condition, *thunk.body), binding)

@@ -225,7 +225,10 @@ class ThunkCalls:
         return self.kernels[thunk.kernel_key]
 
     def scalars(self, thunk: Thunk) -> list[E]:
-        return [self.extents[symbol.name] for symbol in thunk.symbols]
+        """Return the extents that the thunk's kernel takes: numbers, or the entry's arguments."""
+        opened = () if thunk.opened is None else thunk.opened.numbers
+        known = {name: const(number, Prim.I64) for name, number in opened}
+        return [(known or self.extents)[symbol.name] for symbol in thunk.symbols]
 
     def place(self, offset: int) -> tuple[Buffer, int]:
         """Return the block that holds the byte at `offset` of the plan, and where it is there."""

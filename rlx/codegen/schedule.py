@@ -60,6 +60,21 @@ class BufferRef:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenExtents:
+    """What a kernel is built for whose extents are arguments, and their numbers in one thunk.
+
+    Thunks that differ in these numbers alone share the kernel.
+    """
+
+    operands: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+    is_large: bool
+    """True if the work is worth several threads."""
+    numbers: tuple[tuple[str, int], ...] = field(compare=False)
+    """The extent of each symbol of the types."""
+
+
+@dataclass(frozen=True, slots=True)
 class Thunk:
     """One kernel call.
 
@@ -81,6 +96,16 @@ class Thunk:
     known: tuple[tuple[int, Const], ...] = ()
     number: int | None = field(default=None, compare=False)
     """The node's among all of the program (`ir.numbering`); its index where nobody gave one."""
+    opened: OpenExtents | None = None
+
+    @property
+    def operand_types(self) -> tuple[TensorType, ...]:
+        """The types that its kernel is built for."""
+        return self.opened.operands if self.opened else tuple(ref.type for ref in self.operands)
+
+    @property
+    def result_types(self) -> tuple[TensorType, ...]:
+        return self.opened.results if self.opened else tuple(ref.type for ref in self.results)
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -88,7 +113,7 @@ class Thunk:
 
         Those inside a body count: a sum over `expand(x, shape=(n,))` has `n` nowhere else.
         """
-        shapes = [ref.type.shape for ref in (*self.operands, *self.results)]
+        shapes = [type.shape for type in (*self.operand_types, *self.result_types)]
         for body in self.attrs.as_dict().values():
             if isinstance(body, Graph):
                 shapes.extend(result.shape for node in body.nodes for result in node.results)
@@ -101,8 +126,9 @@ class Thunk:
             self.kind,
             self.attrs,
             self.lowering,
-            tuple(ref.type for ref in self.operands),
-            tuple(ref.type for ref in self.results),
+            self.operand_types,
+            self.result_types,
+            self.opened,
             None if self.scratch is None else self.scratch.type,
             self.aliased,
             self.known,

@@ -59,7 +59,8 @@ def build_kernel(
     scratch = None if thunk.scratch is None else _declare_scratch(k, graph)
     extents = Extents({symbol.name: k.scalar(symbol.name) for symbol in thunk.symbols})
     body = Body(graph, find_anchors(graph), k, extents, inputs, outputs, is_split(graph))
-    scope = Scope(k, extents, body, scratch, target)
+    is_large = None if thunk.opened is None else thunk.opened.is_large
+    scope = Scope(k, extents, body, scratch, target, is_large)
     if computes_nothing(thunk):
         return k.build(doc)
     if body.anchor is None:
@@ -79,7 +80,7 @@ def computes_nothing(thunk: Thunk) -> bool:
     """
     definition = OPS[thunk.kind]
     checks = definition.has(Trait.INDEXED_WRITE) and definition.has(Trait.MAY_FAULT)
-    return not checks and all(ref.type.elements == 0 for ref in thunk.results)
+    return not checks and all(type.elements == 0 for type in thunk.result_types)
 
 
 def kernel_name(thunk: Thunk) -> str:
@@ -88,11 +89,12 @@ def kernel_name(thunk: Thunk) -> str:
     if thunk.kind == "fused":
         graph: Graph = thunk.attrs.as_dict()["body"]
         kinds = telling_ops(graph)
-    shape = thunk.results[0].type.shape if thunk.results else ()
+    shape = thunk.results[0].type.shape if thunk.results and thunk.opened is None else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
     extents = [re.sub(r"\W+", "_", str(extent)).strip("_") for extent in shape[first:]]
     in_place = ["in_place"] if thunk.aliased else []
-    return "_".join([*kinds, "x".join(extents) or "scalar", *in_place])
+    size = [] if thunk.opened is not None else ["x".join(extents) or "scalar"]
+    return "_".join([*kinds, *size, *in_place])
 
 
 _NAMED_OPS = 3
@@ -149,8 +151,7 @@ def thunk_body(thunk: Thunk) -> Graph:
     definition = OPS.get(thunk.kind)
     if definition is None:
         raise InternalError(f"thunk kind {thunk.kind!r} names no op")
-    operands = [ref.type for ref in thunk.operands]
-    body = single_node_body(definition, operands, thunk.attrs, thunk.lowering)
+    body = single_node_body(definition, thunk.operand_types, thunk.attrs, thunk.lowering)
     return expand_pointwise(body)
 
 
@@ -206,18 +207,16 @@ def _declare_arguments(
     shared_operands = {operand for operand, _ in thunk.aliased}
     shared_results = {result for _, result in thunk.aliased}
     inputs: dict[Value, Buffer] = {}
-    for number, (value, ref) in enumerate(zip(graph.inputs, thunk.operands, strict=True)):
+    for number, (value, type) in enumerate(zip(graph.inputs, thunk.operand_types, strict=True)):
         name = _identifier(renamed.get(number) or value.node.attribute("name"))
-        inputs[value] = k.argument(
-            name, storage(ref.type.dtype), may_alias=number in shared_operands
-        )
+        inputs[value] = k.argument(name, storage(type.dtype), may_alias=number in shared_operands)
     result = "out" if any(buffer.name == "y" for buffer in inputs.values()) else "y"
     outputs = []
-    for number, (value, ref) in enumerate(zip(graph.outputs, thunk.results, strict=True)):
+    for number, (value, type) in enumerate(zip(graph.outputs, thunk.result_types, strict=True)):
         plain = result if len(thunk.results) == 1 else f"{result}_{number}"
         name = _identifier(renamed.get(len(thunk.operands) + number, plain))
         buffer = k.argument(
-            name, storage(ref.type.dtype), writable=True, may_alias=number in shared_results
+            name, storage(type.dtype), writable=True, may_alias=number in shared_results
         )
         outputs.append((value, buffer))
     return inputs, tuple(outputs)

@@ -16,19 +16,21 @@ and calls the builder of the thunk's kind, or of the anchor of a fused body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.kernels.grouped import Body
+from rlx.codegen.kernels.parallel import is_large
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 from rlx.ir.lowering import Lowering
+from rlx.ir.shape import Extent
 from rlx.target import Target
 
 Builder: TypeAlias = Callable[..., None]
@@ -46,12 +48,18 @@ class Scope:
     """Arena memory for this kernel's use, in the compute type of its anchor's operand 0."""
     target: Target
     """What the kernel runs on."""
+    large: bool | None = None
+    """Whether the work is worth several threads, where extents do not say it."""
     passes: list[KernelPass] = field(default_factory=list)
     """What the kernel goes through when it is built."""
 
     def lanes(self, prim: Prim) -> int:
         """Return how many numbers fit a vector; 1 where there are none."""
         return self.target.lanes(prim.size)
+
+    def is_large(self, work: Extent) -> bool:
+        """True if `work` elements are worth several threads."""
+        return is_large(work) if self.large is None else self.large
 
 
 KERNELS: dict[str, Builder] = {}
@@ -117,6 +125,26 @@ def scratch(
         SCRATCH[kind, lowering] = rule
         if elements is not None:
             SCRATCH_ELEMENTS[kind] = elements
+        return rule
+
+    return register
+
+
+OpenRule: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, int]]
+OPEN: dict[str, OpenRule] = {}
+"""Thunk kind -> the extents that its kernel can take as arguments: the shape of its operand
+with axes merged that lie side by side, by name."""
+
+
+def open_extents(kind: str) -> Callable[[OpenRule], OpenRule]:
+    """Register which extents thunks of one operand need not agree in to share a kernel.
+
+    The kernel must be about as fast as with literals, and its result's type follow from the
+    operand's.
+    """
+
+    def register(rule: OpenRule) -> OpenRule:
+        OPEN[kind] = rule
         return rule
 
     return register

@@ -18,6 +18,7 @@ from rlx.codegen.loops.visit import functions_of
 from rlx.codegen.lower.comments import argument_names, kernel_doc
 from rlx.codegen.lower.node import lower_node
 from rlx.codegen.lower.registry import Placement
+from rlx.codegen.lower.share_kernels import share_kernels
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Phase, Schedule, Thunk
 from rlx.codegen.schedule_verify import verify_schedule
 from rlx.errors import GraphError, blamed
@@ -89,7 +90,8 @@ def make_schedule(graph: Graph, plan: MemoryPlan) -> Schedule:
     for node in execution_order(graph):
         phase = Phase.SETUP if node in hoisted else Phase.RUN
         thunks.extend(lower_node(node, Placement(plan, phase, numbers=numbers)))
-    return Schedule(c_identifier(graph.name), tuple(thunks), plan.arena_bytes)
+    schedule = Schedule(c_identifier(graph.name), tuple(thunks), plan.arena_bytes)
+    return share_kernels(schedule)
 
 
 def make_kernels(schedule: Schedule, target: Target | None = None) -> dict[tuple[Any, ...], Kernel]:

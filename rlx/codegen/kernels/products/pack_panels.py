@@ -7,11 +7,12 @@ lanes.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.parallel import is_large
-from rlx.codegen.kernels.registry import Scope, kernel
+from rlx.codegen.kernels.registry import Scope, kernel, open_extents
 from rlx.codegen.kernels.transposes import turned
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
@@ -35,6 +36,12 @@ def pack_panels_in_squares(
     _pack(scope, b, packed, width, transposed=transposed, lanes=lowering.lanes)
 
 
+@open_extents("pack_panels")
+def _matrices(shape: tuple[int, ...]) -> Mapping[str, int]:
+    *batch, rows, columns = shape
+    return {"batch": math.prod(batch), "rows": rows, "columns": columns}
+
+
 def _pack(
     scope: Scope, b: Reader, packed: Writer, panel: int, *, transposed: bool, lanes: int
 ) -> None:
@@ -46,7 +53,7 @@ def _pack(
     target = packed.grouped((batch, (rank,), (rank + 1,), (rank + 2,)))
     height = target.extent(2)
     blocks = (height + (_BLOCK_ROWS - 1)) / _BLOCK_ROWS
-    kind = LoopKind.PARALLEL if is_large(product(b.shape)) else LoopKind.SERIAL
+    kind = LoopKind.PARALLEL if scope.is_large(product(b.shape)) else LoopKind.SERIAL
     with k.loop("block", target.extent(0) * blocks, kind=kind) as block:
         item = block / blocks
         first = k.let("first_row", block % blocks * _BLOCK_ROWS)
