@@ -17,6 +17,7 @@ from bench.peers.training import training_graph
 from bench.program import FrontEnd, Program
 from bench.workload import Array, Workload
 from rlx.ir.graph import Graph
+from rlx.runtime.gateway import find_gateway
 
 
 def prepare(workload: Workload, threads: int) -> Session:
@@ -33,6 +34,7 @@ def prepare(workload: Workload, threads: int) -> Session:
         warm, program = _first_result(graph, params, inputs, threads)
     for name, value in params.items():
         program.set_param(name, value)
+    find_gateway(wait=True)  # a process compiles it once, beside the calls, which take longer then
     return Session(
         lambda: program(*inputs),
         lambda results: list(results[:1] if workload.training else results),

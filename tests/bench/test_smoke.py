@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from bench.machine import Peak
 from bench.peers import PEERS, load_peer
 from bench.report import report
+from bench.revisions import Side, compare
 from bench.rounds import Row, Timing, disagreement, run
 from bench.worker import Made
 from bench.workload import Array, Workload
@@ -88,3 +93,34 @@ def test_every_workload_builds_and_names_are_unique() -> None:
         graph = workload.build()
         assert graph.outputs, workload.name
         assert set(workload.peers) <= set(PEERS)
+
+
+@pytest.mark.slow
+def test_two_checkouts_run_the_rows_that_both_have_in_turns() -> None:
+    tree = str(Path(__file__).parents[2])
+    command = ["-m", "bench.revisions", tree, "tiny_products", "--rounds", "2"]
+    done = subprocess.run(
+        [sys.executable, *command, "--seconds", "0.01"],
+        capture_output=True, text=True, timeout=300, cwd=tree,
+    )  # fmt: skip
+    *_, row = done.stdout.splitlines()
+    assert row.startswith("| tiny_products | "), done.stdout + done.stderr
+    assert len(row.split(" | ")) == 5, row
+
+
+def test_results_that_differ_are_no_times() -> None:
+    class Fixed(Side):
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def ask(self, command: str, argument: object = None) -> object:
+            del argument
+            assert command == "prepare", "rows whose results differ are not timed"
+            return {"fault": None, "outputs": str(self.path)}
+
+    with TemporaryDirectory() as directory:
+        paths = [Path(directory) / f"{number}.npz" for number in range(2)]
+        for number, path in enumerate(paths):
+            np.savez(path, np.full(3, float(number)))
+        row = compare("row", *map(Fixed, paths), rounds=1, seconds=0.1)
+    assert "results differ" in str(row)
