@@ -14,6 +14,18 @@ docstring is the documentation:
 (`ir.reference`), derivatives, batching, lowering and kernel are registered in the rooms that
 need them, by `Registry`s keyed by the op.
 Rules take the attributes as keyword arguments of the same names.
+
+Attributes that several ops share are declared once, as a record, and their rules take them as one:
+
+    @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+    class ConvAttributes(Attrs): ...
+
+    @op("conv", attributes=ConvAttributes)
+    def conv(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType: ...
+
+    @reference(conv)
+    @takes(ConvAttributes)
+    def conv(x: Array, w: Array, window: ConvAttributes) -> Array: ...
 """
 
 from __future__ import annotations
@@ -24,7 +36,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
@@ -214,6 +226,7 @@ class MultiResultOp(OpDef):
         def __call__(self, *operands: Operand | None, **attributes: Any) -> tuple[Value, ...]: ...
 
 
+Returned = TypeVar("Returned")
 Given = TypeVar("Given", contravariant=True)
 """What a declaring function returns for each result: its type, or its value."""
 
@@ -270,14 +283,18 @@ def op(
     *traits: Trait,
     decompose: Callable[..., Any] | None = None,
     captures: Captures | None = None,
+    attributes: type[Attrs] | None = None,
 ) -> Declaration[TensorType]:
-    """Declare an op from its type-inference function (see the module docstring)."""
+    """Declare an op from its type-inference function (see the module docstring).
+
+    With `attributes`, the function takes such a record behind its operands.
+    """
 
     def declare(infer: Callable[..., Any]) -> Any:
         return declare_op(
             infer.__name__,
             family,
-            infer,
+            infer if attributes is None else _flat(infer, attributes),
             traits=traits,
             doc=inspect.getdoc(infer) or "",
             decompose=decompose,
@@ -285,6 +302,43 @@ def op(
         )
 
     return declare
+
+
+def takes(record: type[Attrs]) -> Callable[[Callable[..., Returned]], Callable[..., Returned]]:
+    """Give a rule the attributes that `record` has as one, behind its positional arguments.
+
+    What else it is given by name, such as a lowering record, it is given still.
+    """
+    names = tuple(field.name for field in dataclasses.fields(record))
+
+    def decorate(rule: Callable[..., Returned]) -> Callable[..., Returned]:
+        @functools.wraps(rule)
+        def collected(*given: Any, **attributes: Any) -> Returned:
+            own = {name: attributes.pop(name) for name in names if name in attributes}
+            return rule(*given, record(**own), **attributes)
+
+        return collected
+
+    return decorate
+
+
+def _flat(infer: Callable[..., Any], record: type[Attrs]) -> Any:
+    """Return type inference whose signature has the fields of its record as keywords."""
+    collected: Any = takes(record)(infer)
+    signature = inspect.signature(infer)
+    *operands, _ = signature.parameters.values()
+    hints = typing.get_type_hints(record)
+    keywords = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in dataclasses.fields(record)
+    ]
+    collected.__signature__ = signature.replace(parameters=[*operands, *keywords])
+    return collected
 
 
 @overload
@@ -439,7 +493,7 @@ def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:
                 remedy="use one of the attributes that the op has",
             )
     for name, attribute in declared.items():
-        if name not in attributes and attribute.default is dataclasses.MISSING:
+        if name not in attributes and attribute.default is MISSING:
             raise GraphError(
                 f"needs attribute {name!r} and was not given it",
                 remedy=f"pass {name}=",

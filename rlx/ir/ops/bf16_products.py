@@ -13,9 +13,9 @@ from typing import Any
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait, op, takes
 from rlx.ir.ops.conv import conv, require_direct
-from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
+from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left
 from rlx.ir.ops.linalg import matmul, require_tile
 from rlx.ir.ops.requirements import require_dtype
@@ -67,22 +67,10 @@ def _conv_of_pairs(x: Value, w: Value, **attributes: Any) -> Value:
     return _summed(functools.partial(conv, **attributes), x, w)
 
 
-@op(_FAMILY, *_PRODUCT, decompose=_conv_of_pairs)
-def conv_bf16(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers = (),
-    padding: Pads = (),
-    dilation: Numbers = (),
-    input_dilation: Numbers = (),
-    groups: int = 1,
-) -> TensorType:
+@op(_FAMILY, *_PRODUCT, decompose=_conv_of_pairs, attributes=ConvAttributes)
+def conv_bf16(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` over words of two input channels in bf16, in f32."""
-    result: TensorType = conv.infer(
-        _sums(x), _sums(w), stride=stride, padding=padding, dilation=dilation,
-        input_dilation=input_dilation, groups=groups,
-    )  # fmt: skip
+    result: TensorType = conv.infer(_sums(x), _sums(w), **window.as_dict())
     return result
 
 
@@ -94,20 +82,10 @@ def _matmul_bf16_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
 
 
 @lowered_by(conv_bf16, Direct, layouts=(1,))
-def _conv_bf16_direct(
-    direct: Direct,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
-) -> None:
+@takes(ConvAttributes)
+def _conv_bf16_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Register tiles over an input that is padded already."""
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    require_direct(direct, x, w, sliding, groups)
+    require_direct(direct, x, w, window)
 
 
 def _sums(words: TensorType) -> TensorType:

@@ -17,9 +17,9 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
-from rlx.ir.op import OpDef, Trait, op
+from rlx.ir.op import OpDef, Trait, op, takes
 from rlx.ir.ops.conv import conv, require_direct
-from rlx.ir.ops.conv_geometry import Numbers, Pads, geometry
+from rlx.ir.ops.conv_geometry import ConvAttributes, Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from rlx.ir.ops.linalg import matmul, require_tile
 from rlx.ir.ops.requirements import require_dtype
@@ -177,22 +177,10 @@ def _conv_of_bytes(x: Value, w: Value, **attributes: Any) -> Value:
     return _summed(functools.partial(conv, **attributes), x, w)
 
 
-@op(_FAMILY, *_PRODUCT, decompose=_conv_of_bytes)
-def conv_bytes(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers = (),
-    padding: Pads = (),
-    dilation: Numbers = (),
-    input_dilation: Numbers = (),
-    groups: int = 1,
-) -> TensorType:
+@op(_FAMILY, *_PRODUCT, decompose=_conv_of_bytes, attributes=ConvAttributes)
+def conv_bytes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` over words of four input channels, in i32."""
-    result: TensorType = conv.infer(
-        _words(x), _words(w, signed=True), stride=stride, padding=padding, dilation=dilation,
-        input_dilation=input_dilation, groups=groups,
-    )  # fmt: skip
+    result: TensorType = conv.infer(_words(x), _words(w, signed=True), **window.as_dict())
     return result
 
 
@@ -210,22 +198,10 @@ def matmul_codes(a: TensorType, b: TensorType) -> TensorType:
     return result
 
 
-@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, conv))
-def conv_codes(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers = (),
-    padding: Pads = (),
-    dilation: Numbers = (),
-    input_dilation: Numbers = (),
-    groups: int = 1,
-) -> TensorType:
+@op(_FAMILY, *_PRODUCT, decompose=functools.partial(_wide, conv), attributes=ConvAttributes)
+def conv_codes(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` of small integers in i32: no operand is widened in memory."""
-    result: TensorType = conv.infer(
-        *map(_codes, (x, w)), stride=stride, padding=padding, dilation=dilation,
-        input_dilation=input_dilation, groups=groups,
-    )  # fmt: skip
+    result: TensorType = conv.infer(*map(_codes, (x, w)), **window.as_dict())
     return result
 
 
@@ -243,20 +219,12 @@ def _matmul_bytes_in_tiles(tile: Tile, a: TensorType, b: TensorType) -> None:
 
 
 @lowered_by(conv_bytes, Direct, layouts=(1,))
+@takes(ConvAttributes)
 def _conv_bytes_direct(
-    direct: Direct,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
+    direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes
 ) -> None:
     """Register tiles over an input that is padded already."""
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    require_direct(direct, _words(x), w, sliding, groups)
+    require_direct(direct, _words(x), w, window)
 
 
 def _words(x: TensorType, *, signed: bool = False) -> TensorType:

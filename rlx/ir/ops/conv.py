@@ -13,14 +13,12 @@ from __future__ import annotations
 from rlx.errors import ShapeError
 from rlx.ir.layout import ChannelPanels, Layout
 from rlx.ir.lowering import Direct, Windowed, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait, op, takes
 from rlx.ir.ops.conv_geometry import (
+    ConvAttributes,
     Geometry,
-    Numbers,
-    Pads,
     Planes,
     bare,
-    geometry,
     padded_shape,
     pads_itself,
     result_extents,
@@ -38,17 +36,9 @@ _MOST_AXES = 3
 @op(
     _FAMILY,
     *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, Trait.BILINEAR, Trait.PROMOTES),
+    attributes=ConvAttributes,
 )
-def conv(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers = (),
-    padding: Pads = (),
-    dilation: Numbers = (),
-    input_dilation: Numbers = (),
-    groups: int = 1,
-) -> TensorType:
+def conv(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """Sum of products of every window of `x` with the taps of `w`; no tap is flipped.
 
     `x` `[N, C_in, *spatial]`, `w` `[C_out, C_in / groups, *taps]`; outside of `x` there are zeros.
@@ -58,37 +48,25 @@ def conv(
     """
     dtype = require_same_dtype(x, w)
     require_dtype(x, "float int")
-    axes = spatial_axes(x, w)
-    _require_channels(x, w, groups)
-    sliding = geometry(axes, stride, padding, dilation, input_dilation)
+    spatial_axes(x, w)
+    _require_channels(x, w, window.groups)
+    sliding = window.sliding(x.rank)
     spatial = result_extents(x.shape[2:], w.shape[2:], sliding)
     return TensorType(dtype, (x.shape[0], w.shape[0], *spatial))
 
 
 @lowered_by(conv, Direct, layouts=(1,))
-def _conv_direct(
-    direct: Direct,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
-) -> None:
+@takes(ConvAttributes)
+def _conv_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels."""
     require_dtype(x, "f32 f64")
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    require_direct(direct, x, w, sliding, groups)
+    require_direct(direct, x, w, window)
 
 
-def require_direct(
-    direct: Direct, x: TensorType, w: TensorType, sliding: Geometry, groups: int
-) -> None:
+def require_direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Raise a ShapeError unless tiles fit the positions, and `w` lies in panels for them."""
-    planes = _bare_planes(x, w, sliding)
-    require_tiles(direct, w, planes.positions, ChannelPanels(direct.columns, groups))
+    planes = _bare_planes(x, w, window.sliding(x.rank))
+    require_tiles(direct, w, planes.positions, ChannelPanels(direct.columns, window.groups))
 
 
 def require_tiles(direct: Direct, w: TensorType, positions: Shape, layout: Layout) -> None:
@@ -105,25 +83,18 @@ def require_tiles(direct: Direct, w: TensorType, positions: Shape, layout: Layou
 
 
 @lowered_by(conv, Windowed)
+@takes(ConvAttributes)
 def _conv_windowed(
-    windowed: Windowed,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
+    windowed: Windowed, x: TensorType, w: TensorType, window: ConvAttributes
 ) -> None:
     """Rows of positions in vectors, over an input that is padded already, or is small."""
     require_dtype(x, "f32 f64")
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    sliding = window.sliding(x.rank)
     if pads_itself(x.shape, sliding, x.dtype.size):
         x, sliding = x.with_shape(padded_shape(x.shape, sliding)), bare(sliding)
     planes = _bare_planes(x, w, sliding)
     power = windowed.lanes >= 1 and windowed.lanes & (windowed.lanes - 1) == 0
-    if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != groups:
+    if not power or planes.channels != 1 or planes.strides[2] > 2 or x.shape[1] != window.groups:
         raise ShapeError(
             f"rows in vectors of {windowed.lanes} lanes do not fit w of type {w} with strides "
             f"{planes.strides}: groups of one channel, and every first or second position",

@@ -10,9 +10,9 @@ from rlx.errors import ShapeError
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Direct, Windowed, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait, op, takes
 from rlx.ir.ops.conv import conv, require_tiles
-from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry
+from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.shape import transpose
 from rlx.ir.shape import Shape
@@ -55,26 +55,18 @@ def _channels_first(x: Value, w: Value, **attributes: object) -> Value:
     return channels_to_back(conv(channels_to_front(x), weights, **attributes))
 
 
-@op("conv", Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE, decompose=_channels_first)
-def conv_channels_last(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers = (),
-    padding: Pads = (),
-    dilation: Numbers = (),
-    input_dilation: Numbers = (),
-    groups: int = 1,
-) -> TensorType:
+@op(
+    "conv",
+    *(Trait.CONTRACTION, Trait.EPILOGUE, Trait.STORES_ONCE),
+    decompose=_channels_first,
+    attributes=ConvAttributes,
+)
+def conv_channels_last(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType:
     """`conv` of `x` `[N, *spatial, C_in]` and `w` `[*taps, C_in / groups, C_out]`."""
     result: TensorType = conv.infer(
         x.with_shape(images_first(x.shape)),
         w.plain.with_shape(weights_first(w.shape)),
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        input_dilation=input_dilation,
-        groups=groups,
+        **window.as_dict(),
     )
     images, channels, *spatial = result.shape
     return result.with_shape((images, *spatial, channels))
@@ -86,50 +78,31 @@ def planes_of(x: Shape, w: Shape, sliding: Geometry) -> Planes:
 
 
 @lowered_by(conv_channels_last, Direct, layouts=(1,))
-def _direct(
-    direct: Direct,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
-) -> None:
+@takes(ConvAttributes)
+def _direct(direct: Direct, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Register tiles over an input that is padded already, and weights in panels of channels."""
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
-    planes = _bare_planes(x, w, sliding)
+    planes = _bare_planes(x, w, window.sliding(x.rank))
     require_tiles(direct, w, planes.positions, Panels(direct.columns))
-    if groups != 1:
+    if window.groups != 1:
         raise ShapeError(
-            f"tiles of channels take one group, not {groups}",
+            f"tiles of channels take one group, not {window.groups}",
             remedy="leave the choice to the passes",
         )
 
 
 @lowered_by(conv_channels_last, Windowed)
-def _depthwise(
-    windowed: Windowed,
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
-) -> None:
+@takes(ConvAttributes)
+def _depthwise(windowed: Windowed, x: TensorType, w: TensorType, window: ConvAttributes) -> None:
     """Vectors of channels, each of which is a group, over an input that is read in place."""
     require_dtype(x, "f32 f64")
-    sliding = geometry(x.rank - 2, stride, padding, dilation, input_dilation)
+    sliding = window.sliding(x.rank)
     known = all(isinstance(extent, int) for extent in (*x.shape[1:], *w.shape))
     cropped = any(min(axis.low, axis.high) < 0 or axis.input_dilation > 1 for axis in sliding)
-    alone = x.shape[-1] == w.shape[-1] == groups and w.shape[-2] == 1
+    alone = x.shape[-1] == w.shape[-1] == window.groups and w.shape[-2] == 1
     if windowed.lanes < 1 or not (known and alone) or cropped:
         raise ShapeError(
             f"vectors of {windowed.lanes} channels do not fit x of type {x} and w of type {w} in "
-            f"{groups} groups: each channel is a group, extents are known, nothing is cropped",
+            f"{window.groups} groups: each channel is one, extents are known, nothing is cropped",
             remedy="leave the choice to the passes",
         )
 

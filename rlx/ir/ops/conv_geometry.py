@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from rlx.errors import ShapeError
 from rlx.ir.demands import is_nonnegative
+from rlx.ir.op import Attrs
 from rlx.ir.shape import Extent, Shape, floor_divide, product
 
 Numbers: TypeAlias = tuple[int, ...]
@@ -43,6 +44,25 @@ class Sliding:
 
 Geometry: TypeAlias = tuple[Sliding, ...]
 """One `Sliding` per spatial axis."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConvAttributes(Attrs):
+    """How the window of a convolution moves, and which channels it sees.
+
+    Lists have one entry per spatial axis; an empty one means stride 1, no padding, dilation 1.
+    """
+
+    stride: Numbers = ()
+    padding: Pads = ()
+    dilation: Numbers = ()
+    input_dilation: Numbers = ()
+    groups: int = 1
+
+    def sliding(self, rank: int) -> Geometry:
+        """Return the geometry over images of `rank` axes, two of which are not spatial."""
+        axes = rank - 2
+        return geometry(axes, self.stride, self.padding, self.dilation, self.input_dilation)
 
 
 def geometry(

@@ -9,25 +9,19 @@ from typing import Any
 import numpy as np
 
 from rlx.ir import ops
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, geometry, result_extents, static
+from rlx.ir.op import takes
+from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding, result_extents, static
 from rlx.ir.reference.registry import Array, reference
 
 
 @reference(ops.conv)
-def conv(
-    x: Array,
-    w: Array,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
-) -> Array:
-    sliding = geometry(x.ndim - 2, stride, padding, dilation, input_dilation)
+@takes(ConvAttributes)
+def conv(x: Array, w: Array, window: ConvAttributes) -> Array:
+    sliding = window.sliding(x.ndim)
     found = result_extents(x.shape[2:], w.shape[2:], sliding)
     positions = tuple(static(extent) for extent in found)
     images, outputs, inner = x.shape[0], *w.shape[:2]
+    groups = window.groups
     each = outputs // groups
     split = x.reshape(images, groups, inner, *x.shape[2:])
     total = np.zeros((images, groups, each, *positions), x.dtype)

@@ -27,31 +27,27 @@ from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
+from rlx.ir.op import takes
 from rlx.ir.ops.conv_channels_last import planes_of
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Planes, geometry, static
+from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.shape import Extent, floor_divide, product
 
 
 @kernel("conv_channels_last", lowering=Direct)
+@takes(ConvAttributes)
 def conv_channels_last(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Direct,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
-    if x.memory is None or w.memory is None or groups != 1:
+    if x.memory is None or w.memory is None or window.groups != 1:
         raise InternalError("operands of a convolution in tiles must lie in memory, in one group")
     k, rank = scope.k, len(out.shape)
-    planes = planes_of(
-        x.shape, w.shape, geometry(rank - 2, stride, padding, dilation, input_dilation)
-    )
+    planes = planes_of(x.shape, w.shape, window.sliding(rank))
     spatial = tuple(range(1, rank - 1))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), *each, (rank - 1,)))

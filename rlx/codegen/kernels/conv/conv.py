@@ -22,7 +22,8 @@ from rlx.codegen.kernels.values import compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, geometry
+from rlx.ir.op import takes
+from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding
 from rlx.ir.shape import Extent, product, upper
 
 _COLUMNS = 256
@@ -33,23 +34,19 @@ _OUTER = ("layer", "row")
 
 
 @kernel("conv", "conv_codes")
+@takes(ConvAttributes)
 def conv(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
-    *,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
+    window: ConvAttributes,
 ) -> None:
     k, rank = scope.k, len(x.shape)
-    sliding = geometry(rank - 2, stride, padding, dilation, input_dilation)
+    sliding = window.sliding(len(x.shape))
     each = tuple((axis,) for axis in range(rank))
     target = out.grouped(((0, 1), *each[2:]))
-    channels = scope.extents(out.shape[1])
+    channels, groups = scope.extents(out.shape[1]), window.groups
     kind = product_loop(product((*out.shape, *w.shape[1:])))
     with ExitStack() as loops:
         plane = loops.enter_context(k.loop("plane", target.extent(0), kind=kind))

@@ -27,13 +27,12 @@ from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Windowed
+from rlx.ir.op import takes
 from rlx.ir.ops.conv_geometry import (
+    ConvAttributes,
     Geometry,
-    Numbers,
-    Pads,
     Planes,
     bare,
-    geometry,
     padded_shape,
     static,
     three,
@@ -48,21 +47,18 @@ _MOST_SUMS = 2048
 
 
 @kernel("conv", lowering=Windowed)
+@takes(ConvAttributes)
 def conv_depthwise(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Windowed,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
     k = scope.k
-    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
+    sliding = window.sliding(len(x.shape))
     planes = Planes.of(padded_shape(x.shape, sliding), w.shape, bare(sliding))
     if x.memory is None:
         raise InternalError("the input of a depthwise convolution must lie in memory")
@@ -71,6 +67,7 @@ def conv_depthwise(
     target = out.grouped(((0,), (1,), *each))
     taps = w.grouped(((0,), tuple(range(1, len(w.shape)))))
     kind = LoopKind.PARALLEL if is_large(product((*out.shape, *w.shape[1:]))) else LoopKind.SERIAL
+    groups = window.groups
     images = _Image(k, x.memory, x.shape[2:], sliding, scope.extents, lowering.lanes)
 
     def plane_at(number: E, memory: Buffer, start: E) -> _Plane:

@@ -28,7 +28,8 @@ from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
 from rlx.ir.lowering import Windowed
-from rlx.ir.ops.conv_geometry import Numbers, Pads, Sliding, geometry, static
+from rlx.ir.op import takes
+from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding, static
 from rlx.ir.shape import product
 
 _MOST_POSITIONS = 8
@@ -37,30 +38,27 @@ _REGISTERS_BESIDE, _REGISTERS_EACH = 4, 3
 
 
 @kernel("conv_channels_last", lowering=Windowed)
+@takes(ConvAttributes)
 def conv_depthwise_channels_last(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Windowed,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
     if x.memory is None or w.memory is None:
         raise InternalError("operands of a depthwise convolution must lie in memory")
-    k, axes = scope.k, len(out.shape) - 2
-    sliding = geometry(axes, stride, padding, dilation, input_dilation)
-    target = out.grouped(tuple((axis,) for axis in range(axes + 2)))
+    k, rank = scope.k, len(out.shape)
+    target = out.grouped(tuple((axis,) for axis in range(rank)))
     budget = (scope.target.vector_registers - _REGISTERS_BESIDE) // _REGISTERS_EACH
     repeats = not any(memory.may_alias for memory in scope.body.inputs.values())
     work = _Rows(
-        k, x.memory, w.memory, target, lowering.lanes, groups,
+        k, x.memory, w.memory, target, lowering.lanes, window.groups,
         tuple(map(static, x.shape[1:-1])), tuple(map(static, w.shape[:-2])),
-        tuple(map(static, out.shape[1:-1])), sliding, max(1, min(_MOST_POSITIONS, budget)), repeats,
+        tuple(map(static, out.shape[1:-1])), window.sliding(rank),
+        max(1, min(_MOST_POSITIONS, budget)), repeats,
     )  # fmt: skip
     lines = math.prod(work.positions[:-1])
     with rows(k, "line", target.extent(0) * lines, product((*out.shape, *w.shape[:-2]))) as line:

@@ -38,7 +38,8 @@ from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.lowering import Direct
-from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Planes, geometry, static
+from rlx.ir.op import takes
+from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.shape import Extent, floor_divide, product
 
 _SQUARE = 8
@@ -46,59 +47,47 @@ _SQUARE = 8
 
 
 @kernel("conv", lowering=Direct)
+@takes(ConvAttributes)
 def conv_direct(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Direct,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
-    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
-    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add)
+    _convolve(scope, x, w, out, lowering, window, multiply_add)
 
 
 @kernel("conv_bytes", lowering=Direct)
+@takes(ConvAttributes)
 def conv_bytes_direct(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Direct,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
     """Elements are words of four channels; all else is as for floats."""
-    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
-    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add_bytes)
+    _convolve(scope, x, w, out, lowering, window, multiply_add_bytes)
 
 
 @kernel("conv_bf16", lowering=Direct)
+@takes(ConvAttributes)
 def conv_bf16_direct(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
+    window: ConvAttributes,
     *,
     lowering: Direct,
-    stride: Numbers,
-    padding: Pads,
-    dilation: Numbers,
-    input_dilation: Numbers,
-    groups: int,
 ) -> None:
     """Elements are words of two channels, and sums are f32; all else is as for floats."""
-    sliding = geometry(len(x.shape) - 2, stride, padding, dilation, input_dilation)
-    _convolve(scope, x, w, out, lowering, sliding, groups, multiply_add_bf16, Prim.F32)
+    _convolve(scope, x, w, out, lowering, window, multiply_add_bf16, Prim.F32)
 
 
 def _convolve(
@@ -107,15 +96,14 @@ def _convolve(
     w: Reader,
     out: Writer,
     lowering: Direct,
-    sliding: Geometry,
-    groups: int,
+    window: ConvAttributes,
     add: Accumulate,
     sums: Prim | None = None,
 ) -> None:
-    planes = Planes.of(x.shape, w.shape, sliding)
+    planes = Planes.of(x.shape, w.shape, window.sliding(len(x.shape)))
     if x.memory is None or w.memory is None:
         raise InternalError("operands of a convolution in tiles must lie in memory")
-    k, outputs = scope.k, static(out.shape[1])
+    k, outputs, groups = scope.k, static(out.shape[1]), window.groups
     spatial = tuple(range(2, len(out.shape)))
     each = (spatial,) if planes.flat else tuple((axis,) for axis in spatial)
     target = out.grouped(((0,), (1,), *each))
