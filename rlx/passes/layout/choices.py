@@ -16,6 +16,10 @@ class Why(enum.Enum):
 
     WIDENED = "multiplied in f32 and rounded once: there are no tiles of {found}"
     PAIRS = "pairs of bf16 are multiplied at once, and summed in f32: {found} has the instruction"
+    SLOW_PAIRS = (
+        "multiplied in f32 and rounded once: {found} is slow with pairs of bf16, which pay up to "
+        "{limit} rows"
+    )
     DTYPE = "plain loops: there are no tiles of {found}"
     NO_VECTORS = "plain loops: code for {found} has no vectors, which tiles are made of"
     ONE_TERM = "elementwise: every sum has one term"

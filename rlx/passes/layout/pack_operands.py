@@ -5,7 +5,7 @@ to pay for packing, or has the columns of one panel, which packing would only co
 that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
 stays as it is. Sums of one term are elementwise products. Transposes of either operand are absorbed
 (`matmul_transposed`). Products of bf16 run over words of two where the target multiplies pairs
-(`matmul_bf16`), and are widened elsewhere:
+and that pays (`matmul_bf16`), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
@@ -56,6 +56,9 @@ _FEW_ROWS = 24
 _REGISTERS_PER_ROW = 4
 """Registers that each row of a streamed product takes: up to 8 rows with 32 of them."""
 
+_ROWS_OF_SLOW_PAIRS = 4
+"""Rows of `a` up to which slow instructions for pairs pay: `b` is half as long, and read once."""
+
 _STREAMED_COLUMNS = 2 * 1024
 """Columns of a streamed block: stretches that long are read at the speed of the memory."""
 
@@ -90,11 +93,20 @@ def choose_product(node: Node, target: Target) -> Choice:
         return Why.ONE_TERM.because()
     if not a.dtype.is_low_precision:
         return _choose(node, target)
-    if a.dtype is DType.BF16 and target.dots_bf16 and isinstance(a.shape[-1], int):
-        choice = _choose(node, target)
-        if choice.why in (Why.PACKED, Why.PACKED_ONCE, Why.ONE_PANEL):
-            return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
-    return Why.WIDENED.because(a.dtype)
+    if a.dtype is not DType.BF16 or not target.dots_bf16 or not isinstance(a.shape[-1], int):
+        return Why.WIDENED.because(a.dtype)
+    choice = _choose(node, target)
+    if choice.why not in (Why.PACKED, Why.PACKED_ONCE, Why.ONE_PANEL):
+        return Why.WIDENED.because(a.dtype)
+    if target.has_slow_bf16_dots and _rows(node) > _ROWS_OF_SLOW_PAIRS:
+        return Why.SLOW_PAIRS.because(target.cpu, _ROWS_OF_SLOW_PAIRS)
+    return Why.PAIRS.because(target.cpu, lowering=choice.lowering)
+
+
+def _rows(node: Node) -> int:
+    """Return how many rows of a product meet one matrix, at most."""
+    a, b = node.operands
+    return upper(product(a.shape[:-1]) if b.rank == 2 else a.shape[-2])
 
 
 def _choose(node: Node, target: Target) -> Choice:
@@ -159,7 +171,7 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
         column, row = node.operands
         outer: Value = ops.mul(column, row)
         return outer
-    if choice.why is Why.WIDENED:
+    if choice.why in (Why.WIDENED, Why.SLOW_PAIRS):
         return in_single_precision(node)
     if choice.lowering is None:
         return None

@@ -78,7 +78,7 @@ def choose_convolution(node: Node, target: Target) -> Choice:
     x, _ = node.operands
     if not x.dtype.is_low_precision:
         return _choose(node, target)
-    if x.dtype is DType.BF16 and target.dots_bf16:
+    if x.dtype is DType.BF16 and target.dots_bf16 and not target.has_slow_bf16_dots:
         choice = _choose(node, target)
         if choice.why in (Why.WHOLE_WINDOW, Why.SINGLE_TAPS):
             return choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -47,6 +48,28 @@ def agree(graph: Graph, given: dict[str, Array], op: str) -> None:
             (made,) = rlx.compile(found, params=params, backend=backend).run(inputs)
             close = np.asarray(expected, np.float32)
             np.testing.assert_allclose(np.asarray(made, np.float32), close, rtol=2**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "op"), [((4,), "matmul_bf16"), ((5,), "matmul"), ((2, 3), "matmul")]
+)
+def test_a_slow_instruction_multiplies_pairs_for_few_rows_only(
+    rows: tuple[int, ...], op: str
+) -> None:
+    graph = Graph("product")
+    x, w = graph.input("x", (*rows, 64), "bf16"), graph.param("w", (64, 40), "bf16")
+    graph.set_outputs([x @ w])
+    slow = replace(X86, vendor="GenuineIntel")
+    assert op in names(lowered(graph, slow))
+    assert "matmul_bf16" in names(lowered(graph, X86))
+
+
+def test_a_slow_instruction_convolves_no_pairs() -> None:
+    graph = Graph("image")
+    x, w = graph.input("x", (1, 16, 12, 12), "bf16"), graph.param("w", (32, 16, 3, 3), "bf16")
+    graph.set_outputs([graph.conv(x, w, stride=(1, 1), padding=((1, 1), (1, 1)))])
+    assert "conv_bf16" in names(lowered(graph, X86))
+    assert "conv_bf16" not in names(lowered(graph, replace(X86, vendor="GenuineIntel")))
 
 
 @pytest.mark.parametrize(
