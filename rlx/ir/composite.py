@@ -20,14 +20,24 @@ from rlx.errors import RlxError
 from rlx.ir.captures import Captures
 from rlx.ir.demands import is_collecting
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Attrs, Declaration, OpDef, Trait, declare_op, make_attrs
+from rlx.ir.op import Attrs, Declaration, OpDef, Trait, by_fields, declare_op, make_attrs
 from rlx.ir.types import TensorType
 
 
-def composite(family: str, *traits: Trait, captures: Captures | None = None) -> Declaration[Value]:
-    """Declare an op by its formula: a function of `Value`s and keyword attributes."""
+def composite(
+    family: str,
+    *traits: Trait,
+    captures: Captures | None = None,
+    attributes: type[Attrs] | None = None,
+) -> Declaration[Value]:
+    """Declare an op by its formula: a function of `Value`s and keyword attributes.
 
-    def declare(formula: Callable[..., Any]) -> Any:
+    With `attributes`, the function takes such a record behind its operands.
+    """
+
+    def declare(given: Callable[..., Any]) -> Any:
+        formula = given if attributes is None else by_fields(given, attributes)
+
         @functools.lru_cache(maxsize=4096)
         def infer_cached(operands: tuple[TensorType, ...], attrs: Attrs) -> Any:
             scratch = Graph("scratch")

@@ -294,11 +294,12 @@ def op(
         return declare_op(
             infer.__name__,
             family,
-            infer if attributes is None else _flat(infer, attributes),
+            infer,
             traits=traits,
             doc=inspect.getdoc(infer) or "",
             decompose=decompose,
             captures=captures,
+            attributes=attributes,
         )
 
     return declare
@@ -322,10 +323,10 @@ def takes(record: type[Attrs]) -> Callable[[Callable[..., Returned]], Callable[.
     return decorate
 
 
-def _flat(infer: Callable[..., Any], record: type[Attrs]) -> Any:
-    """Return type inference whose signature has the fields of its record as keywords."""
-    collected: Any = takes(record)(infer)
-    signature = inspect.signature(infer)
+def by_fields(function: Callable[..., Any], record: type[Attrs]) -> Any:
+    """Return a declaring function whose signature has the fields of its record as keywords."""
+    collected: Any = takes(record)(function)
+    signature = inspect.signature(function)
     *operands, _ = signature.parameters.values()
     hints = typing.get_type_hints(record)
     keywords = [
@@ -350,6 +351,7 @@ def declare_op(
     traits: tuple[Trait, ...] = (),
     doc: str,
     decompose: Callable[..., Any] | None = None,
+    attributes: type[Attrs] | None = None,
 ) -> SingleResultOp: ...
 @overload
 def declare_op(
@@ -362,6 +364,7 @@ def declare_op(
     decompose: Callable[..., Any] | None = None,
     signature_of: Callable[..., Any] | None = None,
     captures: Captures | None = None,
+    attributes: type[Attrs] | None = None,
 ) -> OpDef: ...
 def declare_op(
     name: str,
@@ -373,13 +376,17 @@ def declare_op(
     decompose: Callable[..., Any] | None = None,
     signature_of: Callable[..., Any] | None = None,
     captures: Captures | None = None,
+    attributes: type[Attrs] | None = None,
 ) -> OpDef:
     """Make an `OpDef` and enter it into `OPS`; names are unique.
 
     Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
+    With `attributes`, `infer` takes such a record behind its operands.
     """
     if name in OPS:
         raise InternalError(f"op {name} is declared twice")
+    if attributes is not None:
+        infer = by_fields(infer, attributes)
     declared = signature_of or infer
     parameters = inspect.signature(declared).parameters.values()
     positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pytest
 
@@ -11,9 +11,18 @@ from rlx.errors import GraphError
 from rlx.ir import ops
 from rlx.ir.op import OPS, Attrs, op, takes
 from rlx.ir.ops.conv_geometry import ConvAttributes
+from rlx.ir.ops.pool_geometry import PoolAttributes
+from rlx.ir.ops.splat_layout import RenderAttributes, RenderBackwardAttributes
 from rlx.ir.types import TensorType
 
-CONVOLUTIONS = ("conv", "conv_channels_last", "conv_bytes", "conv_bf16", "conv_codes")
+SHARED: dict[str, type[Attrs]] = {
+    **dict.fromkeys(("conv", "conv_channels_last", "conv_bytes", "conv_bf16", "conv_codes"),
+                    ConvAttributes),
+    **dict.fromkeys(("max_pool", "min_pool", "sum_pool", "prod_pool", "max_pool_take",
+                     "max_pool_backward"), PoolAttributes),
+    **dict.fromkeys(("gaussian_splat_render", "gaussian_splat_prepare"), RenderAttributes),
+    "gaussian_splat_render_backward": RenderBackwardAttributes,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,9 +31,12 @@ class Scaled(Attrs):
     times: int = 1
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions_have_the_attributes_of_one_record(name: str) -> None:
-    assert list(OPS[name].attrs().as_dict().items()) == list(ConvAttributes().as_dict().items())
+@pytest.mark.parametrize("name", SHARED)
+def test_ops_of_one_family_have_the_attributes_of_one_record(name: str) -> None:
+    def declared(record: type[Attrs]) -> list[tuple[str, object]]:
+        return [(field.name, field.default) for field in fields(record)]
+
+    assert declared(OPS[name].attrs) == declared(SHARED[name])
 
 
 def test_an_op_has_the_fields_of_its_record_as_attributes() -> None:

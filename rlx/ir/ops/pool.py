@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rlx.ir.composite import composite
 from rlx.ir.graph import Value
-from rlx.ir.op import SingleResultOp, Trait, declare_op, op
-from rlx.ir.ops.pool_geometry import Padding, Sizes, WindowAxis, window_axes, windowed_shape
+from rlx.ir.op import SingleResultOp, Trait, declare_op, op, takes
+from rlx.ir.ops.pool_geometry import Padding, PoolAttributes, Sizes, WindowAxis, window_axes
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.ops.shape import expand, pad, slice
@@ -33,26 +33,15 @@ padding, without what `ceil_mode` adds; or its positions in the operand alone.""
 
 
 def _pool(name: str, doc: str, *traits: Trait, decompose: Any = None) -> SingleResultOp:
-    def infer(
-        x: TensorType,
-        *,
-        kernel_size: Sizes,
-        stride: Sizes = (),
-        padding: Padding = (),
-        dilation: Sizes = (),
-        ceil_mode: bool = False,
-        inner: int = 0,
-    ) -> TensorType:
+    def infer(x: TensorType, windows: PoolAttributes) -> TensorType:
         require_dtype(x, "float int")
-        axes = window_axes(
-            x.shape, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, inner=inner
-        )
-        return x.with_shape(windowed_shape(x.shape, axes, inner))
+        return x.with_shape(windows.result(x.shape))
 
     around = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.STORES_ONCE)
     return declare_op(
-        name, _FAMILY, infer, traits=(*_WINDOWED, *around, *traits), doc=doc, decompose=decompose
-    )
+        name, _FAMILY, infer, traits=(*_WINDOWED, *around, *traits), doc=doc, decompose=decompose,
+        attributes=PoolAttributes,
+    )  # fmt: skip
 
 
 max_pool = _pool("max_pool", "Largest element of each window; NaN wins; -inf if it has none.")
@@ -61,21 +50,11 @@ sum_pool = _pool("sum_pool", "Sum of each window.", Trait.LINEAR)
 
 
 @in_single_precision
-def prod_pool_formula(
-    x: Value,
-    *,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    inner: int,
-) -> Value:
+@takes(PoolAttributes)
+def prod_pool_formula(x: Value, windows: PoolAttributes) -> Value:
     """Multiply the taps of one axis after another: derivatives without a division."""
-    axes = window_axes(
-        x.shape, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, inner=inner
-    )
-    first = x.rank - inner - len(axes)
+    axes = windows.axes(x.shape)
+    first = x.rank - windows.inner - len(axes)
     for position, axis in enumerate(axes, start=first):
         x = functools.reduce(operator.mul, _taps(x, position, axis))
     return x
@@ -114,18 +93,8 @@ def mean_pool(
     return total / sum_pool(ones, **geometry)
 
 
-@op(_FAMILY, *_WINDOWED)
-def max_pool_take(
-    x: TensorType,
-    values: TensorType,
-    *,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Padding = (),
-    dilation: Sizes = (),
-    ceil_mode: bool = False,
-    inner: int = 0,
-) -> TensorType:
+@op(_FAMILY, *_WINDOWED, attributes=PoolAttributes)
+def max_pool_take(x: TensorType, values: TensorType, windows: PoolAttributes) -> TensorType:
     """Element of `values` where each window of `x` has its first maximum; 0 if it has none.
 
     The first NaN is the maximum of a window that holds one.
@@ -133,31 +102,15 @@ def max_pool_take(
     require_dtype(x, "float", "x")
     require_dtype(values, "float int", "values")
     require_shape(values, x.shape, "values")
-    axes = window_axes(
-        x.shape, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, inner=inner
-    )
-    return values.with_shape(windowed_shape(x.shape, axes, inner))
+    return values.with_shape(windows.result(x.shape))
 
 
-@op(_FAMILY, *_WINDOWED)
-def max_pool_backward(
-    x: TensorType,
-    dy: TensorType,
-    *,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Padding = (),
-    dilation: Sizes = (),
-    ceil_mode: bool = False,
-    inner: int = 0,
-) -> TensorType:
+@op(_FAMILY, *_WINDOWED, attributes=PoolAttributes)
+def max_pool_backward(x: TensorType, dy: TensorType, windows: PoolAttributes) -> TensorType:
     """Gradient of `max_pool` by `x`: `dy` of each window is added at its first maximum."""
     require_dtype(x, "float", "x")
     require_dtype(dy, "f32 f64", "dy")
-    axes = window_axes(
-        x.shape, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, inner=inner
-    )
-    require_shape(dy, windowed_shape(x.shape, axes, inner), "dy")
+    require_shape(dy, windows.result(x.shape), "dy")
     return dy.with_shape(x.shape)
 
 

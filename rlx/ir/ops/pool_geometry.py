@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from rlx.errors import ShapeError
 from rlx.ir.demands import is_nonnegative
+from rlx.ir.op import Attrs
 from rlx.ir.ops.conv_geometry import per_axis, require_length
 from rlx.ir.shape import Extent, Shape, floor_divide, format_shape, is_at_most
 
@@ -50,6 +51,26 @@ class WindowAxis:
     def is_inside(self) -> bool:
         """True if no window holds padding, for all values of symbols."""
         return self.low == 0 and is_at_most(self.span, self.extent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoolAttributes(Attrs):
+    """How the windows of a pool slide over the spatial axes, behind which `inner` axes lie."""
+
+    kernel_size: Sizes
+    stride: Sizes = ()
+    padding: Padding = ()
+    dilation: Sizes = ()
+    ceil_mode: bool = False
+    inner: int = 0
+
+    def axes(self, shape: Shape) -> tuple[WindowAxis, ...]:
+        """Return the windows along each spatial axis of an operand, checked."""
+        return window_axes(shape, **self.as_dict())
+
+    def result(self, shape: Shape) -> Shape:
+        """Return the shape of what an operand is pooled to."""
+        return windowed_shape(shape, self.axes(shape), self.inner)
 
 
 def window_axes(

@@ -26,6 +26,8 @@ from rlx.ir.ops.shape import concat, expand, narrow, reshape
 from rlx.ir.ops.splat_camera import pixel_rays
 from rlx.ir.ops.splat_layout import (
     PARAMS_LENGTH,
+    RenderAttributes,
+    RenderBackwardAttributes,
     SceneShape,
     Screen,
     count,
@@ -60,7 +62,7 @@ _EMPTY_TILE = 4294967295.0
 _ALL_HARMONICS = 16
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.WHOLE, attributes=RenderAttributes)
 def gaussian_splat_render(
     positions: Value,
     scales: Value,
@@ -69,33 +71,20 @@ def gaussian_splat_render(
     colors: Value,
     sh_coeffs: Value,
     meta: Value,
-    *,
-    width: int = 64,
-    height: int = 64,
-    tile_size: int = 16,
-    radius_scale: float = 1.6,
-    alpha_cutoff: float = 1 / 255,
-    max_splat_steps: int = 32,
-    transmittance_threshold: float = 0.01,
-    max_list_entries: int | None = None,
+    settings: RenderAttributes,
 ) -> Value:
     """Draw a scene: project, list the splats of each tile by distance, composite.
 
     The same bits as `gaussian_splat_rasterize` of `gaussian_splat_prepare`.
     """
-    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
-    view = _View.of(
-        scene, Screen(width, height, tile_size), radius_scale, alpha_cutoff, max_list_entries
-    )
+    view = _View.of(scene, settings)
     return splat_composite(
-        view.coefficients, view.entries, view.ranges, scene.meta,
-        width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
-        max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
-    )  # fmt: skip
+        view.coefficients, view.entries, view.ranges, scene.meta, **settings.compositing()
+    )
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.WHOLE, attributes=RenderAttributes)
 def gaussian_splat_prepare(
     positions: Value,
     scales: Value,
@@ -104,31 +93,21 @@ def gaussian_splat_prepare(
     colors: Value,
     sh_coeffs: Value,
     meta: Value,
-    *,
-    width: int = 64,
-    height: int = 64,
-    tile_size: int = 16,
-    radius_scale: float = 1.6,
-    alpha_cutoff: float = 1 / 255,
-    max_splat_steps: int = 32,
-    transmittance_threshold: float = 0.01,
-    max_list_entries: int | None = None,
+    settings: RenderAttributes,
 ) -> Value:
     """Everything before compositing, in one buffer of f32: projected splats, lists, rays.
 
     Its last two numbers are `max_splat_steps` and how many list entries found no room.
     """
-    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
-    screen = Screen(width, height, tile_size)
-    view = _View.of(scene, screen, radius_scale, alpha_cutoff, max_list_entries)
+    view = _View.of(scene, settings)
     parts = [view.color_alpha, view.valid, view.pos_local, view.inv_scale, scene.rotations]
     if scene.shape.splats == 0:
         parts = [part * 0.0 for part in parts]
-    settings = [alpha_cutoff, transmittance_threshold]
     parts += [
-        view.listed(), view.tile_ranges(), pixel_rays(scene.meta, width, height),
-        _params(scene.meta, screen, settings, max_splat_steps, view.dropped()),
+        view.listed(), view.tile_ranges(),
+        pixel_rays(scene.meta, settings.width, settings.height),
+        _params(scene.meta, settings, view.dropped()),
     ]  # fmt: skip
     return concat(*(_flat(part) for part in parts), axis=0)
 
@@ -171,7 +150,7 @@ def gaussian_splat_rasterize(
     )  # fmt: skip
 
 
-@composite(_FAMILY, Trait.WHOLE)
+@composite(_FAMILY, Trait.WHOLE, attributes=RenderBackwardAttributes)
 def gaussian_splat_render_backward(
     positions: Value,
     scales: Value,
@@ -181,40 +160,25 @@ def gaussian_splat_render_backward(
     sh_coeffs: Value,
     meta: Value,
     d_loss_rgba: Value,
-    *,
-    width: int = 64,
-    height: int = 64,
-    tile_size: int = 16,
-    radius_scale: float = 1.6,
-    alpha_cutoff: float = 1 / 255,
-    max_splat_steps: int = 32,
-    transmittance_threshold: float = 0.01,
-    max_list_entries: int | None = None,
-    loss_grad_clip: float = 1.0,
-    sh_band: int = 0,
-    max_anisotropy: float = 10.0,
+    settings: RenderBackwardAttributes,
 ) -> Value:
     """The cotangents of a scene from that of its image, one after the other in one array.
 
     The exact derivative for the splats that each pixel met. `loss_grad_clip` bounds the
     cotangents of the image and of each alpha; `sh_band` and `max_anisotropy` have no effect.
     """
-    del sh_band, max_anisotropy
-    require_blending(max_splat_steps, transmittance_threshold)
     scene = _Scene.of(positions, scales, rotations, opacities, colors, sh_coeffs, meta)
     require_dtype(d_loss_rgba.type, "f32", "d_loss_rgba")
-    require_count(d_loss_rgba.type, 4 * width * height, "d_loss_rgba", "4 for each pixel")
-    screen = Screen(width, height, tile_size)
-    view = _View.of(scene, screen, radius_scale, alpha_cutoff, max_list_entries)
+    require_count(d_loss_rgba.type, 4 * settings.screen.pixels, "d_loss_rgba", "4 for each pixel")
+    view = _View.of(scene, settings)
     moments = splat_composite_backward(
         view.coefficients, view.entries, view.places, view.ranges, scene.meta, _flat(d_loss_rgba),
-        width=width, height=height, tile_size=tile_size, alpha_cutoff=alpha_cutoff,
-        max_splat_steps=max_splat_steps, transmittance_threshold=transmittance_threshold,
-        loss_grad_clip=loss_grad_clip,
+        **settings.compositing(), loss_grad_clip=settings.loss_grad_clip,
     )  # fmt: skip
     gradients = splat_project_backward(
         splat_sum_moments(moments, view.visits, view.totals), view.coefficients, *scene.arrays,
-        scene.uses_colors, scene.meta, width=width, height=height, radius_scale=radius_scale,
+        scene.uses_colors, scene.meta, width=settings.width, height=settings.height,
+        radius_scale=settings.radius_scale,
     )  # fmt: skip
     if scene.shape.splats == 0:
         return _empty(scene.meta)
@@ -259,19 +223,18 @@ class _View:
         self.coefficients = of
 
     @classmethod
-    def of(
-        cls, scene: _Scene, screen: Screen, radius_scale: float, alpha_cutoff: float,
-        max_list_entries: int | None,
-    ) -> _View:  # fmt: skip
-        require_settings(alpha_cutoff, radius_scale)
+    def of(cls, scene: _Scene, settings: RenderAttributes) -> _View:
+        require_blending(settings.max_splat_steps, settings.transmittance_threshold)
+        screen, alpha_cutoff = settings.screen, settings.alpha_cutoff
+        require_settings(alpha_cutoff, settings.radius_scale)
         size = {"width": screen.width, "height": screen.height}
         projected = splat_project(
             *scene.arrays, scene.uses_colors, scene.meta, **size,
-            radius_scale=radius_scale, alpha_cutoff=alpha_cutoff,
+            radius_scale=settings.radius_scale, alpha_cutoff=alpha_cutoff,
         )  # fmt: skip
         *frame, outlines, distances = projected
         counts = splat_tile_counts(outlines, **size, tile_size=screen.tile_size)
-        room = list_entries(scene.shape.splats, screen, max_list_entries)
+        room = list_entries(scene.shape.splats, screen, settings.max_list_entries)
         lists = tile_lists(argsort(distances), counts, outlines, screen, room)
         coefficients = splat_coefficients(
             *frame, scene.rotations, scene.meta, **size, alpha_cutoff=alpha_cutoff
@@ -292,13 +255,13 @@ class _View:
         return cast(narrow(self.totals, axis=0, start=1, length=1), to=DType.F32)
 
 
-def _params(
-    meta: Value, screen: Screen, settings: list[float], steps: int, dropped: Value
-) -> Value:
+def _params(meta: Value, settings: RenderAttributes, dropped: Value) -> Value:
+    screen = settings.screen
     sizes = [screen.width, screen.height, screen.tile_size, screen.columns]
-    before = meta.graph.constant(np.array([*sizes, *settings], np.float32))
+    cutoffs = [settings.alpha_cutoff, settings.transmittance_threshold]
+    before = meta.graph.constant(np.array([*sizes, *cutoffs], np.float32))
     background = pow(maximum(narrow(meta, axis=0, start=12, length=3), 0.0), 2.2)
-    after = meta.graph.constant(np.array([steps], np.float32))
+    after = meta.graph.constant(np.array([settings.max_splat_steps], np.float32))
     return concat(before, background, after, dropped, axis=0)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from rlx.errors import GraphError, ShapeError
+from rlx.ir.op import Attrs
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.types import TensorType
 
@@ -62,6 +65,39 @@ class Screen:
     @property
     def pixels(self) -> int:
         return self.width * self.height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RenderAttributes(Attrs):
+    """What is drawn: the image and its tiles, and where splats and lists of them end."""
+
+    width: int = 64
+    height: int = 64
+    tile_size: int = 16
+    radius_scale: float = 1.6
+    alpha_cutoff: float = 1 / 255
+    max_splat_steps: int = 32
+    transmittance_threshold: float = 0.01
+    max_list_entries: int | None = None
+
+    @property
+    def screen(self) -> Screen:
+        return Screen(self.width, self.height, self.tile_size)
+
+    def compositing(self) -> dict[str, Any]:
+        """Return the attributes of `splat_composite`, which has all but two of these."""
+        elsewhere = ("radius_scale", "max_list_entries")
+        own = (f.name for f in dataclasses.fields(RenderAttributes) if f.name not in elsewhere)
+        return {name: getattr(self, name) for name in own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RenderBackwardAttributes(RenderAttributes):
+    """What is drawn, and how its cotangents are bounded."""
+
+    loss_grad_clip: float = 1.0
+    sh_band: int = 0
+    max_anisotropy: float = 10.0
 
 
 def gaussian_splat_tile_count(width: int, height: int, tile_size: int) -> int:

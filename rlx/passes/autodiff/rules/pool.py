@@ -11,7 +11,8 @@ from typing import Any
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.ops.pool_geometry import Padding, Sizes, WindowAxis, window_axes
+from rlx.ir.op import takes
+from rlx.ir.ops.pool_geometry import PoolAttributes, WindowAxis
 from rlx.ir.shape import Extent, is_at_most
 from rlx.passes.autodiff.algebra import expand_to, reshape_to, zeros
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, linear, vjp
@@ -60,33 +61,22 @@ def backward_vjp(at: Pullback, x: Value, dy: Value, **geometry: Any) -> Derivati
     return None, ops.max_pool_take(x, at.cotangent, **geometry) if at.wanted[1] else None
 
 
-def sum_pool_transpose(
-    at: Pullback,
-    x: Value,
-    *,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Padding,
-    dilation: Sizes,
-    ceil_mode: bool,
-    inner: int,
-) -> Derivatives:
+@takes(PoolAttributes)
+def sum_pool_transpose(at: Pullback, x: Value, windows: PoolAttributes) -> Derivatives:
     """Add each cotangent to all positions of its window.
 
     Windows that lie side by side repeat it; others that overlap sum those which meet at a position.
     """
     if 0 in x.shape:  # windows of padding alone
         return zeros(at.graph, at.cotangent.type.with_shape(x.shape))
-    axes = window_axes(
-        x.shape, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, inner=inner
-    )
-    g, first = at.cotangent, x.rank - inner - len(axes)
+    axes = windows.axes(x.shape)
+    g, first = at.cotangent, x.rank - windows.inner - len(axes)
     for position, axis in enumerate(axes, start=first):
         g = _spread(g, position, axis)
     if all(map(_are_side_by_side, axes)):
         return g
     sizes = tuple(1 if _are_side_by_side(axis) else axis.size for axis in axes)
-    return ops.sum_pool(g, kernel_size=sizes, dilation=dilation, inner=inner)
+    return ops.sum_pool(g, kernel_size=sizes, dilation=windows.dilation, inner=windows.inner)
 
 
 def _are_side_by_side(axis: WindowAxis) -> bool:

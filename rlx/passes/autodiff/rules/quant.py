@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import OpDef
+from rlx.ir.op import Attrs, OpDef, takes
 from rlx.ir.ops.quant import lsq_slope, spread
 from rlx.ir.shape import product
 from rlx.passes.autodiff.algebra import reshape_to, swap_last
@@ -115,24 +116,29 @@ def fake_quantize_lsq_jvp(
     return total
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Requantized(Attrs):
+    """What a product of codes is computed with, beside the geometry of a convolution."""
+
+    multiplier: tuple[float, ...]
+    x_zero_point: int
+    w_zero_point: int
+    out_zero_point: int
+
+    def operands(self, x: Value, w: Value) -> tuple[Value, Value]:
+        """Return the codes as centered floats."""
+        return _centered(x, self.x_zero_point), _centered(w, self.w_zero_point)
+
+
 @vjp(ops.qmatmul)
-def qmatmul_vjp(
-    at: Pullback,
-    x: Value,
-    w: Value,
-    bias: Value,
-    *,
-    multiplier: tuple[float, ...],
-    x_zero_point: int,
-    w_zero_point: int,
-    out_zero_point: int,
-) -> Derivatives:
+@takes(_Requantized)
+def qmatmul_vjp(at: Pullback, x: Value, w: Value, bias: Value, by: _Requantized) -> Derivatives:
     """As of `multiplier * (x - x_zp) @ (w - w_zp)`, without regard to saturation.
 
     The bias is i32, which carries no cotangent: only codes do.
     """
-    scaled = at.cotangent * _factors(at, multiplier)
-    given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
+    scaled = at.cotangent * _factors(at, by.multiplier)
+    given, weights = by.operands(x, w)
     rows, flat = _rows(scaled), _rows(given)
     return [
         ops.matmul(scaled, swap_last(weights)) if at.wanted[0] else None,
@@ -142,21 +148,13 @@ def qmatmul_vjp(
 
 
 @vjp(ops.qconv)
+@takes(_Requantized)
 def qconv_vjp(
-    at: Pullback,
-    x: Value,
-    w: Value,
-    bias: Value,
-    *,
-    multiplier: tuple[float, ...],
-    x_zero_point: int,
-    w_zero_point: int,
-    out_zero_point: int,
-    **geometry: Any,
+    at: Pullback, x: Value, w: Value, bias: Value, by: _Requantized, **geometry: Any
 ) -> Derivatives:
     """As of the convolution of centered floats, times `multiplier`."""
-    scaled = at.cotangent * _factors(at, multiplier, trailing=x.rank - 2)
-    given, weights = _centered(x, x_zero_point), _centered(w, w_zero_point)
+    scaled = at.cotangent * _factors(at, by.multiplier, trailing=x.rank - 2)
+    given, weights = by.operands(x, w)
     return [
         ops.conv_backward_input(scaled, weights, spatial=x.shape[2:], **geometry)
         if at.wanted[0]
@@ -168,47 +166,21 @@ def qconv_vjp(
     ]
 
 
-@jvp(ops.qmatmul)
-def qmatmul_jvp(
-    at: Pushforward,
-    x: Value,
-    w: Value,
-    bias: Value,
-    *,
-    multiplier: tuple[float, ...],
-    x_zero_point: int,
-    w_zero_point: int,
-    out_zero_point: int,
+@jvp(ops.qmatmul, ops.qconv)
+@takes(_Requantized)
+def product_jvp(
+    at: Pushforward, x: Value, w: Value, bias: Value, by: _Requantized, **geometry: Any
 ) -> Derivatives:
-    of_x, of_w, _ = at.tangents
+    """As of the product or convolution of centered floats, times `multiplier`."""
+    product = functools.partial(ops.conv, **geometry) if geometry else ops.matmul
+    (of_x, of_w, _), (given, weights) = at.tangents, by.operands(x, w)
     terms = []
     if of_x is not None:
-        terms.append(ops.matmul(of_x, _centered(w, w_zero_point)))
+        terms.append(product(of_x, weights))
     if of_w is not None:
-        terms.append(ops.matmul(_centered(x, x_zero_point), of_w))
-    return functools.reduce(operator.add, terms) * _factors(at, multiplier)
-
-
-@jvp(ops.qconv)
-def qconv_jvp(
-    at: Pushforward,
-    x: Value,
-    w: Value,
-    bias: Value,
-    *,
-    multiplier: tuple[float, ...],
-    x_zero_point: int,
-    w_zero_point: int,
-    out_zero_point: int,
-    **geometry: Any,
-) -> Derivatives:
-    of_x, of_w, _ = at.tangents
-    terms = []
-    if of_x is not None:
-        terms.append(ops.conv(of_x, _centered(w, w_zero_point), **geometry))
-    if of_w is not None:
-        terms.append(ops.conv(_centered(x, x_zero_point), of_w, **geometry))
-    return functools.reduce(operator.add, terms) * _factors(at, multiplier, trailing=x.rank - 2)
+        terms.append(product(given, of_w))
+    trailing = x.rank - 2 if geometry else 0
+    return functools.reduce(operator.add, terms) * _factors(at, by.multiplier, trailing=trailing)
 
 
 def _rows(x: Value) -> Value:
