@@ -42,4 +42,6 @@ def rope_heads(config: DecoderConfig, name: str) -> int | None:
 def _in_rope_order(rows: Array, heads: int) -> Array:
     """Put the even rows of each head before the odd ones, as `rope` pairs them."""
     by_pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    return np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2)).reshape(rows.shape)
+    ordered = np.ascontiguousarray(np.swapaxes(by_pairs, 1, 2))
+    ordered.flags.writeable = False  # so that `setup` reads it here, and the arena has no copy
+    return ordered.reshape(rows.shape)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlx.errors import UnsupportedError
 from rlx.ir.dtype import DType
-from rlx.runtime.native import discard
+from rlx.runtime.native import discard, keep_pages_small
 
 _PAGE = 4096
 HEADER_WORDS = 8
@@ -49,3 +49,13 @@ def discard_pages(view: NDArray[Any]) -> None:
     first, stop = -(-start // _PAGE) * _PAGE, (start + view.nbytes) // _PAGE * _PAGE
     if stop > first:
         discard(first, stop - first)
+
+
+def fill_slowly(view: NDArray[Any]) -> None:
+    """Let a dense array of zeros take memory page by page, as far as it is written.
+
+    NumPy asks for pages of 2 MB, of which the first row of a table would take a whole one.
+    """
+    start = view.ctypes.data // _PAGE * _PAGE
+    stop = -(-(view.ctypes.data + view.nbytes) // _PAGE) * _PAGE
+    keep_pages_small(start, stop - start)

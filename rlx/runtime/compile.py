@@ -267,6 +267,7 @@ def make(graph: Graph | NamedGraph, cache: ProgramCache, key: str | None, thread
 def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Program]:
     """Return a program with the entries that its executable calls; `threads` at most."""
     from rlx.codegen.io_binding import bindable_regions
+    from rlx.codegen.setup_at import passing_regions
     from rlx.codegen.threaded import has_shared_work
 
     program = _lower_from(cache, graph)
@@ -277,7 +278,11 @@ def prepare(graph: Graph, cache: ProgramCache, threads: int) -> tuple[Image, Pro
         program = add_io_binding(program, regions)
     if threads > 1:
         program = add_threads(program, regions)
-    return Image.of(program, regions=regions, threads=threads), program
+    image = Image.of(program, regions=regions, threads=threads)
+    large = passing_regions(program.plan, image.passing)
+    if large:
+        program = add_setup_at(program, large)
+    return replace(image, setup_takes_places=bool(large)), program
 
 
 def _lower_from(cache: ProgramCache, graph: Graph) -> Program:
@@ -334,6 +339,14 @@ def add_io_binding(program: Program, regions: Sequence[Region]) -> Program:
     from rlx.codegen.io_binding import with_io_binding
 
     module = with_io_binding(program.module, program.schedule, program.kernels, regions)
+    return replace(program, module=module)
+
+
+def add_setup_at(program: Program, params: Sequence[Region]) -> Program:
+    """Add the entry of `setup` that takes large params where the caller has them."""
+    from rlx.codegen.setup_at import with_setup_at
+
+    module = with_setup_at(program.module, program.schedule, program.kernels, params)
     return replace(program, module=module)
 
 

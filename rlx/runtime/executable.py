@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -31,7 +31,7 @@ from rlx.runtime.c_backend import CBackend, CModule
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
 from rlx.runtime.interface import Origin
-from rlx.runtime.native import Pointer, function_at, pointer_to
+from rlx.runtime.native import Pointer, function_at, pointer_into, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.residents import Residents
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
@@ -236,7 +236,14 @@ class Executable:
         return self._over_code(CBackend().load_text(text, detect_target(), flags))
 
     def _over_code(self, code: CModule) -> Executable:
-        return self._over(code)
+        return type(self)(
+            self._origin, self._program, code, image=self._image_over(code), params=self.params
+        )
+
+    def _image_over(self, code: CModule) -> Image:
+        """Return the image for C that may lack `setup_at`, as `rlx inspect` prints it."""
+        lacks = code.library.find(self._entry("setup_at")) is None
+        return replace(self._image, setup_takes_places=False) if lacks else self._image
 
     def _over(self, native: NativeModule) -> Executable:
         """Return another executable of this program and its params, over `native`."""
@@ -364,12 +371,24 @@ class Executable:
         return symbolic_uses(self._origin.graph)
 
     def _setup(self) -> None:
-        run = functools.partial(self._run_setup, self._arena_pointer)
-        status = self.residents.set_up(self.signature.name, run)
+        status = self.residents.set_up(
+            self.signature.name, self._run_setup, reads_elsewhere=self._image.setup_takes_places
+        )
         if status != 0:
             raise self._fault(status)
         if self._fast is not None:
             self._fast.ready = True
+
+    def _run_setup(self, elsewhere: Mapping[str, Array]) -> int:
+        """Run `setup`, with some params in other places than planned."""
+        if not self._image.setup_takes_places:
+            return self._setup_in_arena(self._arena_pointer)
+        moves = np.zeros(len(self._image.passing), np.int64)
+        for number, name in enumerate(self._image.passing):
+            if name in elsewhere:
+                moves[number] = address_of(elsewhere[name]) - address_of(self._params[name])
+        setup_at = self._function("setup_at", "int (*)(uint8_t *, int64_t *)")
+        return setup_at(self._arena_pointer, pointer_into(moves))
 
     def _count_call(self) -> None:
         """Provide for the short way: at the second call, and as often as that was in vain."""
@@ -405,7 +424,7 @@ class Executable:
         self._arena_pointer = pointer_to(self.arena.address)
         tables = self._tables()
         buffers = "uint8_t *" + ", int64_t *" * len(tables)
-        self._run_setup = self._function("setup", "int (*)(uint8_t *)")
+        self._setup_in_arena = self._function("setup", "int (*)(uint8_t *)")
         run = self._function(self._run_entry(), f"int (*)({buffers}{extents})")
         self._run_alone = functools.partial(run, self._arena_pointer, *tables)
         self._enter: Callable[..., int] = self._run_alone

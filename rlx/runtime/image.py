@@ -2,7 +2,7 @@
 
 An image is made from a program, or read from a file that an earlier process left:
 
-    rlx-image 3
+    rlx-image 4
     {"name": "mlp", "arena_bytes": 4096, ...}
     <the constants that passes made>
 
@@ -30,7 +30,7 @@ from rlx.ir.types import TensorType
 if TYPE_CHECKING:
     from rlx.passes.memory.plan import MemoryPlan
 
-_FIRST_LINE = b"rlx-image 3\n"
+_FIRST_LINE = b"rlx-image 4\n"
 _LEAST_SHARED_BYTES = 256
 """Smaller constants are stored, whether or not the source graph has them."""
 
@@ -65,6 +65,8 @@ class Image:
     threads: int = 1
     passing: tuple[str, ...] = ()
     """Large params that `setup` alone reads."""
+    setup_takes_places: bool = False
+    """True if there is an entry of `setup` that is told where these lie."""
     resident_bytes: int = 0
     """Behind these lie inputs, outputs and temporaries; 0 where that is not known."""
     residents: str | None = None
@@ -113,6 +115,7 @@ def dumps_image(image: Image, source: Graph | None) -> bytes:
         "regions": [list(asdict(region).values()) for region in image.regions],
         "threads": image.threads,
         "passing": image.passing,
+        "setup_takes_places": image.setup_takes_places,
         "resident_bytes": image.resident_bytes,
         "residents": image.residents,
     }

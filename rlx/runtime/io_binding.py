@@ -66,8 +66,10 @@ class IoBindingExecutable(Executable):
     def _over_code(self, code: CModule) -> Executable:
         """Without `run_at`, as `rlx inspect` prints C, inputs and outputs lie in the arena."""
         if code.library.find(self._entry(self._run_entry())) is not None:
-            return self._over(code)
-        return Executable(self._origin, self._program, code, image=self._image, params=self.params)
+            return super()._over_code(code)
+        return Executable(
+            self._origin, self._program, code, image=self._image_over(code), params=self.params
+        )
 
     def advance(self, feeds: Mapping[str, Any]) -> tuple[Array, ...]:
         results = self.run(feeds)

@@ -9,7 +9,7 @@ find the one to blame. Infinities that were there before (masks) blame nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,6 @@ from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.types import TensorType
 from rlx.runtime.executable import Executable
-from rlx.runtime.native import Pointer
 from rlx.runtime.signature import Array, concrete
 
 
@@ -37,10 +36,10 @@ class CheckedExecutable(Executable):
         super()._bind_entries()
         extents = ", int64_t" * len(self.signature.symbols)
         self._step = self._function("step", f"int (*)(uint8_t *, int64_t{extents})")
-        self._run_setup = self._setup_checked
         self._enter = self._run_checked
 
-    def _setup_checked(self, _: Pointer) -> int:
+    def _run_setup(self, elsewhere: Mapping[str, Array]) -> int:
+        del elsewhere  # all params are in the arena
         return self._walk(Phase.SETUP, [0] * len(self.signature.symbols))
 
     def _run_checked(self, *extents: int) -> int:

@@ -46,9 +46,19 @@ def discard(address: int, size: int) -> None:
     There they would keep their content: `MADV_DONTNEED` means zeros on Linux alone.
     """
     if sys.platform == "linux":
-        process: Any = _cffi_backend.load_library(None, ffi.RTLD_NOW)
-        advise = process.load_function(function_type("int (*)(void *, size_t, int)"), "madvise")
-        advise(ffi.cast("void *", address), size, mmap.MADV_DONTNEED)
+        _advise(address, size, mmap.MADV_DONTNEED)
+
+
+def keep_pages_small(address: int, size: int) -> None:
+    """Let the system hand out whole pages of memory one by one, as they are first written."""
+    if sys.platform == "linux":
+        _advise(address, size, mmap.MADV_NOHUGEPAGE)
+
+
+def _advise(address: int, size: int, advice: int) -> None:
+    process: Any = _cffi_backend.load_library(None, ffi.RTLD_NOW)
+    advise = process.load_function(function_type("int (*)(void *, size_t, int)"), "madvise")
+    advise(ffi.cast("void *", address), size, advice)
 
 
 def pointer_into(words: Any) -> Pointer:

@@ -4,25 +4,33 @@ Programs whose residents lie alike may share them: the step of a decoder and its
 prompts have the same weights, keys and values. Their runs take turns.
 
 A param that `setup` alone reads is needed for as long as `setup` takes. If it was given as an
-array that nobody can write, such as a file mapped into memory, the array is kept instead, and the
-param's pages go back to the system, as do the file's. So do those of what `setup` made on its way.
+array that nobody can write, such as a file mapped into memory, the array is kept instead: `setup`
+reads it there if the program has an entry for that (`codegen.setup_at`). Otherwise it is copied,
+and the param's pages go back to the system. So do the file's, and those of what `setup` made on
+its way. State that is zeros at first takes memory as it is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from rlx.errors import InputError
 from rlx.locks import call_lock
-from rlx.runtime.arena import Arena, discard_pages
+from rlx.runtime.arena import Arena, discard_pages, fill_slowly
 from rlx.runtime.signature import Array
+
+Setup: TypeAlias = Callable[[Mapping[str, Array]], int]
+"""Runs `setup` and returns its status, given the params that lie elsewhere than in the arena."""
 
 _LARGE = 1 << 20
 """Bytes of temporaries from which they are given back: a run may need fewer than `setup`."""
+
+_LARGE_VIEW = 1 << 16
+"""Bytes of what is not written yet from which a call of the system is worth the memory."""
 
 
 @dataclass(eq=False)
@@ -57,6 +65,9 @@ class Residents:
             self._kept[name] = value
         elif not (fresh and _is_one_zero(value)):  # a new arena holds zeros, on no page yet
             self.views[name][...] = value
+            return
+        if fresh and self.views[name].nbytes >= _LARGE_VIEW:
+            fill_slowly(self.views[name])
 
     def read(self, name: str) -> Array:
         """Return a copy of a param."""
@@ -68,19 +79,26 @@ class Residents:
         self.unset.discard(name)
         self.needs_setup = True
 
-    def set_up(self, program: str, run: Callable[[], int]) -> int:
-        """Run `setup`, which finds all params in the arena; return its status."""
+    def set_up(self, program: str, run: Setup, *, reads_elsewhere: bool = False) -> int:
+        """Run `setup`, which finds all params in the arena; return its status.
+
+        If it reads params elsewhere it is given those arrays that are kept.
+        """
         if self.unset:
             names = ", ".join(sorted(map(repr, self.unset)))
             raise InputError(
                 f"{program}: params not set: {names}",
                 remedy="pass params= to rlx.compile, or call set_param",
             )
-        for name, value in self._kept.items():
-            self.views[name][...] = value
+        there = {k: v for k, v in self._kept.items() if reads_elsewhere and _is_dense(v)}
+        copied = [name for name in self._kept if name not in there]
+        for name in copied:
+            self.views[name][...] = self._kept[name]
+            _let_go(self._kept[name])
+        status = run(there)
+        for value in there.values():
             _let_go(value)
-        status = run()
-        for name in self._kept:
+        for name in copied:
             discard_pages(self.views[name])
         self._give_back_temporaries()
         self.needs_setup = status != 0
@@ -95,6 +113,10 @@ class Residents:
         if self.temporaries and room >= _LARGE:
             discard_pages(self.arena.bytes[self.temporaries :])
         self.temporaries = 0
+
+
+def _is_dense(array: Array) -> bool:
+    return array.flags.c_contiguous and array.flags.aligned
 
 
 def _let_go(array: Array) -> None:

@@ -169,7 +169,10 @@ DECODING: Mapping[str, str] = {
         "runtime.test_residents:test_a_param_that_nobody_can_write_leaves_the_arena_after_setup "
         "runtime.test_residents:test_pages_of_a_mapped_file_are_given_back_as_they_are_read "
         "runtime.test_residents:test_what_was_written_over_a_mapped_file_stays "
-        "runtime.test_residents:test_temporaries_of_the_first_setup_are_given_back"
+        "runtime.test_residents:test_temporaries_of_the_first_setup_are_given_back "
+        "runtime.test_residents:test_setup_reads_large_params_where_they_lie "
+        "runtime.test_residents:test_edited_c_without_that_entry_copies_params "
+        "runtime.test_residents:test_state_of_zeros_takes_memory_as_it_is_written"
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import re
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,80 @@ def test_params_are_there_again_when_setup_runs_again() -> None:
     program.set_param("w", read_only(2 * WEIGHTS))
     np.testing.assert_allclose(program(x)[0][0], 2 * WEIGHTS.sum(axis=1), rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(program.clone().params["w"], 2 * WEIGHTS)
+
+
+LARGE = np.random.default_rng(3).standard_normal((1024, 1024)).astype(np.float32)
+
+
+def large_product() -> Graph:
+    """Return `x @ (2 * w)^T` for a `w` that is worth an entry of its own."""
+    g = Graph("large")
+    w = g.param("w", LARGE.shape)
+    g.set_outputs([g.matmul(g.input("x", (2, 1024)), g.transpose(w * 2.0, perm=(1, 0)))])
+    return g
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm"])
+@pytest.mark.parametrize("place", ["file", "columns", "memory"])
+def test_setup_reads_large_params_where_they_lie(backend: str, place: str, tmp_path: Path) -> None:
+    """If that is in rows of which nobody writes any: others are copied as ever."""
+    w = read_only(LARGE)
+    if place == "file":
+        (tmp_path / "w").write_bytes(b"odd" * 4 + LARGE.tobytes())
+        w = np.memmap(tmp_path / "w", np.float32, "r", 12, LARGE.shape)
+    elif place == "columns":
+        w = read_only(LARGE.T).T
+    program = compile_graph(large_product(), params={"w": w}, threads=1, backend=backend)
+    assert isinstance(program, Executable)
+    assert program._image.setup_takes_places
+    x = np.random.default_rng(4).standard_normal((2, 1024)).astype(np.float32)
+    for run in (program, program.clone()):
+        np.testing.assert_allclose(run(x)[0], 2 * x @ LARGE.T, rtol=1e-4, atol=1e-3)
+    assert bool(in_arena(program, "w").any()) == (place == "columns" or sys.platform != "linux")
+    program.set_param("w", LARGE + 1)
+    np.testing.assert_allclose(program(x)[0], 2 * x @ (LARGE + 1).T, rtol=1e-4, atol=1e-3)
+
+
+def test_edited_c_without_that_entry_copies_params(tmp_path: Path) -> None:
+    """`rlx inspect` prints C with the entries `setup` and `run` alone."""
+    program = compile_graph(large_product(), params={"w": read_only(LARGE)}, threads=1)
+    assert isinstance(program, Executable)
+    (tmp_path / "edited.c").write_text(program.c_source.replace("large_setup_at", "large_other"))
+    x = np.ones((2, 1024), np.float32)
+    edited = program.rebuild(tmp_path / "edited.c")
+    np.testing.assert_allclose(edited(x)[0], program(x)[0], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux which pages there are")
+def test_state_of_zeros_takes_memory_as_it_is_written() -> None:
+    """Though NumPy asks for pages of 2 MB, and keys and values are much shorter than that."""
+    g, length, width = Graph("remember"), 65536, 256  # 64 MB, which come from the system
+    new, at = g.input("rows", (Dim("rows", max=9), width)), g.input("at", (2,), "i32")
+    kept = g.param("kept", (length, width))
+    after = g.dynamic_update_slice(kept, new, at)
+    first = g.narrow(after, axis=0, start=0, length=1)
+    g.set_outputs([g.reduce_sum(first, axes=(1,)), after], donated={kept: after})
+    zeros = np.broadcast_to(np.float32(0), (length, width))
+    program = compile_graph(g, params={"kept": zeros}, threads=1)
+    assert isinstance(program, Executable)
+    feeds = {"rows": np.ones((2, width), np.float32), "at": np.array([4000, 0], np.int32)}
+    (found,) = program.advance(feeds)
+    assert not found.any()
+    state = program.state("kept")
+    assert state[4000:4002].all()
+    assert pages_there(state) < state.nbytes // mmap.PAGESIZE // 8
+
+
+def pages_there(array: np.ndarray) -> int:
+    """Return how many pages of an array are in memory."""
+    first, last = (
+        array.ctypes.data // mmap.PAGESIZE,
+        (array.ctypes.data + array.nbytes) // mmap.PAGESIZE,
+    )
+    with open("/proc/self/pagemap", "rb") as pages:
+        pages.seek(first * 8)
+        entries = np.frombuffer(pages.read((last - first) * 8), np.uint64)
+    return int(np.count_nonzero(entries >> np.uint64(63)))
 
 
 def in_memory(path: Path) -> int:
