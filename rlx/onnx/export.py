@@ -15,9 +15,11 @@ from rlx.errors import FormatError, InputError, NoRuleError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import Dim, Extent
-from rlx.onnx import export_control as export_control  # registers rules, as the next does
+from rlx.onnx import export_arithmetic as export_arithmetic  # registers rules, as the next do
+from rlx.onnx import export_control as export_control
 from rlx.onnx import export_indexing as export_indexing
 from rlx.onnx.export_rules import RULES
+from rlx.onnx.export_types import refused, wider
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import decompose
 from rlx.runtime.aot_source import Traceable
@@ -183,10 +185,42 @@ def write_node(writer: Writer, node: Node) -> None:
             source=node.source,
             remedy=f"write it with other ops; those with one are: {', '.join(sorted(RULES))}",
         )
-    operands = [writer.name(operand) for operand in node.operands]
-    results = rule(writer, node, *operands)
+    operands = {writer.name(operand): operand.dtype for operand in node.operands}
+    names = [writer.name(operand) for operand in node.operands]
+    begin = len(writer.nodes), len(writer.initializers)
+    results = rule(writer, node, *names)
+    found = refused(writer.nodes[begin[0] :], operands, OPSET)
+    if found is not None:
+        del writer.nodes[begin[0] :], writer.initializers[begin[1] :]
+        results = _in_wider_types(writer, node, found, operands)
     given = [results] if isinstance(results, str) else results
     writer.names.update(zip(node.results, given, strict=True))
+
+
+def _in_wider_types(
+    writer: Writer, node: Node, found: tuple[str, str], operands: Mapping[str, DType]
+) -> list[str]:
+    """Append a node in a dtype that its operator takes, with casts around it."""
+    operator, name = found
+    wide = wider(node, operands[name])
+    if wide is None:
+        raise NoRuleError(
+            f"{node.title}: {operator} of ONNX takes no {operands[name].name.lower()}",
+            source=node.source,
+            remedy="cast to a dtype that the operator takes before it",
+        )
+    cast = {
+        each: writer.emit("Cast", [each], to=Writer.element_type(wide))
+        for each, dtype in operands.items()
+        if dtype is operands[name]
+    }
+    names = [writer.name(operand) for operand in node.operands]
+    results = RULES[node.op.name](writer, node, *(cast.get(each, each) for each in names))
+    given = [results] if isinstance(results, str) else results
+    return [
+        writer.emit("Cast", [each], to=Writer.element_type(result.dtype))
+        for each, result in zip(given, node.results, strict=True)
+    ]
 
 
 def _declared(name: str, value: Value) -> Any:

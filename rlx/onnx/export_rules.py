@@ -20,7 +20,7 @@ _SAME = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin",
     "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "ceil": "Ceil", "cos": "Cos",
-    "cosh": "Cosh", "div": "Div", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
+    "cosh": "Cosh", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
     "ge": "GreaterOrEqual", "gt": "Greater", "is_nan": "IsNaN", "le": "LessOrEqual",
     "log": "Log", "logical_and": "And", "logical_not": "Not", "logical_or": "Or",
     "logical_xor": "Xor", "lt": "Less", "matmul": "MatMul", "maximum": "Max", "minimum": "Min",
@@ -174,7 +174,10 @@ def gelu_approx(writer: Any, node: Node, x: str) -> str:
 
 @export_rule("silu")
 def silu(writer: Any, node: Node, x: str) -> str:
-    return str(writer.emit("Mul", [x, writer.emit("Sigmoid", [x])]))
+    """The limit at -inf is -0, where the product is NaN."""
+    found = writer.emit("Mul", [x, writer.emit("Sigmoid", [x])])
+    is_least = writer.emit("IsInf", [x], detect_positive=0)
+    return str(writer.emit("Where", [is_least, _number(writer, node, -0.0), found]))
 
 
 @export_rule("is_finite")

@@ -294,6 +294,11 @@ class Importer:
             if version < below and attribute in attributes:
                 inputs += [None] * (place + 1 - len(inputs))
                 inputs[place] = _as_input(attributes.pop(attribute))
+        if len(inputs) < found.required:
+            raise FormatError(
+                f"{found.name} takes {found.required} inputs at least and has {len(inputs)}",
+                remedy="the model is malformed: export it again",
+            )
         return inputs
 
     def attributes_of(self, proto: Any, scope: Scope) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Operator:
     """The variadic inputs must be known."""
     inputs: int | None
     """How many inputs there may be; None for any number."""
+    required: int
+    """How many inputs there must be."""
     attributes: dict[str, Any]
     """Names and defaults; `inspect.Parameter.empty` where there is none."""
     takes_node: bool
@@ -97,6 +99,7 @@ def _described(
         frozenset(i for i, p in enumerate(plain) if p.annotation in (Static, "Static")),
         any(p.annotation == "Static" for p in variadic),
         None if variadic else len(plain),
+        sum(p.default is p.empty for p in plain),
         keywords,
         takes_node,
         on_host,

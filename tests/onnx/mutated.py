@@ -1,6 +1,7 @@
-"""Load damaged models in a process with limits: `python -m tests.onnx.mutated SEED COUNT`.
+"""Load and run damaged models in a process with limits: `python -m tests.onnx.mutated SEED COUNT`.
 
-It ends with an error where one is not refused with a typed error, or takes more than its memory.
+It ends with an error where one is neither refused with a typed error nor has results, or takes
+more than its memory or its time. Those that load are run by the interpreter, some by LLVM too.
 """
 
 from __future__ import annotations
@@ -8,13 +9,28 @@ from __future__ import annotations
 import random
 import resource
 import sys
+import warnings
+from typing import Any
+
+import numpy as np
 
 import rlx.onnx
 from rlx.errors import InternalError, RlxError
-from tests.onnx.models import flattening, perceptron, recurrent
+from rlx.onnx.inputs import declared_inputs
+from rlx.onnx.model import read_model
+from rlx.onnx.types import numpy_dtype
+from tests.fuzz.check import time_limit
+from tests.onnx.models import NODES, flattening, indexing, of_one_node, perceptron, recurrent
+from tests.onnx.restructured import restructured
 
 MEMORY = 1 << 30
 """Bytes that damaged models of a few KB may take, beyond what the imports have."""
+SECONDS = 20
+"""Of work that a damaged model may cause."""
+COMPILED = 25
+"""One of so many is compiled by LLVM."""
+_LARGEST = 1 << 16
+"""Elements of inputs that are made for a run."""
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
@@ -32,19 +48,44 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def refused(seed: int, count: int) -> int:
-    """Return how many of `count` damaged models are refused; the others mean something."""
+def damaged(model: Any, rng: random.Random) -> bytes:
+    """Return a file with bytes changed, which seldom parses, or with parts changed, which does."""
+    if rng.random() < 0.3:
+        return mutated(model.SerializeToString(), rng)
+    return restructured(model, rng)
+
+
+def refused(seed: int, count: int) -> tuple[int, int]:
+    """Return how many of `count` damaged models are refused, and how many have results."""
     rng = random.Random(seed)
-    whole = [made.SerializeToString() for made in (perceptron(), flattening(), recurrent())]
-    found = 0
-    for _ in range(count):
+    whole = [perceptron(), flattening(), recurrent(), indexing(), *(of_one_node(*n) for n in NODES)]
+    found, run = 0, 0
+    for number in range(count):
+        content = damaged(rng.choice(whole), rng)
+        backend = "reference" if number % COMPILED else "llvm"
         try:
-            rlx.onnx.load(mutated(rng.choice(whole), rng), dims={"batch": 2, "n": 2})
+            with time_limit(SECONDS):
+                rlx.onnx.load(content, dims={"batch": 2, "n": 2})
+                run += runs(content, backend)
         except InternalError:
             raise
         except RlxError:
             found += 1
-    return found
+    return found, run
+
+
+def runs(content: bytes, backend: str) -> bool:
+    """Run a model on ones; False where the inputs that it declares are large."""
+    given: dict[str, Any] = {}
+    for value in declared_inputs(read_model(content)):
+        declared = value.type.tensor_type
+        shape = [d.dim_value if d.dim_value > 0 else 2 for d in declared.shape.dim]
+        if np.prod(shape, dtype=float) > _LARGEST:
+            return False
+        given[value.name] = np.ones(shape, numpy_dtype(declared.elem_type))
+    results = rlx.onnx.InferenceSession(content, backend=backend).run(None, given)
+    assert all(isinstance(result, (np.ndarray, list)) for result in results)
+    return True
 
 
 def limit_memory() -> None:
@@ -56,4 +97,5 @@ def limit_memory() -> None:
 
 if __name__ == "__main__":
     limit_memory()
-    print(refused(int(sys.argv[1]), int(sys.argv[2])))
+    warnings.simplefilter("ignore")  # of numbers that overflow, which damaged weights make
+    print(*refused(int(sys.argv[1]), int(sys.argv[2])))

@@ -15,6 +15,7 @@ import rlx.numpy as rnp  # noqa: E402
 from rlx import lax, nn  # noqa: E402
 from rlx.errors import NoRuleError  # noqa: E402
 from tests.onnx.models import perceptron  # noqa: E402
+from tests.onnx.round_trips import trips  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -146,6 +147,61 @@ def test_convolutions_and_pooling_keep_their_geometry() -> None:
     runs = [rlx.compile(g, backend="reference")(*arrays) for g in (graph, again)]
     for first, second in zip(*runs, strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(1000, marks=pytest.mark.slow)])
+def test_random_programs_come_back_with_their_bits(first: int) -> None:
+    """Programs of the fuzzer; ONNX Runtime computes the same where it is installed."""
+    count = 600 if first else 60
+    found = trips(range(first, first + count))
+    assert sum(n for how, n in found.items() if how.startswith("exact")) > 0.85 * count
+    assert found["refused"] < 0.1 * count
+
+
+INTEGERS = np.asarray([-(2**31), -9, -1, 0, 1, 7, 31, 32, 40, 2**31 - 1], np.int32)
+FLOATS = np.asarray([-np.inf, -2.5, -0.0, 0.0, 1.5, np.inf, np.nan], np.float32)
+
+
+KINDS = {"div": "f32 i32 u8 i8", "mod": "f32 i32 u8 i8", "shift_left": "i32 u8 i8",
+         "shift_right": "i32 u8 i8", "atan2": "f32"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), [(n, k) for n, ks in KINDS.items() for k in ks.split()])
+def test_values_at_which_operators_leave_off_are_written_out(name: str, kind: str) -> None:
+    """Integers divided by zero, the least one by -1, shifts beyond all bits, zeros with signs."""
+    dtype = np.dtype({"f32": "f4", "i32": "i4", "u8": "u1", "i8": "i1"}[kind])
+    x = FLOATS if kind == "f32" else np.clip(INTEGERS, *limits_of(dtype)).astype(dtype)
+    a, b = (np.ascontiguousarray(each) for each in np.meshgrid(x, x))
+    graph = rlx.Graph("ends")
+    left, right = graph.input("a", a.shape, dtype), graph.input("b", b.shape, dtype)
+    graph.set_outputs([getattr(graph, name)(left, right)])
+    again = rlx.onnx.load(rlx.onnx.export(graph))
+    with np.errstate(all="ignore"):
+        (ours,), (theirs,) = (rlx.compile(g, backend="reference")(a, b) for g in (graph, again))
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(theirs, ours, rtol=2e-7 if name == "atan2" else 0)
+    np.testing.assert_array_equal(np.signbit(theirs[ours == 0]), np.signbit(ours[ours == 0]))
+
+
+def limits_of(dtype: Any) -> tuple[int, int]:
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def test_dtypes_that_operators_do_not_take_are_computed_in_wider_ones() -> None:
+    graph = rlx.Graph("narrow")
+    x = graph.input("x", (2, 3), "bf16")
+    flags = graph.input("flags", (3, 3), "bool")
+    graph.set_outputs([graph.asinh(x), graph.maximum(flags, flags)])
+    again = rlx.onnx.load(rlx.onnx.export(graph))
+    given = floats(2, 3).astype(graph.inputs[0].dtype.numpy), floats(3, 3) > 0
+    runs = [rlx.compile(g, backend="reference")(*given) for g in (graph, again)]
+    for first, second in zip(*runs, strict=True):
+        np.testing.assert_array_equal(first, second)
+    graph = rlx.Graph("refused")
+    y = graph.input("y", (2,), "bf16")
+    graph.set_outputs([graph.atan2(y, y)])
+    with pytest.raises(NoRuleError, match=r"(?s)Atan of ONNX takes no bf16.*test_export\.py"):
+        rlx.onnx.export(graph)
 
 
 def test_what_onnx_cannot_say_is_an_error_with_the_op_and_the_line() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx import nn
-from rlx.errors import UnsupportedError
+from rlx.errors import FormatError, UnsupportedError
 from rlx.onnx.operators.shape import reverse_sequence
 from rlx.onnx.registry import operator
 from rlx.transforms.control import scan
@@ -121,8 +121,14 @@ def _layer(
     w, r, b = matrices
     defaults, names, alphas, betas = functions
     directions = ["forward", "reverse"] if direction == "bidirectional" else [direction]
+    hidden = r.shape[-1]
+    if isinstance(hidden, int) and hidden and r.shape[1] % hidden:
+        raise FormatError(
+            f"recurrent weights have shape {list(r.shape)}, which is not [..., gates * n, n]",
+            remedy="the model is malformed: export it again",
+        )
     listed = _activations(names or [*defaults] * len(directions), alphas, betas)
-    zeros = _zeros(x, len(directions), r.shape[-1], layout)
+    zeros = _zeros(x, len(directions), hidden, layout)
     initial = [zeros if state is None else state for state in initial]
     if layout:
         x = rnp.swapaxes(x, 0, 1)

@@ -251,12 +251,23 @@ def pad(
     if mode != "constant":
         modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
         return rnp.pad(x, tuple(zip(before, after, strict=True)), mode=modes[mode])
-    if value is None or isinstance(value, np.ndarray):
-        fill = 0 if value is None else np.reshape(value, ()).item()
+    fill = _as_float(value)
+    if fill is not None:
         return emit(ops.pad, x, low=tuple(before), high=tuple(after), value=fill)
     inside = emit(ops.pad, rnp.ones(x.shape, "bool"), low=tuple(before), high=tuple(after))
     padded = emit(ops.pad, x, low=tuple(before), high=tuple(after))
     return rnp.where(inside, padded, rnp.reshape(value, ()))
+
+
+def _as_float(value: Any) -> float | None:
+    """Return the number that padding has as a float; None if that is another one."""
+    if value is None:
+        return 0.0
+    number = np.reshape(value, ()).item() if isinstance(value, np.ndarray) else None
+    if isinstance(number, complex):
+        number = None if number.imag else number.real
+    is_float = number is not None and (number != number or float(number) == number)
+    return float(number) if number is not None and is_float else None
 
 
 def _cropped(x: Any, low: Sequence[Extent], high: Sequence[Extent]) -> Any:
