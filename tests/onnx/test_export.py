@@ -173,7 +173,7 @@ def test_values_at_which_operators_leave_off_are_written_out(name: str, kind: st
     x = FLOATS if kind == "f32" else np.clip(INTEGERS, *limits_of(dtype)).astype(dtype)
     a, b = (np.ascontiguousarray(each) for each in np.meshgrid(x, x))
     graph = rlx.Graph("ends")
-    left, right = graph.input("a", a.shape, dtype), graph.input("b", b.shape, dtype)
+    left, right = graph.input("a", a.shape, kind), graph.input("b", b.shape, kind)
     graph.set_outputs([getattr(graph, name)(left, right)])
     again = rlx.onnx.load(rlx.onnx.export(graph))
     with np.errstate(all="ignore"):
