@@ -2,7 +2,7 @@
 
 Every program is compared over the reference and LLVM; every fifth one with C, at the flags that
 users get and at others; every tenth one with JAX where that is installed; every 80th one is
-exported for one target in turn, compiled with several compilers and sanitizers, and run. Failures
+exported in one way in turn, compiled with several compilers and sanitizers, and run. Failures
 are shrunk and printed as Python. With `--log FILE` a run that was ended goes on where it was.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.check import Failure, check
-from tests.fuzz.export import TARGETS
+from tests.fuzz.export import WAYS
 from tests.fuzz.generate import program
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrink
@@ -36,10 +36,10 @@ def with_jax(seed: int) -> bool:
 
 
 def exports_for(seed: int) -> tuple[str, ...]:
-    """Return the targets for which the program of a seed is exported."""
+    """Return the ways in which the program of a seed is exported."""
     if seed % 80 != 3 or not has_toolchain():
         return ()
-    return (tuple(TARGETS)[seed // 80 % len(TARGETS)],)
+    return (tuple(WAYS)[seed // 80 % len(WAYS)],)
 
 
 def checked(seed: int, made: Program) -> Failure | None:

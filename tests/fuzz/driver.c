@@ -24,10 +24,11 @@ static void check(int status, const void *arena) {
 
 int main(int count, char **arguments) {
   const size_t size = count > 1 ? (size_t)strtoull(arguments[1], NULL, 10) : 0;
-  unsigned char *arena = aligned_alloc(64, size);
-  if (arena == NULL) {
+  unsigned char *block = malloc(size + 64);
+  if (block == NULL) {
     return 4;
   }
+  unsigned char *arena = block + (64 - (uintptr_t)block % 64) % 64;
   memset(arena, 0xCD, size);
   check(fuzz_init(arena, size), arena);
   check(fuzz_setup(arena), arena);
@@ -40,6 +41,6 @@ int main(int count, char **arguments) {
   }
   check(fuzz_run(arena), arena);
   fwrite(arena, 1, size, stdout);
-  free(arena);
+  free(block);
   return 0;
 }

@@ -105,6 +105,9 @@ TARGETS: Mapping[str, str] = {
         f"{_CLAIMS}test_riscv32_has_a_gcc_of_its_own "
         f"{_BAD}test_unknown_target_lists_the_known_ones"
     ),
+    "random programs agree with NumPy in twelve ways of exporting, some of them under emulation": (
+        "fuzz.test_fuzz:test_an_export_is_compiled_run_and_compared"
+    ),
     "what runs under emulation agrees with NumPy": (
         f"{_CROSS}test_emulated_artifact_agrees_with_the_reference "
         f"{_CROSS}test_emulated_integers_are_the_reference_s "
