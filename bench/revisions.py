@@ -161,7 +161,7 @@ def serve(peer: str, threads: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     if options.serve:
         serve(options.serve, options.threads)
         return

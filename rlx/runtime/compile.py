@@ -291,11 +291,18 @@ def _lower_from(cache: ProgramCache, graph: Graph) -> Program:
     return lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas, passes=passes)
 
 
+_HALF_WIDE = 32
+"""Bytes of the vectors to which C compilers are held where loops move doubles."""
+
+
 def c_passes(target: Target) -> tuple[KernelPass, ...]:
     """Return what kernels in C go through: one file has the same bits from every compiler."""
+    from rlx.codegen.c.vector_width import explicit_vectors
     from rlx.codegen.loops.passes.order_sums import order_sums
 
-    return (order_sums(target.vector_bytes),)
+    wide = target.vector_bytes > _HALF_WIDE
+    spelled = (explicit_vectors(target.vector_bytes),) if wide else ()
+    return (order_sums(target.vector_bytes), *spelled)
 
 
 def lower_for(

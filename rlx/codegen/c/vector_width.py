@@ -4,17 +4,22 @@ GCC, in every version with AVX-512 that we know, moves elements of a vector of e
 `vpermilpd`, which cannot cross 128-bit lanes, where elements 2 or 3 come from the upper half and
 all others stay in their lane: its check of the pattern (`avx_vpermilp_parallel`) forgets an upper
 bound. Its vectorizers make such moves in straight-line code and in loops. Vectors of four doubles
-are right, and so are loops that need no move at all: those may keep the whole width. A loop is
+are right, and so are loops that need no move at all: those may keep the whole width, and the
+heavy ones among them are spelled out in whole vectors where other loops of a kernel move. A loop is
 long by the most iterations that its limits allow: compilers that know of fewer write them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rlx.codegen.loops.nodes import (
     Assign,
+    Binary,
+    BinaryOp,
     Block,
+    Const,
     Declare,
     Expr,
     For,
@@ -27,16 +32,21 @@ from rlx.codegen.loops.nodes import (
     Stmt,
     Store,
     ValueType,
+    Var,
     While,
 )
 from rlx.codegen.loops.passes.affine import Forms
+from rlx.codegen.loops.passes.names import Names, kept_apart
+from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.codegen.loops.passes.ranges import Ranges
 from rlx.codegen.loops.passes.strides import stride
+from rlx.codegen.loops.passes.vectorize import widen_loop
 from rlx.codegen.loops.visit import (
     all_expressions,
     blocks,
     expressions,
     functions_of,
+    map_blocks,
     walk,
     walk_expression,
 )
@@ -44,6 +54,13 @@ from rlx.codegen.loops.visit import (
 _LONG = 32
 """Iterations of a loop that compilers never write out (GCC: at most 16), and that outweigh a call:
 those of a block of a batch in a loop nest, too, which runs once a step."""
+
+
+_HEAVY = 16
+"""Operations from which a loop is bound by them, and not by its loads and stores."""
+
+_OPERATORS = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV})
+"""What vectors have operators for in C; functions of them are called lane by lane."""
 
 
 def touches_doubles(kernels: Iterable[Kernel]) -> bool:
@@ -136,3 +153,46 @@ def _most_iterations(loop: For, ranges: Ranges, forms: Forms) -> int:
     if start is not None and stop is not None and not (length := stop.minus(start)).terms:
         return length.constant
     return ranges.of(loop.stop)[1] - ranges.of(loop.start)[0]
+
+
+def explicit_vectors(vector_bytes: int) -> KernelPass:
+    """Return the pass that spells out vectors where compilers may not have the whole width.
+
+    Loops over doubles that move none, and only add, multiply and divide, beside loops that do.
+    Functions are called lane by lane, and light loops wait for memory: both stay as they are.
+    """
+
+    def run(kernel: Kernel) -> Kernel:
+        if not touches_doubles((kernel,)) or keeps_wide_vectors(kernel):
+            return kernel
+        body = _spelled_out(kernel.body, vector_bytes, Names(kernel))
+        return kernel if body == kernel.body else replace(kernel, body=body)
+
+    return run
+
+
+def _spelled_out(body: Block, vector_bytes: int, names: Names) -> Block:
+    result: list[Stmt] = []
+    for statement in body:
+        pieces = None
+        if isinstance(statement, For) and _is_plain_arithmetic(statement):
+            pieces = widen_loop(statement, vector_bytes, most=1)
+        if pieces is None:
+            inner = map_blocks(statement, lambda block: _spelled_out(block, vector_bytes, names))
+            result.append(inner)
+        else:
+            names.release(statement)
+            result += kept_apart(pieces, names)
+    return tuple(result)
+
+
+def _is_plain_arithmetic(loop: For) -> bool:
+    """True for a `simd` loop over doubles in order that C's operators compute."""
+    if loop.kind is not LoopKind.SIMD or loop.accumulators or not _moves_in_order(loop):
+        return False
+    nodes = [e for s in walk(loop.body) for root in expressions(s) for e in walk_expression(root)]
+    work = [e for e in nodes if isinstance(e, Binary) and _is_double(e)]
+    return len(work) >= _HEAVY and all(
+        isinstance(e, (Var, Load, Const)) or (isinstance(e, Binary) and e.op in _OPERATORS)
+        for e in nodes
+    )

@@ -17,10 +17,12 @@ import rlx
 import rlx.numpy as rnp
 from rlx.codegen.aot.options import PORTABLE_FLAGS
 from rlx.codegen.c.emit import emit_module
-from rlx.codegen.c.vector_width import keeps_wide_vectors, touches_doubles
+from rlx.codegen.c.vector_width import explicit_vectors, keeps_wide_vectors, touches_doubles
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
+from rlx.codegen.loops.interpreter import run_kernel
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim
+from rlx.codegen.loops.verify import verify_kernel
 from rlx.target import detect_target
 from tests.aot.building import Loaded
 from tests.codegen.c.native import COMPILERS, compile_strictly
@@ -180,3 +182,36 @@ def test_a_long_copy_of_doubles_is_compiled_to_the_widest_vectors(tmp_path: Path
     command = ["gcc", "-O3", "-march=native", "-fno-tree-loop-distribute-patterns", "-S", "-o", "-"]
     done = subprocess.run([*command, str(source)], check=True, capture_output=True, text=True)
     assert "zmm" in done.stdout
+
+
+def polynomial(terms: int, *, turned: bool) -> Kernel:
+    """Return a kernel that reads in order or not, and then adds and multiplies."""
+    k = KernelBuilder("polynomial")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    here = k.local("here", Prim.F64, 64)
+    with k.loop("i", 64, kind=LoopKind.SIMD) as i:
+        k.store(here, i, k.load(x, i * 3 if turned else i))
+    with k.loop("i", 64, kind=LoopKind.SIMD) as i:
+        value, total = k.let("value", k.load(here, i)), k.load(here, i)
+        for _ in range(terms):
+            total = total * value + 0.5
+        k.store(y, i, total)
+    return k.build()
+
+
+def test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors() -> None:
+    kernel = polynomial(10, turned=True)
+    assert not keeps_wide_vectors(kernel)
+    spelled = explicit_vectors(64)(kernel)
+    verify_kernel(spelled)
+    assert "f64x8" not in emit_module(Module("m", (), (kernel,), ()))
+    assert "f64x8" in emit_module(Module("m", (), (spelled,), ()))
+    x, found, expected = np.linspace(-1, 1, 192), np.zeros(64), np.zeros(64)
+    run_kernel(spelled, {"x": x, "y": found})
+    run_kernel(kernel, {"x": x, "y": expected})
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_light_loops_and_kernels_without_moves_are_left_to_the_compiler() -> None:
+    for kernel in (polynomial(3, turned=True), polynomial(10, turned=False)):
+        assert explicit_vectors(64)(kernel) is kernel

@@ -49,6 +49,12 @@ def bind_twice(k: KernelBuilder, x: Buffer, _out: Buffer) -> None:
         k.emit(Let(Var("twice", F32), value(k, x).node))
 
 
+def bind_in_each_loop(k: KernelBuilder, _x: Buffer, _out: Buffer) -> None:
+    for loop in ("i", "j"):  # passes take a name for one variable, wherever it stands
+        with k.loop(loop, 3) as at:
+            k.emit(Let(Var("part", I64), at.node))
+
+
 def two_parallel(k: KernelBuilder, _x: Buffer, out: Buffer) -> None:
     for _ in range(2):
         with k.loop("i", 4, kind=LoopKind.PARALLEL) as i:
@@ -109,6 +115,7 @@ def node(build: Callable[[E], E]) -> Fault:
 FAULTS: dict[str, tuple[Fault, str]] = {
     "scope": (leak, "i is not in scope"),
     "twice": (bind_twice, "twice is bound twice"),
+    "twice_in_loops_side_by_side": (bind_in_each_loop, "part is bound twice"),
     "type": (
         lambda k, x, _: k.emit(Let(Var("v", I64), value(k, x).node)),
         "v is f32; it must be i64",

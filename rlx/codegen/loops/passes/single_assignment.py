@@ -9,6 +9,7 @@ let half = 0.5
 y[0] = a + half
 
 Others are declared where they get their first value, so that no idle one is stored before.
+Names are unique in a kernel, which its verifier demands: a name stands for one variable.
 """
 
 from __future__ import annotations
