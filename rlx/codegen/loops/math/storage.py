@@ -116,13 +116,11 @@ def _bits(x: float) -> int:
     return int(np.float32(x).view(np.uint32))
 
 
-_E4M3FN = _Byte(3, 7, float(np.nextafter(np.float32(464), np.float32(500))), 0x7F, 0x7F)
-_E5M2 = _Byte(2, 15, 61440.0, 0x7C, 0x7E)
-
-
-def _round_to(byte: _Byte) -> Callable[[FunctionBuilder, E], E]:
-    """To the byte and back: nothing is computed in these types, so nothing waits for it."""
-    return lambda m, x: byte.widen(m, byte.narrow(m, x))
+_BYTES = {
+    DType.F8_E4M3FN: _Byte(3, 7, float(np.nextafter(np.float32(464), np.float32(500))), 0x7F, 0x7F),
+    DType.F8_E5M2: _Byte(2, 15, 61440.0, 0x7C, 0x7E),
+}
+"""Floats of eight bits, by what tells one from another."""
 
 
 def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:
@@ -135,58 +133,42 @@ def _f64_to_f32_odd(m: FunctionBuilder, x: E) -> E:
     return select(adjust, bits + step, bits).bitcast(Prim.F32)
 
 
-_CONVERSIONS = {
-    "f16_to_f32": (_f16_to_f32, Prim.U16, "The value of f16 bits, exactly."),
-    "f32_to_f16": (_f32_to_f16, Prim.F32, "The bits of the nearest f16, ties to even."),
-    "bf16_to_f32": (_bf16_to_f32, Prim.U16, "The value of bf16 bits, exactly."),
-    "f32_to_bf16": (_f32_to_bf16, Prim.F32, "The bits of the nearest bf16, ties to even."),
-    "round_to_f16": (_round_to_f16, Prim.F32, "The nearest f16, ties to even, as f32."),
-    "round_to_bf16": (_round_to_bf16, Prim.F32, "The nearest bf16, ties to even, as f32."),
-    "round_sum_to_bf16": (
-        _round_sum_to_bf16,
-        Prim.F32,
-        "`round_to_bf16` of what arithmetic makes of bf16: its NaNs fit and need no care.",
-    ),
-    "f8_e4m3fn_to_f32": (_E4M3FN.widen, Prim.U8, "The value of f8_e4m3fn bits, exactly."),
-    "f32_to_f8_e4m3fn": (
-        _E4M3FN.narrow,
-        Prim.F32,
-        "The bits of the nearest f8_e4m3fn, ties to even; NaN beyond 464.",
-    ),
-    "round_to_f8_e4m3fn": (
-        _round_to(_E4M3FN),
-        Prim.F32,
-        "The nearest f8_e4m3fn, ties to even, as f32.",
-    ),
-    "f8_e5m2_to_f32": (_E5M2.widen, Prim.U8, "The value of f8_e5m2 bits, exactly."),
-    "f32_to_f8_e5m2": (_E5M2.narrow, Prim.F32, "The bits of the nearest f8_e5m2, ties to even."),
-    "round_to_f8_e5m2": (_round_to(_E5M2), Prim.F32, "The nearest f8_e5m2, ties to even, as f32."),
-    "f64_to_f32_odd": (_f64_to_f32_odd, Prim.F64, "The f32 beside x, odd unless exact."),
-}
-
-
-def _conversion(name: str) -> Function:
-    build, prim, doc = _CONVERSIONS[name]
+def _function(
+    name: str, build: Callable[[FunctionBuilder, E], E], prim: Prim, doc: str
+) -> Function:
     builder = FunctionBuilder(Prim.F32)
     param = builder.parameter("x", prim)
     result = build(builder, E(param))
     return Function(name, (param,), tuple(builder.lets), result.node, doc)
 
 
-f16_to_f32 = _conversion("f16_to_f32")
-f32_to_f16 = _conversion("f32_to_f16")
-bf16_to_f32 = _conversion("bf16_to_f32")
-f32_to_bf16 = _conversion("f32_to_bf16")
-round_to_f16 = _conversion("round_to_f16")
-round_to_bf16 = _conversion("round_to_bf16")
-round_sum_to_bf16 = _conversion("round_sum_to_bf16")
-f8_e4m3fn_to_f32 = _conversion("f8_e4m3fn_to_f32")
-f32_to_f8_e4m3fn = _conversion("f32_to_f8_e4m3fn")
-round_to_f8_e4m3fn = _conversion("round_to_f8_e4m3fn")
-f8_e5m2_to_f32 = _conversion("f8_e5m2_to_f32")
-f32_to_f8_e5m2 = _conversion("f32_to_f8_e5m2")
-round_to_f8_e5m2 = _conversion("round_to_f8_e5m2")
-f64_to_f32_odd = _conversion("f64_to_f32_odd")
+def _widening(name: str, build: Callable[[FunctionBuilder, E], E], bits: Prim) -> Function:
+    return _function(f"{name}_to_f32", build, bits, f"The value of {name} bits, exactly.")
+
+
+def _narrowing(name: str, build: Callable[[FunctionBuilder, E], E], more: str = "") -> Function:
+    doc = f"The bits of the nearest {name}, ties to even{more}."
+    return _function(f"f32_to_{name}", build, Prim.F32, doc)
+
+
+def _rounding(name: str, build: Callable[[FunctionBuilder, E], E]) -> Function:
+    doc = f"The nearest {name}, ties to even, as f32."
+    return _function(f"round_to_{name}", build, Prim.F32, doc)
+
+
+f16_to_f32 = _widening("f16", _f16_to_f32, Prim.U16)
+f32_to_f16 = _narrowing("f16", _f32_to_f16)
+round_to_f16 = _rounding("f16", _round_to_f16)
+bf16_to_f32 = _widening("bf16", _bf16_to_f32, Prim.U16)
+f32_to_bf16 = _narrowing("bf16", _f32_to_bf16)
+round_to_bf16 = _rounding("bf16", _round_to_bf16)
+round_sum_to_bf16 = _function(
+    "round_sum_to_bf16", _round_sum_to_bf16, Prim.F32,
+    "`round_to_bf16` of what arithmetic makes of bf16: its NaNs fit and need no care.",
+)  # fmt: skip
+f64_to_f32_odd = _function(
+    "f64_to_f32_odd", _f64_to_f32_odd, Prim.F64, "The f32 beside x, odd unless exact."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +182,22 @@ class NarrowFloat:
     round_sum: Function
     """The same of what arithmetic makes of such floats."""
 
+    @classmethod
+    def of_byte(cls, name: str, byte: _Byte) -> NarrowFloat:
+        """Return those of a float of eight bits.
+
+        It is rounded to the byte and back: nothing is computed in these types, so nothing waits.
+        """
+        more = f"; NaN beyond {byte.beyond:.0f}" if byte.infinity == byte.nan else ""
+        rounding = _rounding(name, lambda m, x: byte.widen(m, byte.narrow(m, x)))
+        narrowing = _narrowing(name, byte.narrow, more)
+        return cls(_widening(name, byte.widen, Prim.U8), narrowing, rounding, rounding)
+
 
 NARROW_FLOATS = {
-    DType.F8_E4M3FN: NarrowFloat(
-        f8_e4m3fn_to_f32, f32_to_f8_e4m3fn, round_to_f8_e4m3fn, round_to_f8_e4m3fn
-    ),
-    DType.F8_E5M2: NarrowFloat(f8_e5m2_to_f32, f32_to_f8_e5m2, round_to_f8_e5m2, round_to_f8_e5m2),
     DType.F16: NarrowFloat(f16_to_f32, f32_to_f16, round_to_f16, round_to_f16),
     DType.BF16: NarrowFloat(bf16_to_f32, f32_to_bf16, round_to_bf16, round_sum_to_bf16),
+    **{dtype: NarrowFloat.of_byte(dtype.value, byte) for dtype, byte in _BYTES.items()},
 }
 """Of each dtype that `is_low_precision`."""
 
