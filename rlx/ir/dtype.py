@@ -181,7 +181,7 @@ def promote(left: DType, right: DType) -> DType:
     """Return the dtype in which `left` and `right` meet (specification 01, section 2)."""
     if left is right:
         return left
-    if {left, right} in ({DType.F16, DType.BF16}, _STORED):
+    if {left, right} == {DType.F16, DType.BF16} or {left, right} <= _STORED:
         return DType.F32
     if left.is_int and right.is_float:
         left, right = right, left
