@@ -17,6 +17,7 @@ _TILED = "codegen.kernels.test_attention_tiled:"
 _CONV_LAYERS = "nn.test_convolution:"
 _IMAGE_LAYERS = "nn.test_images:"
 _SECOND = "nn.test_double_backward:"
+_GENERATED = "nn.test_generated:"
 _BLOCKS = "blocks.test_fused_blocks:"
 _FOLD = "passes.rewrites.test_fold_batch_norm:"
 _TILES = "passes.layout.test_tile_convolutions:"
@@ -39,6 +40,7 @@ OPS: Mapping[str, str] = {
     "convolution over 1, 2 and 3 axes: strides, uneven padding, dilation, groups": (
         f"{_CONV_LAYERS}test_conv_and_its_gradients_are_those_of_pytorch "
         f"{_CONV_LAYERS}test_named_padding_with_channels_last_is_that_of_jax "
+        f"{_GENERATED}test_random_layers_are_those_of_pytorch "
         f"{_CONV}test_limit_5_one_and_three_axes {_RECORDED}"
     ),
     "its two gradients": f"{_CONV}test_facts_d_e_f_gradients_are_finite_differences {_RECORDED}",
@@ -80,15 +82,19 @@ OPS: Mapping[str, str] = {
 
 TRANSFORMS: Mapping[str, str] = {
     "second derivatives are those of double backward": (
-        f"{_SECOND}test_the_gradient_of_a_gradient_is_that_of_pytorch"
+        f"{_SECOND}test_the_gradient_of_a_gradient_is_that_of_pytorch "
+        f"{_GENERATED}test_random_gradients_are_those_of_pytorch"
     ),
     "a batch of kernels is one grouped convolution": (
-        f"{_SECOND}test_kernels_of_a_batch_are_groups_of_one_convolution"
+        f"{_SECOND}test_kernels_of_a_batch_are_groups_of_one_convolution "
+        f"{_GENERATED}test_batches_of_kernels_are_loops_over_them"
     ),
     "a batch of images that are resized is one operand": (
         f"{_RESAMPLE}test_examples_that_share_positions_stay_one_operand"
     ),
-    "f16 and bf16 are computed in f32 and rounded once": "codegen.test_parity:*",
+    "f16 and bf16 are computed in f32 and rounded once": (
+        f"codegen.test_parity:* {_GENERATED}test_halves_are_rounded_once"
+    ),
 }
 
 LAYERS: Mapping[str, str] = {
@@ -122,9 +128,13 @@ PASSES: Mapping[str, str] = {
     "layout is chosen by a pass, and converted at the edges": f"{_LAST}*",
     "weights are packed in setup": f"{_TILES}test_the_input_is_padded_and_the_weights_are_packed",
     "equal convolutions share a kernel": f"{_DIRECT}test_equal_convolutions_share_a_kernel",
+    "weights of all shapes are packed by one kernel": "codegen.lower.test_share_kernels:*",
 }
 
 KERNELS: Mapping[str, str] = {
+    "single taps over many large planes meet a copy of their rows": (
+        f"{_DIRECT}test_planes_far_apart_are_copied_by_rows"
+    ),
     "direct convolution in register tiles": f"{_DIRECT}* codegen.kernels.test_conv_channels_last:*",
     "depthwise with the window in registers": (
         "codegen.kernels.test_conv_depthwise:* codegen.kernels.test_conv_depthwise_last:*"

@@ -35,6 +35,9 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "grouped-single-taps": ((2, 16, 5, 7), (32, 8, 1, 1), {"groups": 2}),
     "single-taps": ((2, 16, 5, 7), (24, 16, 1, 1), {}),
     "strided-single-taps": ((2, 16, 5, 7), (24, 16, 1, 1), {"stride": (2, 3)}),
+    "single-taps-far-apart": ((2, 64, 33, 40), (40, 64, 1, 1), {}),
+    "grouped-taps-far-apart": ((1, 128, 31, 41), (48, 64, 1, 1), {"groups": 2}),
+    "strided-taps-far-apart": ((2, 96, 31, 61), (36, 96, 1, 1), {"stride": (3, 2)}),
     "whole-window": ((3, 16, 4, 3), (24, 16, 4, 3), {}),
     "many-weights": ((2, 64, 5, 5), (256, 64, 3, 3), {"padding": ((1, 1), (1, 1))}),
 }  # fmt: skip
@@ -77,7 +80,10 @@ def test_tiles_agree_with_the_reference(name: str) -> None:
     np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", ["tails-everywhere", "several-rows", "three-axes"])
+@pytest.mark.parametrize("name", [
+    "tails-everywhere", "several-rows", "three-axes", "grouped-taps-far-apart",
+    "strided-taps-far-apart",
+])  # fmt: skip
 def test_c_computes_what_llvm_does(name: str) -> None:
     g = graph_of(*CASES[name], "f64")
     feeds = feeds_of(g)
@@ -93,13 +99,33 @@ def test_bits_are_the_same_on_two_threads() -> None:
     np.testing.assert_array_equal(run(g, feeds, "llvm", 2), run(g, feeds, "llvm", 1))
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_planes_far_apart_are_copied_by_rows(dtype: str) -> None:
+    """Panels meet the copy; what lies close together, or under few weights, is read in place."""
+    comment = "A row of each plane, copied side by side."
+    far = graph_of((1, 64, 56, 56), (32, 64, 1, 1), {}, dtype)
+    assert comment in str(rlx.compile(far, backend="c").c_source)
+    for near in ((1, 8, 56, 56), (1, 64, 7, 56)):
+        g = graph_of(near, (32, near[1], 1, 1), {}, dtype)
+        assert comment not in str(rlx.compile(g, backend="c").c_source)
+
+
+def test_copied_rows_have_the_same_bits_on_two_threads() -> None:
+    g = graph_of(*CASES["strided-taps-far-apart"], "f32")
+    feeds = feeds_of(g)
+    np.testing.assert_array_equal(run(g, feeds, "llvm", 2), run(g, feeds, "llvm", 1))
+
+
 def test_the_number_of_images_may_be_symbolic() -> None:
     n = Dim("n", max=4)
-    g = graph_of((n, 8, 6, 6), (16, 8, 3, 3), {}, "f32")
-    for count in (0, 1, 3):
-        feeds = feeds_of(g, {"n": count})
-        (expected,) = evaluate(g, feeds)
-        np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-4)
+    for g in (
+        graph_of((n, 8, 6, 6), (16, 8, 3, 3), {}, "f32"),
+        graph_of((n, 64, 56, 56), (32, 64, 1, 1), {}, "f32"),
+    ):
+        for count in (0, 1, 3):
+            feeds = feeds_of(g, {"n": count})
+            (expected,) = evaluate(g, feeds)
+            np.testing.assert_allclose(run(g, feeds, "llvm"), expected, rtol=2e-5, atol=2e-4)
 
 
 def test_bias_activation_and_residual_join_the_convolution() -> None:

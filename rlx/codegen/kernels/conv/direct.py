@@ -14,8 +14,8 @@ that channels lie apart and positions together, as in the result; then what foll
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.conv.channel_vectors import ask_for_row
@@ -41,6 +41,21 @@ from rlx.ir.lowering import Direct
 from rlx.ir.op import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.shape import Extent, floor_divide, product
+
+_REACH = 256 * 1024
+"""Bytes of planes beyond which a row of each is more pages than the first-level TLB holds, in few
+sets of the cache."""
+
+_MOST_COPIED = 64 * 1024
+"""Bytes of a band that are copied side by side, on the stack."""
+
+_FEW_WEIGHTS = 512 * 1024
+"""Bytes of weights that every band may read anew: they stay in the second-level cache."""
+
+_AHEAD = 8
+"""Planes that are asked for before they are copied."""
+
+_LINE = 64
 
 _SQUARE = 8
 """Rows and lanes that change places in registers at a time: 24 shuffles for 64 elements."""
@@ -113,7 +128,10 @@ def _convolve(
         sums or w.memory.prim, add,
     )  # fmt: skip
     kind = product_loop(product((*out.shape, *w.shape[1:])))
-    work.compute(kind, panel_order(x.shape, w.shape, x.prim.size, work.bands, panels * groups))
+    if work.copies:
+        work.compute_by_bands(kind)
+    else:
+        work.compute(kind, panel_order(x.shape, w.shape, x.prim.size, work.bands, panels * groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +180,77 @@ class _Tiles:
             stop = k.let("stop_band", minimum(first + order.bands, bands))
             with k.loop("band", stop, start=first) as band:
                 row = self._span("row", band * shape.high, shape.high, 1)
-                with k.loop("first", self.extents(self.planes.positions[2]), step=shape.wide) as at:
+                with self._each_tile() as at:
                     column = self._span("column", at, shape.wide, 2)
                     place = _Place(image, group, number, layer, row, column)
-                    self._finish(self._sums(panel, k.let("at", self._start(place))), place)
+                    source = self._in_place(k.let("at", self._start(place)))
+                    self._finish(self._sums(panel, source), place)
+
+    def _each_tile(self) -> AbstractContextManager[E]:
+        return self.k.loop("first", self.extents(self.planes.positions[2]), step=self.shape.wide)
+
+    # Bands that are copied
+
+    @property
+    def copies(self) -> bool:
+        """True if single taps meet many planes far apart: a band of all is copied side by side.
+
+        Rows of so many planes drive each other out of the first-level cache and its TLB, and every
+        panel would fetch them again.
+        """
+        planes, size = self.planes, self.x.prim.size
+        if planes.taps != (1, 1, 1) or planes.flat or self.shape.high != 1:
+            return False
+        band, plane = planes.positions[2], product(planes.extents)
+        weights = planes.channels * self.panels * self.shape.columns
+        return (
+            isinstance(band, int)
+            and isinstance(plane, int)
+            and planes.channels * plane * size > _REACH
+            and planes.channels * band * size <= _MOST_COPIED
+            and weights * size <= _FEW_WEIGHTS
+        )
+
+    def compute_by_bands(self, kind: LoopKind) -> None:
+        """Go over images and bands of one row each, and over the panels that meet a copy of it."""
+        k, shape = self.k, self.shape
+        layers, bands = map(self.extents.number, (self.planes.positions[0], self.bands))
+        images = self.target.extent(0)
+        with k.loop("item", images * (self.groups * layers * bands), kind=kind) as item:
+            band, rest = _split(item, bands)
+            layer, rest = _split(rest, layers)
+            group, image = _split(rest, self.groups)
+            group, image = k.let("group", group), k.let("image", image)
+            row = self._span("row", band, 1, 1)
+            start = TileSpan(index(0), index(0), shape.wide)
+            first = self._start(_Place(image, group, index(0), layer, row, start))
+            copy = self._copied(k.let("at", first))
+            with k.loop("number", self.panels) as number, self._each_tile() as at:
+                column = self._span("column", at, shape.wide, 2)
+                place = _Place(image, group, number, layer, row, column)
+                source = copy.moved(column.start)
+                self._finish(self._sums(group * self.panels + number, source), place)
+
+    def _copied(self, at: E) -> _Source:
+        """Copy the positions of a row of all planes of a group side by side."""
+        k, planes = self.k, self.planes
+        wide, plane = static(planes.positions[2]), static(product(planes.extents))
+        k.comment("A row of each plane, copied side by side.")
+        copy = k.local("band", self.x.prim, planes.channels * wide)
+        line = max(1, _LINE // self.x.prim.size)
+        with k.loop("c", planes.channels) as c:
+            ahead = at + (c + _AHEAD) * plane
+            with k.loop("j", wide * planes.strides[2], step=line, kind=LoopKind.UNROLL) as j:
+                k.prefetch(self.x, ahead + j)
+            with k.loop("j", wide, kind=LoopKind.SIMD) as j:
+                k.store(copy, c * wide + j, k.load(self.x, at + c * plane + j * planes.strides[2]))
+        return _Source(copy, index(0), wide, 1)
 
     # Where
+
+    def _in_place(self, at: E) -> _Source:
+        plane = self.extents.number(product(self.planes.extents))
+        return _Source(self.x, at, plane, self.planes.strides[2])
 
     def _group(self, panel: E) -> tuple[E, E]:
         """Return the group that a panel is of, and its number there."""
@@ -193,8 +276,8 @@ class _Tiles:
 
     # One tile
 
-    def _sums(self, panel: E, at: E) -> Buffer:
-        """Compute a tile; return its sums, positions first."""
+    def _sums(self, panel: E, x: _Source) -> Buffer:
+        """Compute a tile of positions of `x`; return its sums, positions first."""
         k, shape, planes = self.k, self.shape, self.planes
         taps, rows, columns = planes.taps, self._extent(1), self._extent(2)
         steps = planes.channels * taps[0] * taps[1] * taps[2]
@@ -211,27 +294,27 @@ class _Tiles:
                 for name, count in zip(("z", "a", "b"), taps, strict=True)
             ]
             step = ((c * taps[0] + tap[0]) * taps[1] + tap[1]) * taps[2] + tap[2]
-            source = (c * self._extent(0) + tap[0] * planes.dilations[0]) * rows
-            source = (source + tap[1] * planes.dilations[1]) * columns
-            source = k.let("source", at + (source + tap[2] * planes.dilations[2]))
+            source = (tap[0] * planes.dilations[0] * rows + tap[1] * planes.dilations[1]) * columns
+            source = source + tap[2] * planes.dilations[2]
+            source = k.let("source", x.at + (c * x.plane + source))
             weights = k.let("weights", start + step * shape.columns)
             ask_for_row(k, self.w, weights, shape.columns)
-            if planes.taps == (1, 1, 1) and not planes.flat:
+            if planes.taps == (1, 1, 1) and not planes.flat and x.memory is self.x:
                 # The next tile: planes are pages apart, which no hardware follows.
                 k.prefetch(self.x, source + shape.wide * planes.strides[2])
             tile.accumulate(
-                lambda i: k.load(self.x, source + self._position(i)),
+                lambda i: k.load(x.memory, source + self._position(i, x)),
                 lambda j: k.load(self.w, weights + j, shape.lanes),
             )
         done = k.local("done", self.prim, positions * shape.columns)
         tile.store(lambda i, j, value: k.store(done, i * shape.columns + j, value))
         return done
 
-    def _position(self, i: E) -> E:
+    def _position(self, i: E, x: _Source) -> E:
         """Return how far position `i` of a tile lies behind its first one."""
         planes, wide = self.planes, self.shape.wide
         if self.shape.high == 1:
-            return i * planes.strides[2]
+            return i * x.step
         down = self.extents.number(planes.extents[2] * planes.strides[1])
         return i / wide * down + i % wide * planes.strides[2]
 
@@ -272,6 +355,22 @@ class _Tiles:
             for number, values in enumerate(turned(k, lines)):
                 k.store(result, (j + number) * stride + i, values)
         return result, stride
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the elements of a tile's positions lie."""
+
+    memory: Buffer
+    at: E
+    """The first tap of the first position."""
+    plane: int | E
+    """Elements from a channel to the next."""
+    step: int
+    """Elements from a position to the next."""
+
+    def moved(self, by: E) -> _Source:
+        return replace(self, at=self.at + by * self.step)
 
 
 @dataclass(frozen=True, slots=True)
