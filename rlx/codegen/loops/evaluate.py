@@ -256,10 +256,26 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma_f32(a: Array, b: Array, c: Array) -> Array:
-    """The product is exact in f64; the sum is rounded to odd there, so that the second
-    rounding, to f32, is the only one that counts (Boldo and Melquiond, 2008)."""
-    product = a.astype(np.float64) * b
-    return _sum_rounded_to_odd(product, c.astype(np.float64)).astype(np.float32)
+    """The product is exact in f64. Their sum there is rounded a second time, to f32, which differs
+    from one rounding only if the first one has met the middle between two floats: such sums are
+    rounded to odd (Boldo and Melquiond, 2008)."""
+    product, wide = a.astype(np.float64) * b, c.astype(np.float64)
+    total: Array = np.atleast_1d(product + wide)
+    bits = total.view(np.int64)
+    unsure = ((bits & _BELOW_F32) == _MIDDLE) | (np.abs(total) < _NORMAL)
+    if unsure.any():
+        at = unsure.reshape(product.shape)
+        total[unsure] = _sum_rounded_to_odd(product[at], wide[at])
+    return total.astype(np.float32).reshape(product.shape)
+
+
+_BELOW_F32 = (1 << 29) - 1
+"""Bits of an f64's significand that an f32 lacks."""
+
+_MIDDLE = 1 << 28
+
+_NORMAL = 2.0**-125
+"""Below it an f32 has fewer bits, and the middle lies elsewhere."""
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
