@@ -45,6 +45,7 @@ NESTS: Mapping[str, str] = {
         "codegen.loops.passes.test_vectorize:* "
         "codegen.loops.passes.test_single_assignment:* "
         "codegen.loops.passes.test_fuse_loops:* "
+        "codegen.loops.passes.test_loop_distribution:* "
         "codegen.c.test_vector_width:test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors"
     ),
 }

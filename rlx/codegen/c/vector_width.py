@@ -31,11 +31,14 @@ from rlx.codegen.loops.nodes import (
     Prim,
     Stmt,
     Store,
+    Unary,
+    UnaryOp,
     ValueType,
     Var,
     While,
 )
 from rlx.codegen.loops.passes.affine import Forms
+from rlx.codegen.loops.passes.loop_distribution import distributed
 from rlx.codegen.loops.passes.names import Names, kept_apart
 from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.codegen.loops.passes.ranges import Ranges
@@ -59,7 +62,9 @@ those of a block of a batch in a loop nest, too, which runs once a step."""
 _HEAVY = 16
 """Operations from which a loop is bound by them, and not by its loads and stores."""
 
-_OPERATORS = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV})
+_OPERATORS: frozenset[BinaryOp | UnaryOp] = frozenset(
+    {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, UnaryOp.NEG}
+)
 """What vectors have operators for in C; functions of them are called lane by lane."""
 
 
@@ -176,7 +181,7 @@ def _spelled_out(body: Block, vector_bytes: int, names: Names) -> Block:
     for statement in body:
         pieces = None
         if isinstance(statement, For) and _is_plain_arithmetic(statement):
-            pieces = widen_loop(statement, vector_bytes, most=1)
+            pieces = _in_vectors(statement, vector_bytes, names)
         if pieces is None:
             inner = map_blocks(statement, lambda block: _spelled_out(block, vector_bytes, names))
             result.append(inner)
@@ -186,13 +191,25 @@ def _spelled_out(body: Block, vector_bytes: int, names: Names) -> Block:
     return tuple(result)
 
 
+def _in_vectors(loop: For, vector_bytes: int, names: Names) -> Block | None:
+    """Return a loop in whole vectors, its moves in loops of their own beside it."""
+    if _moves_in_order(loop):
+        return widen_loop(loop, vector_bytes, most=1)
+    parts = distributed(loop, names)
+    if parts is None or not _moves_in_order(parts[1]):
+        return None
+    before, inner, after = parts
+    pieces = widen_loop(inner, vector_bytes, most=1)
+    return None if pieces is None else (*before, *pieces, *after)
+
+
 def _is_plain_arithmetic(loop: For) -> bool:
-    """True for a `simd` loop over doubles in order that C's operators compute."""
-    if loop.kind is not LoopKind.SIMD or loop.accumulators or not _moves_in_order(loop):
+    """True for a heavy `simd` loop over doubles that C's operators compute."""
+    if loop.kind is not LoopKind.SIMD or loop.accumulators:
         return False
     nodes = [e for s in walk(loop.body) for root in expressions(s) for e in walk_expression(root)]
     work = [e for e in nodes if isinstance(e, Binary) and _is_double(e)]
     return len(work) >= _HEAVY and all(
-        isinstance(e, (Var, Load, Const)) or (isinstance(e, Binary) and e.op in _OPERATORS)
+        isinstance(e, (Var, Load, Const)) or (isinstance(e, (Binary, Unary)) and e.op in _OPERATORS)
         for e in nodes
     )

@@ -215,3 +215,21 @@ def test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors() -> None
 def test_light_loops_and_kernels_without_moves_are_left_to_the_compiler() -> None:
     for kernel in (polynomial(3, turned=True), polynomial(10, turned=False)):
         assert explicit_vectors(64)(kernel) is kernel
+
+
+def test_strided_elements_of_heavy_arithmetic_are_read_beside_it() -> None:
+    k = KernelBuilder("strided")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    with k.loop("i", 32, kind=LoopKind.SIMD) as i:
+        value, total = k.let("value", k.load(x, i * 3)), k.load(x, i * 3 + 1)
+        for _ in range(10):
+            total = -(total * value) + 0.5
+        k.store(y, i * 2, total)
+    kernel = k.build()
+    spelled = explicit_vectors(64)(kernel)
+    verify_kernel(spelled)
+    assert "f64x8" in emit_module(Module("m", (), (spelled,), ()))
+    x_values, found, expected = np.linspace(-1, 1, 96), np.zeros(64), np.zeros(64)
+    run_kernel(spelled, {"x": x_values, "y": found})
+    run_kernel(kernel, {"x": x_values, "y": expected})
+    np.testing.assert_array_equal(found, expected)
