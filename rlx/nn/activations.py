@@ -18,6 +18,14 @@ def _apply(definition: OpDef, x: Any, **attributes: Any) -> Any:
     return emit(definition, x, weak=x.weak, **attributes)
 
 
+def _along(definition: OpDef, x: Any, axis: int) -> Any:
+    """Apply an op of rows along `axis`; what has no elements is as it was."""
+    (x,) = inexact(x)
+    if -x.ndim <= axis < x.ndim and x.shape[axis] == 0:
+        return x
+    return emit(definition, x, weak=x.weak, axis=axis)
+
+
 @function
 def relu(x: Any) -> Any:
     """`max(x, 0)`."""
@@ -125,7 +133,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
         return rnp.where(where, softmax(rnp.where(where, x, -rnp.inf), axis), 0)
     if not isinstance(axis, (int, np.integer)):
         return rnp.exp(log_softmax(x, axis))
-    return _apply(ops.softmax, x, axis=axis)
+    return _along(ops.softmax, x, axis)
 
 
 @function
@@ -135,7 +143,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
         return rnp.where(where, x - logsumexp(x, axis, keepdims=True, where=where), -rnp.inf)
     if not isinstance(axis, (int, np.integer)):
         return x - logsumexp(x, axis, keepdims=True)
-    return _apply(ops.log_softmax, x, axis=axis)
+    return _along(ops.log_softmax, x, axis)
 
 
 @function

@@ -10,6 +10,7 @@ Kernels are kept apart for it: an exported program has them put into one functio
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +50,13 @@ def assembly_of(program: Program, graph: Graph, target: Target, name: str) -> st
         source, output = Path(directory) / f"{options.name}.c", Path(directory) / "out.s"
         command = [*compiler.command, "-std=c11", *usual, *compiler.flags, "-g0"]
         _compile_apart([*command, "-S", str(source), "-o", str(output)])
-        return output.read_text(encoding="utf-8", errors="replace")
+        text = output.read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise ToolchainError(
+            f"`{shlex.join(compiler.command)}` ended well but printed no assembly for {name}",
+            remedy="run it again; a compiler's cache that several processes fill may do this",
+        )
+    return text
 
 
 def functions_of(text: str) -> Mapping[str, str]:

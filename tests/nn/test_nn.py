@@ -9,6 +9,7 @@ import pytest
 
 import rlx
 import rlx.nn as nn
+from rlx.errors import ShapeError
 
 X = np.random.default_rng(0).standard_normal((4, 5))
 ACTIVATIONS = (
@@ -32,6 +33,21 @@ def test_activations_and_their_gradients_are_those_of_jax(name: str, jax: Any) -
     gradient = jax.grad(lambda x: (theirs(x) ** 2).sum())(X)
     given = rlx.grad(lambda x: (ours(x) ** 2).sum())(X)
     np.testing.assert_allclose(given, np.asarray(gradient), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_rows_without_elements_have_results_without_elements(name: str, backend: str) -> None:
+    """As in JAX and PyTorch."""
+    function = getattr(nn, name)
+    for axis in (0, 1, -1, (0, 1)):
+        x = np.zeros((3, 0) if axis != 0 else (0, 3), np.float32)
+        found = rlx.jit(lambda x, axis=axis: function(x, axis), backend=backend)(x)
+        assert (found.shape, found.dtype) == (x.shape, np.float32)
+        slope = rlx.jit(rlx.grad(lambda x, axis=axis: function(x, axis).sum()), backend=backend)(x)
+        assert slope.shape == x.shape
+    with pytest.raises(ShapeError, match=f"{name}: axis 2 is out of range"):
+        function(np.zeros((3, 0), np.float32), 2)
 
 
 def test_one_hot_is_that_of_jax(jax: Any) -> None:
