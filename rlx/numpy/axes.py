@@ -50,12 +50,12 @@ def shape_from(shape: Any) -> Shape:
     return extents
 
 
-def extents_from(shape: Any) -> Shape:
+def extents_from(shape: Any, what: str = "shape") -> Shape:
     """Return a shape given as an integer or a sequence of them, -1 as it is."""
     if isinstance(shape, np.ndarray):
         shape = shape.tolist()
     extents = shape if isinstance(shape, Sequence) else (shape,)
-    return tuple(e if isinstance(e, Dim) else static_int(e, "shape") for e in extents)
+    return tuple(e if isinstance(e, Dim) else static_int(e, what) for e in extents)
 
 
 def count_from(x: Any, what: str, *, least: int = 0) -> int:

@@ -17,7 +17,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.devices import placed
 from rlx.numpy.repetition import pad
@@ -154,8 +154,8 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 def _shifted(x: Any, axes: Any, distance: Any) -> Any:
     shape = shape_of(x)
-    named = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
-    return roll(x, tuple(distance(shape[axis]) for axis in named), tuple(named))
+    named = axes_of(axes, len(shape))
+    return roll(x, tuple(distance(shape[axis]) for axis in named), named)
 
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from rlx.tracing.apply import (
     function,
     graph,
     promoted,
-    static_int,
     wrap,
 )
 from rlx.tracing.trace import shape_of
@@ -293,12 +292,20 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Any:
     x = as_tracer(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = axes_of(axis, x.ndim)
-    shifts = (shift,) * len(axes) if isinstance(shift, (int, Dim)) else tuple(shift)
-    for position, amount in zip(axes, shifts, strict=True):
-        distance = amount if isinstance(amount, Dim) else static_int(amount, "shift")
+    for position, distance in _paired(axes_of(axis, x.ndim), extents_from(shift, "shift")):
         x = _rolled(x, distance, position)
     return x
+
+
+def _paired(axes: Sequence[int], shifts: Sequence[Extent]) -> Iterator[tuple[int, Extent]]:
+    """Pair axes and shifts, as many of either as there are, or one for all of the other."""
+    if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
+        raise ShapeError(
+            f"{len(shifts)} shifts for {len(axes)} axes",
+            remedy="give one shift for all axes, or one for each",
+        )
+    count = len(shifts) if len(axes) == 1 else len(axes)
+    return itertools.islice(zip(itertools.cycle(axes), itertools.cycle(shifts)), count)
 
 
 def _rolled(x: Any, shift: Extent, axis: int) -> Any:

@@ -72,6 +72,24 @@ def test_elements_roll_around_the_end_of_any_extent() -> None:
     np.testing.assert_allclose(slope(weights)[0], fixed(weights), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("shift", "axis"), [((1, 2), 1), ((1,), (0, 1)), ((1, 2), None), (3, ()), ((1, -1), (-1, 0))]
+)
+def test_shifts_and_axes_pair_as_in_numpy(shift: Any, axis: Any) -> None:
+    x = numbered(4)
+    np.testing.assert_array_equal(rnp.roll(x, shift, axis), np.roll(x, shift, axis))
+
+
+def test_shifts_that_fit_no_axes_are_typed_errors() -> None:
+    x = numbered(4)
+    with pytest.raises(ShapeError, match=r"(?s)3 shifts for 2 axes.*test_symbolic"):
+        rnp.roll(x, (1, 2, 3), (0, 1))
+    with pytest.raises(DTypeError, match=r"shift is 1\.5; it must be an integer"):
+        rnp.roll(x, 1.5, 0)
+    with pytest.raises(ShapeError, match="axis 5 is out of range"):
+        rnp.fft.fftshift(x, 5)
+
+
 def test_bounds_of_any_integer_type_are_the_same_bounds() -> None:
     last, two = np.int64(-1), np.int32(-2)
     program = rlx.compile(graph_of(lambda x: (x[:, two:], x[:, :last], x[:, last::two])))
