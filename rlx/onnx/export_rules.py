@@ -19,14 +19,13 @@ Rule = Callable[..., str | list[str]]
 _SAME = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin",
     "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "bitwise_and": "BitwiseAnd",
-    "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "ceil": "Ceil", "cos": "Cos",
-    "cosh": "Cosh", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
+    "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "cos": "Cos",
+    "cosh": "Cosh", "eq": "Equal", "erf": "Erf", "exp": "Exp",
     "ge": "GreaterOrEqual", "gt": "Greater", "is_nan": "IsNaN", "le": "LessOrEqual",
     "log": "Log", "logical_and": "And", "logical_not": "Not", "logical_or": "Or",
     "logical_xor": "Xor", "lt": "Less", "matmul": "MatMul", "maximum": "Max", "minimum": "Min",
     "mish": "Mish", "mul": "Mul", "neg": "Neg", "pow": "Pow", "reciprocal": "Reciprocal",
-    "relu": "Relu",
-    "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
+    "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
     "sqrt": "Sqrt", "stop_gradient": "Identity", "sub": "Sub", "tan": "Tan", "tanh": "Tanh",
     "where": "Where",
 }  # fmt: skip
@@ -111,7 +110,7 @@ def log1p(writer: Any, node: Node, x: str) -> str:
     u = writer.emit("Add", [x, one])
     exact = writer.emit("Div", [x, writer.emit("Sub", [u, one])])
     found = writer.emit("Mul", [writer.emit("Log", [u]), exact])
-    found = writer.emit("Where", [writer.emit("IsInf", [u]), u, found])
+    found = writer.emit("Where", [writer.emit("IsInf", [u], detect_negative=0), u, found])
     return str(writer.emit("Where", [writer.emit("Equal", [u, one]), x, found]))
 
 
@@ -128,8 +127,22 @@ def expm1(writer: Any, node: Node, x: str) -> str:
     return str(writer.emit("Where", [writer.emit("Equal", [u, one]), x, found]))
 
 
+def _whole(operator: str) -> Rule:
+    """Rounding: operators take floats alone, and integers are whole."""
+    return lambda writer, node, x: writer.emit("Identity" if _is_whole(node) else operator, [x])
+
+
+def _is_whole(node: Node) -> bool:
+    return not node.result.dtype.is_float
+
+
+RULES.update({name: _whole(name.title()) for name in ("ceil", "floor", "round")})
+
+
 @export_rule("trunc")
 def trunc(writer: Any, node: Node, x: str) -> str:
+    if _is_whole(node):
+        return str(writer.emit("Identity", [x]))
     whole = writer.emit("Floor", [writer.emit("Abs", [x])])
     return str(writer.emit("Mul", [writer.emit("Sign", [x]), whole]))
 

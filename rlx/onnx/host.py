@@ -59,8 +59,13 @@ def _number(text: str, dtype: np.dtype[Any]) -> Any:
     try:
         if "_" in text:  # which Python reads, and the standard does not
             raise ValueError
-        is_whole = dtype.kind in "iu" and text.strip().lstrip("+-").isdecimal()
-        return dtype.type(int(text) if is_whole else float(text))
+        ends = narrow.integer_range(dtype)
+        if ends is None:
+            return dtype.type(float(text))
+        whole = int(text) if text.strip().lstrip("+-").isdecimal() else int(float(text))
+        if not ends[0] <= whole <= ends[1]:  # NumPy 1 would wrap it, as 4 bits do
+            raise ValueError
+        return dtype.type(whole)
     except (ValueError, OverflowError):
         raise InputError(
             f"string {text!r} is no {dtype.name} number",

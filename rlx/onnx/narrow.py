@@ -49,6 +49,13 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool, round_mode: str
     return wide.astype(dtype)
 
 
+def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
+    """Return the least and the largest integer of a dtype; None if it is none of integers."""
+    if dtype.kind not in "iu":
+        return _INTEGERS.get(dtype)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
 def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the least and the largest number."""
     if dtype in _INTEGERS:

@@ -187,6 +187,19 @@ def limits_of(dtype: Any) -> tuple[int, int]:
     return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
+def test_integers_are_whole_and_logarithms_of_minus_infinity_are_none() -> None:
+    graph = rlx.Graph("ends")
+    n, x = graph.input("n", (10,), "i32"), graph.input("x", (7,))
+    rounded = [getattr(graph, name)(n) for name in ("ceil", "floor", "round", "trunc")]
+    graph.set_outputs([*rounded, graph.log1p(x)])
+    again = rlx.onnx.load(rlx.onnx.export(graph))
+    with np.errstate(all="ignore"):
+        found = rlx.compile(again, backend="reference")(INTEGERS, FLOATS)
+        expected = [INTEGERS] * 4 + [np.log1p(FLOATS)]
+    for ours, numpys in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, numpys, rtol=1e-6)
+
+
 def test_dtypes_that_operators_do_not_take_are_computed_in_wider_ones() -> None:
     graph = rlx.Graph("narrow")
     x = graph.input("x", (2, 3), "bf16")

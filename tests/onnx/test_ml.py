@@ -275,6 +275,19 @@ def test_a_string_that_is_no_number_is_an_error_with_the_string(text: str) -> No
         session.run(None, {"x": np.asarray(["7", text], object)})
 
 
+@pytest.mark.parametrize(("kind", "least", "largest"), [("UINT8", 0, 255), ("INT4", -8, 7)])
+def test_integers_in_strings_never_wrap(kind: str, least: int, largest: int) -> None:
+    cast = node("Cast", ["x"], ["z"], to=getattr(onnx.TensorProto, kind))
+    back = node("Cast", ["z"], ["y"], to=INT64)
+    made = model([cast, back], {"x": (onnx.TensorProto.STRING, [2])}, ["y"], opset=21)
+    session = InferenceSession(made, backend="reference")
+    ends = np.asarray([str(least), f"{largest}.5"], object)
+    assert session.run(None, {"x": ends})[0].tolist() == [least, largest]
+    for text in (f"{least - 1}", f"{largest + 1}", f"{largest + 1}e0", "nan", "-inf"):
+        with pytest.raises(InputError, match=f"'{text}' is no .*{kind.lower()} number"):
+            session.run(None, {"x": np.asarray(["1", text], object)})
+
+
 def test_large_integers_in_strings_lose_no_digits() -> None:
     cast = node("Cast", ["x"], ["y"], to=INT64)
     made = model([cast], {"x": (onnx.TensorProto.STRING, [1])}, ["y"])
