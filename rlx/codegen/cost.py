@@ -74,9 +74,9 @@ def node_flops(node: Node, binding: Binding) -> int:
         return 0
     if node.op.has(Trait.REDUCTION):
         return _elements(node.operands[0].type, binding)
-    body = node.attrs.as_dict().get("body")
+    body = node.attrs.get("body")
     if isinstance(body, Graph):
-        return graph_flops(body, binding) * int(node.attrs.as_dict().get("length", 1))
+        return graph_flops(body, binding) * int(node.attrs.get("length", 1))
     if node.op.decompose is not None and not node.op.has(Trait.ELEMENTWISE):
         return graph_flops(_formula(node), binding)
     return sum(_elements(result.type, binding) for result in node.results)

@@ -79,7 +79,7 @@ def _call(thunk: Thunk, kernels: Mapping[tuple[Any, ...], Kernel]) -> str:
 
 def _lowerings(thunk: Thunk) -> list[Lowering]:
     """Return the record of a thunk, or of the anchor of a fused one."""
-    nodes = thunk.attrs.as_dict()["body"].nodes if thunk.kind == "fused" else ()
+    nodes = thunk.attrs["body"].nodes if thunk.kind == "fused" else ()
     found = [thunk.lowering, *(node.lowering for node in nodes)]
     return [lowering for lowering in found if lowering is not None]
 

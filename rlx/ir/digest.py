@@ -1,4 +1,4 @@
-"""A quick digest of what a graph computes: the name under which its compiled form is kept.
+"""Structural hash of a graph: the name under which its compiled form is kept.
 
     graph_digest(graph)      # 64 hex digits, or None for a graph with ops of the user's own
 

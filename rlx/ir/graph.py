@@ -80,7 +80,7 @@ class Node:
         return self.op.has(Trait.FUSED) or isinstance(self.lowering, OneKernel)
 
     def attribute(self, name: str) -> Any:
-        return self.attrs.as_dict()[name]
+        return self.attrs[name]
 
 
 class Value:
@@ -329,7 +329,7 @@ class Graph(Builders):
             op=definition,
             operands=tuple(operands),
             attrs=attrs,
-            name=attrs.as_dict()["name"] if declares else name,
+            name=attrs["name"] if declares else name,
             source=source or self._source or calling_source(),
             scope=scope or self._scope,
             lowering=lowering,
@@ -341,11 +341,11 @@ class Graph(Builders):
         object.__setattr__(node, "results", results)  # the one cycle: a node and its results
         self.nodes.append(node)
         if declares:
-            self._leaves[attrs.as_dict()["name"]] = results[0]
+            self._leaves[attrs["name"]] = results[0]
         return results
 
     def _require_new_leaf(self, attrs: Attrs) -> None:
-        name = attrs.as_dict()["name"]
+        name = attrs["name"]
         if name in self._leaves:
             raise GraphError(
                 f"graph {self.name!r} already has an input or param named {name!r}",

@@ -1,4 +1,4 @@
-"""A graph at a glance: what it is made of, how large it is, where its nodes come from."""
+"""Statistics of a graph: what it is made of, how large it is, where its nodes come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for all nodes of a program: those of bodies, too, each its own."""
+"""Value numbers of a whole program: nodes of bodies, too, each its own."""
 
 from __future__ import annotations
 

@@ -143,6 +143,15 @@ class Attrs:
         """Return the attributes by name, in declaration order."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or `default` where an op has none of the name."""
+        return getattr(self, name) if name in self.__dataclass_fields__ else default
+
     def _key(self) -> tuple[Any, ...]:
         return type(self), *(exact(value) for value in self.as_dict().values())
 

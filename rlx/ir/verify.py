@@ -1,4 +1,4 @@
-"""Check that a graph is well formed; collect every fault and show it in place.
+"""The graph verifier: collects every fault and shows it in place.
 
     %1: f32[784, 10] = param "w"
     %2: f32[128, 11] = matmul %0, %1

@@ -1,4 +1,4 @@
-"""What a status of native code means to the caller."""
+"""Status codes of native code as exceptions: what each means to the caller."""
 
 from __future__ import annotations
 

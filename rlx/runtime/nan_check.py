@@ -111,7 +111,7 @@ def find_culprit(thunk: AnyThunk, operands: Sequence[Array]) -> Culprit | None:
     """Replay a fused thunk op by op; None if the reference stays finite, or nothing is fused."""
     if not isinstance(thunk, Thunk) or thunk.kind != "fused":
         return None
-    body: Graph = thunk.attrs.as_dict()["body"]
+    body: Graph = thunk.attrs["body"]
     arrays = _replay(body, operands)
     for inner in _computing(body):
         given = [arrays[operand] for operand in inner.operands]

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, thunk by thunk.
+"""The profiler: where the time of a run goes, thunk by thunk.
 
     times = profile(graph, program, feeds, params=params)
     for timed in times.thunks: print(timed.kernel, timed.median, timed.cost.flops)

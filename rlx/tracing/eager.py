@@ -144,7 +144,7 @@ def _node_work(node: Node) -> int:
 def _trips(node: Node) -> int:
     if not node.op.has(Trait.CONTROL):
         return 1
-    return int(node.attrs.as_dict().get("length", _UNKNOWN_TRIPS))
+    return int(node.attrs.get("length", _UNKNOWN_TRIPS))
 
 
 def _per_element(node: Node) -> int:

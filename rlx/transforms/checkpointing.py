@@ -124,23 +124,23 @@ def dots_with_no_batch_dims_saveable(node: Node) -> bool:
     """Keep matrix products whose operands share no batch axis, as those with weights."""
     if not dots_saveable(node):
         return False
-    batch = node.attrs.as_dict().get("lhs_batch")
+    batch = node.attrs.get("lhs_batch")
     return min(x.rank for x in node.operands) <= 2 if batch is None else not batch
 
 
 def save_only_these_names(*names: str) -> Policy:
     """Keep what `checkpoint_name` calls by one of `names`."""
-    return lambda node: node.op is ops.named and node.attrs.as_dict()["name"] in names
+    return lambda node: node.op is ops.named and node.attrs["name"] in names
 
 
 def save_any_names_but_these(*names: str) -> Policy:
     """Keep what `checkpoint_name` calls by another name than `names`."""
-    return lambda node: node.op is ops.named and node.attrs.as_dict()["name"] not in names
+    return lambda node: node.op is ops.named and node.attrs["name"] not in names
 
 
 def save_anything_except_these_names(*names: str) -> Policy:
     """Keep every value but those called by one of `names`."""
-    return lambda node: node.op is not ops.named or node.attrs.as_dict()["name"] not in names
+    return lambda node: node.op is not ops.named or node.attrs["name"] not in names
 
 
 def save_from_both_policies(one: Policy, other: Policy) -> Policy:

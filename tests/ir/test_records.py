@@ -73,3 +73,12 @@ def test_a_convolution_prints_its_attributes_one_by_one() -> None:
     g.set_outputs([y])
     assert "stride = " in str(g)
     assert y.node.attribute("groups") == 1
+
+
+def test_attributes_are_read_by_name_without_a_dict_of_them() -> None:
+    attributes = Scaled(by=2.0)
+    assert attributes["by"] == attributes.get("by") == 2.0
+    assert attributes.get("on") is None
+    assert attributes.get("on", 7) == 7
+    with pytest.raises(KeyError, match="as_dict"):
+        attributes["as_dict"]

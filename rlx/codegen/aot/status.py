@@ -1,4 +1,4 @@
-"""What the functions of an artifact return: the statuses of kernels, and those of loading."""
+"""Status codes of the functions of an artifact: those of kernels, and those of loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel's body mentions: variables read, buffers used, variables that are indices."""
+"""Use analysis of a kernel's body: variables read, buffers used, variables that are indices."""
 
 from __future__ import annotations
 

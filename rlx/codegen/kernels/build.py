@@ -87,7 +87,7 @@ def kernel_name(thunk: Thunk) -> str:
     """Return a readable name, such as `softmax_16x384` or `matmul_gelu_64`; not yet unique."""
     kinds = [thunk.kind]
     if thunk.kind == "fused":
-        graph: Graph = thunk.attrs.as_dict()["body"]
+        graph: Graph = thunk.attrs["body"]
         kinds = telling_ops(graph)
     shape = thunk.results[0].type.shape if thunk.results and thunk.opened is None else ()
     first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
@@ -146,7 +146,7 @@ def _anchor_scratch(anchor: Node) -> int:
 def thunk_body(thunk: Thunk) -> Graph:
     """Return the graph that `thunk` computes, its composite elementwise ops spelled out."""
     if thunk.kind == "fused":
-        graph: Graph = thunk.attrs.as_dict()["body"]
+        graph: Graph = thunk.attrs["body"]
         return expand_pointwise(graph)
     definition = OPS.get(thunk.kind)
     if definition is None:
@@ -164,7 +164,7 @@ def single_node_body(
     """Return a body of one node whose inputs are named as the op names its operands."""
     graph = Graph("body")
     names = list(definition.operands)
-    body = attrs.as_dict().get("body")
+    body = attrs.get("body")
     if isinstance(body, Graph) and len(body.inputs) == len(operands):
         names = [str(value.node.name) for value in body.inputs]
     elif definition.variadic:

@@ -1,4 +1,4 @@
-"""How kernels split work: what runs on several threads, and in pieces of which size.
+"""Work partitioning and grain size: what runs on several threads, and in pieces of which size.
 
 The split depends on shapes alone, never on the number of threads, so that a result has the
 same bits on any machine.

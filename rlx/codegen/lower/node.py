@@ -1,4 +1,4 @@
-"""The thunks of one node."""
+"""Lowering of one node: its thunks."""
 
 from __future__ import annotations
 

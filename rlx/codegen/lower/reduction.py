@@ -1,4 +1,4 @@
-"""Large reductions to one element: in fixed parts, side by side, then over the parts.
+"""Split reductions: large ones to one element in fixed parts, in parallel, then over the parts.
 
 The number of parts depends on the shape alone, so that the bits do not depend on the number
 of threads.

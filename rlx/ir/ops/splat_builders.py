@@ -148,7 +148,7 @@ def _constant_settings(meta: Value) -> list[float]:
             remedy="make it with ops.gaussian_splat_render_meta, or give the settings as "
             "attributes of gaussian_splat_render",
         )
-    numbers = meta.node.attrs.as_dict()["value"].array.reshape(-1)
+    numbers = meta.node.attrs["value"].array.reshape(-1)
     return [float(number) for number in numbers[_FIRST_SETTING:META_LENGTH]]
 
 

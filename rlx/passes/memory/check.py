@@ -1,4 +1,4 @@
-"""An independent proof that a memory plan is sound.
+"""The verifier of memory plans: an independent proof that one is sound.
 
 Nothing here is shared with the planner. The check runs the graph in the abstract, in plan order,
 twice in a row without feeding inputs again: writing a value marks its bytes, whatever else held

@@ -32,7 +32,7 @@ def format_plan(plan: MemoryPlan) -> str:
         for node, inners in plan.bodies.items()
         for inner in inners
     ]
-    stored = [_residuals(node) for node in plan.order if node.attrs.as_dict().get("residuals")]
+    stored = [_residuals(node) for node in plan.order if node.attrs.get("residuals")]
     return "\n".join([*head, *stored, *(_row(slot, text) for slot, text in rows), *bodies])
 
 

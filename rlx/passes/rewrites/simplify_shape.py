@@ -147,7 +147,7 @@ def reverse_of_reverse(node: Node) -> Value | None:
 @rewrite()
 def reduction_over_nothing(node: Node) -> Value | None:
     """The empty set of axes reduces nothing."""
-    axes = node.attrs.as_dict().get("axes")
+    axes = node.attrs.get("axes")
     if not node.op.has(Trait.REDUCTION) or axes != ():
         return None
     operand = node.operands[0]

@@ -91,7 +91,7 @@ def _slice_added(x: Value, sparse: Node) -> Value:
     """Read through `gather`, which fails for an index out of range."""
     update, index = sparse.operands
     leading = x.rank - sparse.result.rank
-    axis = leading + normalize_axis(sparse.attrs.as_dict().get("axis", 0), sparse.result.rank)
+    axis = leading + normalize_axis(sparse.attrs.get("axis", 0), sparse.result.rank)
     new = ops.add(ops.gather(x, index, axis=axis), update)
     block = ops.reshape(new, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
     place = ops.reshape(ops.cast(index, to=DType.I64), shape=(1,))

@@ -40,5 +40,5 @@ def may_fail(body: Graph) -> bool:
 
 
 def _fails(node: Node) -> bool:
-    policy = node.attrs.as_dict().get("on_singular", "error")
+    policy = node.attrs.get("on_singular", "error")
     return node.op.has(Trait.MAY_FAULT) and policy == "error"

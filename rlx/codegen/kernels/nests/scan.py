@@ -1,4 +1,4 @@
-"""Running sums, products and extrema along any axis."""
+"""Prefix sums: running sums, products and extrema along any axis."""
 
 from __future__ import annotations
 

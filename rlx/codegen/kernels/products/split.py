@@ -1,4 +1,4 @@
-"""How a product is cut: items for threads, groups of panels and blocks of K for the caches.
+"""Work partitioning and cache blocking of products: items for threads, panels, blocks of K.
 
     item     a block of row tiles by a group of panels; threads share the items
     group    panels that stay in the second-level cache while row tiles pass by

@@ -1,4 +1,4 @@
-"""The splats of each tile, near to far: one stable pass of a radix sort, with tiles as digits.
+"""Tile binning: the splats of each tile, near to far, by one stable pass of a radix sort.
 
 An outline touches consecutive tiles in each row of tiles: an ellipse is convex, and so is its
 part in the row. Splats are visited by distance, in blocks that threads share: first to count the
