@@ -71,29 +71,27 @@ def while_loop_batch(
     max_trips: int | None,
 ) -> Batched:
     count = len(operands) - num_consts
+    given = Parts.of(operands, count, num_consts)
+    batched = Parts.of(at.batched, count, num_consts)
     carries = _settled(at, body, count)
-    flags = (*carries, *at.batched[count:])
+    flags = (*carries, *batched.consts)
     asked, (differs,) = batch_body(condition, flags, at.axis)
     if differs:
-        return _while_any(
-            at, operands, condition=condition, body=body, num_consts=num_consts,
-            max_trips=max_trips,
-        )  # fmt: skip
+        return _while_any(at, given, batched, condition, body, max_trips)
     stepped, _ = batch_body(body, flags, at.axis, due=carries)
     results = ops.while_loop(
-        *_lifted(at, operands[:count], carries), *operands[count:], condition=asked,
-        body=stepped, num_consts=num_consts, max_trips=max_trips,
+        *_lifted(at, given.carries, carries), *given.consts, condition=asked, body=stepped,
+        num_consts=num_consts, max_trips=max_trips,
     )  # fmt: skip
     return list(map(Carried, results, (*carries, False)))
 
 
 def _while_any(
     at: Batching,
-    operands: Sequence[Value],
-    *,
+    given: Parts[Value],
+    batched: Parts[bool],
     condition: Graph,
     body: Graph,
-    num_consts: int,
     max_trips: int | None,
 ) -> list[Value]:
     """Loop while any example does; one that has finished repeats its last trip.
@@ -102,19 +100,19 @@ def _while_any(
     whether it goes on. The body is never given what no condition has held for: it may have no
     value there, nor a derivative. An example without a trip goes along with one that has some.
     """
-    count = len(operands) - num_consts
-    flags = (*(True,) * count, *at.batched[count:])
+    count, consts, every = len(given.carries), given.consts, (True,) * len(given.carries)
+    flags = (*every, *batched.consts)
     asked, _ = batch_body(condition, flags, at.axis, due=(True,))
-    stepped, _ = batch_body(body, flags, at.axis, due=(True,) * count)
-    starts, consts = _lifted(at, operands[:count], flags[:count]), operands[count:]
+    stepped, _ = batch_body(body, flags, at.axis, due=every)
+    starts = _lifted(at, given.carries, every)
     begins = _goes_on(at.graph.inline(asked, (*starts, *consts))[0])
     valid = borrowed(at, (*starts, *consts), flags, begins)
     trips = expand_to(at.graph.constant(0, DType.I64), (at.size,))
     first = (*valid[:count], *starts, trips, begins)
     results = ops.while_loop(
         *first, *valid[count:], condition=_any_goes_on((*first, *consts), len(first) - 1),
-        body=_step_going(asked, stepped, (*first, *consts), count), num_consts=num_consts,
-        max_trips=max_trips,
+        body=_step_going(asked, stepped, (*first, *consts), count),
+        num_consts=len(consts), max_trips=max_trips,
     )  # fmt: skip
     ends = [
         ops.where(align(begins, start.rank - 1), end, start)
