@@ -133,7 +133,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
         return rnp.where(where, softmax(rnp.where(where, x, -rnp.inf), axis), 0)
     if not isinstance(axis, (int, np.integer)):
         return rnp.exp(log_softmax(x, axis))
-    return _along(ops.softmax, x, axis)
+    return _along(ops.softmax, x, int(axis))
 
 
 @function
@@ -143,7 +143,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
         return rnp.where(where, x - logsumexp(x, axis, keepdims=True, where=where), -rnp.inf)
     if not isinstance(axis, (int, np.integer)):
         return x - logsumexp(x, axis, keepdims=True)
-    return _along(ops.log_softmax, x, axis)
+    return _along(ops.log_softmax, x, int(axis))
 
 
 @function
