@@ -128,6 +128,17 @@ def test_9_4_fused_swiglu(gate_first: bool) -> None:
     assert len(feeds.checked(y, up * silu(gate))) == 1
 
 
+def test_9_4_the_product_is_rounded_to_what_it_is_cast_to() -> None:
+    feeds = Feeds()
+    packed = feeds.input(3, 2 * INNER)
+    feeds.graph.set_outputs([blocks.packed_swiglu(packed, cast_to="f16")])
+    up, gate = np.split(feeds[packed], 2, axis=1)
+    for backend in ("llvm", "c", "reference"):
+        (found,) = rlx.compile(feeds.graph, backend=backend)(**feeds.inputs)
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found, up * silu(gate), rtol=2**-10, atol=2**-20)
+
+
 def test_9_5_lora_mat_mul() -> None:
     feeds = Feeds()
     x, w = feeds.input(LENGTH, WIDTH), feeds.param(WIDTH, INNER)
@@ -190,6 +201,22 @@ def test_9_6_fused_attention_block(has_bias: bool, has_rope: bool) -> None:
     kinds = feeds.checked(y, feeds.attended(has_bias=has_bias, has_rope=has_rope))
     assert "narrow" not in kinds
     assert len(kinds) <= 3 + 2 * has_rope
+
+
+@pytest.mark.parametrize("batch", [(2,), ()])
+@pytest.mark.parametrize("embedded", [WIDTH // 2, 3 * WIDTH])
+def test_9_6_heads_need_not_be_as_wide_as_the_embedding(
+    embedded: int, batch: tuple[int, ...]
+) -> None:
+    """A hidden state without examples is one of a single example."""
+    feeds = Feeds()
+    hidden, mask = feeds.input(*batch, LENGTH, embedded), feeds.input(*(batch or (1,)), LENGTH)
+    qkv, out = feeds.param(embedded, 3 * WIDTH), feeds.param(WIDTH, embedded)
+    y = blocks.packed_attention(hidden, qkv, out, mask, num_heads=HEADS, head_dim=DEPTH)
+    examples = feeds[hidden].reshape(-1, LENGTH, embedded)
+    parts = np.split(examples @ feeds[qkv], 3, axis=-1)
+    expected = attention(*parts, feeds[mask]) @ feeds[out]
+    feeds.checked(y, expected.reshape(y.type.static_shape))
 
 
 @pytest.mark.parametrize("has_bias", [False, True])

@@ -266,9 +266,15 @@ SECTIONS: Mapping[str, str] = {
     "9.1": f"{_BLOCKS}test_9_1_fused_mat_mul_bias_act",
     "9.2": f"{_BLOCKS}test_9_2_fused_residual_layer_norm",
     "9.3": f"{_BLOCKS}test_9_3_fused_residual_rms_norm",
-    "9.4": f"{_BLOCKS}test_9_4_fused_swiglu",
+    "9.4": (
+        f"{_BLOCKS}test_9_4_fused_swiglu "
+        f"{_BLOCKS}test_9_4_the_product_is_rounded_to_what_it_is_cast_to"
+    ),
     "9.5": f"{_BLOCKS}test_9_5_lora_mat_mul",
-    "9.6": f"{_BLOCKS}test_9_6_fused_attention_block",
+    "9.6": (
+        f"{_BLOCKS}test_9_6_fused_attention_block "
+        f"{_BLOCKS}test_9_6_heads_need_not_be_as_wide_as_the_embedding"
+    ),
     "9.7": f"{_BLOCKS}test_9_7_fused_transformer_layer",
     "9.8": f"{_BLOCKS}test_9_8_fused_nomic_layer {_BLOCKS}test_9_7_fused_transformer_layer",
     "10: guards of fused blocks": (
@@ -280,7 +286,10 @@ SECTIONS: Mapping[str, str] = {
 }
 
 LIMITS: Mapping[str, str] = {
-    "11.1": f"{_FACTS}test_limit_1_scale_and_cap_act_before_the_mask_in_both_directions",
+    "11.1": (
+        f"{_FACTS}test_limit_1_scale_and_cap_act_before_the_mask_in_both_directions "
+        f"{_FACTS}test_limit_1_gradients_through_scale_and_cap_are_differences"
+    ),
     "11.2": f"{_FACTS}test_limit_2_rms_norm_gradients",
     "11.3": f"{_FACTS}test_limit_3_every_example_of_a_batch_is_computed",
     "11.4": f"{_FACTS}test_limit_4_any_axis",

@@ -283,6 +283,7 @@ class _Tiles:
         steps = planes.channels * taps[0] * taps[1] * taps[2]
         start = k.let("panel_start", panel * (steps * shape.columns))
         positions = shape.high * shape.wide
+        k.comment(f"A tile: {positions} positions by {shape.columns} output channels.")
         tile = RegisterTile.of(
             k, "tile", positions, shape.columns, shape.lanes, self.prim, add=self.add
         )
@@ -343,6 +344,7 @@ class _Tiles:
         k, shape = self.k, self.shape
         square, positions = min(_SQUARE, shape.lanes), shape.high * shape.wide
         stride = -(-positions // square) * square
+        k.comment("Turned as the result lies: channels apart, positions together.")
         result = k.local("by_channel", self.prim, shape.columns * stride)
         with (
             k.loop("j", shape.columns, step=square) as j,
