@@ -23,7 +23,7 @@ from rlx.tracing.apply import as_tracer, function, inexact
 class ResizeMethod(enum.Enum):
     """The filters."""
 
-    NEAREST, LINEAR, LANCZOS3, LANCZOS5, CUBIC, CUBIC_PYTORCH = range(6)
+    NEAREST, LINEAR, LANCZOS3, LANCZOS5, CUBIC, CUBIC_PYTORCH, AREA = range(7)
 
     @staticmethod
     def from_string(name: str) -> ResizeMethod:
@@ -43,6 +43,7 @@ _NAMES = {
                     ResizeMethod.CUBIC_PYTORCH),
     "lanczos3": ResizeMethod.LANCZOS3,
     "lanczos5": ResizeMethod.LANCZOS5,
+    "area": ResizeMethod.AREA,
 }  # fmt: skip
 
 
@@ -81,20 +82,38 @@ _LEAST_TOTAL = 1000.0 * float(np.finfo(np.float32).eps)
 """Sums of weights up to this are none, for images of every dtype, as in JAX."""
 
 
+_BEYOND = 2
+"""Elements beyond an edge that the cubic filters reach."""
+
+
 def _weights(
-    extent: int, size: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool
-) -> Any:
-    """Return a matrix (extent, size): the weights of each element of the result."""
+    extent: int, size: int, scale: Any, translation: Any, method: ResizeMethod, *,
+    antialias: bool, edges: bool,
+) -> Any:  # fmt: skip
+    """Return a matrix (extent, size): the weights of each element of the result.
+
+    With `edges`, elements at the edges go on beyond them.
+    """
     inverse = 1.0 / scale
     width = rnp.maximum(inverse, 1.0) if antialias else 1.0
     place = (rnp.arange(size, dtype=inverse.dtype) + 0.5) * inverse - translation * inverse - 0.5
-    apart = rnp.abs(place[None, :] - rnp.arange(extent, dtype=inverse.dtype)[:, None]) / width
-    weights = _FILTERS[method](apart)
+    beyond = _BEYOND if edges else 0
+    sources = rnp.arange(-beyond, extent + beyond, dtype=inverse.dtype)
+    apart = place[None, :] - sources[:, None]
+    if method is ResizeMethod.AREA:
+        half = 0.5 * inverse
+        ends = rnp.minimum(apart + half, 0.5) - rnp.maximum(apart - half, -0.5)
+        weights = rnp.maximum(0.0, ends)
+    else:
+        weights = _FILTERS[method](rnp.abs(apart) / width)
+    if edges:  # what lies beyond counts as the element at the edge
+        nearest = np.clip(np.arange(-beyond, extent + beyond), 0, extent - 1)
+        weights = rnp.asarray(np.eye(extent)[nearest].T, weights.dtype) @ weights
     total = rnp.sum(weights, 0, keepdims=True)
     some = rnp.abs(total) > _LEAST_TOTAL
     weights = rnp.where(some, weights / rnp.where(some, total, 1.0), 0.0)
     inside = rnp.logical_and(place >= -0.5, place <= extent - 0.5)
-    return rnp.where(inside[None, :], weights, 0.0)
+    return weights if edges else rnp.where(inside[None, :], weights, 0.0)
 
 
 def _method(method: str | ResizeMethod) -> ResizeMethod:
@@ -119,9 +138,16 @@ def scale_and_translate(
             remedy="use jax.image.resize, or another method",
         )
     image, scale, translation = inexact(image, scale, translation)
-    for place, axis in enumerate(spatial_dims):
+    return _resampled(image, shape, spatial_dims, scale, translation, chosen, antialias=antialias)
+
+
+def _resampled(
+    image: Any, shape: Sequence[int], axes: Sequence[int], scale: Any, translation: Any,
+    method: ResizeMethod, *, antialias: bool, edges: bool = False,
+) -> Any:  # fmt: skip
+    for place, axis in enumerate(axes):
         weights = _weights(image.shape[axis], shape[axis], scale[place], translation[place],
-                           chosen, antialias)  # fmt: skip
+                           method, antialias=antialias, edges=edges)  # fmt: skip
         image = rnp.moveaxis(rnp.tensordot(image, weights, ((axis,), (0,))), -1, axis)
     return image
 
@@ -146,4 +172,8 @@ def resize(
     scale = rnp.asarray([shape[axis] / extents[axis] for axis in axes], image.dtype)
     if not axes:
         return image
-    return scale_and_translate(image, shape, axes, scale, rnp.zeros_like(scale), chosen, antialias)
+    edges = chosen is ResizeMethod.CUBIC_PYTORCH and not antialias
+    if chosen is ResizeMethod.CUBIC_PYTORCH and antialias:
+        chosen = ResizeMethod.CUBIC
+    return _resampled(image, shape, axes, scale, rnp.zeros_like(scale), chosen,
+                      antialias=antialias, edges=edges)  # fmt: skip

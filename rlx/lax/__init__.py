@@ -42,6 +42,7 @@ from rlx.lax.elementwise import bitcast_convert_type as bitcast_convert_type
 from rlx.lax.elementwise import clamp as clamp
 from rlx.lax.elementwise import clz as clz
 from rlx.lax.elementwise import complex as complex
+from rlx.lax.elementwise import conj as conj
 from rlx.lax.elementwise import convert_element_type as convert_element_type
 from rlx.lax.elementwise import div as div
 from rlx.lax.elementwise import igamma_grad_a as igamma_grad_a
@@ -154,7 +155,7 @@ logistic, lgamma, erf_inv = sigmoid, gammaln, erfinv
 igamma, igammac, bessel_i0e, bessel_i1e = gammainc, gammaincc, i0e, i1e
 abs, acos, acosh, asin, asinh = rnp.abs, rnp.arccos, rnp.arccosh, rnp.arcsin, rnp.arcsinh
 atan, atan2, atanh, cbrt, ceil = rnp.arctan, rnp.arctan2, rnp.arctanh, rnp.cbrt, rnp.ceil
-conj, cos, cosh, exp, exp2, expm1 = rnp.conj, rnp.cos, rnp.cosh, rnp.exp, rnp.exp2, rnp.expm1
+cos, cosh, exp, exp2, expm1 = rnp.cos, rnp.cosh, rnp.exp, rnp.exp2, rnp.expm1
 floor, imag, is_finite, log, log1p = rnp.floor, rnp.imag, rnp.isfinite, rnp.log, rnp.log1p
 neg, real, reciprocal, sign, sin = rnp.negative, rnp.real, rnp.reciprocal, rnp.sign, rnp.sin
 sinh, sqrt, square, tan, tanh = rnp.sinh, rnp.sqrt, rnp.square, rnp.tan, rnp.tanh

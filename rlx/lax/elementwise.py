@@ -13,15 +13,28 @@ from rlx.numpy.parts import bitwise_count
 from rlx.numpy.shaping import stack
 from rlx.scipy.special import gammainc, gammaln
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
-from rlx.tracing.trace import element_type
 from rlx.tracing.widths import canonical
 from rlx.transforms.differentiate import jvp
 
 
 @function
 def population_count(x: Any) -> Any:
-    """How many bits are set in each integer, in the dtype of `x`."""
-    return convert(bitwise_count(x), element_type(x).dtype)
+    """How many bits are set in each integer, in the dtype of `x`; of negative ones, too."""
+    dtype = as_tracer(x).value.dtype
+    bits = x if dtype.is_unsigned_int else emit(ops.bitcast, x, to=_UNSIGNED[dtype.size])
+    return convert(bitwise_count(bits), dtype)
+
+
+_UNSIGNED = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
+
+
+@function
+def conj(x: Any) -> Any:
+    """The complex conjugate; a real number becomes complex."""
+    x = as_tracer(x)
+    real = elementwise.real(x)
+    imaginary = elementwise.imag(x)
+    return emit(ops.complex, real, elementwise.negative(imaginary))
 
 
 @function

@@ -191,11 +191,11 @@ def _slope(f: Any, spacing: Any, axis: int) -> Any:
 
     steps = diff(f, axis=axis)
     if not shape_of(spacing):
-        slopes = elementwise.divide(steps, spacing)
-        inner = elementwise.multiply(
-            elementwise.add(part(slopes, 1, extent - 2), part(slopes, 0, extent - 2)), 0.5
-        )
-        return concatenate([part(slopes, 0, 1), inner, part(slopes, extent - 2, 1)], axis)
+        first, last = part(steps, 0, 1), part(steps, extent - 2, 1)
+        # Not a mean of steps: what lies between two elements does not count
+        inner = elementwise.subtract(part(f, 2, extent - 2), part(f, 0, extent - 2))
+        inner = elementwise.multiply(inner, 0.5)
+        return elementwise.divide(concatenate([first, inner, last], axis), spacing)
     (distances,) = inexact(diff(spacing))
     distances = expand_dims(distances, tuple(range(1, f.ndim - axis)))
     distances = broadcast_to(distances, steps.shape)
@@ -227,5 +227,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.28318530
     correction = elementwise.subtract(elementwise.where(upward, half, wrapped), steps)
     small = elementwise.less(elementwise.abs(steps), half if discont is None else discont)
     shifts = cumsum(elementwise.where(small, 0, correction), axis)
-    start = expand_dims(take(elementwise.multiply(p, 0), 0, axis), axis)
-    return elementwise.add(p, concatenate([start, shifts], axis))
+    start = expand_dims(take(p, 0, axis), axis)
+    rest = emit(ops.narrow, p, axis=axis, start=1, length=p.shape[axis] - 1)
+    return concatenate([start, elementwise.add(rest, shifts)], axis)

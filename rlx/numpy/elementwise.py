@@ -211,7 +211,11 @@ fabs = function(lambda x: abs(inexact(x)[0]))
 
 @function
 def sign(x: Any) -> Any:
-    """-1, 0 or 1."""
+    """-1, 0 or 1; of complex numbers their direction, 0 at 0."""
+    x = as_tracer(x)
+    if x.value.dtype.is_complex:
+        size = abs(x)
+        return where(equal(size, 0), 0, divide(x, where(equal(size, 0), 1, size)))
     return _same(ops.sign, x)
 
 
@@ -237,6 +241,8 @@ def round(x: Any, decimals: int = 0) -> Any:
     x = as_tracer(x)
     if x.value.dtype is DType.BOOL or (x.value.dtype.is_int and decimals >= 0):
         return x
+    if x.value.dtype.is_complex:
+        return emit(ops.complex, *(round(part(x), decimals) for part in (real, imag)))
     if decimals == 0:
         return _nearest(x)
     scale = 10.0**decimals
@@ -296,8 +302,8 @@ def logaddexp(x: Any, y: Any) -> Any:
     above = greater_equal(x, y)
     larger, below = where(above, x, y), subtract(where(above, y, x), where(above, x, y))
     # Equal infinities have a NaN difference and need no correction.
-    none = isnan(below)
-    return where(none, add(x, y), add(larger, log1p(exp(where(none, 0, below)))))
+    none = logical_and(equal(x, y), isinf(x))
+    return where(none, x, add(larger, log1p(exp(where(none, 0, below)))))
 
 
 @function

@@ -29,16 +29,16 @@ def modf(x: Any) -> Any:
     """The fractional and the integer part, each with the sign of `x`."""
     (x,) = inexact(x)
     whole = elementwise.trunc(x)
-    rest = elementwise.where(elementwise.isinf(x), 0.0, elementwise.subtract(x, whole))
-    return copysign(rest, x), whole
+    none = copysign(elementwise.astype(elementwise.not_equal(x, x), x.dtype), x)
+    return elementwise.where(elementwise.isinf(x), none, elementwise.fmod(x, 1)), whole
 
 
 @function
 def copysign(x: Any, y: Any) -> Any:
     """The magnitude of `x` with the sign of `y`."""
     x, y = inexact(x, y)
-    size = elementwise.abs(x)
-    return elementwise.where(elementwise.signbit(y), elementwise.negative(size), size)
+    agree = elementwise.equal(elementwise.signbit(x), elementwise.signbit(y))
+    return elementwise.where(agree, x, elementwise.negative(x))
 
 
 @function

@@ -114,8 +114,13 @@ def _slid(a: Any, v: Any, mode: str, *, turns: bool) -> Any:
     if high < 0:
         longer, high = longer[:high], 0
     padded = emit(ops.pad, longer, low=(before,), high=(high,))
-    windows = take(padded, np.arange(total)[:, None] + np.arange(width))
-    found = matmul(windows, flip(shorter) if turns else shorter)
+    places = np.arange(total)[:, None] + np.arange(width)
+    windows, taps = take(padded, places), flip(shorter) if turns else shorter
+    if before or high:  # products with what lies outside are none, also where a tap is infinite
+        inside = (places >= before) & (places < before + longer.shape[0])
+        found = sum(elementwise.where(inside, elementwise.multiply(windows, taps), 0), -1)
+    else:
+        found = matmul(windows, taps)
     return flip(found) if swaps and not turns else found
 
 

@@ -230,8 +230,9 @@ def nanvar(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -
     """Variance of what is no NaN."""
     (x,) = inexact(x)
     valid = elementwise.logical_not(elementwise.isnan(x))
-    centered = elementwise.subtract(x, nanmean(x, axis, keepdims=True))
-    total = nansum(elementwise.square(centered), axis, keepdims=keepdims)
+    known = elementwise.where(valid, x, 0)
+    centered = elementwise.subtract(known, nanmean(x, axis, keepdims=True))
+    total = sum(elementwise.where(valid, elementwise.square(centered), 0), axis, keepdims=keepdims)
     count = elementwise.subtract(sum(valid, axis, keepdims=keepdims), ddof)
     found = elementwise.divide(total, elementwise.astype(count, x.dtype))
     return elementwise.where(elementwise.less_equal(count, 0), np.nan, found)

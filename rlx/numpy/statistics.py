@@ -106,7 +106,8 @@ def _between(rows: Any, places: Any, method: str) -> Any:
         return high
     share = 0.5 if method == "midpoint" else elementwise.subtract(places, below)
     # Infinities next to each other have no difference.
-    step = elementwise.where(elementwise.equal(low, high), 0, elementwise.subtract(high, low))
+    equal = elementwise.logical_and(elementwise.isinf(low), elementwise.equal(low, high))
+    step = elementwise.where(equal, 0, elementwise.subtract(high, low))
     return elementwise.add(low, elementwise.multiply(step, share))
 
 

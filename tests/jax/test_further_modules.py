@@ -88,13 +88,34 @@ def test_words_are_counted_multiplied_and_cut(dtype: str) -> None:
     np.testing.assert_array_equal(np.ravel(back), x)
 
 
-@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5"])
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5",
+                                    "cubic-pytorch", "area"])  # fmt: skip
 @pytest.mark.parametrize("shape", [(5, 9, 2), (3, 4, 2), (11, 3, 2)])
-def test_images_are_resized_as_in_jax(method: str, shape: Any) -> None:
+@pytest.mark.parametrize("antialias", [True, False])
+def test_images_are_resized_as_in_jax(method: str, shape: Any, antialias: bool) -> None:
     theirs = pytest.importorskip("jax")
     x = np.random.default_rng(1).standard_normal((6, 7, 2)).astype(np.float32)
-    expected = theirs.image.resize(x, shape, method)
-    np.testing.assert_allclose(jax.image.resize(x, shape, method), expected, atol=2e-6)
+    expected = theirs.image.resize(x, shape, method, antialias)
+    found = jax.image.resize(x, shape, method, antialias)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_bicubic_images_are_pytorchs() -> None:
+    functional = pytest.importorskip("torch.nn.functional")
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(1).standard_normal((1, 1, 4, 5)).astype(np.float32)
+    expected = functional.interpolate(torch.tensor(x), size=(9, 7), mode="bicubic")
+    found = jax.image.resize(x, (1, 1, 9, 7), "cubic-pytorch", antialias=False)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_rank_counts_values_above_a_number_as_in_jax() -> None:
+    """Whether the module was imported by itself or is an attribute of `rlx.jax.numpy`."""
+    linalg: Any = jax.numpy.linalg
+    assert linalg.matrix_rank(np.diag([10.0, 1.0, 0.3]), 0.5) == 2
+    assert rlx.numpy.linalg.matrix_rank(np.diag([10.0, 1.0, 0.3]), rtol=0.5) == 1
+    with pytest.raises(rlx.RlxError, match="one limit"):
+        linalg.matrix_rank(np.eye(2), 0.5, tol=0.5)
 
 
 @pytest.mark.parametrize("method", ["linear", "cubic"])

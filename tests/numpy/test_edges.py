@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -196,3 +197,41 @@ def test_mantissas_and_exponents_of_16_bits(backend: str, dtype: Any) -> None:
     np.testing.assert_array_equal(exponent[:-2], expected[1][:-2])
     again = rlx.jit(rnp.ldexp, backend=backend)(mantissa, exponent)
     np.testing.assert_array_equal(again.astype(np.float32), x.astype(np.float32))
+
+
+INFINITE: dict[str, Callable[[Any], Any]] = {
+    "gradient": lambda n: n.gradient(np.array([np.inf, 1.0, 2.0, 4.0, np.inf, 1.0, 5.0])),
+    "unwrap": lambda n: n.unwrap(np.array([np.inf, 1.0, 2.0])),
+    "convolve": lambda n: [
+        n.convolve(SPOILED, np.array([1.0, np.inf, 0.0]), m) for m in ("full", "same")
+    ],
+    "correlate": lambda n: [
+        n.correlate(SPOILED, np.array([1.0, 2.0]), m) for m in ("full", "valid")
+    ],
+    "polymul": lambda n: n.polymul(SPOILED, np.array([1.0, 2.0])),
+    "nanvar": lambda n: [n.nanvar(SPOILED), n.nanstd(np.array([[np.nan, 1, 4], [1, 2, 2]]), 1)],
+    "modf": lambda n: n.modf(np.array([1.5, -2, 0, -0.0, np.inf, -np.inf, np.nan])),
+    "logaddexp": lambda n: n.logaddexp(
+        np.array([np.inf, -np.inf, np.nan]), np.array([np.inf, -np.inf, 1])
+    ),
+}
+SPOILED = np.array([1.0, np.nan, 2.0, np.inf, 0.0, 3.0])
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_what_is_not_finite_spreads_as_far_as_in_numpy(name: str) -> None:
+    with np.errstate(all="ignore"):
+        expected = INFINITE[name](np)
+    for found, each in zip(INFINITE[name](rnp), expected, strict=True):
+        np.testing.assert_allclose(found, each, rtol=1e-14)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(each))
+
+
+def test_slopes_where_a_formula_has_cases() -> None:
+    x = np.array([1.0, -2.0, 0.0, -0.0, 2.5])
+    parts = rlx.grad(lambda x: rnp.sum(rnp.modf(x)[0]))(x)
+    np.testing.assert_array_equal(parts, np.ones(5))
+    known = np.array([1.0, np.nan, 3.0, 5.0])
+    np.testing.assert_allclose(rlx.grad(rnp.nanvar)(known), [-4 / 3, 0, 0, 4 / 3])
+    np.testing.assert_array_equal(rlx.grad(rnp.nanmedian)(np.zeros(4)), [0, 0.5, 0.5, 0])
+    assert np.isnan(rlx.grad(lambda x: rnp.logaddexp(x, 1.0))(np.nan))

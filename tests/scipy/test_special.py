@@ -107,11 +107,32 @@ def test_lax_has_them_under_its_own_names() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("name", ["gammaln", "digamma"])
-def test_large_odd_negative_integers_are_poles(name: str, dtype: Any) -> None:
+@pytest.mark.parametrize(("name", "value"), [("gammaln", np.inf), ("digamma", np.nan)])
+def test_large_odd_negative_integers_are_poles(name: str, value: float, dtype: Any) -> None:
     """Half above them is not a number of the type, and must not be rounded to the next integer."""
     x = np.array([-3.0, -(2.0 ** np.finfo(dtype).nmant + 1)], dtype)
-    assert np.isinf(np.asarray(getattr(special, name)(x))).all()
+    np.testing.assert_array_equal(getattr(special, name)(x), np.full(2, value))
+
+
+@pytest.mark.parametrize("name", ["gamma", "digamma", "factorial"])
+def test_poles_are_scipys(name: str) -> None:
+    scipy = pytest.importorskip("scipy.special")
+    x = np.array([-np.inf, -3, -2.5, -1, -0.0, 0, 0.5, 1, 4, np.inf, np.nan])
+    np.testing.assert_allclose(getattr(special, name)(x), getattr(scipy, name)(x), rtol=1e-13)
+
+
+def test_binomials_of_fractions_are_not_rounded_and_have_slopes() -> None:
+    np.testing.assert_allclose(special.comb(5.5, 2.0), 12.375, rtol=1e-13)
+    assert special.comb(10, 3) == 120
+    np.testing.assert_allclose(rlx.grad(lambda n: special.comb(n, 2.0))(5.0), 4.5, rtol=1e-12)
+
+
+def test_the_incomplete_gamma_function_of_order_0_has_all_at_0() -> None:
+    x = np.array([0.0, 1.0, 3.0])
+    np.testing.assert_array_equal(special.gammainc(0.0, x), [np.nan, 1, 1])
+    np.testing.assert_array_equal(special.gammaincc(0.0, x), [np.nan, 0, 0])
+    slopes = rlx.grad(lambda a: special.gammainc(a, 1.0))
+    assert np.isnan(slopes(-2.5))  # as the value is
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

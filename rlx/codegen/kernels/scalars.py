@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.codegen.kernels.values import Complex, Scalar
-from rlx.codegen.loops.complex_scalar import as_pair, complex_function
+from rlx.codegen.loops.complex_functions import complex_function
+from rlx.codegen.loops.complex_scalar import as_pair
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.storage import from_storage, rounded, to_storage
 from rlx.codegen.loops.nodes import (

@@ -1,6 +1,6 @@
-"""Scalar functions of complex operands, over pairs (re, im) of f32 or of f64.
+"""Arithmetic and roots of complex operands, over pairs (re, im) of f32 or of f64.
 
-    complex_function("mul")(a, b)
+`complex_functions` finds them by the names of ops, and has the elementary functions.
 
 Where a formula would overflow or cancel in f32 it is evaluated in f64 and rounded once;
 of f64 parts, by their ratio.
@@ -13,22 +13,13 @@ from collections.abc import Callable, Sequence
 from rlx.codegen.loops.expr import E, const, select
 from rlx.codegen.loops.nodes import Prim, UnaryOp
 from rlx.codegen.loops.scalar import scalar_function, truth
-from rlx.errors import InternalError
 from rlx.ir.dtype import DType
 
 Complex = tuple[E, E]
 ComplexFunction = Callable[..., "E | Complex"]
 
 
-def complex_function(name: str) -> ComplexFunction:
-    """Return the function that builds op `name` from pairs; some return or take one `E`."""
-    try:
-        return _TABLE[name]
-    except KeyError:
-        raise InternalError(f"{name}: no scalar function of complex numbers") from None
-
-
-def _wide(x: E) -> E:
+def wide(x: E) -> E:
     return x.cast(Prim.F64)
 
 
@@ -41,12 +32,12 @@ def multiply(a: Complex, b: Complex) -> Complex:
 
 
 def divide(a: Complex, b: Complex) -> Complex:
-    wide = [_wide(x) for x in (*a, *b)]
-    is_zero = wide[2].eq(0.0) & wide[3].eq(0.0)  # what is not zero itself becomes infinite
+    wider = [wide(x) for x in (*a, *b)]
+    is_zero = wider[2].eq(0.0) & wider[3].eq(0.0)  # what is not zero itself becomes infinite
     quotient = _by_smith if a[0].type.prim is Prim.F64 else _by_square
-    parts = quotient(*wide)
-    re, im = (select(is_zero, x / abs(wide[2]), q) for x, q in zip(wide, parts, strict=False))
-    vanishes = _is_infinite(b) & _is_finite(a)
+    parts = quotient(*wider)
+    re, im = (select(is_zero, x / abs(wider[2]), q) for x, q in zip(wider, parts, strict=False))
+    vanishes = is_infinite(b) & is_finite(a)
     return _narrow(select(vanishes, 0.0, re), select(vanishes, 0.0, im), a)
 
 
@@ -66,16 +57,16 @@ def _by_smith(a_re: E, a_im: E, b_re: E, b_im: E) -> Complex:
     return re / d, im / d
 
 
-def _is_infinite(a: Complex) -> E:
+def is_infinite(a: Complex) -> E:
     """True if either part is, whatever the other one is (C11, annex G)."""
     return abs(a[0]).eq(float("inf")) | abs(a[1]).eq(float("inf"))
 
 
-def _is_finite(a: Complex) -> E:
+def is_finite(a: Complex) -> E:
     return (abs(a[0]) < float("inf")) & (abs(a[1]) < float("inf"))
 
 
-def _is_negative(x: E) -> E:
+def is_negative(x: E) -> E:
     """True for numbers with a sign, -0.0 among them: which side of a branch cut they lie on."""
     return x.bitcast(Prim.I64 if x.type.prim.size == 8 else Prim.I32) < 0
 
@@ -91,9 +82,9 @@ def _ordered(a: Complex) -> Complex:
     return select(re < im, im, re), select(re < im, re, im)
 
 
-def _modulus(a: Complex) -> E:
+def modulus(a: Complex) -> E:
     """In f64; of f64 parts by their ratio, as their squares might overflow."""
-    re, im = _wide(a[0]), _wide(a[1])
+    re, im = wide(a[0]), wide(a[1])
     if a[0].type.prim is Prim.F32:
         return (re * re + im * im).unary(UnaryOp.SQRT)
     larger, smaller = _ordered(a)
@@ -104,7 +95,7 @@ def _modulus(a: Complex) -> E:
 
 def _log_modulus(a: Complex) -> E:
     if a[0].type.prim is Prim.F32:
-        re, im = _wide(a[0]), _wide(a[1])
+        re, im = wide(a[0]), wide(a[1])
         return 0.5 * scalar_function("log")(re * re + im * im)
     larger, smaller = _ordered(a)
     ratio = smaller / select(larger.eq(0.0), 1.0, larger)
@@ -119,8 +110,9 @@ def exponential(a: Complex) -> Complex:
     scale = scalar_function("exp")(a[0])
     re = scale * scalar_function("cos")(a[1])
     im = scale * scalar_function("sin")(a[1])
-    re = select(scale.eq(0.0), 0.0, select(_overflows(a), a[0], re))
-    return re, select(scale.eq(0.0), 0.0, select(a[1].eq(0.0), a[1], im))
+    vanishes = scale.eq(0.0) & ~(abs(a[1]) < float("inf"))
+    re = select(vanishes, 0.0, select(_overflows(a), a[0], re))
+    return re, select(a[1].eq(0.0), a[1], select(vanishes, 0.0, im))
 
 
 def _overflows(a: Complex) -> E:
@@ -130,7 +122,7 @@ def _overflows(a: Complex) -> E:
 
 def logarithm(a: Complex) -> Complex:
     modulus = _log_modulus(a).cast(a[0].type.prim)
-    modulus = select(_is_infinite(a), float("inf"), modulus)
+    modulus = select(is_infinite(a), float("inf"), modulus)
     return modulus, scalar_function("atan2")(a[1], a[0])
 
 
@@ -145,8 +137,8 @@ def square_root(a: Complex) -> Complex:
 
 def _root(a: Complex) -> Complex:
     """The larger part from the modulus, the other by division, so that neither cancels."""
-    re, im = _wide(a[0]), _wide(a[1])
-    larger = (0.5 * _modulus(a) + 0.5 * abs(re)).unary(UnaryOp.SQRT)
+    re, im = wide(a[0]), wide(a[1])
+    larger = (0.5 * modulus(a) + 0.5 * abs(re)).unary(UnaryOp.SQRT)
     finite = (larger > 0.0) & (larger < float("inf"))
     straight = abs(re).eq(float("inf")) & (abs(im) < float("inf"))
     smaller = select(finite, 0.5 * abs(im) / larger, select(straight, 0.0, larger))
@@ -155,7 +147,7 @@ def _root(a: Complex) -> Complex:
     larger = select(abs(re).eq(float("inf")), float("inf"), larger)
     forward = (re >= 0.0) | steep
     height = select(forward, smaller, larger)
-    return _narrow(select(forward, larger, smaller), select(_is_negative(a[1]), -height, height), a)
+    return _narrow(select(forward, larger, smaller), select(is_negative(a[1]), -height, height), a)
 
 
 def cast(a: Complex, *, to: DType, rounding: str = "trunc") -> E:
@@ -177,7 +169,7 @@ def _where(condition: E, a: Complex, b: Complex) -> Complex:
     return select(chosen, a[0], b[0]), select(chosen, a[1], b[1])
 
 
-_TABLE: dict[str, ComplexFunction] = {
+TABLE: dict[str, ComplexFunction] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "sub": lambda a, b: (a[0] - b[0], a[1] - b[1]),
     "mul": multiply,

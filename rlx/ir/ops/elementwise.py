@@ -77,27 +77,27 @@ sqrt = unary(
     "float complex",
     _MODERATE,
 )
-rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float", _MODERATE)
+rsqrt = unary("rsqrt", "`1 / sqrt(x)`; +inf at +0.", "float complex", _MODERATE)
 exp = unary("exp", "e to the power of `x`.", "float complex", _DEAR)
-exp2 = unary("exp2", "2 to the power of `x`.", "float", _DEAR)
-expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float", _DEAR)
+exp2 = unary("exp2", "2 to the power of `x`.", "float complex", _DEAR)
+expm1 = unary("expm1", "`exp(x) - 1`, exact near zero.", "float complex", _DEAR)
 log = unary("log", "Natural logarithm; -inf at zero, NaN below.", "float complex", _DEAR)
-log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float", _DEAR)
-log2 = unary("log2", "Logarithm to base 2.", "float", _DEAR)
+log1p = unary("log1p", "`log(1 + x)`, exact near zero.", "float complex", _DEAR)
+log2 = unary("log2", "Logarithm to base 2.", "float complex", _DEAR)
 
 # Trigonometric and hyperbolic functions
-sin = unary("sin", "Sine of an angle in radians.", "float", _DEAR)
-cos = unary("cos", "Cosine of an angle in radians.", "float", _DEAR)
-tan = unary("tan", "Tangent of an angle in radians.", "float", _DEAR)
-asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float", _DEAR)
-acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float", _DEAR)
-atan = unary("atan", "Arctangent.", "float", _DEAR)
-sinh = unary("sinh", "Hyperbolic sine.", "float", _DEAR)
-cosh = unary("cosh", "Hyperbolic cosine.", "float", _DEAR)
-tanh = unary("tanh", "Hyperbolic tangent.", "float", _DEAR)
-asinh = unary("asinh", "Inverse hyperbolic sine.", "float", _DEAR)
-acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float", _DEAR)
-atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float", _DEAR)
+sin = unary("sin", "Sine of an angle in radians.", "float complex", _DEAR)
+cos = unary("cos", "Cosine of an angle in radians.", "float complex", _DEAR)
+tan = unary("tan", "Tangent of an angle in radians.", "float complex", _DEAR)
+asin = unary("asin", "Arcsine; NaN outside [-1, 1].", "float complex", _DEAR)
+acos = unary("acos", "Arccosine; NaN outside [-1, 1].", "float complex", _DEAR)
+atan = unary("atan", "Arctangent.", "float complex", _DEAR)
+sinh = unary("sinh", "Hyperbolic sine.", "float complex", _DEAR)
+cosh = unary("cosh", "Hyperbolic cosine.", "float complex", _DEAR)
+tanh = unary("tanh", "Hyperbolic tangent.", "float complex", _DEAR)
+asinh = unary("asinh", "Inverse hyperbolic sine.", "float complex", _DEAR)
+acosh = unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", "float complex", _DEAR)
+atanh = unary("atanh", "Inverse hyperbolic tangent; infinite at -1 and 1.", "float complex", _DEAR)
 erf = unary("erf", "Error function.", "float", _DEAR)
 erfc = unary("erfc", "`1 - erf(x)`, exact in the tail.", "float", _DEAR)
 erf_inv = unary(
@@ -129,7 +129,10 @@ div = binary(
     _MODERATE,
 )
 pow = binary(
-    "pow", "`a` to the power of `b`; integers wrap and read a negative exponent as 0.", _REAL, _DEAR
+    "pow",
+    "`a` to the power of `b`; integers wrap and read a negative exponent as 0.",
+    _NUMERIC,
+    _DEAR,
 )
 mod = binary("mod", "Remainder with the sign of `b`; integers give 0 for `b` = 0.", _REAL, _DEAR)
 atan2 = binary("atan2", "Angle of the point (b, a), in (-pi, pi].", "float", _DEAR)

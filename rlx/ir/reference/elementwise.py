@@ -91,6 +91,28 @@ def _pow(a: Array, b: Array) -> Array:
     return np.power(a, np.maximum(b, 0) if np.issubdtype(b.dtype, np.integer) else b)
 
 
+def _expm1(x: Array) -> Array:
+    """Of complex numbers with the special values of the standard, some of which NumPy has not."""
+    if not np.iscomplexobj(x):
+        return np.expm1(x)
+    found, half = np.exp(x), np.sin(0.5 * x.imag)
+    near = np.expm1(x.real) * np.cos(x.imag) - 2 * half * half
+    near = np.where(x.imag == 0, np.expm1(x.real), near)
+    found.real = np.where(np.isinf(x.real), found.real - 1, near)
+    return found
+
+
+def _log1p(x: Array) -> Array:
+    """Of complex numbers with the digits of small ones, which NumPy loses."""
+    if not np.iscomplexobj(x):
+        return np.log1p(x)
+    found = np.log(1 + x)
+    small = (np.abs(x.real) < 0.5) & (np.abs(x.imag) < 0.5)
+    re, im = np.where(small, x.real, 0), np.where(small, x.imag, 0)
+    found.real = np.where(small, 0.5 * np.log1p(re * (2 + re) + im * im), found.real)
+    return found
+
+
 _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.neg: np.negative,
     ops.abs: np.abs,
@@ -105,9 +127,9 @@ _FUNCTIONS: dict[OpDef, Callable[..., Array]] = {
     ops.rsqrt: lambda x: 1 / np.sqrt(x),
     ops.exp: np.exp,
     ops.exp2: np.exp2,
-    ops.expm1: np.expm1,
+    ops.expm1: _expm1,
     ops.log: np.log,
-    ops.log1p: np.log1p,
+    ops.log1p: _log1p,
     ops.log2: np.log2,
     ops.sin: np.sin,
     ops.cos: np.cos,

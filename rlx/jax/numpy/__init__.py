@@ -1,5 +1,6 @@
 """`jax.numpy`: `rlx.numpy`."""
 
+import importlib
 from typing import Any
 
 import numpy
@@ -8,9 +9,10 @@ import rlx
 from rlx.errors import UnsupportedError
 from rlx.jax import arrays
 from rlx.numpy import *  # noqa: F403
-from rlx.numpy import fft as fft
-from rlx.numpy import linalg as linalg
 from rlx.scipy.special import i0 as i0
+
+# Modules of their own, whichever is imported first: all names of rlx.numpy are here, too
+fft, linalg = (importlib.import_module(f"{__name__}.{name}") for name in ("fft", "linalg"))
 
 cdouble, uint = numpy.complex128, numpy.uint
 ComplexWarning = numpy.exceptions.ComplexWarning

@@ -1,20 +1,27 @@
-"""`jax.numpy.linalg`: `rlx.numpy.linalg`, and `matrix_rank`, whose `rtol` is second in JAX."""
+"""`jax.numpy.linalg`: `rlx.numpy.linalg`, and `matrix_rank`, whose `rtol` is a number in JAX."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rlx.errors import InputError
+from rlx.ir.graph import calling_source
 from rlx.numpy import linalg
 from rlx.numpy.linalg import *  # noqa: F403
 
 
-def matrix_rank(  # type: ignore[no-redef]  # NumPy's has a number, and no ratio, there
+def matrix_rank(  # type: ignore[no-redef]  # a ratio of the largest singular value, in NumPy
     M: Any,  # noqa: N803
     rtol: Any = None,
-    hermitian: bool = False,
     *,
+    hermitian: bool = False,
     tol: Any = None,
 ) -> Any:
-    """How many singular values are larger than `rtol` of the largest."""
-    ratio = rtol if rtol is not None else tol
-    return linalg.matrix_rank(M, rtol=ratio, hermitian=hermitian)
+    """How many singular values are larger than `rtol`, which is no ratio, in spite of its name."""
+    if rtol is not None and tol is not None:
+        raise InputError(
+            f"matrix_rank: rtol={rtol!r} and tol={tol!r} are one limit",
+            source=calling_source(),
+            remedy="pass one of them",
+        )
+    return linalg.matrix_rank(M, tol if rtol is None else rtol, hermitian)

@@ -257,15 +257,28 @@ def gammasgn(x: Any) -> Any:
 
 @function
 def gamma(x: Any) -> Any:
-    """The gamma function."""
-    return elementwise.multiply(gammasgn(x), elementwise.exp(gammaln(x)))
+    """The gamma function; NaN at its poles, but that zeros have signed infinities."""
+    (x,) = inexact(x)
+    found = elementwise.multiply(gammasgn(x), elementwise.exp(gammaln(x)))
+    found = elementwise.where(_is_pole(x), np.nan, found)
+    return elementwise.where(elementwise.equal(x, 0), elementwise.divide(1, x), found)
+
+
+def _is_pole(x: Any) -> Any:
+    """True for -inf and negative integers, beside which functions of x go both ways."""
+    return elementwise.logical_and(
+        elementwise.less(x, 0), elementwise.equal(x, elementwise.floor(x))
+    )
 
 
 @function
 def factorial(n: Any, exact: bool = False) -> Any:
-    """`gamma(n + 1)`."""
+    """`gamma(n + 1)`; 0 for negative numbers."""
     del exact
-    return gamma(elementwise.add(n, 1.0))
+    (n,) = inexact(n)
+    negative = elementwise.less(n, 0)
+    found = gamma(elementwise.add(elementwise.where(negative, 0, n), 1))
+    return elementwise.where(negative, 0, found)
 
 
 @function
@@ -307,7 +320,9 @@ def digamma(x: Any) -> Any:
     value = elementwise.subtract(elementwise.subtract(value, series), below)
     rest = elementwise.where(reflects, past_integer(x), 0.25)
     cotangent = elementwise.divide(math.pi, elementwise.tan(elementwise.multiply(math.pi, rest)))
-    return elementwise.where(reflects, elementwise.subtract(value, cotangent), value)
+    found = elementwise.where(reflects, elementwise.subtract(value, cotangent), value)
+    found = elementwise.where(_is_pole(x), np.nan, found)
+    return elementwise.where(elementwise.equal(x, 0), elementwise.divide(-1, x), found)
 
 
 # Of the Bernoulli numbers: B_2k / 2k, the highest first

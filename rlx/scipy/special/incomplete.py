@@ -101,7 +101,10 @@ def _both(a: Any, x: Any) -> Any:
     )
     lower = rnp.where(right, 1 - upper, lower)
     upper = rnp.where(right, upper, 1 - lower)
-    wrong = rnp.logical_or(rnp.less(x, 0), rnp.less_equal(a, 0))
+    # All of the function of order 0 is at 0 itself
+    none = rnp.logical_and(rnp.equal(a, 0), rnp.greater(x, 0))
+    lower, upper = rnp.where(none, 1, lower), rnp.where(none, 0, upper)
+    wrong = rnp.logical_or(rnp.less(x, 0), rnp.less_equal(a, 0) & rnp.logical_not(none))
     return rnp.where(wrong, rnp.nan, lower), rnp.where(wrong, rnp.nan, upper)
 
 
@@ -126,7 +129,10 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     def lower(a: Any) -> Any:
         return _lower_factor(a, x) * _series(a, x, _TERMS_OF_SLOPES)
 
-    return by_x * dx + jvp(lower, (a * rnp.ones_like(x),), (da * rnp.ones_like(x),))[1]
+    # No slope where there is no value; a factor, so that the tangent stays linear
+    known = rnp.where(rnp.isnan(gammainc(a, x)), rnp.nan, 1.0)
+    by_a = jvp(lower, (a * rnp.ones_like(x),), (da * rnp.ones_like(x),))[1]
+    return known * (by_x * dx + by_a)
 
 
 @gammainc.defjvp

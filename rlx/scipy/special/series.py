@@ -12,6 +12,7 @@ from rlx.numpy.polynomials import polyval
 from rlx.scipy.special.elementary import digamma, gamma, gammaln, gammasgn, past_integer
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.custom_jvp import custom_jvp
+from rlx.transforms.differentiate import stop_gradient
 
 _DIRECT = 10
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -108,7 +109,14 @@ def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Any: 
     n, k = inexact(n, k)
     possible = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, n))
     logarithm = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return rnp.where(possible, rnp.round(rnp.exp(rnp.where(possible, logarithm, 0))), 0)
+    ways = rnp.exp(rnp.where(possible, logarithm, 0))
+    whole = rnp.logical_and(rnp.equal(n, rnp.round(n)), rnp.equal(k, rnp.round(k)))
+    return rnp.where(possible, rnp.where(whole, ways + _rounding(ways), ways), 0)
+
+
+def _rounding(x: Any) -> Any:
+    """What is missing to the nearest integer, which has no slope."""
+    return rnp.astype(stop_gradient(rnp.round(x) - x), x.dtype)
 
 
 @function

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlx.codegen.loops.complex_scalar import complex_function
+from rlx.codegen.loops.complex_functions import complex_function
 from rlx.codegen.loops.evaluate import evaluate_function, numpy_dtype
 from rlx.codegen.loops.expr import E
 from rlx.codegen.loops.math.storage import (

@@ -42,7 +42,7 @@ def _sqrt_partial(y: Value, x: Value) -> Value:
 
 
 def _rsqrt_partial(y: Value, x: Value) -> Value:
-    safe = ops.where(x > 0.0, y, 0.0)
+    safe = ops.where(ops.ne(x, 0.0) if x.dtype.is_complex else x > 0.0, y, 0.0)
     return -0.5 * safe * safe * safe
 
 
@@ -77,7 +77,7 @@ derivative(ops.sinh, lambda y, x: ops.cosh(x))
 derivative(ops.cosh, lambda y, x: ops.sinh(x))
 derivative(ops.tanh, lambda y, x: 1.0 - y * y)
 derivative(ops.asinh, lambda y, x: ops.rsqrt(x * x + 1.0))
-derivative(ops.acosh, lambda y, x: ops.rsqrt((x - 1.0) * (x + 1.0)))
+derivative(ops.acosh, lambda y, x: ops.rsqrt(x - 1.0) * ops.rsqrt(x + 1.0))
 differential(ops.atanh, lambda v, y, x: v / ((1.0 - x) * (1.0 + x)))
 derivative(ops.erf, lambda y, x: _TWO_OVER_SQRT_PI * ops.exp(-(x * x)))
 derivative(ops.erf_inv, lambda y, x: _HALF_SQRT_PI * ops.exp(y * y))

@@ -1,0 +1,116 @@
+"""Elementary functions of complex numbers beside NumPy: values, special values, derivatives."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rlx
+import rlx.numpy as rnp
+
+Array = NDArray[Any]
+NAMES = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh",
+         "arccosh", "arctanh", "expm1", "log1p", "exp2", "log2")  # fmt: skip
+PARTS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-9, 30.0, -700.0, 1e200, np.inf, -np.inf, np.nan)
+UNSTATED = {("cos", np.inf, 0.0), ("cosh", 0.0, np.inf)}
+"""Sizes of parts for which the standard leaves the sign of a zero open."""
+
+
+def pairs() -> Array:
+    """Return all numbers of two `PARTS`; `complex(re, im)` keeps signs and NaNs apart."""
+    return np.array([complex(re, im) for re, im in itertools.product(PARTS, PARTS)])
+
+
+def drawn(count: int = 300) -> Array:
+    r = np.random.default_rng(4)
+    sizes = 10 ** r.uniform(-3, 1.4, count)
+    return np.asarray((r.normal(size=count) + 1j * r.normal(size=count)) * sizes)
+
+
+@pytest.fixture(scope="module", params=["llvm", "c"])
+def functions(request: pytest.FixtureRequest) -> Any:
+    """All functions, compiled as one."""
+    return rlx.jit(lambda z: [getattr(rnp, name)(z) for name in NAMES], backend=request.param)
+
+
+def of_numpy(z: Array) -> list[Array]:
+    with np.errstate(all="ignore"):
+        found = {name: getattr(np, name)(z) for name in NAMES}
+        # NumPy's has NaN where the standard has 0 beside an infinity
+        ends = np.exp(z)
+        ends.real -= 1
+        usual = np.isfinite(z) & (abs(z) < 700)
+        found["expm1"] = np.where(usual, found["expm1"], ends)
+        # and loses the digits of small numbers
+        small = (abs(z.real) < 0.4) & (abs(z.imag) < 0.4)
+        size = np.log1p(z.real * (2 + z.real) + z.imag**2) / 2
+        found["log1p"].real = np.where(small, size, found["log1p"].real)
+    return list(found.values())
+
+
+def test_functions_are_numpys(functions: Any) -> None:
+    z = drawn()
+    for name, found, expected in zip(NAMES, functions(z), of_numpy(z), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13, err_msg=name)
+    narrow = z.astype(np.complex64)
+    wide = of_numpy(narrow.astype(complex))
+    for name, found, expected in zip(NAMES, functions(narrow), wide, strict=True):
+        assert np.asarray(found).dtype == np.complex64
+        np.testing.assert_allclose(found, expected, rtol=3e-7, err_msg=name)
+
+
+def test_special_values_are_numpys(functions: Any) -> None:
+    """Of the standard's cases; the sign of a zero beside a NaN operand is left open by it."""
+    z = pairs()
+    clear = ~(np.isnan(z.real) | np.isnan(z.imag))
+    for name, found, expected in zip(NAMES, functions(z), of_numpy(z), strict=True):
+        for part in ("real", "imag"):
+            own, theirs = (getattr(np.asarray(x), part) for x in (found, expected))
+            directionless = np.isinf(theirs) & np.isnan(expected)  # of either sign
+            own, theirs = (np.where(directionless, abs(x), x) for x in (own, theirs))
+            np.testing.assert_allclose(own, theirs, rtol=1e-13, err_msg=name)
+            for at in np.flatnonzero(clear & (theirs == 0)):
+                if (name, abs(z.real[at]), abs(z.imag[at])) not in UNSTATED:
+                    assert np.signbit(own[at]) == np.signbit(theirs[at]), (name, z[at])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_those_of_differences(name: str) -> None:
+    z, step = drawn(40), 1e-6
+    z = z[abs(z) < 5]
+    _, found = rlx.jvp(getattr(rnp, name), (z,), (np.ones_like(z),))
+    function = getattr(np, name)
+    expected = (function(z + step) - function(z - step)) / (2 * step)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * abs(expected).max())
+    gradient = rlx.grad(lambda z: rnp.sum(rnp.real(getattr(rnp, name)(z))))(z)
+    np.testing.assert_allclose(2 * np.asarray(gradient), np.conj(found), rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_powers(backend: str) -> None:
+    a, b = drawn(50), drawn(100)[50:]
+    a, b = a / abs(a) * np.sqrt(abs(a)), b / abs(b)
+    with np.errstate(all="ignore"):
+        zeros = np.zeros(4, complex), np.array([0, 2, 1j, -1])
+        a, b = np.concatenate([a, zeros[0]]), np.concatenate([b, zeros[1]])
+        found, expected = rlx.jit(rnp.power, backend=backend)(a, b), a**b
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    a, b = a[:50], b[:50]
+    by_base, by_exponent = (
+        rlx.jvp(rnp.power, (a, b), tangent)[1]
+        for tangent in ((np.ones_like(a), 0 * b), (0 * a, np.ones_like(b)))
+    )
+    np.testing.assert_allclose(by_base, b * a ** (b - 1), rtol=1e-11)
+    np.testing.assert_allclose(by_exponent, np.log(a) * a**b, rtol=1e-11)
+
+
+def test_signs_roundings_and_roots() -> None:
+    z = np.append(drawn(20), 0)
+    np.testing.assert_allclose(rnp.sign(z), np.sign(z), rtol=1e-14)
+    np.testing.assert_array_equal(rnp.round(z, 1), np.round(z, 1))
+    np.testing.assert_allclose(rnp.sinc(z[:5]), np.sinc(z[:5]), rtol=1e-12)
+    np.testing.assert_allclose(rlx.lax.rsqrt(z[:20]), 1 / np.sqrt(z[:20]), rtol=1e-14)
