@@ -17,6 +17,7 @@ from rlx.errors import InputError
 from rlx.gguf import GgufFile
 from rlx.ir.shape import Dim
 from rlx.language.batch_graph import batch_prompt, batch_step
+from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType
@@ -50,11 +51,10 @@ class Batch:
 
         A sequence that has ended keeps its slot until all have.
         """
-        self._check(prompts)
-        fed = [list(prompt) for prompt in prompts]
+        fed = self._checked(prompts)
         made: list[list[int]] = [[] for _ in prompts]
         going = set(range(self.size)) if max_tokens > 0 else set()
-        chosen = [self._read(slot, prompt) for slot, prompt in enumerate(prompts) if going]
+        chosen = [self._read(slot, prompt) for slot, prompt in enumerate(fed) if going]
         while going:
             for slot in sorted(going):
                 if chosen[slot] in stop:
@@ -68,22 +68,21 @@ class Batch:
             chosen = self._advance(fed) if going else []
         return made
 
-    def _check(self, prompts: Sequence[Sequence[int]]) -> None:
+    def _checked(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
         if len(prompts) != self.size:
             raise InputError(
                 f"{len(prompts)} prompts for a batch of {self.size}",
                 remedy="give one for each sequence",
             )
         vocabulary = DecoderConfig.of(self.file).vocabulary
-        for prompt in prompts:
-            wrong = [token for token in prompt if not 0 <= token < vocabulary]
-            if wrong or not 1 <= len(prompt) <= self.context:
+        checked = [checked_tokens(prompt, vocabulary) for prompt in prompts]
+        for prompt in checked:
+            if not 1 <= len(prompt) <= self.context:
                 raise InputError(
-                    f"token {wrong[0]} is outside the vocabulary of {vocabulary}"
-                    if wrong
-                    else f"a prompt of {len(prompt)} tokens; the context has {self.context}",
-                    remedy="give prompts of 1 token to the context's length, of the model's tokens",
+                    f"a prompt of {len(prompt)} tokens; the context has {self.context}",
+                    remedy="give prompts of 1 token to the context's length",
                 )
+        return checked
 
     @functools.cached_property
     def _programs(self) -> tuple[Executable, Executable]:
@@ -111,8 +110,9 @@ class Batch:
         step, program = self._programs
         token, past = 0, 0
         while past < len(prompt):
-            fits = past <= self.context - self._most_rows
-            rows = min(len(prompt) - past, self._most_rows if fits else 1)
+            # Its rows must fit whatever their number: at the end some are read once more.
+            past = min(past, self.context - self._most_rows)
+            rows = min(len(prompt) - past, self._most_rows)
             feeds = {
                 "tokens": np.array(prompt[past : past + rows], np.int32),
                 "history": np.array(prompt[:past], np.int32),
@@ -146,5 +146,6 @@ class Batch:
 
     @functools.cached_property
     def _seeds(self) -> np.ndarray:
-        seeds = [self.seed + slot for slot in range(self.size)]
-        return np.array([[s >> 32 & 0xFFFFFFFF, s & 0xFFFFFFFF] for s in seeds], np.uint32)
+        upper, lower = seed_words(self.seed)
+        seeds = [((upper << 32 | lower) + slot) % 2**64 for slot in range(self.size)]
+        return np.array([seed_words(seed) for seed in seeds], np.uint32)

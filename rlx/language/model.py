@@ -15,6 +15,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -24,6 +25,7 @@ from rlx.errors import InputError, UnsupportedError
 from rlx.gguf import GgufFile, read
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
+from rlx.language.checks import checked_tokens, seed_words
 from rlx.language.config import DecoderConfig
 from rlx.language.lora import Adapters
 from rlx.language.params import Accuracy, CacheDType, param_value
@@ -83,20 +85,14 @@ class LanguageModel:
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Take tokens and return the one that is chosen to follow them."""
-        if len(tokens) == 0:
+        left, token = checked_tokens(tokens, self.config.vocabulary), 0
+        if not left:
             raise InputError("no tokens to feed", remedy="feed at least one")
-        wrong = [token for token in tokens if not 0 <= token < self.config.vocabulary]
-        if wrong:
+        if len(self.history) + len(left) > self.context:
             raise InputError(
-                f"token {wrong[0]} is outside the vocabulary of {self.config.vocabulary}",
-                remedy="encode text with the model's own tokenizer",
-            )
-        if len(self.history) + len(tokens) > self.context:
-            raise InputError(
-                f"{len(self.history) + len(tokens)} tokens do not fit a context of {self.context}",
+                f"{len(self.history) + len(left)} tokens do not fit a context of {self.context}",
                 remedy="load the model with a larger context, or reset it",
             )
-        left, token = list(tokens), 0
         while left:
             count = self._next_rows(len(left))
             token = self._run(left[:count])
@@ -192,7 +188,7 @@ class LanguageModel:
         feeds: dict[str, Any] = {
             "tokens": np.array(tokens, np.int32),
             "history": np.array(self.history, np.int32),
-            "seed": np.array([self.seed >> 32 & 0xFFFFFFFF, self.seed & 0xFFFFFFFF], np.uint32),
+            "seed": np.array(seed_words(self.seed), np.uint32),
             "start": np.array([len(self.history), 0], np.int32),
         }
         program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)
@@ -241,9 +237,12 @@ def load(
             "backend 'reference' keeps no state from run to run, which a language model needs",
             remedy="use 'auto', 'llvm' or 'c'",
         )
+    seed_words(seed)
+    if context is not None and not isinstance(context, Integral):
+        raise InputError(f"a context of {context!r} tokens", remedy="give an integer")
     file = read(path)
     own = DecoderConfig.of(file).context
-    size = min(own, _CONTEXT) if context is None else context
+    size = min(own, _CONTEXT) if context is None else int(context)
     if not 1 < size <= own:
         raise InputError(
             f"a context of {size} tokens; the model has {own}", remedy=f"choose 2 to {own}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
 
 from rlx.errors import InputError
 
@@ -24,17 +27,21 @@ class Sampling:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        limits = {
-            "temperature": self.temperature >= 0,
-            "top_k": self.top_k >= 0,
-            "top_p": 0 < self.top_p <= 1,
-            "min_p": 0 <= self.min_p <= 1,
-            "repetition_penalty": self.repetition_penalty > 0,
-        }
-        wrong = [name for name, fits in limits.items() if not fits]
-        if wrong:
-            raise InputError(
-                f"{wrong[0]} is {getattr(self, wrong[0])}",
-                remedy="temperature and top_k are 0 or more, top_p is in (0, 1], min_p in "
-                "[0, 1], repetition_penalty more than 0",
-            )
+        for name, fits in _LIMITS.items():
+            value = getattr(self, name)
+            kind = Integral if name == "top_k" else Real
+            if isinstance(value, bool) or not isinstance(value, kind) or not fits(value):
+                raise InputError(
+                    f"{name} is {value!r}",
+                    remedy="temperature and top_k are 0 or more, top_k an integer, top_p is in "
+                    "(0, 1], min_p in [0, 1], repetition_penalty in [1e-6, 1e6]",
+                )
+
+
+_LIMITS: Mapping[str, Callable[[Any], bool]] = {
+    "temperature": lambda value: value >= 0,
+    "top_k": lambda value: value >= 0,
+    "top_p": lambda value: 0 < value <= 1,
+    "min_p": lambda value: 0 <= value <= 1,
+    "repetition_penalty": lambda value: 1e-6 <= value <= 1e6,
+}

@@ -12,6 +12,9 @@ from rlx.ir.graph import Value
 from rlx.ir.shape import upper
 from rlx.language.sampling import Sampling
 
+_LEAST = 2.0**-126
+"""The least temperature that is a normal f32: at any as low the likeliest token is taken."""
+
 _BITS = 24
 """Random bits of a draw: an f32 holds them exactly."""
 
@@ -25,11 +28,14 @@ def sampled(
     if sampling.temperature == 0.0:
         return ops.cast(ops.argmax(logits, axis=-1), to=DType.I32)
     vocabulary = upper(logits.shape[-1])
-    count = min(sampling.top_k, vocabulary) or vocabulary
-    values, ids = ops.topk(logits / sampling.temperature, k=count)
-    weights = _kept(ops.softmax(values, axis=-1), sampling)
-    drawn = uniform(seed, start) * ops.reduce_sum(weights, axes=(-1,), keepdims=True)
-    beyond = ops.cast(ops.cumsum(weights, axis=-1) > drawn, to=DType.I32)
+    count = min(int(sampling.top_k), vocabulary) or vocabulary
+    values, ids = ops.topk(logits, k=count)
+    below = values - ops.narrow(values, axis=-1, start=0, length=1)  # which no division makes inf
+    temperature = max(float(sampling.temperature), _LEAST)
+    weights = _kept(ops.softmax(below / temperature, axis=-1), sampling)
+    sums = ops.cumsum(weights, axis=-1)
+    drawn = uniform(seed, start) * ops.narrow(sums, axis=-1, start=count - 1, length=1)
+    beyond = ops.cast(sums > drawn, to=DType.I32)
     place = ops.argmax(beyond, axis=-1)
     along = ops.dynamic_slice(
         ops.reshape(ids, shape=(count,)), ops.cast(place, to=DType.I32), sizes=(1,)

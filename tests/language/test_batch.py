@@ -42,6 +42,18 @@ def test_each_sequence_says_what_it_says_alone(path: Path, sampling: Sampling) -
     assert one.arena is many.arena
 
 
+def test_prompts_fill_a_context_that_is_no_multiple_of_their_pieces(path: Path) -> None:
+    """Some rows of the last piece are read once more; they were refused."""
+    prompts = [[int(t) for t in RNG.integers(0, VOCABULARY, size)] for size in (17, 16, 9)]
+    model = load(path, context=17, backend="llvm", threads=1)
+    alone = []
+    for prompt in prompts:
+        model.reset()
+        alone.append(list(model.generate(prompt, max_tokens=20, stop=())))
+    assert [len(tokens) for tokens in alone] == [1, 2, 9]
+    assert model.generate_batch(prompts, max_tokens=20, stop=()) == alone
+
+
 def test_models_of_floats_have_batches_too(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", "qwen2", random_weights(), packed=False)
     model = load(path, context=32, backend="llvm", threads=1)

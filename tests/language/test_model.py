@@ -174,6 +174,35 @@ def test_tokens_are_checked(model: LanguageModel) -> None:
         model.feed([])
 
 
+@pytest.mark.parametrize("tokens", [[1.0, 2.0], np.array([1.5]), "ab", np.ones((2, 2)), [None]])
+def test_tokens_are_integers(model: LanguageModel, tokens: Any) -> None:
+    """A float was cut to an integer."""
+    for use in (
+        lambda: model.feed(tokens),
+        lambda: model.generate_batch([tokens], max_tokens=1),
+    ):
+        with pytest.raises(InputError, match="a token is an integer"):
+            use()
+    assert model.history == []
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", None])
+def test_seeds_have_64_bits(path: Path, seed: Any) -> None:
+    """Others meant what one of these means."""
+    with pytest.raises(InputError, match="the seed is"):
+        load(path, seed=seed)
+    model = load(path, context=16, threads=1)
+    model.seed = seed
+    with pytest.raises(InputError, match="the seed is"):
+        model.feed([1])
+
+
+@pytest.mark.parametrize("context", [16.0, "16", 0, 1, 1 << 40])
+def test_a_context_is_an_integer_within_the_models(path: Path, context: Any) -> None:
+    with pytest.raises(InputError, match="a context of"):
+        load(path, context=context)
+
+
 def test_a_larger_context_than_the_models_is_refused(path: Path) -> None:
     with pytest.raises(InputError, match="the model has 128"):
         load(path, context=129)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,19 @@ def test_a_low_temperature_takes_the_likeliest() -> None:
     assert shares(Sampling(temperature=0.01), 50).tolist() == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-40, 1e-300])
+def test_however_low_it_is(temperature: float) -> None:
+    """Logits divided by such numbers are infinite, and of those all are alike."""
+    logits = np.array([[3.0, 5.0, 40.0, 40.5, -2.0]], np.float32)
+    draw = drawn_with(Sampling(temperature=temperature), logits)
+    assert {draw(7, i) for i in range(9)} == {3}
+
+
+@pytest.mark.parametrize("temperature", [1e30, float("inf")])
+def test_a_temperature_without_bounds_draws_all_tokens_alike(temperature: float) -> None:
+    np.testing.assert_allclose(shares(Sampling(temperature=temperature)), 0.25, atol=0.06)
+
+
 def test_seeds_reproduce_and_differ() -> None:
     draw = drawn_with(Sampling(temperature=1.0))
     texts = [[draw(seed, i) for i in range(40)] for seed in (1, 1, 2)]
@@ -84,8 +98,13 @@ def test_repetition_is_less_likely() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1.0}, {"top_p": 0.0}, {"min_p": 2.0}, {"repetition_penalty": 0.0}]
-)
-def test_options_are_checked(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        Sampling(**wrong)  # type: ignore[arg-type]
+    ("name", "value"),
+    [
+        ("temperature", -1.0), ("temperature", np.nan), ("temperature", "1"), ("top_k", 2.5),
+        ("top_k", -1), ("top_p", 0.0), ("min_p", 2.0), ("repetition_penalty", 0.0),
+        ("repetition_penalty", np.inf), ("repetition_penalty", 1e-40), ("top_k", True),
+    ],
+)  # fmt: skip
+def test_options_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        Sampling(**{name: value})

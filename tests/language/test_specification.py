@@ -19,6 +19,7 @@ from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
+from rlx.random import philox
 from rlx.random.philox import sample
 from rlx.runtime.compile import compile as compile_graph
 
@@ -71,6 +72,31 @@ def test_17_24_other_floats_than_f32_are_refused(op: str) -> None:
     experts = [g.input("e", (1,), "i32")] if grouped else []
     with pytest.raises(DTypeError, match="x has dtype f64"):
         getattr(g, op)(x, blocks, *experts, scheme="q4_0")
+
+
+@pytest.mark.parametrize("seed", [0, 2**31 - 1, 2 * (2**31 - 1), 2**32 - 1, 2**63])
+def test_17_25_seeds_that_stick_a_linear_generator_draw_as_any_other(seed: int) -> None:
+    """There is no `minstd_rand0` here: draws are of counters, so that none depends on the last."""
+    drawn = np.asarray(philox.normal(seed, 1, (4096,)))
+    assert len(np.unique(drawn)) > 4000
+    assert abs(drawn.mean()) < 0.06
+    assert abs(drawn.std() - 1) < 0.05
+    key = rlx.random.key(seed)
+    assert len(np.unique(np.asarray(rlx.random.uniform(key, (4096,))))) > 4000
+
+
+def test_17_26_a_convolution_does_not_know_what_rounded_its_weights() -> None:
+    """Rounding is an op with a rule of its own, so that gradients pass both, each by its rule."""
+    draw = np.random.default_rng(5).standard_normal
+    x, w = (draw(shape).astype(np.float32) for shape in ((1, 2, 6, 6), (3, 2, 3, 3)))
+
+    def through(w: Any) -> Any:
+        return rlx.nn.conv(x, rlx.nn.fake_quantize(w, bits=4), padding=1)
+
+    rounded = np.asarray(rlx.nn.fake_quantize(w, bits=4))
+    want = rlx.grad(lambda w: (rlx.nn.conv(x, w, padding=1) ** 2).sum())(rounded)
+    found = rlx.grad(lambda w: (through(w) ** 2).sum())(w)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

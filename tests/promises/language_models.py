@@ -93,6 +93,9 @@ BLOCKS: Mapping[str, str] = {
         f"{_MONITOR}test_stacks_are_decoded_as_plain_products_take_them"
     ),
     "C and LLVM compute the same products": f"{_PACKED}test_c_agrees {_INT8}test_c_agrees",
+    "codes of a type are moved by one number, or none is": (
+        f"{_INT8}test_all_codes_of_a_type_are_moved_if_one_is_no_signed_byte"
+    ),
     "ARM multiplies codes as signed bytes": (
         "aot.test_cross:test_emulated_products_of_packed_weights_take_signed_bytes"
     ),
@@ -145,7 +148,8 @@ DECODING: Mapping[str, str] = {
     ),
     "sequences of unequal length are continued together": (
         f"{_BATCH}test_each_sequence_says_what_it_says_alone "
-        f"{_BATCH}test_models_of_floats_have_batches_too {_BATCH}test_batches_have_adapters"
+        f"{_BATCH}test_models_of_floats_have_batches_too {_BATCH}test_batches_have_adapters "
+        f"{_BATCH}test_prompts_fill_a_context_that_is_no_multiple_of_their_pieces"
     ),
     "a program that is known starts without its graph, and without any op": (
         f"{_MODEL}test_programs_are_found_by_the_head_of_the_file "
@@ -162,6 +166,12 @@ DECODING: Mapping[str, str] = {
         f"{_SAMPLING}test_unlikely_tokens_are_left_out "
         f"{_SAMPLING}test_a_low_temperature_takes_the_likeliest "
         f"{_SAMPLING}test_repetition_is_less_likely {_SAMPLING}test_seeds_reproduce_and_differ"
+    ),
+    "tokens, seeds, contexts and options of sampling are what they must be, or typed errors": (
+        f"{_MODEL}test_tokens_are_integers {_MODEL}test_seeds_have_64_bits "
+        f"{_MODEL}test_a_context_is_an_integer_within_the_models "
+        f"{_SAMPLING}test_options_are_checked {_SAMPLING}test_however_low_it_is "
+        f"{_SAMPLING}test_a_temperature_without_bounds_draws_all_tokens_alike"
     ),
     "weights lie in memory once, a table that is the head too, and the file is given back": (
         "codegen.kernels.test_packed_tables:test_rows_are_picked_from_where_the_product_reads "
@@ -273,6 +283,12 @@ LIFTED: Mapping[str, str] = {
     ),
     "17.23 experts are checked": f"{_EXPERTS}test_an_expert_that_is_not_there_is_an_error",
     "17.24 other floats": f"{_FACTS}test_17_24_other_floats_than_f32_are_refused",
+    "17.25 seeds of a linear generator": (
+        f"{_FACTS}test_17_25_seeds_that_stick_a_linear_generator_draw_as_any_other"
+    ),
+    "17.26 convolutions of rounded weights": (
+        f"{_FACTS}test_17_26_a_convolution_does_not_know_what_rounded_its_weights"
+    ),
     "17.27 decoded once, in vectors": (
         f"{_PACKED}test_many_rows_meet_decoded_weights_in_tiles "
         f"{_EXPERTS}test_rows_of_one_expert_meet_it_together"

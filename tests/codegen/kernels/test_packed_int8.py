@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import rlx.runtime.compile as runtime
-from rlx.codegen.kernels.packed.words import has_whole_words
+from rlx.codegen.kernels.packed.words import WordBlock, bias_of, has_whole_words
+from rlx.codegen.loops.builder import KernelBuilder
+from rlx.codegen.loops.expr import const
+from rlx.codegen.loops.nodes import Binary, BinaryOp, Bitcast, Buffer, Prim
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.block_decoding import decode_blocks
 from rlx.ir.block_types import BLOCK_TYPES
@@ -136,3 +141,24 @@ def test_what_is_no_integer_or_no_block_is_refused() -> None:
         g.int8_dequant_matmul(x, g.input("w", (3, 48), "u8"), scheme="fp8e4m3")
     with pytest.raises(ShapeError, match="rounded in blocks of 32"):
         g.quantize_rows(x)
+
+
+@pytest.mark.parametrize(
+    ("masks", "moved"), [((15, 7), False), ((15, 255), True), ((255, 15), True)]
+)
+def test_all_codes_of_a_type_are_moved_if_one_is_no_signed_byte(
+    masks: tuple[int, int], moved: bool
+) -> None:
+    """One number is added to all of them afterwards."""
+    kind = dataclasses.replace(
+        BLOCK_TYPES["q4_0"],
+        codes=lambda block, place: [block.byte(2 + place) & mask for mask in masks],
+    )
+    words = Buffer("blocks", Prim.I32)
+    block = WordBlock(KernelBuilder("codes"), words, kind, const(0, Prim.I64), 16)
+    found = [code.node for code in block.packed_codes(const(0, Prim.I64), [])]
+    inner = [node.x for node in found if isinstance(node, Bitcast)]
+    flipped = [isinstance(node, Binary) and node.op is BinaryOp.XOR for node in inner]
+    assert flipped == [moved, moved]
+    assert bias_of(kind, words) == (128 if moved else 0)
+    assert bias_of(kind, Buffer("blocks", Prim.U32)) == 0

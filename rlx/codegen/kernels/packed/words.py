@@ -25,6 +25,8 @@ _SPREAD = 0x00204081
 """What moves bits 0, 1, 2 and 3 to the lowest bits of four bytes."""
 _SIGNS = 0x80808080
 _HALF = 128
+_SINGLE_CODES = (-_HALF, 255)
+"""What is added to the bytes of codes that were computed one by one, and the bits of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,10 @@ class WordBlock(PackedBlock):
 
         Bytes of words that lie in memory as i32 come out signed, as `sdot` takes them.
         """
+        moved = is_moved(self.kind, self.memory)
         for found in self._unsigned_codes(word, words):
-            if self.memory.prim is not Prim.I32:
-                yield found.bytes
-            else:
-                fit = found.mask < _HALF
-                yield (found.bytes if fit else found.bytes ^ _SIGNS).bitcast(Prim.I32)
+            codes = found.bytes ^ _SIGNS if moved else found.bytes
+            yield codes.bitcast(Prim.I32) if self.memory.prim is Prim.I32 else codes
 
     def _unsigned_codes(self, word: E, words: list[E]) -> Iterator[Word]:
         if has_whole_words(self.kind):
@@ -260,7 +260,13 @@ def has_whole_words(kind: BlockType) -> bool:
     return _bias_and_mask(kind) is not None
 
 
+def is_moved(kind: BlockType, memory: Buffer) -> bool:
+    """True if all of a type's codes are less by 128 there, for some would be no signed bytes."""
+    _, mask = _bias_and_mask(kind) or _SINGLE_CODES
+    return memory.prim is Prim.I32 and mask >= _HALF
+
+
 def bias_of(kind: BlockType, memory: Buffer) -> int:
     """Return what is added to the bytes of a type's words, as `packed_codes` yields them."""
-    bias, mask = _bias_and_mask(kind) or (-_HALF, 255)
-    return bias if memory.prim is not Prim.I32 or mask < _HALF else bias + _HALF
+    bias, _ = _bias_and_mask(kind) or _SINGLE_CODES
+    return bias + _HALF if is_moved(kind, memory) else bias
