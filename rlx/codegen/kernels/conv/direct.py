@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rlx.codegen.kernels.access import GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.conv.channel_vectors import ask_for_row
@@ -61,57 +62,15 @@ _SQUARE = 8
 """Rows and lanes that change places in registers at a time: 24 shuffles for 64 elements."""
 
 
-@kernel("conv", lowering=Direct)
 @takes(ConvAttributes)
-def conv_direct(
-    scope: Scope,
-    x: Reader,
-    w: Reader,
-    out: Writer,
-    window: ConvAttributes,
-    *,
-    lowering: Direct,
-) -> None:
-    _convolve(scope, x, w, out, lowering, window, multiply_add)
-
-
-@kernel("conv_bytes", lowering=Direct)
-@takes(ConvAttributes)
-def conv_bytes_direct(
-    scope: Scope,
-    x: Reader,
-    w: Reader,
-    out: Writer,
-    window: ConvAttributes,
-    *,
-    lowering: Direct,
-) -> None:
-    """Elements are words of four channels; all else is as for floats."""
-    _convolve(scope, x, w, out, lowering, window, multiply_add_bytes)
-
-
-@kernel("conv_bf16", lowering=Direct)
-@takes(ConvAttributes)
-def conv_bf16_direct(
-    scope: Scope,
-    x: Reader,
-    w: Reader,
-    out: Writer,
-    window: ConvAttributes,
-    *,
-    lowering: Direct,
-) -> None:
-    """Elements are words of two channels, and sums are f32; all else is as for floats."""
-    _convolve(scope, x, w, out, lowering, window, multiply_add_bf16, Prim.F32)
-
-
 def _convolve(
     scope: Scope,
     x: Reader,
     w: Reader,
     out: Writer,
-    lowering: Direct,
     window: ConvAttributes,
+    *,
+    lowering: Direct,
     add: Accumulate,
     sums: Prim | None = None,
 ) -> None:
@@ -132,6 +91,12 @@ def _convolve(
         work.compute_by_bands(kind)
     else:
         work.compute(kind, panel_order(x.shape, w.shape, x.prim.size, work.bands, panels * groups))
+
+
+kernel("conv", lowering=Direct)(partial(_convolve, add=multiply_add))
+# Elements are words of four bytes of channels, and of two channels with sums in f32.
+kernel("conv_bytes", lowering=Direct)(partial(_convolve, add=multiply_add_bytes))
+kernel("conv_bf16", lowering=Direct)(partial(_convolve, add=multiply_add_bf16, sums=Prim.F32))
 
 
 @dataclass(frozen=True, slots=True)
