@@ -9,6 +9,7 @@ import numpy as np
 import rlx.numpy as rnp
 from rlx.ir import ops
 from rlx.ir.op import OpDef
+from rlx.numpy.axes import axes_of
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 from rlx.transforms.differentiate import stop_gradient
 
@@ -157,10 +158,7 @@ def logsumexp(
         x = rnp.where(where, x, -rnp.inf)
     if b is not None or return_sign:
         return _weighted_sum(x, axis, 1.0 if b is None else b, keepdims, return_sign)
-    axes = tuple(range(x.ndim)) if axis is None else axis
-    axes = (axes,) if isinstance(axes, int) else tuple(axes)
-    positions = tuple(a % x.ndim for a in axes) if x.ndim else ()
-    return emit(ops.logsumexp, x, weak=x.weak, axes=positions, keepdims=keepdims)
+    return emit(ops.logsumexp, x, weak=x.weak, axes=axes_of(axis, x.ndim), keepdims=keepdims)
 
 
 def _weighted_sum(x: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:
@@ -173,10 +171,5 @@ def _weighted_sum(x: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) 
     found = rnp.log(rnp.abs(total) if return_sign else total) + largest
     sign = rnp.sign(total)
     if not keepdims:
-        found, sign = (rnp.squeeze(each, _axes(axis, each)) for each in (found, sign))
+        found, sign = (rnp.squeeze(each, axes_of(axis, each.ndim)) for each in (found, sign))
     return (found, sign) if return_sign else found
-
-
-def _axes(axis: Any, x: Any) -> tuple[int, ...]:
-    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    return tuple(given)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.ir.dtype import as_array_dtype
+from rlx.ir.shape import normalize_axis
 
 Random: TypeAlias = np.random.Generator | int
 Array: TypeAlias = NDArray[Any]
@@ -99,6 +100,7 @@ def fans(shape: Sequence[int], in_axis: int = -2, out_axis: int = -1) -> tuple[i
     if len(shape) < 2:
         size = max(math.prod(shape), 1)
         return size, size
-    ends = {in_axis % len(shape), out_axis % len(shape)}
+    in_axis, out_axis = (normalize_axis(axis, len(shape)) for axis in (in_axis, out_axis))
+    ends = (in_axis, out_axis)
     field = math.prod(extent for axis, extent in enumerate(shape) if axis not in ends)
     return max(shape[in_axis] * field, 1), max(shape[out_axis] * field, 1)

@@ -50,6 +50,13 @@ def test_rows_without_elements_have_results_without_elements(name: str, backend:
         function(np.zeros((3, 0), np.float32), 2)
 
 
+@pytest.mark.parametrize("axis", [2, -3, (0, 2)])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_an_axis_that_is_not_there_is_an_error(name: str, axis: Any) -> None:
+    with pytest.raises(ShapeError, match="is out of range for rank 2"):
+        getattr(nn, name)(np.ones((2, 3), np.float32), axis)
+
+
 def test_one_hot_is_that_of_jax(jax: Any) -> None:
     labels = np.array([2, 0, 7])
     np.testing.assert_array_equal(nn.one_hot(labels, 5), np.asarray(jax.nn.one_hot(labels, 5)))
