@@ -214,8 +214,8 @@ def test_9_6_heads_need_not_be_as_wide_as_the_embedding(
     qkv, out = feeds.param(embedded, 3 * WIDTH), feeds.param(WIDTH, embedded)
     y = blocks.packed_attention(hidden, qkv, out, mask, num_heads=HEADS, head_dim=DEPTH)
     examples = feeds[hidden].reshape(-1, LENGTH, embedded)
-    parts = np.split(examples @ feeds[qkv], 3, axis=-1)
-    expected = attention(*parts, feeds[mask]) @ feeds[out]
+    q, k, v = np.split(examples @ feeds[qkv], 3, axis=-1)
+    expected = attention(q, k, v, feeds[mask]) @ feeds[out]
     feeds.checked(y, expected.reshape(y.type.static_shape))
 
 
