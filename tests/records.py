@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -152,7 +153,7 @@ def records() -> list[OpRecord]:
     found: list[OpRecord] = []
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         found += importlib.import_module(f"tests.op_records.{module}").RECORDS
-    repeated = {record.id for record in found if [r.id for r in found].count(record.id) > 1}
+    repeated = [id for id, count in Counter(record.id for record in found).items() if count > 1]
     if repeated:
         raise ValueError(f"records with the same id: {sorted(repeated)}")
     return found
