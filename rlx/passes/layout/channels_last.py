@@ -8,7 +8,8 @@
 
 With channels side by side, a convolution is a product whose rows are positions: single taps need no
 packing of pixels, tiles are not turned before they are stored, and rows of a few positions waste no
-lanes. Elementwise work, pooling, padding, cuts and joins between convolutions go along, so that
+lanes. Elementwise work, pooling, means of pixels, padding, cuts and joins between convolutions go
+along, so that
 images are transposed only where they enter and leave. That is decided for every connected part of
 the graph: its convolutions must save more bytes of packing and turning than are transposed at
 its edges. Weights are transposed in `setup`: only convolutions by params and constants take part.
@@ -40,6 +41,9 @@ _PER_AXIS = (ops.pad, ops.slice)
 """Ops whose attributes have an entry for every axis."""
 
 _ALONG_AXIS = (ops.concat, ops.narrow)
+_OVER_PIXELS = (ops.reduce_max, ops.reduce_mean, ops.reduce_min, ops.reduce_sum)
+"""Ops that fold the pixels of each channel, which stay images where the axes are kept."""
+
 _JOIN = 1.5
 """What a joined byte costs, in bytes packed: measured, DenseNet-121 loses and SqueezeNet gains."""
 
@@ -87,7 +91,13 @@ def _is_able(node: Node, fixed: set[Node], target: Target) -> bool:
         return node.attribute("inner") == 0 and given == node.result.rank - 2
     if node.op in _PER_AXIS or node.op in _ALONG_AXIS:
         return True
+    if node.op in _OVER_PIXELS:
+        return bool(node.attribute("keepdims")) and min(_axes(node), default=0) > 1
     return node.op.has(Trait.ELEMENTWISE) and node.result.dtype.is_float
+
+
+def _axes(node: Node) -> list[int]:
+    return [normalize_axis(axis, node.operands[0].rank) for axis in node.attribute("axes")]
 
 
 def _has_tiles(node: Node, target: Target) -> bool:
@@ -278,6 +288,8 @@ def _attributes(node: Node) -> Attrs:
         turned = {name: (value[0], *value[2:], value[1])
                   for name, value in given.items() if isinstance(value, tuple)}  # fmt: skip
         return make_attrs(node.op, {**given, **turned})
+    if node.op in _OVER_PIXELS:
+        return make_attrs(node.op, {**given, "axes": tuple(axis - 1 for axis in _axes(node))})
     if node.op in _ALONG_AXIS:
         axis = normalize_axis(given["axis"], node.result.rank)
         order = (0, node.result.rank - 1, *range(1, node.result.rank - 1))

@@ -53,6 +53,22 @@ def test_images_are_transposed_where_they_enter_and_leave() -> None:
     assert (found["conv_channels_last"], found["matmul"]) == (2, 4)
 
 
+@pytest.mark.parametrize("name", ["reduce_mean", "reduce_max", "reduce_min", "reduce_sum"])
+def test_folds_of_pixels_go_along(name: str) -> None:
+    """As in a block that weighs channels by their means: the image is not turned for them."""
+    g = Graph("gated")
+    y = block(block(g.input("x", (1, 64, 14, 12))))
+    gate = g.sigmoid(getattr(g, name)(y, axes=(-2, 3), keepdims=True))
+    rows = getattr(g, name)(y, axes=(2,), keepdims=True)
+    g.set_outputs([conv(y * gate, 64, 1), rows])
+    found = [n for n in channels_last(AVX512)(g).nodes if n.op is ops.transpose]
+    images = [n.result.shape for n in found if n.result.shape[0] == 1]
+    assert images == [(1, 14, 12, 64), (1, 64, 14, 12), (1, 64, 1, 12)]
+    results, expected = run(g)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_one_convolution_is_not_worth_two_transposes() -> None:
     g = Graph("one")
     g.set_outputs([conv(g.input("x", (1, 64, 14, 14)), 64, 1)])
