@@ -55,7 +55,7 @@ def test_what_one_rank_does_alone_stops_all(fault: str, ranks: int) -> None:
 
 def test_a_killed_rank_ends_all_at_once() -> None:
     done = python(4, "-m", "tests.distributed.faults", "is_killed", seconds=SECONDS)
-    assert time.time() - when_killed(done.stdout) < 10  # `python` waits six times as long
+    assert time.time() - when_killed(done.stdout) < SECONDS / 2  # `python` waits twice as long
 
 
 def when_killed(stdout: str) -> float:
@@ -67,7 +67,7 @@ def test_a_killed_rank_is_named_by_the_process_that_waits_for_it() -> None:
     words = ("-m", "rlx.distributed", "-m", "tests.distributed.faults", "is_killed")
     done = python(4, *words, seconds=SECONDS)
     assert done.returncode != 0
-    assert time.time() - when_killed(done.stdout) < 10
+    assert time.time() - when_killed(done.stdout) < SECONDS / 2
     (named,) = re.findall(r"^(.*) was ended by (.*)$", done.stderr, re.MULTILINE)
     assert re.fullmatch(r"rank 3, process \d+ on \S+,", named[0])
     assert named[1] == "SIGKILL"

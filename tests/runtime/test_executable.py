@@ -231,7 +231,7 @@ def test_a_forked_child_runs_on_workers_of_its_own(make: Make) -> None:
     expected = [y.tobytes() for y in f(x, INDICES)]
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # what waits for its parent's workers waits forever
+        signal.alarm(100)  # what waits for its parent's workers waits forever
         same = [y.tobytes() for y in f(x, INDICES)] == expected
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0

@@ -9,7 +9,7 @@ import pytest
 
 
 def run(code: str) -> None:
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=200)
 
 
 @pytest.mark.parametrize(
