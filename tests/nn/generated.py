@@ -104,6 +104,19 @@ def wide_conv(rng: Rng) -> LayerCase:
     )
 
 
+@generates("dilated conv")
+def dilated_conv(rng: Rng) -> LayerCase:
+    """3x3 over channels enough for Winograd's transforms, which interleave where taps are apart."""
+    dilation, padding = numbers(rng, 2, 1, 6), pairs(rng, 2, 6)
+    extents = [e + number(rng, 12, 40) for e in least_extents((3, 3), dilation, padding)]
+    inputs, outputs = numbers(rng, 2, 64, 130)
+    return LayerCase(
+        2,
+        ((number(rng, 1, 2), inputs, *extents), (outputs, inputs, 3, 3)),
+        {"strides": (1, 1), "padding": padding, "dilation": dilation, "groups": 1},
+    )
+
+
 @generates("depthwise conv")
 def depthwise_conv(rng: Rng) -> LayerCase:
     taps, dilation = numbers(rng, 2, 1, 5), numbers(rng, 2, 1, 2)

@@ -20,6 +20,7 @@ Array = Any
 torch = pytest.importorskip("torch")
 
 ROUNDS = int(os.environ.get("RLX_LAYER_ROUNDS", "8"))
+LAYERS = [name for name in GENERATORS if name != "dilated conv"]
 LAYOUTS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
@@ -85,7 +86,7 @@ def close(found: Any, expected: Any, within: float, case: LayerCase) -> None:
     )
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_random_layers_are_those_of_pytorch(name: str, backend: Any) -> None:
     """In f32, against f64: a few roundings of the largest sum, Winograd's transforms included."""
@@ -102,7 +103,22 @@ def test_random_layers_are_those_of_pytorch(name: str, backend: Any) -> None:
             close(found, expected, within, case)
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("last", [False, True])
+def test_dilated_layers_of_known_weights_are_transformed_and_right(last: bool) -> None:
+    """Winograd's tiles, interleaved where taps are apart, against direct sums in f64."""
+    transformed = 0
+    for case, rng in cases("dilated conv"):
+        x, w = numbers(case, rng)
+        image, weights = x.astype(np.float32), w.astype(np.float32)
+        layer = ours("dilated conv", case, last=last)
+        function = rlx.jit(lambda x, layer=layer, w=weights: layer(x, w))
+        transformed += "winograd" in str(function.executable(image).schedule)
+        expected = theirs("dilated conv", case)(torch.tensor(x), torch.tensor(w))
+        close(function(image), expected, 3e-6 * magnitude("dilated conv", case, [x, w]), case)
+    assert transformed
+
+
+@pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves_are_rounded_once(name: str, dtype: str) -> None:
     """Operands are exact, sums are of f32: what is left is the rounding of the result."""
@@ -118,7 +134,7 @@ def test_halves_are_rounded_once(name: str, dtype: str) -> None:
         close(np.asarray(found).astype(np.float32), expected, within, case)
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", LAYERS)
 def test_random_gradients_are_those_of_pytorch(name: str) -> None:
     """In f64, first and second: of the gradients' sum of squares."""
     for case, rng in cases(name):
@@ -148,7 +164,7 @@ def test_random_gradients_are_those_of_pytorch(name: str) -> None:
             close(a, wanted, 1e-11 * scale, case)
 
 
-@pytest.mark.parametrize("name", [name for name in GENERATORS if "conv" in name])
+@pytest.mark.parametrize("name", [name for name in LAYERS if "conv" in name])
 def test_batches_of_kernels_are_loops_over_them(name: str) -> None:
     for case, rng in cases(name)[: max(ROUNDS // 4, 2)]:
         x, w = numbers(case, rng)

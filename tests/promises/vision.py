@@ -145,6 +145,7 @@ KERNELS: Mapping[str, str] = {
     ),
     "dilated layers are transformed, too: tiles interleave": (
         f"{_WINOGRAD}test_taps_that_are_apart_are_transformed "
+        f"{_GENERATED}test_dilated_layers_of_known_weights_are_transformed_and_right "
         f"{_WINOGRAD}test_the_transforms_are_exact"
     ),
     "joins of many channels have a loop for each piece": (
