@@ -106,7 +106,7 @@ def _log1p(x: Array) -> Array:
     """Of complex numbers with the digits of small ones, which NumPy loses."""
     if not np.iscomplexobj(x):
         return np.log1p(x)
-    found = np.log(1 + x)
+    found = np.log1p(x)  # which keeps the sign of -0.0, the side of the cut; `1 + x` loses it
     small = (np.abs(x.real) < 0.5) & (np.abs(x.imag) < 0.5)
     re, im = np.where(small, x.real, 0), np.where(small, x.imag, 0)
     found.real = np.where(small, 0.5 * np.log1p(re * (2 + re) + im * im), found.real)
