@@ -105,6 +105,9 @@ WRONG: Mapping[str, str] = {
         "codegen.loops.passes.test_vectorize:test_no_width_comes_twice_where_the_extent_is_not_"
         "known"
     ),
+    "softmax of rows without elements is an error": (
+        "nn.test_nn:test_rows_without_elements_have_results_without_elements"
+    ),
     "mantissas of bfloat16 are NumPy's ValueError": (
         "numpy.test_edges:test_mantissas_and_exponents_of_16_bits"
     ),
@@ -181,6 +184,10 @@ SLOW: Mapping[str, str] = {
     "one row by a matrix that is an input": (
         "codegen.kernels.test_product_streamed:test_b_is_not_packed_and_its_columns_are_shared_by_"
         "threads"
+    ),
+    "pairs of bf16 where their instruction is slow": (
+        "passes.layout.test_bf16_pairs:test_a_slow_instruction_multiplies_pairs_for_few_rows_only "
+        "passes.layout.test_bf16_pairs:test_a_slow_instruction_convolves_no_pairs"
     ),
     "products of bf16, last axes, softmax, large products": (
         "bench:matmul_256_bf16 bench:reduce_last bench:softmax bench:matmul_1024"
