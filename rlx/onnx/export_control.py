@@ -16,14 +16,21 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 def _body(
-    writer: Any, name: str, inputs: Sequence[tuple[str, int, Any]], outputs: Sequence[str]
-) -> Any:
-    """Return what `writer` has of a body as a graph; `inputs` are (name, element type, shape)."""
+    writer: Any, name: str, inputs: Sequence[tuple[str, int, Any]], outputs: Sequence[str],
+    types: Sequence[tuple[int, Any]] = (),
+) -> Any:  # fmt: skip
+    """Return what `writer` has of a body as a graph; `inputs` are (name, element type, shape).
+
+    `types` are those of the outputs: a loop without trips has no other way to tell them.
+    """
     named = [f"{name}_output_{place}" for place in range(len(outputs))]
     for given, output in zip(outputs, named, strict=True):
         writer.nodes.append(helper.make_node("Identity", [given], [output], name=output))
     declared = [helper.make_tensor_value_info(*each) for each in inputs]
     results = [helper.make_empty_tensor_value_info(output) for output in named]
+    if types:
+        typed = zip(named, types, strict=True)
+        results = [helper.make_tensor_value_info(output, *each) for output, each in typed]
     return helper.make_graph(writer.nodes, name, declared, results)
 
 
@@ -64,9 +71,12 @@ def _counted(
     """Return the results of a `Loop` of as many trips as the scan has steps."""
     trips = writer.array(np.asarray(node.attribute("length"), np.int64))
     header, goes_on = _loop_header(name)
+    outputs = node.attribute("body").outputs
+    types = [(writer.element_type(v.dtype), writer.extents(v)) for v in outputs]
     made: list[str] = writer.emit_all(
         "Loop", [trips, "", *operands], len(node.results),
-        body=_body(inner, name, [*header, *inputs], [goes_on, *results]),
+        body=_body(inner, name, [*header, *inputs], [goes_on, *results],
+                   [(TensorProto.BOOL, []), *types]),
     )  # fmt: skip
     count = len(operands)
     if node.attribute("reverse"):

@@ -217,6 +217,17 @@ def test_dtypes_that_operators_do_not_take_are_computed_in_wider_ones() -> None:
         rlx.onnx.export(graph)
 
 
+def test_a_scan_of_no_steps_keeps_the_types_of_its_rows() -> None:
+    def none(x: Any) -> Any:
+        return lax.scan(lambda c, _: (c * 2, rnp.astype(c > 0, "i32")), x, None, length=0)
+
+    x = floats(3)
+    again = rlx.onnx.load(rlx.onnx.export(rlx.jit(none), example_inputs=(x,)))
+    last, rows = rlx.compile(again, backend="reference")(x)
+    np.testing.assert_array_equal(last, x)
+    assert (rows.shape, rows.dtype) == ((0, 3), np.int32)
+
+
 def test_what_onnx_cannot_say_is_an_error_with_the_op_and_the_line() -> None:
     graph = rlx.Graph("swept")
     x = graph.input("x", (4, 4))
