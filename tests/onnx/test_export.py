@@ -225,7 +225,8 @@ def test_a_scan_of_no_steps_keeps_the_types_of_its_rows() -> None:
     again = rlx.onnx.load(rlx.onnx.export(rlx.jit(none), example_inputs=(x,)))
     last, rows = rlx.compile(again, backend="reference")(x)
     np.testing.assert_array_equal(last, x)
-    assert (rows.shape, rows.dtype) == ((0, 3), np.int32)
+    assert rows.shape == (0, 3)
+    assert rows.dtype == np.dtype(np.int32)
 
 
 def test_what_onnx_cannot_say_is_an_error_with_the_op_and_the_line() -> None:
