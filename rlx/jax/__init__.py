@@ -41,6 +41,11 @@ from rlx.jax.configuration import enable_x64 as enable_x64
 from rlx.jax.configuration import log_compiles as log_compiles
 from rlx.jax.configuration import numpy_rank_promotion as numpy_rank_promotion
 from rlx.jax.configuration import transfer_guard as transfer_guard
+from rlx.jax.derivatives import grad as grad
+from rlx.jax.derivatives import linearize as linearize
+from rlx.jax.derivatives import value_and_grad as value_and_grad
+from rlx.jax.derivatives import vjp as vjp
+from rlx.jax.derivatives import vmap as vmap
 from rlx.jax.devices import Device as Device
 from rlx.jax.devices import block_until_ready as block_until_ready
 from rlx.jax.devices import copy_to_host_async as copy_to_host_async
@@ -76,9 +81,8 @@ from rlx.jax.sharding import shard_map as shard_map
 from rlx.jax import experimental as experimental  # isort: skip
 
 ShapeDtypeStruct, eval_shape = rlx.ShapeDtypeStruct, rlx.eval_shape
-grad, value_and_grad, vjp, jvp = rlx.grad, rlx.value_and_grad, rlx.vjp, rlx.jvp
+jvp, linear_transpose = rlx.jvp, rlx.linear_transpose
 jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian
-linearize, linear_transpose, vmap = rlx.linearize, rlx.linear_transpose, rlx.vmap
 checkpoint = remat = rlx.checkpoint
 checkpoint_policies, ensure_compile_time_eval = (
     rlx.checkpoint_policies,

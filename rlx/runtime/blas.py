@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import ToolchainError
-from rlx.ir.foreign import SYMBOLS
+from rlx.ir.foreign import LAPACK, SYMBOLS
 from rlx.runtime.blas_cores import DETECTED, core_types, fastest_core_type
 from rlx.runtime.blas_files import library_of_environment, library_of_name
 from rlx.runtime.native import SharedLibrary, call_for_text, function_at
@@ -51,8 +51,8 @@ class Blas:
 
     @property
     def has_lapack(self) -> bool:
-        """True if it solves and decomposes; some have a part of LAPACK."""
-        return all(self.has(name) for name in ("dgesv_", "dsyevd_", "dgesdd_", "dorgqr_"))
+        """True if it has every routine that kernels call; some have a part of LAPACK."""
+        return all(self.has(name) for name in LAPACK)
 
     def address(self, name: str) -> int:
         return self.library.address(self.symbol(name))

@@ -199,6 +199,7 @@ def test_mantissas_and_exponents_of_16_bits(backend: str, dtype: Any) -> None:
     np.testing.assert_array_equal(again.astype(np.float32), x.astype(np.float32))
 
 
+SPOILED = np.array([1.0, np.nan, 2.0, np.inf, 0.0, 3.0])
 INFINITE: dict[str, Callable[[Any], Any]] = {
     "gradient": lambda n: n.gradient(np.array([np.inf, 1.0, 2.0, 4.0, np.inf, 1.0, 5.0])),
     "unwrap": lambda n: n.unwrap(np.array([np.inf, 1.0, 2.0])),
@@ -215,7 +216,6 @@ INFINITE: dict[str, Callable[[Any], Any]] = {
         np.array([np.inf, -np.inf, np.nan]), np.array([np.inf, -np.inf, 1])
     ),
 }
-SPOILED = np.array([1.0, np.nan, 2.0, np.inf, 0.0, 3.0])
 
 
 @pytest.mark.parametrize("name", INFINITE)

@@ -114,7 +114,7 @@ def test_large_odd_negative_integers_are_poles(name: str, value: float, dtype: A
     np.testing.assert_array_equal(getattr(special, name)(x), np.full(2, value))
 
 
-@pytest.mark.parametrize("name", ["gamma", "digamma", "factorial"])
+@pytest.mark.parametrize("name", ["gamma", "digamma", "factorial", "gammasgn"])
 def test_poles_are_scipys(name: str) -> None:
     scipy = pytest.importorskip("scipy.special")
     x = np.array([-np.inf, -3, -2.5, -1, -0.0, 0, 0.5, 1, 4, np.inf, np.nan])

@@ -248,11 +248,14 @@ def gammaln(x: Any) -> Any:
 
 @function
 def gammasgn(x: Any) -> Any:
-    """The sign of the gamma function."""
+    """The sign of the gamma function; NaN at its poles, but that zeros have their own."""
     (x,) = inexact(x)
     odd = elementwise.not_equal(elementwise.remainder(elementwise.floor(x), 2), 0)
-    negative = elementwise.logical_and(elementwise.less(x, 0), odd)
-    return elementwise.where(negative, -1.0, elementwise.astype(elementwise.equal(x, x), x.dtype))
+    below = elementwise.logical_and(elementwise.less(x, 0), odd)
+    minus = elementwise.logical_and(elementwise.equal(x, 0), elementwise.signbit(x))
+    sign = elementwise.where(elementwise.logical_or(below, minus), -1.0, 1.0)
+    unknown = elementwise.logical_or(_is_pole(x), elementwise.isnan(x))
+    return elementwise.astype(elementwise.where(unknown, np.nan, sign), x.dtype)
 
 
 @function

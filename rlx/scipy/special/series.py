@@ -141,9 +141,9 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
 
 @function
 def loggamma(x: Any) -> Any:
-    """The logarithm of the gamma function, NaN where that is negative."""
+    """The logarithm of the gamma function, NaN below zero."""
     (x,) = inexact(x)
-    return rnp.where(rnp.less(gammasgn(x), 0), rnp.nan, gammaln(x))
+    return rnp.where(rnp.less(x, 0), rnp.nan, gammaln(x))
 
 
 _E1_SERIES = [(-1) ** (k + 1) / (k * math.factorial(k)) for k in range(22, 0, -1)]

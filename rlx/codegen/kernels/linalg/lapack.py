@@ -18,6 +18,7 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
+from rlx.ir.foreign import LAPACK
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType
 
@@ -112,11 +113,13 @@ def call(
 
     Fortran passes the lengths of strings by value behind all arguments.
     """
-    letter = (_COMPLEX_LETTERS if is_complex else _LETTERS)[prim]
+    symbol = f"{(_COMPLEX_LETTERS if is_complex else _LETTERS)[prim]}{name}_"
+    if symbol not in LAPACK:
+        raise InternalError(f"{symbol} is not among the symbols that a library is asked for")
     verdict = k.local("verdict", Prim.I32, 1)
     lengths = [const(1, Prim.I64) for _ in letters]
     k.external(
-        f"{letter}{name}_",
+        symbol,
         [
             *(_byte(k, letter) for letter in letters),
             *args,
