@@ -33,6 +33,8 @@ def used_names(kernel: Kernel) -> set[str]:
     """Return the variables read and buffers touched."""
     names: set[str] = set()
     for statement in walk(kernel.body):
+        if statement is kernel.parallel_loop:
+            continue  # its bounds are arguments: the caller reads what they are made of
         match statement:
             case Store(buffer=buffer) | Atomic(buffer=buffer) | Prefetch(buffer=buffer):
                 names.add(buffer.name)
