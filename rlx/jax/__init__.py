@@ -42,6 +42,7 @@ from rlx.jax.configuration import log_compiles as log_compiles
 from rlx.jax.configuration import numpy_rank_promotion as numpy_rank_promotion
 from rlx.jax.configuration import transfer_guard as transfer_guard
 from rlx.jax.derivatives import grad as grad
+from rlx.jax.derivatives import linear_transpose as linear_transpose
 from rlx.jax.derivatives import linearize as linearize
 from rlx.jax.derivatives import value_and_grad as value_and_grad
 from rlx.jax.derivatives import vjp as vjp
@@ -81,7 +82,7 @@ from rlx.jax.sharding import shard_map as shard_map
 from rlx.jax import experimental as experimental  # isort: skip
 
 ShapeDtypeStruct, eval_shape = rlx.ShapeDtypeStruct, rlx.eval_shape
-jvp, linear_transpose = rlx.jvp, rlx.linear_transpose
+jvp = rlx.jvp
 jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian
 checkpoint = remat = rlx.checkpoint
 checkpoint_policies, ensure_compile_time_eval = (

@@ -82,6 +82,16 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     return value, pullback, *aux
 
 
+def linear_transpose(fun: Function, *primals: Any) -> Function:
+    """`rlx.linear_transpose`, of complex numbers without conjugates: `A.T`, not `A.conj().T`."""
+    back = rlx.linear_transpose(fun, *primals)
+
+    def transposed(cotangent: Any) -> Any:
+        return tree_map(_conjugate, back(tree_map(_conjugate, cotangent)))
+
+    return transposed
+
+
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> Any:
     """`rlx.linearize`; with `has_aux`, what else `fun` returns comes third."""
     if not has_aux:
@@ -106,3 +116,7 @@ def _from_conjugate(x: Any) -> Any:
 
 def _to_conjugate(x: Any) -> Any:
     return rnp.multiply(rnp.conj(x), 0.5) if element_type(x).dtype.is_complex else x
+
+
+def _conjugate(x: Any) -> Any:
+    return rnp.conj(x) if element_type(x).dtype.is_complex else x

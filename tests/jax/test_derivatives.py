@@ -61,3 +61,10 @@ def test_gradients_and_pullbacks_are_jaxs() -> None:
             ]
             for own, other in zip(*pulled, strict=True):
                 np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_the_transpose_of_a_complex_matrix_has_no_conjugates() -> None:
+    a = np.array([[1 + 2j, 3 - 1j], [0.5j, 2]])
+    back = ours.linear_transpose(lambda z: a @ z, np.ones(2, complex))
+    (found,) = back(np.array([1 - 1j, 2 + 0.5j]))
+    np.testing.assert_allclose(found, a.T @ np.array([1 - 1j, 2 + 0.5j]))
