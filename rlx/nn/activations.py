@@ -80,9 +80,13 @@ def softplus(x: Any) -> Any:
 
 
 @function
-def elu(x: Any, alpha: float = 1.0) -> Any:
-    """`x` where positive, else `alpha * (exp(x) - 1)`."""
-    return _apply(ops.elu, x, alpha=alpha)
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """`x` where positive, else `alpha * (exp(x) - 1)`; `alpha` may be an array."""
+    if isinstance(alpha, (int, float)):
+        return _apply(ops.elu, x, alpha=alpha)
+    (x,) = inexact(x)
+    positive = rnp.greater(x, 0)  # the branch that is not taken stays finite, and so its slope
+    return rnp.where(positive, x, rnp.multiply(alpha, rnp.expm1(rnp.where(positive, 0, x))))
 
 
 @function
@@ -92,9 +96,12 @@ def selu(x: Any) -> Any:
 
 
 @function
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
-    """`x` where positive, else `negative_slope * x`."""
-    return _apply(ops.leaky_relu, x, slope=negative_slope)
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """`x` where positive, else `negative_slope * x`; the slope may be an array."""
+    if isinstance(negative_slope, (int, float)):
+        return _apply(ops.leaky_relu, x, slope=negative_slope)
+    (x,) = inexact(x)
+    return rnp.where(rnp.greater(x, 0), x, rnp.multiply(negative_slope, x))
 
 
 @function

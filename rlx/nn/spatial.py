@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from rlx.errors import ShapeError
 from rlx.ir.ops.conv_geometry import per_axis
 
@@ -45,7 +47,7 @@ def spatial_axes(rank: int, layout: str) -> tuple[int, ...]:
 
 def each(name: str, given: PerAxis, axes: int, least: int = 1) -> tuple[int, ...]:
     """Return one number per spatial axis; `padding` needs checked ones."""
-    numbers = (given,) * axes if isinstance(given, int) else tuple(given)
+    numbers = (given,) * axes if isinstance(given, (int, np.integer)) else tuple(given)
     return per_axis(name, numbers, axes, default=least, least=least)
 
 
@@ -61,10 +63,13 @@ def pads(
             f"padding is {padding!r}; it must be 'SAME', 'VALID' or numbers",
             remedy="give 'SAME', 'VALID', a number, or a pair for each spatial axis",
         )
-    sides = (padding,) * axes if isinstance(padding, int) else tuple(padding)
+    sides = (padding,) * axes if isinstance(padding, (int, np.integer)) else tuple(padding)
     if len(sides) != axes:
         raise ShapeError(
             f"padding {padding} has {len(sides)} entries for {axes} spatial axes",
             remedy=f"give one number, or {axes} numbers or pairs",
         )
-    return tuple((side, side) if isinstance(side, int) else (side[0], side[1]) for side in sides)
+    return tuple(
+        (side, side) if isinstance(side, (int, np.integer)) else (side[0], side[1])
+        for side in sides
+    )

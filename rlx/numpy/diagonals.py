@@ -14,7 +14,7 @@ from rlx.numpy.creation import zeros_like
 from rlx.numpy.indexing import take
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import concatenate, moveaxis, reshape
-from rlx.tracing.apply import as_tracer, function
+from rlx.tracing.apply import as_tracer, function, static_int
 
 
 @function
@@ -24,6 +24,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
     x = moveaxis(x, (first, second), (-2, -1))
     rows, columns = static_shape(x)[-2:]
+    offset = static_int(offset, "offset")
     down, right = max(-offset, 0), max(offset, 0)
     count = max(min(rows - down, columns - right), 0)
     steps = np.arange(count)
@@ -40,7 +41,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 @function
 def diag(x: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
-    x = as_tracer(x)
+    x, k = as_tracer(x), static_int(k, "k")
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
@@ -48,7 +49,7 @@ def diag(x: Any, k: int = 0) -> Any:
             f"diag takes rank 1 or 2 and was given rank {x.ndim}",
             remedy="use rlx.numpy.diagonal for the last axes of a larger array",
         )
-    size = static_shape(x)[0] + np.abs(k).item()
+    size = static_shape(x)[0] + abs(k)
     # Column j of the matrix holds one element of `x`: the one that stands at j here.
     ahead, behind = zeros_like(x, shape=(max(k, 0),)), zeros_like(x, shape=(max(-k, 0),))
     columns = concatenate([ahead, x, behind])

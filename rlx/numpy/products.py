@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -131,7 +133,7 @@ def tensordot(x: Any, y: Any, axes: Any = 2, *, preferred_element_type: Any = No
     """Sum products over pairs of axes: the last of `x` and first of `y`, or as listed."""
     x, y = preferred(preferred_element_type, x, y)
     x, y = operands("tensordot", x, y)
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
         left = tuple(range(x.ndim - axes, x.ndim))
         right = tuple(range(axes))
     else:

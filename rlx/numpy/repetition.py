@@ -23,7 +23,7 @@ from rlx.tracing.apply import as_tracer, convert, emit, function
 def tile(x: Any, reps: Any) -> Any:
     """Repeat the whole array along each axis."""
     x = as_tracer(x)
-    counts = (reps,) if isinstance(reps, int) else tuple(reps)
+    counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
     counts = tuple(count_from(count, "a number of repeats") for count in counts)
     rank = max(len(counts), x.ndim)
     counts = (1,) * (rank - len(counts)) + counts

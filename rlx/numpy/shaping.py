@@ -117,7 +117,7 @@ def squeeze(x: Any, axis: Any = None) -> Any:
 def expand_dims(x: Any, axis: Any) -> Any:
     """Insert axes of extent 1 at positions of the result."""
     x = as_tracer(x)
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     rank = x.ndim + len(axes)
     places = {normalize_axis(a, rank) for a in axes}
     own = iter(x.shape)

@@ -111,12 +111,12 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     key = _key_of(body, args, kwargs, arrays)
     known = None if key is None else _known.get(key)
     if known is None:
-        return _run(body, args, kwargs, key)
+        return _run_asking(body, args, kwargs, key)
     try:
         given = [concrete(x) for x in arrays] if PROCESS.is_narrow and are_narrow() else arrays
         outputs = known.outputs(key, given)
     except (RlxError, ValueError, TypeError):  # traced anew, it is told at the right line
-        return _run(body, args, kwargs, None)
+        return _run_asking(body, args, kwargs, None)
     if known.single:
         return frozen(outputs[0], known.weak[0])
     rest = (frozen(x, weak) for x, weak in zip(outputs, known.weak, strict=True))
@@ -156,18 +156,51 @@ def _key_of(
     return tuple(parts)
 
 
-def _run(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
-    """Trace `body` with the NumPy arrays among the arguments as inputs; evaluate the graph.
+def _run_asking(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
+    """Run `body` as `_run` does; where it asks for a number, arrays without axes are numbers.
 
-    What was traced is kept under `key`, unless that is None.
+    So NumPy's integers may be axes, extents, shifts, and numbers to compute with.
     """
     leaves, tree = tree_flatten((args, kwargs))
+    try:
+        return _run(body, leaves, tree, key)
+    except RlxError:
+        if not any(map(_is_number, leaves)):
+            raise
+    numbers = [_number(leaf) if _is_number(leaf) else leaf for leaf in leaves]
+    return _run(body, numbers, tree, None, known_numbers=True)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic)) and leaf.ndim == 0
+
+
+def _number(leaf: Any) -> Any:
+    """Return an array without axes as a number: NumPy's, or Python's if its type is weak."""
+    return leaf.item() if element_type(leaf).weak else np.asarray(leaf)[()]
+
+
+def _run(
+    body: Callable[..., Any],
+    leaves: list[Any],
+    tree: TreeDef,
+    key: Any,
+    *,
+    known_numbers: bool = False,
+) -> Any:
+    """Trace `body` with the NumPy arrays among the arguments as inputs; evaluate the graph.
+
+    What was traced is kept under `key`, unless that is None. With `known_numbers` those without
+    axes are no inputs, but constants.
+    """
+    leaves = list(leaves)
     feeds: dict[str, Any] = {}
     narrow = PROCESS.is_narrow and are_narrow()
     with opened(body.__name__) as trace:
         trace.runs_once = True
         for index, leaf in enumerate(leaves):
-            if isinstance(leaf, (np.ndarray, np.generic)):
+            is_constant = known_numbers and _is_number(leaf)
+            if isinstance(leaf, (np.ndarray, np.generic)) and not is_constant:
                 name = f"x{len(feeds)}"
                 own = isinstance(leaf, Array) and not narrow
                 feeds[name] = leaf if own else concrete(leaf)

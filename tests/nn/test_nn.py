@@ -50,6 +50,19 @@ def test_rows_without_elements_have_results_without_elements(name: str, backend:
         function(np.zeros((3, 0), np.float32), 2)
 
 
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+@pytest.mark.parametrize("name", ["leaky_relu", "elu"])
+def test_a_slope_below_zero_may_be_learned(name: str, backend: str) -> None:
+    function = getattr(nn, name)
+    x = np.array([-200.0, -1.5, -0.0, 0.0, 2.0, 800.0])
+    both = rlx.jit(rlx.grad(lambda x, s: function(x, s).sum(), argnums=(0, 1)), backend=backend)
+    slopes, of_slope = both(x, np.array(0.25))
+    np.testing.assert_allclose(slopes, rlx.grad(lambda x: function(x, 0.25).sum())(x), rtol=1e-14)
+    below = np.where(x > 0, 0, x if name == "leaky_relu" else np.expm1(np.minimum(x, 0)))
+    np.testing.assert_allclose(of_slope, below.sum(), rtol=1e-14)
+    assert function(x, np.array([[1.0], [2.0]])).shape == (2, 6)
+
+
 @pytest.mark.parametrize("axis", [2, -3, (0, 2)])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
 def test_an_axis_that_is_not_there_is_an_error(name: str, axis: Any) -> None:

@@ -119,6 +119,9 @@ EAGER: Mapping[str, str] = {
         f"{_EAGER}test_results_share_no_memory_with_what_can_change "
         f"{_EAGER}test_every_function_gives_arrays_that_cannot_be_changed"
     ),
+    "integers of NumPy and arrays without axes stand wherever an integer may": (
+        "numpy.test_integers_of_numpy:*"
+    ),
     "one rule of promotion": f"{_EAGER}test_types_promote_as_inside_jit",
     "updates at an index outside jit": f"{_EAGER}test_updates_at_an_index_are_there_outside_jit",
     "indices out of range": (

@@ -48,9 +48,9 @@ def zeta(x: Any, q: Any = 1.0) -> Any:
 
 @function
 def polygamma(n: Any, x: Any) -> Any:
-    """The `n`th derivative of `digamma`; NaN below 0 unless `n` is an integer of Python."""
-    if isinstance(n, int) and n > 0:
-        return _reflected_polygamma(n, x)
+    """The `n`th derivative of `digamma`; NaN below 0 unless `n` is an integer that is no array."""
+    if isinstance(n, (int, np.integer)) and n > 0:
+        return _reflected_polygamma(int(n), x)
     n, x = inexact(n, x)
     return rnp.where(rnp.equal(n, 0), digamma(x), _polygamma(n, x))
 

@@ -66,12 +66,13 @@ def test_the_cost_of_a_thunk_is_that_of_its_own_extents() -> None:
     assert thunk_cost(second, {}).bytes == 2 * 4 * 16 * 48
 
 
-def products(shapes: Sequence[tuple[int, int]]) -> Graph:
-    """Multiply by matrices that passes pack."""
+def products(shapes: Sequence[tuple[int, int]], *, packed_once: bool) -> Graph:
+    """Multiply by matrices that passes pack: once, or in every run, where threads share it."""
     graph = Graph("products")
     outputs: list[Value] = []
     for number, (rows, columns) in enumerate(shapes):
-        x, w = graph.input(f"x{number}", (24, rows)), graph.param(f"w{number}", (rows, columns))
+        declare = graph.param if packed_once else graph.input
+        x, w = graph.input(f"x{number}", (300, rows)), declare(f"w{number}", (rows, columns))
         outputs.append(x @ w)
     graph.set_outputs(outputs)
     return graph
@@ -79,9 +80,12 @@ def products(shapes: Sequence[tuple[int, int]]) -> Graph:
 
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_products_by_matrices_packed_in_one_kernel_are_right(backend: str, threads: int) -> None:
+@pytest.mark.parametrize("packed_once", [True, False])
+def test_products_by_matrices_packed_in_one_kernel_are_right(
+    backend: str, threads: int, packed_once: bool
+) -> None:
     shapes = ((40, 33), (64, 96), (70, 129), (200, 320), (301, 257))
-    graph = products(shapes)
+    graph = products(shapes, packed_once=packed_once)
     schedule = lower_for(graph, detect_target()).schedule
     assert any(thunk.symbols for thunk in all_thunks(schedule.thunks)), "some kernel is shared"
     random = np.random.default_rng(3)
