@@ -100,6 +100,8 @@ class _Known:
 
 
 _known: dict[Any, _Known] = {}
+_asking: set[Any] = set()
+"""Kinds of calls that ask for the numbers that arrays without axes hold."""
 _MOST_KNOWN = 2048
 _MOST_CONSTANT_BYTES = 1 << 14
 _STATIC = frozenset({int, bool, str, type(None), type, np.dtype, type(np.dtype("f4"))})
@@ -109,9 +111,12 @@ def _run_again(body: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run as `_run` does, without tracing where a call of the same kind was traced before."""
     arrays: list[Plain] = []
     key = _key_of(body, args, kwargs, arrays)
+    asks = key in _asking
+    if asks:
+        key, arrays = _key_with_numbers(key, arrays)
     known = None if key is None else _known.get(key)
     if known is None:
-        return _run_asking(body, args, kwargs, key)
+        return _run_asking(body, args, kwargs, key, asks=asks)
     try:
         given = [concrete(x) for x in arrays] if PROCESS.is_narrow and are_narrow() else arrays
         outputs = known.outputs(key, given)
@@ -156,19 +161,35 @@ def _key_of(
     return tuple(parts)
 
 
-def _run_asking(body: Callable[..., Any], args: Any, kwargs: Any, key: Any) -> Any:
+def _run_asking(
+    body: Callable[..., Any], args: Any, kwargs: Any, key: Any, *, asks: bool = False
+) -> Any:
     """Run `body` as `_run` does; where it asks for a number, arrays without axes are numbers.
 
-    So NumPy's integers may be axes, extents, shifts, and numbers to compute with.
+    So NumPy's integers may be axes, extents, shifts. `asks`: it is known to, and `key` has them.
     """
     leaves, tree = tree_flatten((args, kwargs))
-    try:
-        return _run(body, leaves, tree, key)
-    except RlxError:
-        if not any(map(_is_number, leaves)):
-            raise
+    if not asks:
+        try:
+            return _run(body, leaves, tree, key)
+        except RlxError:
+            if not any(map(_is_number, leaves)):
+                raise
+    own = key
+    if key is not None and not asks:
+        arrays = [leaf for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))]
+        own, _ = _key_with_numbers(key, arrays)
     numbers = [_number(leaf) if _is_number(leaf) else leaf for leaf in leaves]
-    return _run(body, numbers, tree, None, known_numbers=True)
+    result = _run(body, numbers, tree, own, known_numbers=True)
+    if own is not key:
+        _asking.add(key)
+    return result
+
+
+def _key_with_numbers(key: Any, arrays: Sequence[Plain]) -> tuple[Any, list[Plain]]:
+    """Return the key of a call that depends on its numbers, too, and the arrays that are none."""
+    numbers = tuple(repr(x.item()) for x in arrays if x.ndim == 0)
+    return (key, numbers), [x for x in arrays if x.ndim > 0]
 
 
 def _is_number(leaf: Any) -> bool:
@@ -226,6 +247,7 @@ def _keep(key: Any, known: _Known) -> None:
         return
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
+        _asking.clear()
     outputs = [None if traced else r for r, traced in zip(known.results, known.traced, strict=True)]
     _known[key] = replace(known, results=tuple(outputs))
 

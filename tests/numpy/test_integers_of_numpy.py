@@ -86,6 +86,13 @@ def test_an_integer_of_numpy_is_one_inside_jit(name: str) -> None:
 def test_numbers_that_were_asked_for_are_asked_for_again() -> None:
     for shift in (1, 2, 3):
         assert rnp.roll(SHORT, np.int64(shift)).tolist() == np.roll(SHORT, shift).tolist()
+    with pytest.raises(rlx.errors.ShapeError, match="axis 9"):
+        rnp.roll(X, 1, np.int64(9))
+    for axis in (1, 2, 1, 0):
+        assert rnp.roll(X, 1, np.int64(axis)).tolist() == np.roll(X, 1, axis).tolist()
+        assert rnp.roll(X, np.int64(axis), axis).tolist() == np.roll(X, axis, axis).tolist()
+    zeros = [rnp.full((np.int64(1),), np.float64(zero)) for zero in (0.0, -0.0)]
+    assert [bool(rnp.signbit(zero)[0]) for zero in zeros] == [False, True]
     slopes = [rnp.array(0.5), np.float32(0.25)]
     assert [float(nn.leaky_relu(rnp.array(-1.0), slope)) for slope in slopes] == [-0.5, -0.25]
 
