@@ -186,7 +186,7 @@ def _run_asking(
     return result
 
 
-def _key_with_numbers(key: Any, arrays: Sequence[Plain]) -> tuple[Any, list[Plain]]:
+def _key_with_numbers(key: Any, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the key of a call that depends on its numbers, too, and the arrays that are none."""
     numbers = tuple(repr(x.item()) for x in arrays if x.ndim == 0)
     return (key, numbers), [x for x in arrays if x.ndim > 0]
