@@ -143,7 +143,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
 def loggamma(x: Any) -> Any:
     """The logarithm of the gamma function, NaN below zero."""
     (x,) = inexact(x)
-    return rnp.where(rnp.less(x, 0), rnp.nan, gammaln(x))
+    return gammaln(rnp.where(rnp.less(x, 0), rnp.nan, x))  # no slope of a pole times 0
 
 
 _E1_SERIES = [(-1) ** (k + 1) / (k * math.factorial(k)) for k in range(22, 0, -1)]
