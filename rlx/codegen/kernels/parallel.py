@@ -20,6 +20,9 @@ PARALLEL_WORK = 1 << 15
 PARALLEL_PRODUCTS = 1 << 20
 """Multiply-adds below which a matrix product stays on one thread: some ten microseconds of work."""
 
+PARALLEL_WEIGHTS = 1 << 18
+"""The same where each weight is decoded or streamed for few rows: an order slower than a tile."""
+
 BLOCK = 4096
 """Elements of a flat loop that one thread takes at a time: 16 KiB of f32, half an L1 cache."""
 
@@ -65,3 +68,8 @@ def is_large(work: Extent) -> bool:
 def product_loop(products: Extent) -> LoopKind:
     """Return the kind of the outermost loop of a product that takes `products` multiply-adds."""
     return LoopKind.PARALLEL if upper(products) >= PARALLEL_PRODUCTS else LoopKind.SERIAL
+
+
+def weights_loop(products: Extent) -> LoopKind:
+    """Return the same for a product of few rows, which takes as long as its weights do."""
+    return LoopKind.PARALLEL if upper(products) >= PARALLEL_WEIGHTS else LoopKind.SERIAL

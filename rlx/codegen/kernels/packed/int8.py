@@ -26,7 +26,7 @@ from rlx.codegen.kernels.packed.words import (
     has_whole_words,
     spans_of,
 )
-from rlx.codegen.kernels.parallel import product_loop, rows
+from rlx.codegen.kernels.parallel import rows, weights_loop
 from rlx.codegen.kernels.products.split import row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -150,7 +150,7 @@ def dequant_matmul_words_streamed(
     given = _Rows.of(words, scales, sums)
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
     count, size = _blocks_of(words, kind), words_of_block(scheme) * lanes
-    parallel = product_loop(product((*out.shape, count * kind.elements)))
+    parallel = weights_loop(product((*out.shape, count * kind.elements)))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * size))
         totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]

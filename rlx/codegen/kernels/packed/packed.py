@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.packed.blocks import PackedBlock
 from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
-from rlx.codegen.kernels.parallel import is_large, product_loop
+from rlx.codegen.kernels.parallel import is_large, weights_loop
 from rlx.codegen.kernels.products.split import matrix_groups, row_groups
 from rlx.codegen.kernels.register_tile import RegisterTile
 from rlx.codegen.kernels.registry import Scope, kernel
@@ -67,7 +67,7 @@ def dequant_matmul(
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
     columns, count = target.extent(2), blocks_of_row(kind, blocks)
-    parallel = product_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
         matrix = item / columns if batched else index(0)
         left, right = source.at(matrix), target.at(matrix)
@@ -96,7 +96,7 @@ def dequant_matmul_streamed(
     left, right = source.at(index(0)), target.at(index(0))
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
     count = blocks_of_row(kind, x)
-    parallel = product_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(product((*out.shape, x.shape[-1])))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
         rows = PanelRows(k, left, index(0), height, lanes, book)
