@@ -53,6 +53,7 @@ from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
 from rlx.passes.rewrites.fold_constants import fold_constants
+from rlx.passes.rewrites.hoist_updates import hoist_updates
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
 from rlx.passes.rewrites.split_phases import split_phases
@@ -161,7 +162,9 @@ def pipeline(
             tile_attention(target, choose),
             decompose({*claimed} - {"attention"}),  # attention that no tile fits
             legalize,
+            hoist_updates,  # before they are added to arrays
             update_in_place,  # before loops are made kernels: sums are passes over whole arrays
+            hoist_updates,  # after sums are updates, and before loops are made kernels
             scaled_products,  # before products of integers are
             exact_products(target),  # before simplify, which makes one cast of two
             fold_constants,  # before simplify, whose rules look for constants

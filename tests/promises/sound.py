@@ -175,7 +175,7 @@ WRONG: Mapping[str, str] = {
 
 SLOW: Mapping[str, str] = {
     "an update at a traced index copies its array at every step": (
-        "transforms.test_loop_updates:*"
+        "transforms.test_loop_updates:* passes.rewrites.test_hoist_updates:*"
     ),
     "sorts are insertion sorts": (
         "codegen.kernels.test_sort:test_a_hundred_thousand_elements_take_no_quadratic_time"

@@ -10,7 +10,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
 from rlx.passes.autodiff.derived import ancestors
-from rlx.passes.loops.rebuild_body import BodyBuilder
+from rlx.passes.loops.rebuild_body import restricted
 from rlx.passes.rewrite import (
     Rewritten,
     copy_node,
@@ -187,11 +187,7 @@ def _read(body: Graph, outputs: Iterable[Value]) -> set[int]:
 
 def _restricted(body: Graph, inputs: Sequence[int], outputs: Sequence[Value]) -> Graph:
     """Return `body` with only some of its inputs, in that order, and these outputs."""
-    built = BodyBuilder(body)
-    built.keep(body.inputs[position] for position in inputs)
-    needed = ancestors(outputs)
-    built.copy(lambda node: any(result in needed for result in node.results))
-    return built.finished(outputs)
+    return restricted(body, inputs, outputs, ancestors(outputs))
 
 
 def _is_repeated(whole: Value) -> bool:

@@ -49,6 +49,16 @@ class BodyBuilder:
         return self.graph
 
 
+def restricted(
+    body: Graph, inputs: Iterable[int], outputs: Sequence[Value], needed: Container[Value]
+) -> Graph:
+    """Return `body` with some of its inputs and these outputs, which depend on `needed`."""
+    built = BodyBuilder(body)
+    built.keep(body.inputs[position] for position in inputs)
+    built.copy(lambda node: any(result in needed for result in node.results))
+    return built.finished(outputs)
+
+
 def free_name(wanted: str, taken: Container[str | None]) -> str:
     """Return `wanted`, or `wanted` with the first number that makes a name of its own."""
     name, suffix = wanted, 0

@@ -12,6 +12,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.shape import normalize_axis
+from rlx.ir.types import TensorType
 from rlx.passes.rewrite import Rewritten, apply_rewrites, graph_pass, rewrite
 from rlx.passes.rewrites.scalars import splat
 
@@ -94,8 +95,29 @@ def _slice_added(x: Value, sparse: Node) -> Value:
     axis = leading + normalize_axis(sparse.attrs.get("axis", 0), sparse.result.rank)
     new = ops.add(ops.gather(x, index, axis=axis), update)
     block = ops.reshape(new, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return ops.dynamic_update_slice(x, block, _starts(index, axis, x.rank))
+
+
+def slice_in_zeros(sparse: Node) -> Value | None:
+    """Return what a scatter of one slice makes as a block in zeros; None for other scatters.
+
+    Its place is read through `gather`, which fails for an index out of range.
+    """
+    (update, index), type = sparse.operands, sparse.result.type
+    axis = normalize_axis(sparse.attrs.get("axis", 0), type.rank)
+    extent = type.shape[axis]
+    if not _has_one_index(sparse) or not isinstance(extent, int):
+        return None
+    places = index.graph.iota(type=TensorType(DType.I64, (extent,)))
+    block = ops.reshape(update, shape=(*type.shape[:axis], 1, *type.shape[axis + 1 :]))
+    zeros = ops.expand(index.graph.constant(0, type.dtype), shape=type.shape)
+    starts = _starts(ops.gather(places, index, axis=0), axis, type.rank)
+    return ops.dynamic_update_slice(zeros, block, starts)
+
+
+def _starts(index: Value, axis: int, rank: int) -> Value:
+    """Return where a slice at one index along `axis` starts."""
     place = ops.reshape(ops.cast(index, to=DType.I64), shape=(1,))
-    origin = [x.graph.constant([0] * count, DType.I64) for count in (axis, x.rank - axis - 1)]
+    origin = [index.graph.constant([0] * count, DType.I64) for count in (axis, rank - axis - 1)]
     parts = [part for part in (origin[0], place, origin[1]) if part.shape != (0,)]
-    starts = parts[0] if len(parts) == 1 else ops.concat(*parts, axis=0)
-    return ops.dynamic_update_slice(x, block, starts)
+    return parts[0] if len(parts) == 1 else ops.concat(*parts, axis=0)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.algebra import or_zeros
-from rlx.passes.autodiff.derived import Derivatives, Sparse, place, present
+from rlx.passes.autodiff.derived import Derivatives, Sparse, ancestors, place, present
 from rlx.passes.autodiff.registry import Pullback, Pushforward, jvp, vjp
 from rlx.passes.autodiff.sweep import carries, jvp_in_graph, vjp_in_graph
 from rlx.passes.loops.loop_steps import fresh_input, mirror, name_of
+from rlx.passes.loops.rebuild_body import restricted
 
 
 @jvp(ops.switch)
@@ -32,8 +33,24 @@ def switch_vjp(
 ) -> Derivatives:
     wanted = at.wanted[1:]
     pulled = tuple(_pulled(branch, at.cotangents, wanted) for branch in branches)
-    moved = ops.switch(selector, *operands, *present(at.cotangents), branches=pulled)
-    return (None, *place(moved, wanted))
+    given, pulled = _read((*operands, *present(at.cotangents)), pulled)
+    return (None, *place(ops.switch(selector, *given, branches=pulled), wanted))
+
+
+def _read(
+    operands: Sequence[Value], branches: Sequence[Graph]
+) -> tuple[list[Value], tuple[Graph, ...]]:
+    """Leave out operands that no branch reads: in a loop, each would be saved at every step."""
+    needed = [ancestors(branch.outputs) for branch in branches]
+    read = [
+        place
+        for place in range(len(operands))
+        if any(b.inputs[place] in found for b, found in zip(branches, needed, strict=True))
+    ]
+    kept = (
+        restricted(b, read, b.outputs, found) for b, found in zip(branches, needed, strict=True)
+    )
+    return [operands[place] for place in read], tuple(kept)
 
 
 def _pushed(branch: Graph, tangents: Sparse, flowing: tuple[bool, ...]) -> Graph:

@@ -21,6 +21,7 @@ from rlx.passes.autodiff.sweep import active_values, jvp_in_graph, vjp_in_graph
 from rlx.passes.autodiff.through import pull_through
 from rlx.passes.loops.loop_steps import Step, fresh_input, name_of
 from rlx.passes.loops.segment_scans import segmented
+from rlx.passes.rewrites.hoist_updates import hoist_updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def scan_jvp(
     residuals: int = 0,
 ) -> Derivatives:
     """Run values and tangents in one scan; which carries have tangents is a fixpoint."""
-    tangents = list(at.tangents)
+    tangents, body = list(at.tangents), hoist_updates(body)
     for carry in moving_carries(body, [t is not None for t in tangents], num_carries):
         tangents[carry] = or_zeros(at.graph, tangents[carry], operands[carry].type)
     loop = Loop(
@@ -161,6 +162,7 @@ def scan_vjp(
                 checkpoints=checkpoints,
             ),
         )
+    body = hoist_updates(body)  # derivatives of one store are stores, too
     given = Parts.of(operands, num_carries, num_consts)
     inputs = Parts.of(body.inputs, num_carries, num_consts)
     return _Sweep(at, Loop(body, given, inputs, length, reverse)).run()
