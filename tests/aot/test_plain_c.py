@@ -39,7 +39,19 @@ def solves(name: str = "solves") -> Graph:
     return g
 
 
-PROGRAMS = (mlp, training_step, scaled_rows, encoder_layer, solves)
+def odd_constants(name: str = "odd_constants") -> Graph:
+    """Constants of few bytes before wide ones: the compiler pads where the kernels read."""
+    g = Graph(name)
+    x = g.input("x", (3,), "f64")
+    mask = g.constant(np.array([True, False, True]))
+    factor = g.constant(np.array([1 + 2j, 3 - 1j, 0.5j]))
+    weights = g.constant(np.array([0.25, 4.0, -1.5]))
+    product = g.complex(x, x) * factor
+    g.set_outputs([g.where(mask, g.real(product), g.imag(product)) * weights])
+    return g
+
+
+PROGRAMS = (mlp, training_step, scaled_rows, encoder_layer, solves, odd_constants)
 
 
 def export(

@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from rlx.errors import RlxError
+from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.reference.registry import changing_results, reference
-from tests.fuzz.program import FLOATS, NAMES, Array
+from tests.fuzz.program import Array
 
-_EPSILON = {"f64": 2.3e-16, "f32": 1.2e-7, "c64": 1.2e-7, "f16": 1e-3, "bf16": 8e-3}
+_EPSILON = {
+    **{"f64": 2.3e-16, "f32": 1.2e-7, "f16": 1e-3, "bf16": 8e-3},
+    **{"c128": 2.3e-16, "c64": 1.2e-7},
+}
 _ROUNDINGS = 400.0
 """How many roundings of its largest element a result may be off by, beside its condition."""
 _NUDGE = 16.0
@@ -79,15 +83,20 @@ def other_roundings(seed: Sequence[int]) -> Callable[[OpDef, tuple[Array, ...]],
     def change(definition: OpDef, results: tuple[Array, ...]) -> tuple[Array, ...]:
         if definition.has(Trait.EXACT) or reference.is_exact(definition):
             return results
-        return tuple(_off(x, _ERROR * _EPSILON.get(NAMES[x.dtype], 0.0), random) for x in results)
+        return tuple(_off(x, _ERROR * _EPSILON.get(_name(x), 0.0), random) for x in results)
 
     return change
 
 
 def _off(x: Array, most: float, random: np.random.Generator) -> Array:
-    if NAMES[x.dtype] not in (*FLOATS, "c64"):
+    if _name(x) not in _EPSILON:
         return x
     return np.asarray(wide(x) * (1 + most * random.uniform(-1, 1, x.shape))).astype(x.dtype)
+
+
+def _name(x: Array) -> str:
+    """Return the name of a dtype, also of those that only intermediate values have."""
+    return as_dtype(x.dtype).value
 
 
 def wide(x: Array) -> Array:
@@ -99,7 +108,7 @@ def _dtypes(graph: Graph) -> Iterator[str]:
 
 
 def _epsilon(y: Array, epsilon: float) -> float:
-    return epsilon if NAMES[y.dtype] in (*FLOATS, "c64") else 0.0
+    return epsilon if _name(y) in _EPSILON else 0.0
 
 
 def _scale(y: Array) -> float:

@@ -231,7 +231,7 @@ class _LayoutMaker:
 
     def _embed(self, c_name: str, type: TensorType, data: Literal) -> int:
         dense = self._alignment < ALIGNMENT
-        target = align_up(self._constants_end, type.dtype.size if dense else ALIGNMENT)
+        target = align_up(self._constants_end, type.dtype.part.size if dense else ALIGNMENT)
         self._constants_end = target + type.bytes
         self._constants.append(Tensor(c_name, c_name, type, Space.CONSTANTS, target, data=data))
         return target
