@@ -29,6 +29,7 @@ from rlx.numpy.shaping import (
 )
 from rlx.numpy.updates import index_set
 from rlx.tracing.apply import as_tracer, function, promoted
+from rlx.tracing.batched import of_each_row
 from rlx.tracing.trace import arrays_of, shape_of
 from rlx.tracing.tracer import Tracer
 
@@ -279,7 +280,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, x: Any, *args: Any, 
     position = normalize_axis(axis, x.ndim)
     rows = moveaxis(x, position, -1)
     flat = reshape(rows, (-1, rows.shape[-1]))
-    results = stack([as_tracer(func1d(flat[i], *args, **how)) for i in range(flat.shape[0])])
+    results = of_each_row(lambda row: as_tracer(func1d(row, *args, **how)), flat)
     rank = results.ndim - 1
     found = reshape(results, (*rows.shape[:-1], *results.shape[1:]))
     lead = x.ndim - 1

@@ -208,3 +208,23 @@ def test_positions_out_of_range_are_neither_deleted_nor_inserted() -> None:
         rnp.insert(rnp.arange(3), 5, 1)
     with pytest.raises(ShapeError, match="axis 2 is out of range"):
         rnp.delete(rnp.zeros((2, 2)), 0, axis=2)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_functions_of_vectors_along_an_axis_take_any_number_of_vectors(axis: int) -> None:
+    program = rlx.compile(graph_of(lambda x: rnp.apply_along_axis(lambda r: r[:2] - r[1], axis, x)))
+    for n in (2, 16):
+        x = numbered(n)
+        expected = np.apply_along_axis(lambda r: r[:2] - r[1], axis, x)
+        np.testing.assert_array_equal(program(x)[0], expected)
+
+
+def test_vectors_along_an_axis_are_computed_together() -> None:
+    """The program does not grow with their number."""
+
+    def nodes(rows: int) -> int:
+        given = rlx.TensorType(DType.F32, (rows, 4))
+        graph = rlx.jit(lambda x: rnp.apply_along_axis(rnp.cumsum, 1, x)).graph(given)
+        return len(graph.nodes)
+
+    assert nodes(10) == nodes(10_000)

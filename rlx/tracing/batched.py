@@ -1,0 +1,22 @@
+"""A function of one row, traced once and applied to all rows of an array together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rlx.passes.vmap import vmap
+from rlx.tracing.program import at_shape, specification, splice, trace
+from rlx.tracing.trace import source_names
+from rlx.tracing.tracer import Tracer
+
+
+def of_each_row(function: Callable[[Tracer], Any], rows: Tracer) -> Any:
+    """Return what `function` makes of each `rows[i]`: one array, whose axis 0 counts the rows."""
+    given = specification("row", rows)
+    row = at_shape(given, given.type.shape[1:])
+    program = trace(lambda arrays: function(arrays[0]), source_names(function, "function"), [row])
+    axes = [0, *[None] * len(program.captured)]
+    graph = vmap(program.graph, axes, size=given.type.shape[0])
+    (result,) = splice(graph, [rows, *program.captured], program.weak)
+    return result
