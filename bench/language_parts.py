@@ -150,15 +150,20 @@ def _forget() -> None:
 
 def _read_rate(threads: int, rounds: int) -> float:
     """Return how many GB a second a sum of a large array reads."""
-    g = Graph("read")
-    g.set_outputs([g.reduce_sum(g.input("x", (_CACHED // 4,)), axes=(0,))])  # read where it lies
-    run = functools.partial(compile_graph(g, threads=threads), _large())
+    run, size = sum_of_much(threads)
     best = float("inf")
     for _ in range(rounds):
         started = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - started)
-    return _CACHED / best / 1e9
+    return size / best / 1e9
+
+
+def sum_of_much(threads: int) -> tuple[Callable[[], object], int]:
+    """Return a sum of more bytes than caches hold, and their number."""
+    g = Graph("read")
+    g.set_outputs([g.reduce_sum(g.input("x", (_CACHED // 4,)), axes=(0,))])  # read where it lies
+    return functools.partial(compile_graph(g, threads=threads), _large()), _CACHED
 
 
 if __name__ == "__main__":

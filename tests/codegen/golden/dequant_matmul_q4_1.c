@@ -5,6 +5,11 @@ static void dequant_matmul_32(
     f32x16 total = splat_f32x16(0.0f);
     for (int64_t block = 0; block < 2; ++block) {
       const int64_t base = first + block * 320;
+      prefetch(packed_blocks + base + 8192);
+      prefetch(packed_blocks + base + 8256);
+      prefetch(packed_blocks + base + 8320);
+      prefetch(packed_blocks + base + 8384);
+      prefetch(packed_blocks + base + 8448);
       const int64_t start = block * 32;
       const f32x16 half = f16_to_f32x16(__builtin_convertvector(load_u8x16(packed_blocks + base),
               u16x16)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.packed.packed import memory_of
+from rlx.codegen.kernels.packed.packed import ask_ahead, memory_of
 from rlx.codegen.kernels.packed.tiles import Multiply, Panels, panel_rows, store_row
 from rlx.codegen.kernels.packed.words import (
     Span,
@@ -40,12 +40,6 @@ from rlx.ir.shape import product, upper
 
 _LANES = 8
 """Elements that are rounded at a time."""
-
-_AHEAD = 2048
-"""Words between what is multiplied and what memory is asked for: what comes in meanwhile."""
-
-_LINE = 16
-"""Words of a line of memory."""
 
 _MAGNITUDE = 0x7FFFFFFF
 """Bits of a float but for its sign; as integers they are ordered, with NaN last."""
@@ -156,21 +150,11 @@ def dequant_matmul_words_streamed(
         totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]
         with k.loop("block", count) as number:
             base = k.let("base", first + number * size)
-            _ask_ahead(k, memory_of(blocks), base, size)
+            ask_ahead(k, memory_of(blocks), base, size)
             block = WordBlock(k, memory_of(blocks), kind, base, lanes, book)
             _add_block(k, block, given, number, totals)
         for row, total in enumerate(totals):
             store_row(k, target, index(row), panel * lanes, total, columns)
-
-
-def _ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
-    """Ask for as many words as a block has, some way behind it.
-
-    Runs of a large block take turns in its words, an order that processors do not foresee.
-    """
-    ahead = max(size, _AHEAD)
-    for word in range(0, size, _LINE):
-        k.prefetch(memory, base + (ahead + word))
 
 
 def _add_block(

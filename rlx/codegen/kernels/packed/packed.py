@@ -32,6 +32,12 @@ from rlx.ir.shape import product, upper
 _UNROLLED = 32
 """Codes of a block up to which its loop is written out."""
 
+_AHEAD = 8192
+"""Bytes between what is multiplied and what memory is asked for: what comes in meanwhile."""
+
+_LINE = 64
+"""Bytes of a line of memory."""
+
 _STRIP_PADDING = 16
 """Elements between the rows of a copied strip, so that they do not meet in the cache."""
 
@@ -123,6 +129,8 @@ class PanelRows:
         totals = [k.mutable("total", zero) for _ in range(self.count)]
         with k.loop("block", blocks) as number:
             base = k.let("base", first + number * (kind.size * self.lanes))
+            if self.lanes > 1:
+                ask_ahead(k, memory, base, kind.size * self.lanes)
             block = PackedBlock(k, memory, kind, base, self.lanes, self.book)
             self._add(block, number, totals)
         return totals
@@ -252,6 +260,17 @@ class TiledProduct:
                 lambda j: k.load(weights, p * shape.columns + j, shape.lanes),
             )
         tile.store(lambda i, j, sums: k.store(waiting, at + i * shape.columns + j, sums))
+
+
+def ask_ahead(k: KernelBuilder, memory: Buffer, base: E, size: int) -> None:
+    """Ask for as many elements as a block has, some way behind it.
+
+    What processors foresee ends with a page, and is no order in which runs of a block take turns.
+    """
+    line = _LINE // memory.prim.size
+    ahead = max(size, _AHEAD // memory.prim.size)
+    for element in range(0, size, line):
+        k.prefetch(memory, base + (ahead + element))
 
 
 def blocks_of_row(kind: BlockType, operand: Reader) -> int:
