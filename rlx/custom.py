@@ -12,7 +12,7 @@
     )
     y = cube(graph.input("x", (8,)))
 
-The signature of the inference function declares the op, as in `rlx.ir.op`. Rules get the
+The signature of the inference function declares the op, as in `rlx.ir.declaration`. Rules get the
 attributes as keyword arguments. Derivatives and batching are those of `passes.autodiff.registry`
 and `passes.vmap.registry`: a mode without a rule is derived from the other one, or an error; an
 op without a batching rule is applied to one example after the other.
@@ -31,7 +31,8 @@ from rlx.codegen.kernels.registry import kernel as register_kernel
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Address, Prim
 from rlx.errors import GraphError
-from rlx.ir.op import OPS, OpDef, declare_op
+from rlx.ir.declaration import declare_op
+from rlx.ir.op import OPS, OpDef
 from rlx.ir.reference import reference as references
 from rlx.passes.autodiff import registry as derivatives
 from rlx.passes.vmap.registry import BatchRule, batch

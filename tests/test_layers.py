@@ -72,18 +72,22 @@ def module_name(path: Path) -> str:
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Return for every module of the package those that it imports, lazily or not.
+    """Return for every module those that it imports: lazily or not, for annotations alone, too.
 
-    Imports for type annotations alone are not run, and not counted; nor is the package that a
-    submodule lies in, whose `__init__` is the public face of what is inside.
+    What an `__init__` imports for annotations is the public face of what is inside and not
+    counted, nor is the package that a submodule lies in.
     """
     named = {module_name(path.relative_to(ROOT)): tree for path, tree in trees().items()}
-    return {name: set(_imported(tree, set(named))) for name, tree in named.items()}
+    faces = {module_name(p.relative_to(ROOT)) for p in trees() if p.name == "__init__.py"}
+    return {
+        name: set(_imported(tree, set(named), annotations=name not in faces))
+        for name, tree in named.items()
+    }
 
 
-def _imported(node: ast.AST, known: set[str]) -> Iterator[str]:
+def _imported(node: ast.AST, known: set[str], *, annotations: bool) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        if not annotations and isinstance(child, ast.If) and _is_for_annotations(child):
             continue
         names: list[str] = []
         if isinstance(child, ast.Import):
@@ -92,7 +96,11 @@ def _imported(node: ast.AST, known: set[str]) -> Iterator[str]:
             inner = [f"{child.module}.{alias.name}" for alias in child.names]
             names = [name if name in known else child.module for name in inner]
         yield from (name for name in names if name in known)
-        yield from _imported(child, known)
+        yield from _imported(child, known, annotations=annotations)
+
+
+def _is_for_annotations(block: ast.If) -> bool:
+    return "TYPE_CHECKING" in ast.unparse(block.test)
 
 
 def circle_in(graph: dict[str, set[str]]) -> list[str]:
@@ -141,6 +149,12 @@ def test_a_circle_is_found_where_there_is_one() -> None:
     tree = {"a": {"b", "d"}, "b": {"c"}, "c": {"b"}, "d": set[str]()}
     assert circle_in(tree) == ["b", "c"]
     assert not circle_in({**tree, "c": {"d"}})
+
+
+def test_imports_for_annotations_are_imports() -> None:
+    tree = ast.parse("if TYPE_CHECKING:\n    from a.b import C\ndef f():\n    import a.c\n")
+    assert set(_imported(tree, {"a.b", "a.c"}, annotations=True)) == {"a.b", "a.c"}
+    assert set(_imported(tree, {"a.b", "a.c"}, annotations=False)) == {"a.c"}
 
 
 def test_traced_arrays_have_their_methods_whatever_is_imported_first() -> None:

@@ -24,10 +24,11 @@ if str(TARGET.parents[2]) not in sys.path:
     sys.path.insert(0, str(TARGET.parents[2]))
 
 if not TARGET.exists():  # the declarations import the graph, and the graph this file
-    TARGET.write_text("class Builders: ...\n")
+    TARGET.write_text("class Builders:\n    def __class_getitem__(cls, _):\n        return cls\n")
 
 from rlx.ir import ops  # noqa: E402, F401 (fills OPS)
 from rlx.ir.dtype import DType  # noqa: E402
+from rlx.ir.graph import Graph  # noqa: E402
 from rlx.ir.op import OPS, OpDef  # noqa: E402
 
 WIDTH = 100
@@ -41,17 +42,28 @@ from __future__ import annotations
 
 {imports}
 
-class Builders:
-    """A method of the op's name for every op: infers shapes, promotes dtypes."""
+Value = TypeVar("Value")
+Operand: TypeAlias = Value | int | float | complex | np.ndarray[Any, Any] | np.generic
+
+
+class Builders(Generic[Value]):
+    """A method of the op's name for every op: infers shapes, promotes dtypes.
+
+    What a graph and its values are is for the class that this is mixed into.
+    """
 
     if TYPE_CHECKING:
 
         def apply(
-            self, definition: OpDef, operands: Sequence[Operand | None], /, **attributes: Any
+            self,
+            definition: OpDef,
+            operands: Sequence[Operand[Value] | None],
+            /,
+            **attributes: Any,
         ) -> Any: ...
 
     def _one(
-        self, definition: OpDef, operands: Sequence[Operand | None], /, **attributes: Any
+        self, definition: OpDef, operands: Sequence[Operand[Value] | None], /, **attributes: Any
     ) -> Value:
         result: Value = self.apply(definition, operands, **attributes)
         return result
@@ -62,11 +74,8 @@ class Imports:
     """The names that the generated annotations and defaults need."""
 
     def __init__(self) -> None:
-        self.typing: set[str] = {"TYPE_CHECKING", "Any"}
-        self.for_annotations: set[tuple[str, str]] = {
-            ("rlx.ir.graph", "Operand"),
-            ("rlx.ir.graph", "Value"),
-        }
+        self.typing: set[str] = {"TYPE_CHECKING", "Any", "Generic", "TypeAlias", "TypeVar"}
+        self.for_annotations: set[tuple[str, str]] = set()
         self.at_run_time: set[tuple[str, str]] = {("rlx.ir.op", "OPS"), ("rlx.ir.op", "OpDef")}
 
     def text(self) -> str:
@@ -75,6 +84,8 @@ class Imports:
         lines = [
             "from collections.abc import Sequence",
             f"from typing import {', '.join(sorted(self.typing, key=_constants_first))}",
+            "",
+            "import numpy as np",
             "",
             *run_time,
             "",
@@ -137,11 +148,11 @@ def _operand_parameters(definition: OpDef) -> list[str]:
     names = [_safe(name) for name in definition.operands]
     required = len(names) - definition.optional_operands
     parameters = [
-        f"{name}: Operand" if index < required else f"{name}: Operand | None = None"
-        for index, name in enumerate(names)
+        f"{name}: Operand[Value]" if i < required else f"{name}: Operand[Value] | None = None"
+        for i, name in enumerate(names)
     ]
     if definition.variadic:
-        parameters[-1] = f"*{names[-1]}: Operand"
+        parameters[-1] = f"*{names[-1]}: Operand[Value]"
     return parameters
 
 
@@ -207,6 +218,9 @@ def annotation(hint: Any, imports: Imports) -> str:
     if origin is not None:
         inner = ", ".join(annotation(argument, imports) for argument in arguments)
         return f"{annotation(origin, imports)}[{inner}]"
+    if hint is Graph:  # a body is a graph of the same kind
+        imports.typing.add("Self")
+        return "Self"
     if hint.__module__ != "builtins":
         imports.for_annotations.add((hint.__module__, hint.__name__))
     return "DType | str" if hint is DType else str(hint.__name__)

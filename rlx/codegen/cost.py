@@ -15,7 +15,8 @@ from rlx.codegen.kernels.build import single_node_body, thunk_body
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Thunk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Registry, Trait
+from rlx.ir.op import Trait
+from rlx.ir.registry import Registry
 from rlx.ir.shape import evaluate, product
 from rlx.ir.types import TensorType
 

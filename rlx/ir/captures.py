@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlx.errors import GraphError
-
-if TYPE_CHECKING:
-    from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.graph import Graph, Node, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from typing import Any
 
 from rlx.errors import RlxError
 from rlx.ir.captures import Captures
+from rlx.ir.declaration import Declaration, by_fields, declare_op
 from rlx.ir.demands import is_collecting
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Attrs, Declaration, OpDef, Trait, by_fields, declare_op, make_attrs
+from rlx.ir.op import Attrs, OpDef, Trait, make_attrs
 from rlx.ir.types import TensorType
 
 

@@ -33,11 +33,11 @@ from rlx.errors import (
     Source,
     UnsupportedError,
 )
-from rlx.ir.builders import Builders
+from rlx.ir import builders
 from rlx.ir.dtype import DType, as_dtype, promote
 from rlx.ir.literal import Literal
 from rlx.ir.lowering import Lowering, OneKernel, check_lowering
-from rlx.ir.op import OPS, Attrs, OpDef, Trait, make_attrs
+from rlx.ir.op import OPS, Attrs, OpDef, Trait, check_arity, make_attrs
 from rlx.ir.ranks import RankAxis
 from rlx.ir.shape import Extent, Shape, Symbol, symbols_of
 from rlx.ir.types import LARGEST_VALUE, TensorType
@@ -195,10 +195,10 @@ class Value:
         return self._binary("ge", other)
 
 
-Operand: TypeAlias = Value | int | float | complex | np.ndarray[Any, Any] | np.generic
+Operand: TypeAlias = builders.Operand[Value]
 
 
-class Graph(Builders):
+class Graph(builders.Builders[Value]):
     """A DAG of nodes in topological order, with named inputs and ordered outputs."""
 
     def __init__(self, name: str = "graph") -> None:
@@ -608,26 +608,6 @@ def require_addressable(value: Value) -> None:
 
 def _one(results: Value | tuple[Value, ...]) -> Value:
     return results if isinstance(results, Value) else results[0]
-
-
-def check_arity(definition: OpDef, given: int) -> None:
-    """Raise GraphError unless `definition` takes `given` operands."""
-    most = len(definition.operands)
-    least = most - definition.optional_operands
-    if definition.variadic:
-        may_be_none = definition.holds_bodies or definition.has(Trait.FOREIGN)
-        fewest = most - 1 if most > 1 or may_be_none else most
-        if given < fewest:
-            raise GraphError(
-                f"takes at least {fewest} operands and was given {given}",
-                remedy="pass the missing operands",
-            )
-    elif not least <= given <= most:
-        expected = f"{least}" if least == most else f"{least} to {most}"
-        raise GraphError(
-            f"takes {expected} operands and was given {given}",
-            remedy="pass as many operands as the op takes",
-        )
 
 
 def _as_shape(shape: Sequence[Extent]) -> Shape:

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rlx.ir.graph import Node
-from rlx.ir.op import Attrs, OpDef, Registry, Trait
+from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.ops import shape as ops
+from rlx.ir.registry import Registry
 from rlx.ir.shape import Extent, Shape, is_at_most, normalize_axis, product, row_major_strides
 
 

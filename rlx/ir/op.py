@@ -1,31 +1,8 @@
-"""What an op is: declared data made from one function signature.
+"""What an op is: its traits, its attribute record, and the table of all ops.
 
-An op is declared by its type inference. Positional parameters are operands, keyword-only
-parameters are attributes, the return annotation says how many results there are, and the
-docstring is the documentation:
-
-    @op("reduction")
-    def cumsum(x: TensorType, *, axis: int, exclusive: bool = False) -> TensorType:
-        \"\"\"Sum running along `axis`; ...\"\"\"
-        normalize_axis(axis, x.rank)
-        return x
-
-`cumsum` is then an `OpDef`, whose calls have types: a value, or a tuple of values. Its meaning
+An `OpDef` is data, made from one function signature (`ir.declaration`). Its meaning
 (`ir.reference`), derivatives, batching, lowering and kernel are registered in the rooms that
-need them, by `Registry`s keyed by the op.
-Rules take the attributes as keyword arguments of the same names.
-
-Attributes that several ops share are declared once, as a record, and their rules take them as one:
-
-    @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-    class ConvAttributes(Attrs): ...
-
-    @op("conv", attributes=ConvAttributes)
-    def conv(x: TensorType, w: TensorType, window: ConvAttributes) -> TensorType: ...
-
-    @reference(conv)
-    @takes(ConvAttributes)
-    def conv(x: Array, w: Array, window: ConvAttributes) -> Array: ...
+need them (`ir.registry`). Nothing here knows graphs: a call asks its operands for theirs.
 """
 
 from __future__ import annotations
@@ -34,21 +11,15 @@ import dataclasses
 import enum
 import functools
 import inspect
-import typing
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Protocol
 
 import numpy as np
 
-from rlx.errors import GraphError, InternalError, RlxError
+from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, describe_hint, exact
-from rlx.ir.captures import Captures
 from rlx.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from rlx.ir.graph import Operand, Value
-
 
 _EMBEDDED = (int, float, complex, np.ndarray, np.generic)
 """Operands that become constants of the graph of the other operands."""
@@ -162,6 +133,16 @@ class Attrs:
         return hash(self._key())
 
 
+class Closure(Protocol):
+    """How an op with bodies takes what they read besides its operands (`ir.captures`)."""
+
+    def close(
+        self, graph: Any, operands: Sequence[Any], attributes: dict[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return operands and attributes of the op with bodies that have no params."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDef:
     """One op. Calling it appends a node to the graph of its operands."""
@@ -178,7 +159,7 @@ class OpDef:
     traits: frozenset[Trait]
     doc: str
     decompose: Callable[..., Any] | None = None
-    captures: Captures | None = None
+    captures: Closure | None = None
     """What becomes of params that its bodies read."""
 
     @property
@@ -199,7 +180,7 @@ class OpDef:
         """True if graphs are among the attributes; such an op may have no operands at all."""
         return may_hold_bodies(self.attrs)
 
-    def __call__(self, *operands: Operand | None, **attributes: Any) -> Any:
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
         """Append this op to the graph of its operands; Python numbers become constants.
 
         Returns the result `Value`, or a tuple of them for an op with several results.
@@ -213,40 +194,6 @@ class OpDef:
 
     def __repr__(self) -> str:
         return f"ops.{self.name}"
-
-
-class SingleResultOp(OpDef):
-    """An op with one result, which a call returns."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def __call__(self, *operands: Operand | None, **attributes: Any) -> Value: ...
-
-
-class MultiResultOp(OpDef):
-    """An op with several results, which a call returns as a tuple."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def __call__(self, *operands: Operand | None, **attributes: Any) -> tuple[Value, ...]: ...
-
-
-Returned = TypeVar("Returned")
-Given = TypeVar("Given", contravariant=True)
-"""What a declaring function returns for each result: its type, or its value."""
-
-
-class Declaration(Protocol[Given]):
-    """A decorator that makes an op of a function, which says how many results it has."""
-
-    @overload
-    def __call__(self, function: Callable[..., Given], /) -> SingleResultOp: ...
-    @overload
-    def __call__(self, function: Callable[..., tuple[Given, ...]], /) -> MultiResultOp: ...
 
 
 class OpTable(MutableMapping[str, OpDef]):
@@ -287,137 +234,6 @@ OPS = OpTable()
 """Every op; read-only but for declarations."""
 
 
-def op(
-    family: str,
-    *traits: Trait,
-    decompose: Callable[..., Any] | None = None,
-    captures: Captures | None = None,
-    attributes: type[Attrs] | None = None,
-) -> Declaration[TensorType]:
-    """Declare an op from its type-inference function (see the module docstring).
-
-    With `attributes`, the function takes such a record behind its operands.
-    """
-
-    def declare(infer: Callable[..., Any]) -> Any:
-        return declare_op(
-            infer.__name__,
-            family,
-            infer,
-            traits=traits,
-            doc=inspect.getdoc(infer) or "",
-            decompose=decompose,
-            captures=captures,
-            attributes=attributes,
-        )
-
-    return declare
-
-
-def takes(record: type[Attrs]) -> Callable[[Callable[..., Returned]], Callable[..., Returned]]:
-    """Give a rule the attributes that `record` has as one, behind its positional arguments.
-
-    What else it is given by name, such as a lowering record, it is given still.
-    """
-    names = tuple(field.name for field in dataclasses.fields(record))
-
-    def decorate(rule: Callable[..., Returned]) -> Callable[..., Returned]:
-        @functools.wraps(rule)
-        def collected(*given: Any, **attributes: Any) -> Returned:
-            own = {name: attributes.pop(name) for name in names if name in attributes}
-            return rule(*given, record(**own), **attributes)
-
-        return collected
-
-    return decorate
-
-
-def by_fields(function: Callable[..., Any], record: type[Attrs]) -> Any:
-    """Return a declaring function whose signature has the fields of its record as keywords."""
-    collected: Any = takes(record)(function)
-    signature = inspect.signature(function)
-    *operands, _ = signature.parameters.values()
-    hints = typing.get_type_hints(record)
-    keywords = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in dataclasses.fields(record)
-    ]
-    collected.__signature__ = signature.replace(parameters=[*operands, *keywords])
-    return collected
-
-
-@overload
-def declare_op(
-    name: str,
-    family: str,
-    infer: Callable[..., TensorType],
-    *,
-    traits: tuple[Trait, ...] = (),
-    doc: str,
-    decompose: Callable[..., Any] | None = None,
-    attributes: type[Attrs] | None = None,
-) -> SingleResultOp: ...
-@overload
-def declare_op(
-    name: str,
-    family: str,
-    infer: Callable[..., Any],
-    *,
-    traits: tuple[Trait, ...] = (),
-    doc: str,
-    decompose: Callable[..., Any] | None = None,
-    signature_of: Callable[..., Any] | None = None,
-    captures: Captures | None = None,
-    attributes: type[Attrs] | None = None,
-) -> OpDef: ...
-def declare_op(
-    name: str,
-    family: str,
-    infer: Callable[..., Any],
-    *,
-    traits: tuple[Trait, ...] = (),
-    doc: str,
-    decompose: Callable[..., Any] | None = None,
-    signature_of: Callable[..., Any] | None = None,
-    captures: Captures | None = None,
-    attributes: type[Attrs] | None = None,
-) -> OpDef:
-    """Make an `OpDef` and enter it into `OPS`; names are unique.
-
-    Operands, attributes and the number of results are read off `signature_of` (default: `infer`).
-    With `attributes`, `infer` takes such a record behind its operands.
-    """
-    if name in OPS:
-        raise InternalError(f"op {name} is declared twice")
-    if attributes is not None:
-        infer = by_fields(infer, attributes)
-    declared = signature_of or infer
-    parameters = inspect.signature(declared).parameters.values()
-    positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    count = _result_count(inspect.get_annotations(declared, eval_str=True))
-    definition = (SingleResultOp if count == 1 else MultiResultOp)(
-        name=name,
-        family=family,
-        infer=infer,
-        operands=tuple(p.name for p in positional),
-        optional_operands=sum(p.default is None for p in positional),
-        variadic=any(p.kind is p.VAR_POSITIONAL for p in positional),
-        declared=declared,
-        results=count,
-        traits=frozenset(traits),
-        doc=doc,
-        decompose=decompose,
-        captures=captures,
-    )
-    OPS[name] = definition
-    return definition
-
-
 _RECORDS: dict[OpDef, type[Attrs]] = {}
 """Those in use: a program has a few ops of hundreds, and a dataclass takes long to make."""
 
@@ -438,63 +254,24 @@ def _attrs_class(definition: OpDef) -> type[Attrs]:
     )
 
 
-def _result_count(hints: Mapping[str, Any]) -> int | None:
-    returned = hints.get("return")
-    if typing.get_origin(returned) is not tuple:
-        return 1
-    arguments = typing.get_args(returned)
-    return None if Ellipsis in arguments else len(arguments)
-
-
-Rule = TypeVar("Rule")
-
-
-class Registry(Generic[Rule]):
-    """Rules of one kind by op: one room's half of the op table.
-
-    A registry refuses a second rule for an op. `absent` declares that an op has no rule of
-    this kind and why; the completeness test accepts a rule or a reason, nothing else.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._rules: dict[str, Rule] = {}
-        self._reasons: dict[str, str] = {}
-
-    def register(self, definition: OpDef, rule: Rule) -> None:
-        self._claim(definition)
-        self._rules[definition.name] = rule
-
-    def __call__(self, *definitions: OpDef) -> Callable[[Rule], Rule]:
-        """Return a decorator that registers one rule for each of `definitions`."""
-
-        def decorate(rule: Rule) -> Rule:
-            for definition in definitions:
-                self.register(definition, rule)
-            return rule
-
-        return decorate
-
-    def absent(self, *definitions: OpDef, because: str) -> None:
-        for definition in definitions:
-            self._claim(definition)
-            self._reasons[definition.name] = because
-
-    def get(self, definition: OpDef) -> Rule | None:
-        return self._rules.get(definition.name)
-
-    def reason(self, definition: OpDef) -> str | None:
-        return self._reasons.get(definition.name)
-
-    def __contains__(self, definition: OpDef) -> bool:
-        return definition.name in self._rules
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rules)
-
-    def _claim(self, definition: OpDef) -> None:
-        if definition.name in self._rules or definition.name in self._reasons:
-            raise InternalError(f"{self.kind}: a second rule for op {definition.name}")
+def check_arity(definition: OpDef, given: int) -> None:
+    """Raise GraphError unless `definition` takes `given` operands."""
+    most = len(definition.operands)
+    least = most - definition.optional_operands
+    if definition.variadic:
+        may_be_none = definition.holds_bodies or definition.has(Trait.FOREIGN)
+        fewest = most - 1 if most > 1 or may_be_none else most
+        if given < fewest:
+            raise GraphError(
+                f"takes at least {fewest} operands and was given {given}",
+                remedy="pass the missing operands",
+            )
+    elif not least <= given <= most:
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise GraphError(
+            f"takes {expected} operands and was given {given}",
+            remedy="pass as many operands as the op takes",
+        )
 
 
 def make_attrs(definition: OpDef, attributes: Mapping[str, Any]) -> Attrs:

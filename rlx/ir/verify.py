@@ -17,9 +17,9 @@ from typing import TypeAlias
 from rlx.errors import GraphError, RlxError
 from rlx.ir.attributes import conform, parts
 from rlx.ir.dtype import DType
-from rlx.ir.graph import Graph, Node, Value, check_arity
+from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import check_lowering, reads_layout
-from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait, may_hold_bodies
+from rlx.ir.op import INFERENCE_FAULTS, OPS, Trait, check_arity, may_hold_bodies
 from rlx.ir.printer import format_node, symbols_in
 from rlx.ir.shape import Symbol
 from rlx.ir.types import TensorType

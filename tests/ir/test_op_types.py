@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import assert_type
 
 from rlx.ir import ops
+from rlx.ir.declaration import MultiResultOp, SingleResultOp
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import OPS, MultiResultOp, SingleResultOp
+from rlx.ir.op import OPS
 
 
 def test_calls_give_what_their_types_say() -> None:

@@ -9,7 +9,8 @@ import pytest
 from rlx import Graph
 from rlx.errors import GraphError
 from rlx.ir import ops
-from rlx.ir.op import OPS, Attrs, op, takes
+from rlx.ir.declaration import op, takes
+from rlx.ir.op import OPS, Attrs
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.pool_geometry import PoolAttributes
 from rlx.ir.ops.splat_layout import RenderAttributes, RenderBackwardAttributes

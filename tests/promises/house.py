@@ -119,7 +119,8 @@ ORDER: Mapping[str, str] = {
     "7 imports go one way, without circles": (
         f"{_LAYERS}test_no_module_imports_from_a_later_stage "
         f"{_LAYERS}test_modules_import_each_other_without_circles "
-        f"{_LAYERS}test_a_circle_is_found_where_there_is_one"
+        f"{_LAYERS}test_a_circle_is_found_where_there_is_one "
+        f"{_LAYERS}test_imports_for_annotations_are_imports"
     ),
     "7 arrays have their methods whatever is imported first": (
         f"{_LAYERS}test_traced_arrays_have_their_methods_whatever_is_imported_first"

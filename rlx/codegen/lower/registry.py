@@ -19,7 +19,7 @@ from rlx.codegen.schedule import AnyThunk, BufferRef, Phase, Thunk
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.op import Registry
+from rlx.ir.registry import Registry
 from rlx.ir.types import TensorType
 from rlx.passes.memory.bodies import OUTSIDE
 from rlx.passes.memory.plan import MemoryPlan

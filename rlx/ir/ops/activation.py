@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlx.ir.composite import composite
+from rlx.ir.declaration import SingleResultOp
 from rlx.ir.graph import Value
-from rlx.ir.op import SingleResultOp, Trait
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import (
     abs,
     exp,

@@ -16,8 +16,9 @@ rank 2 they are `[B, Sk]`, of rank 3 `[B, Sq, Sk]`.
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.lowering import Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.attention_formula import (
     attention_backward_formula,
     attention_formula,

@@ -10,10 +10,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
-from rlx.ir.op import Trait, op, takes
+from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes
 from rlx.ir.ops.elementwise import bitcast, bitwise_and, bitwise_or, cast, shift_left

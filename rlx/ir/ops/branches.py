@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.captures import Captures
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import ne, where
 from rlx.ir.ops.loops import require_branch, require_inputs, switch
 from rlx.ir.shape import broadcast_shapes

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rlx.errors import DTypeError, ShapeError
+from rlx.ir.declaration import op, takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Direct, Tile, lowered_by
-from rlx.ir.op import OpDef, Trait, op, takes
+from rlx.ir.op import OpDef, Trait
 from rlx.ir.ops.conv import conv, require_direct
 from rlx.ir.ops.conv_geometry import ConvAttributes, Pads
 from rlx.ir.ops.elementwise import bitcast, bitwise_or, bitwise_xor, cast, shift_left, shift_right

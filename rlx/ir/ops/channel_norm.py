@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from rlx.errors import ShapeError
 from rlx.ir.composite import composite
+from rlx.ir.declaration import op
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import rsqrt
 from rlx.ir.ops.norm import along_axis, layer_norm
 from rlx.ir.ops.precision import in_single_precision

@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Literal
 
 from rlx.errors import DTypeError, GraphError, ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.shape import Extent, divide
 from rlx.ir.types import TensorType

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from rlx.errors import GraphError
 from rlx.ir.composite import composite
+from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"

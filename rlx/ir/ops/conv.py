@@ -11,9 +11,10 @@ own transpose: the gradients of a convolution by either operand are convolutions
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op, takes
 from rlx.ir.layout import ChannelPanels, Layout
 from rlx.ir.lowering import Direct, Windowed, lowered_by
-from rlx.ir.op import Trait, op, takes
+from rlx.ir.op import Trait
 from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
     Geometry,

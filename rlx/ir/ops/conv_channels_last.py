@@ -7,10 +7,11 @@ and HWIO.
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op, takes
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Direct, Windowed, lowered_by
-from rlx.ir.op import Trait, op, takes
+from rlx.ir.op import Trait
 from rlx.ir.ops.conv import conv, require_tiles
 from rlx.ir.ops.conv_geometry import ConvAttributes, Geometry, Planes
 from rlx.ir.ops.requirements import require_dtype

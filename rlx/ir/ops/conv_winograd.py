@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Winograd, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.conv_geometry import Geometry, Numbers, Pads, Sliding, geometry
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype

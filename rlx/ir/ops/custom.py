@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rlx.errors import GraphError, ShapeError
 from rlx.ir.captures import Captures
+from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.loops import require_carries, require_inputs
 from rlx.ir.types import TensorType
 

@@ -8,8 +8,9 @@ equals, is positive.
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.lowering import Library, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType
 

@@ -8,8 +8,9 @@ Formulas over these ops (`gelu`, `silu`, ...) live in `activation`.
 from __future__ import annotations
 
 from rlx.errors import DTypeError
+from rlx.ir.declaration import SingleResultOp, declare_op, op
 from rlx.ir.dtype import DType
-from rlx.ir.op import SingleResultOp, Trait, declare_op, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_same_dtype
 from rlx.ir.shape import broadcast_shapes
 from rlx.ir.types import TensorType

@@ -9,10 +9,11 @@ import numpy as np
 from rlx.errors import ShapeError
 from rlx.ir.block_types import block_type
 from rlx.ir.composite import composite
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Streamed, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, eq, gt, where
 from rlx.ir.ops.indexing import gather, topk
 from rlx.ir.ops.linalg import matmul, swapped

@@ -9,8 +9,9 @@ Source: StableHLO's `custom_call` and JAX's `ffi_call`.
 from __future__ import annotations
 
 from rlx.errors import GraphError
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 
 _FAMILY = "foreign"

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, complex, conj, imag, real, where
 from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.ops.shape import concat, narrow, pad, reshape, reverse, transpose

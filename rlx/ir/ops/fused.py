@@ -46,8 +46,9 @@ from collections.abc import Sequence
 
 from rlx.errors import GraphError
 from rlx.ir import index_maps  # by its name alone: it may wait for this package
+from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.reduction import reduced_axes
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType

@@ -8,10 +8,11 @@ relatives refuse an index outside its range (NaN included) with `IndexOutOfRange
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import SingleResultOp, declare_op, op
 from rlx.ir.dtype import DType
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Bitonic, Picked, SideBySide, lowered_by
-from rlx.ir.op import SingleResultOp, Trait, declare_op, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import (
     at_most,
     require_dtype,

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from rlx.errors import GraphError, ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.literal import Literal
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Library, Streamed, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
 from rlx.ir.ops.shape import reshape, transpose
 from rlx.ir.shape import Shape, broadcast_shapes, product, upper

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 from rlx.errors import DTypeError, GraphError, ShapeError
 from rlx.ir.captures import Captures
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import OneKernel, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"

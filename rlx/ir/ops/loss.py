@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import cast, eq
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import logsumexp, reduce_sum, softmax

@@ -6,8 +6,9 @@ The variance is biased (divided by the count) and taken from centered values, in
 
 from __future__ import annotations
 
+from rlx.ir.declaration import op
 from rlx.ir.graph import Value
-from rlx.ir.op import ROW_WISE, Trait, op
+from rlx.ir.op import ROW_WISE, Trait
 from rlx.ir.ops.elementwise import rsqrt
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.reduction import reduce_mean

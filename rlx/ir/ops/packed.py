@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from rlx.errors import ShapeError
 from rlx.ir.block_types import block_type
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.layout import Panels
 from rlx.ir.lowering import Streamed, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.linalg import matmul, swapped
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType

@@ -12,10 +12,11 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.block_type import SCALED_BLOCKS
 from rlx.ir.block_types import block_type
 from rlx.ir.composite import composite
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Streamed, Tile, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import (
     abs,
     bitcast,

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.ir.composite import composite
+from rlx.ir.declaration import SingleResultOp, declare_op, op, takes
 from rlx.ir.graph import Value
-from rlx.ir.op import SingleResultOp, Trait, declare_op, op, takes
+from rlx.ir.op import Trait
 from rlx.ir.ops.pool_geometry import Padding, PoolAttributes, Sizes, WindowAxis, window_axes
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.ops.requirements import require_dtype, require_shape

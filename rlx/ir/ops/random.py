@@ -7,7 +7,8 @@ distributions over them (`rlx.random`) are formulas of other ops.
 from __future__ import annotations
 
 from rlx.errors import GraphError
-from rlx.ir.op import Trait, op
+from rlx.ir.declaration import op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.shape import broadcast_shapes
 from rlx.ir.types import TensorType

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlx.ir.composite import composite
+from rlx.ir.declaration import SingleResultOp, declare_op, op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.op import ROW_WISE, SingleResultOp, Trait, declare_op, op
+from rlx.ir.op import ROW_WISE, Trait
 from rlx.ir.ops.elementwise import (
     exp,
     is_finite,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlx.errors import ShapeError
-from rlx.ir.op import Trait, op
+from rlx.ir.declaration import op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import (
     at_most,
     normalize_axes,

@@ -11,10 +11,11 @@ from typing import Literal
 
 from rlx.errors import ShapeError
 from rlx.ir.composite import composite
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.lowering import Library, lowered_by
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import abs as absolute
 from rlx.ir.ops.elementwise import cast, log, ne, sign, where
 from rlx.ir.ops.elementwise import eq as equal

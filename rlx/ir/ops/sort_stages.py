@@ -14,9 +14,10 @@ number of threads. Only passes make these ops, after a graph was differentiated 
 from __future__ import annotations
 
 from rlx.errors import ShapeError
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import bitwise_and, bitwise_or, shift_left
 from rlx.ir.ops.indexing import gather
 from rlx.ir.ops.reduction import cumsum

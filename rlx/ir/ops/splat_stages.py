@@ -14,8 +14,9 @@ Only the ops in `splat` make them, after a graph was differentiated and batched.
 
 from __future__ import annotations
 
+from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
-from rlx.ir.op import Trait, op
+from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype
 from rlx.ir.ops.splat_layout import COEFFICIENTS, MOMENTS, OUTLINE, Screen
 from rlx.ir.types import TensorType

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlx.ir import ops
-from rlx.ir.op import takes
+from rlx.ir.declaration import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding, result_extents, static
 from rlx.ir.reference.registry import Array, reference
 

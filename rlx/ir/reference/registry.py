@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rlx.errors import InternalError, NoRuleError
 from rlx.ir.dtype import DType, as_dtype
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import Attrs, OpDef, Registry, Trait
+from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.registry import Registry
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
 

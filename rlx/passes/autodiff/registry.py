@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph, Value
-from rlx.ir.op import OpDef, Registry
+from rlx.ir.op import OpDef
+from rlx.ir.registry import Registry
 from rlx.passes.autodiff.algebra import conjugate, expand_to, unbroadcast, zeros
 from rlx.passes.autodiff.derived import Decline
 from rlx.passes.autodiff.derived import Derivatives as Derivatives

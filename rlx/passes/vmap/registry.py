@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from rlx.ir.graph import Value
-from rlx.ir.op import OpDef, Registry, Trait
+from rlx.ir.op import OpDef, Trait
+from rlx.ir.registry import Registry
 from rlx.ir.shape import normalize_axis
 from rlx.passes.vmap.carried import Batching, Carried
 

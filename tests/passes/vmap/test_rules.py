@@ -11,9 +11,10 @@ import pytest
 
 from rlx.errors import IndexOutOfRangeError, InternalError, NoRuleError, ShapeError
 from rlx.ir import ops
+from rlx.ir.declaration import op
 from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Tile
-from rlx.ir.op import OPS, OpDef, Trait, make_attrs, op
+from rlx.ir.op import OPS, OpDef, Trait, make_attrs
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType

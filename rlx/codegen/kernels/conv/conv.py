@@ -22,7 +22,7 @@ from rlx.codegen.kernels.values import compute_prim, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
-from rlx.ir.op import takes
+from rlx.ir.declaration import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding
 from rlx.ir.shape import Extent, product, upper
 

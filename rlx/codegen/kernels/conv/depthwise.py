@@ -26,8 +26,8 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
+from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed
-from rlx.ir.op import takes
 from rlx.ir.ops.conv_geometry import (
     ConvAttributes,
     Geometry,

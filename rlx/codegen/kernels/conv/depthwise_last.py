@@ -27,8 +27,8 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.errors import InternalError
+from rlx.ir.declaration import takes
 from rlx.ir.lowering import Windowed
-from rlx.ir.op import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Sliding, static
 from rlx.ir.shape import product
 

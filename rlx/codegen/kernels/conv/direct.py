@@ -38,8 +38,8 @@ from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim
 from rlx.errors import InternalError
+from rlx.ir.declaration import takes
 from rlx.ir.lowering import Direct
-from rlx.ir.op import takes
 from rlx.ir.ops.conv_geometry import ConvAttributes, Planes, static
 from rlx.ir.shape import Extent, floor_divide, product
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.ir import ops
+from rlx.ir.declaration import takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import takes
 from rlx.ir.ops.pool_geometry import PoolAttributes, WindowAxis
 from rlx.ir.shape import Extent, is_at_most
 from rlx.passes.autodiff.algebra import expand_to, reshape_to, zeros

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from rlx.ir import ops
+from rlx.ir.declaration import takes
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.op import Attrs, OpDef, takes
+from rlx.ir.op import Attrs, OpDef
 from rlx.ir.ops.quant import lsq_slope, spread
 from rlx.ir.shape import product
 from rlx.passes.autodiff.algebra import reshape_to, swap_last
