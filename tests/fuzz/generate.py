@@ -34,6 +34,7 @@ _LARGEST_STEP = 10_000_000
 _SHAPES: tuple[tuple[int, ...], ...] = (
     (), (1,), (3,), (5,), (8,), (17,), (0,), (2, 3), (3, 3), (1, 4), (4, 1), (7, 5), (0, 3), (3, 0),
     (2, 3, 4), (3, 1, 5), (2, 2, 2), (1, 1, 1), (2, 3, 2, 3), (1, 2, 1, 3, 2), (33, 9), (130,),
+    (2, 2, 5, 7), (3, 3, 4, 6),
 )  # fmt: skip
 _LARGE = ((70_001,), (131, 129), (300, 64), (3, 97, 70), (64, 300), (131_073,))
 
@@ -106,6 +107,19 @@ def is_real(x: Array) -> bool:
 
 def is_int(x: Array) -> bool:
     return x.dtype.kind in "iu"
+
+
+def is_complex(x: Array) -> bool:
+    return x.dtype.kind == "c"
+
+
+def is_signal(x: Array) -> bool:
+    """True for finite floats: where sums of others are NaN depends on how they are split."""
+    return x.dtype.kind in "fc" and bool(np.all(np.isfinite(x)))
+
+
+def is_matrix(x: Array) -> bool:
+    return NAMES[x.dtype] in ("f32", "f64") and x.ndim >= 2
 
 
 def has_axis(x: Array) -> bool:
@@ -361,12 +375,18 @@ _WIDER: tuple[tuple[tuple[str, ...], Callable[[Array], bool]], ...] = (
     (templates.MATRICES, lambda x: is_float(x) and x.ndim >= 2 and 0 < x.size < 2000),
     (templates.VECTORS, lambda x: is_float(x) and x.ndim == 1 and 0 < x.size < 2000),
     (templates.INTEGERS, is_int),
+    (templates.COMPLEX, is_complex),
+    (templates.SIGNALS, lambda x: has_axis(x) and x.size < 2000 and is_signal(x)),
+    (templates.IMAGES, lambda x: is_float(x) and x.ndim == 4 and 0 < x.size < 2000),
+    (templates.LAYERS, lambda x: is_float(x) and has_axis(x) and 0 < x.size < 2000),
+    (templates.INDICES, lambda x: is_float(x) and x.ndim >= 1 and 0 < x.size < 2000),
+    (templates.DECOMPOSITIONS, lambda x: is_matrix(x) and 0 < x.size < 300),
 )
 
 _KINDS: tuple[Callable[[Draft], None], ...] = (
     *(unary,) * 5, *(binary,) * 5, mixed, select, select, cast, cast, *(move,) * 5, *(reduce,) * 3,
     rows, rows, product, product, attention, update, linear_system, loop, loop, nested_loop,
-    *(wider,) * 6,
+    *(wider,) * 9,
 )  # fmt: skip
 
 

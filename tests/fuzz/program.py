@@ -21,10 +21,12 @@ Function = Callable[..., Any]
 DTYPES: Mapping[str, Any] = {
     "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
     "i32": np.int32, "i64": np.int64, "i8": np.int8, "i16": np.int16, "u8": np.uint8,
-    "u32": np.uint32, "bool": np.bool_, "c64": np.complex64,
+    "u32": np.uint32, "bool": np.bool_, "c64": np.complex64, "u16": np.uint16, "u64": np.uint64,
+    "c128": np.complex128,
 }  # fmt: skip
 NAMES = {np.dtype(value): name for name, value in DTYPES.items()}
 FLOATS = ("f32", "f64", "f16", "bf16")
+_SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0)
 TRANSFORMATIONS = ("none", "grad", "jvp", "vmap", "checkpoint", "hvp", "vmap_grad")
 
 
@@ -83,12 +85,20 @@ def draw(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arr
     kind = np.dtype(DTYPES[dtype])
     if dtype == "bool":
         return np.asarray(random.integers(0, 2, shape)).astype(kind)
-    if dtype == "c64":
+    if kind.kind == "c":
         parts = random.integers(-8, 9, (2, *shape)) / 8
-        return np.asarray(parts[0] + 1j * parts[1], np.complex64)
+        return np.asarray(parts[0] + 1j * parts[1], kind)
     if dtype in FLOATS:
-        return np.asarray(np.asarray(random.integers(-16, 17, shape) / 8) * 1.0).astype(kind)
+        return _with_specials(random, np.asarray(random.integers(-16, 17, shape) / 8), kind)
     return np.asarray(random.integers(0 if dtype[0] == "u" else -9, 10, shape)).astype(kind)
+
+
+def _with_specials(random: np.random.Generator, numbers: Array, kind: np.dtype[Any]) -> Array:
+    """Return numbers of a dtype; in one of four arrays some are NaN, infinite or a zero."""
+    if random.integers(4) == 0:
+        chosen = random.random(numbers.shape) < 0.2
+        numbers = np.where(chosen, random.choice(_SPECIALS, numbers.shape), numbers)
+    return np.asarray(numbers).astype(kind)
 
 
 def of_rlx() -> SimpleNamespace:
