@@ -19,9 +19,11 @@ from rlx.codegen.loops.nodes import (
     Binary,
     BinaryOp,
     Block,
+    Call,
     Const,
     Declare,
     Expr,
+    Fma,
     For,
     Function,
     Kernel,
@@ -65,7 +67,7 @@ _HEAVY = 16
 _OPERATORS: frozenset[BinaryOp | UnaryOp] = frozenset(
     {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, UnaryOp.NEG}
 )
-"""What vectors have operators for in C; functions of them are called lane by lane."""
+"""What vectors have operators for in C; minima and roots outside of functions stay scalar."""
 
 
 def touches_doubles(kernels: Iterable[Kernel]) -> bool:
@@ -163,8 +165,8 @@ def _most_iterations(loop: For, ranges: Ranges, forms: Forms) -> int:
 def explicit_vectors(vector_bytes: int) -> KernelPass:
     """Return the pass that spells out vectors where compilers may not have the whole width.
 
-    Loops over doubles that move none, and only add, multiply and divide, beside loops that do.
-    Functions are called lane by lane, and light loops wait for memory: both stay as they are.
+    Loops over doubles that move none, and only add, multiply, divide and call our functions,
+    beside loops that do. Light loops wait for memory: they stay as they are.
     """
 
     def run(kernel: Kernel) -> Kernel:
@@ -204,12 +206,17 @@ def _in_vectors(loop: For, vector_bytes: int, names: Names) -> Block | None:
 
 
 def _is_plain_arithmetic(loop: For) -> bool:
-    """True for a heavy `simd` loop over doubles that C's operators compute."""
+    """True for a heavy `simd` loop over doubles that C's operators and our functions compute."""
     if loop.kind is not LoopKind.SIMD or loop.accumulators:
         return False
     nodes = [e for s in walk(loop.body) for root in expressions(s) for e in walk_expression(root)]
-    work = [e for e in nodes if isinstance(e, Binary) and _is_double(e)]
-    return len(work) >= _HEAVY and all(
-        isinstance(e, (Var, Load, Const)) or (isinstance(e, (Binary, Unary)) and e.op in _OPERATORS)
-        for e in nodes
-    )
+    called = [e.function for e in nodes if isinstance(e, Call) and _is_double(e)]
+    inside = [e for f in called for let in f.lets for e in walk_expression(let.value)]
+    work = [e for e in (*nodes, *inside) if isinstance(e, (Binary, Fma)) and _is_double(e)]
+    return len(work) >= _HEAVY and all(map(_has_vector_form, nodes))
+
+
+def _has_vector_form(expr: Expr) -> bool:
+    if isinstance(expr, (Binary, Unary)):
+        return expr.op in _OPERATORS
+    return isinstance(expr, (Var, Load, Const)) or (isinstance(expr, Call) and _is_double(expr))

@@ -19,8 +19,9 @@ from rlx.codegen.aot.options import PORTABLE_FLAGS
 from rlx.codegen.c.emit import emit_module
 from rlx.codegen.c.vector_width import explicit_vectors, keeps_wide_vectors, touches_doubles
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, index, minimum
+from rlx.codegen.loops.expr import E, call, index, minimum
 from rlx.codegen.loops.interpreter import run_kernel
+from rlx.codegen.loops.math.define import build_function
 from rlx.codegen.loops.nodes import Kernel, LoopKind, Module, Prim
 from rlx.codegen.loops.verify import verify_kernel
 from rlx.target import detect_target
@@ -209,6 +210,24 @@ def test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors() -> None
     x, found, expected = np.linspace(-1, 1, 192), np.zeros(64), np.zeros(64)
     run_kernel(spelled, {"x": x, "y": found})
     run_kernel(kernel, {"x": x, "y": expected})
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_calls_of_functions_beside_moves_are_spelled_out_in_whole_vectors() -> None:
+    k = KernelBuilder("calls")
+    x, y = k.argument("x", Prim.F64), k.argument("y", Prim.F64, writable=True)
+    here = k.local("here", Prim.F64, 64)
+    with k.loop("i", 64, kind=LoopKind.SIMD) as i:
+        k.store(here, i, k.load(x, i * 3))
+    with k.loop("i", 64, kind=LoopKind.SIMD) as i:
+        k.store(y, i, call(build_function("tanh", Prim.F64), k.load(here, i)))
+    kernel = k.build()
+    spelled = explicit_vectors(64)(kernel)
+    verify_kernel(spelled)
+    assert "tanh_f64x8(load_f64x8(here + i))" in emit_module(Module("m", (), (spelled,), ()))
+    x_values, found, expected = np.linspace(-1, 1, 192), np.zeros(64), np.zeros(64)
+    run_kernel(spelled, {"x": x_values, "y": found})
+    run_kernel(kernel, {"x": x_values, "y": expected})
     np.testing.assert_array_equal(found, expected)
 
 
