@@ -46,7 +46,8 @@ NESTS: Mapping[str, str] = {
         "codegen.loops.passes.test_single_assignment:* "
         "codegen.loops.passes.test_fuse_loops:* "
         "codegen.loops.passes.test_loop_distribution:* "
-        "codegen.c.test_vector_width:test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_vectors "
+        "codegen.c.test_vector_width:test_heavy_arithmetic_beside_moves_is_spelled_out_in_whole_"
+        "vectors "
         "codegen.c.test_vector_width:test_calls_of_functions_beside_moves_are_spelled_out_in_whole_"
         "vectors"
     ),
