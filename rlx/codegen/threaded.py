@@ -56,16 +56,16 @@ _SPINS = 2000
 
 
 def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
-    """True if any kernel of the run phase is one that several threads would share."""
+    """True if any kernel of the run phase is one for which threads are woken."""
     return any(
-        isinstance(thunk, Thunk) and _has_shared_loop(thunk, kernels[thunk.kernel_key])
+        isinstance(thunk, Thunk) and _is_worth_waking(thunk, kernels[thunk.kernel_key])
         for thunk in schedule.phase(Phase.RUN)
     )
 
 
-def _has_shared_loop(thunk: Thunk, kernel: Kernel) -> bool:
+def _is_worth_waking(thunk: Thunk, kernel: Kernel) -> bool:
     whole = is_shared(kernel) or parts_of(kernel) is not None
-    return whole or take_part(thunk, kernel) is not None
+    return kernel.wakes_threads and (whole or take_part(thunk, kernel) is not None)
 
 
 def is_shared(kernel: Kernel) -> bool:

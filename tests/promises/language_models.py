@@ -106,6 +106,9 @@ BLOCKS: Mapping[str, str] = {
     "what follows a product is computed in its kernel": (
         f"{_PACKED}test_what_follows_joins_the_product"
     ),
+    "threads share small products, and are not woken for them alone": (
+        f"{_PACKED}test_threads_are_woken_for_large_products_and_share_small_ones"
+    ),
 }
 
 ACCURACY: Mapping[str, str] = {

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from rlx.codegen.aot.layout import Layout, Space
 from rlx.codegen.c.uses import used_names
-from rlx.codegen.entry import ThunkCalls, can_fail, declare_arena
+from rlx.codegen.entry import ThunkCalls, declare_arena
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.nodes import Buffer, Kernel, Prim
 from rlx.codegen.lower import Program
 from rlx.codegen.schedule import AnyThunk, Phase, Thunk
-from rlx.codegen.threaded import share_of
+from rlx.codegen.threaded import is_shared, share_of
 from rlx.ir.shape import Symbol
 
 
@@ -46,8 +46,8 @@ def run_steps(program: Program, layout: Layout, *, is_threaded: bool) -> tuple[S
     if not is_threaded:
         return (maker.stretch("run_phase", thunks, "The hot path."),)
     steps: list[Step] = []
-    for is_shared, group in itertools.groupby(thunks, key=maker.is_shared):
-        if is_shared:
+    for shared, group in itertools.groupby(thunks, key=maker.is_shared):
+        if shared:
             steps += [maker.share(f"run_part_{len(steps) + i}", t) for i, t in enumerate(group)]
         else:
             steps.append(maker.stretch(f"run_part_{len(steps)}", list(group), "On one thread."))
@@ -85,7 +85,7 @@ class _PhaseMaker:
         if not isinstance(thunk, Thunk):
             return False
         kernel = self.program.kernels[thunk.kernel_key]
-        return kernel.parallel_loop is not None and not can_fail(kernel)
+        return is_shared(kernel) and kernel.wakes_threads
 
     def stretch(self, name: str, thunks: Sequence[AnyThunk], doc: str) -> Step:
         """Return one kernel that runs `thunks` in order."""

@@ -20,8 +20,11 @@ PARALLEL_WORK = 1 << 15
 PARALLEL_PRODUCTS = 1 << 20
 """Multiply-adds below which a matrix product stays on one thread: some ten microseconds of work."""
 
-PARALLEL_WEIGHTS = 1 << 18
+PARALLEL_WEIGHTS = 1 << 16
 """The same where each weight is decoded or streamed for few rows: an order slower than a tile."""
+
+WAKING_WEIGHTS = 1 << 18
+"""Such multiply-adds for which alone no thread is woken: that takes longer than they do."""
 
 BLOCK = 4096
 """Elements of a flat loop that one thread takes at a time: 16 KiB of f32, half an L1 cache."""
@@ -70,6 +73,10 @@ def product_loop(products: Extent) -> LoopKind:
     return LoopKind.PARALLEL if upper(products) >= PARALLEL_PRODUCTS else LoopKind.SERIAL
 
 
-def weights_loop(products: Extent) -> LoopKind:
-    """Return the same for a product of few rows, which takes as long as its weights do."""
+def weights_loop(k: KernelBuilder, products: Extent) -> LoopKind:
+    """Return the same for a product of few rows, which takes as long as its weights do.
+
+    Small ones are shared where threads are awake for the rest of a run.
+    """
+    k.wakes_threads = upper(products) >= WAKING_WEIGHTS
     return LoopKind.PARALLEL if upper(products) >= PARALLEL_WEIGHTS else LoopKind.SERIAL

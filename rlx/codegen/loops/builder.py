@@ -67,6 +67,7 @@ class KernelBuilder:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.wakes_threads = True
         self._buffers: list[Buffer] = []
         self._scalars: list[Var] = []
         self._blocks: list[list[Stmt]] = [[]]
@@ -244,6 +245,7 @@ class KernelBuilder:
             tuple(self._scalars),
             tuple(self._blocks[0]),
             tuple(doc),
+            self.wakes_threads,
         )
 
     def emit(self, statement: Stmt) -> None:

@@ -641,6 +641,8 @@ class Kernel:
     body: Block
     doc: tuple[str, ...] = ()
     """Comment lines printed above the definition: op, nodes, source lines."""
+    wakes_threads: bool = True
+    """False if its parallel loop is shared only by threads that are awake for other kernels."""
 
     @property
     def parallel_loop(self) -> For | None:

@@ -11,7 +11,7 @@ import pytest
 import rlx.runtime.compile as runtime
 from rlx.codegen.c.emit import emit_kernel
 from rlx.codegen.kernels.build import thunk_body
-from rlx.codegen.schedule import Thunk
+from rlx.codegen.schedule import Phase, Thunk
 from rlx.errors import ShapeError, UnsupportedError
 from rlx.gguf import encode
 from rlx.ir.block_decoding import decode_blocks
@@ -159,3 +159,34 @@ def test_rows_must_hold_what_meets_them() -> None:
     x, w = g.input("x", (1, 65)), g.input("w", (3, 36), "u8")
     with pytest.raises(ShapeError, match="65, must equal them"):
         g.dequant_matmul(x, w, scheme="q4_0")
+
+
+def products_of(*columns: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return products of one row of 512 with packed weights of so many columns each."""
+    g = Graph("products")
+    x = g.input("x", (1, 512))
+    packed = {f"w{i}": packed_rows("q4_1", count, 512) for i, count in enumerate(columns)}
+    weights = [g.param(name, rows.shape, "u8") for name, rows in packed.items()]
+    g.set_outputs([g.dequant_matmul(x, w, scheme="q4_1") for w in weights])
+    return g, packed
+
+
+@pytest.mark.parametrize(("columns", "threads"), [((128, 256), 1), ((128, 512), 2)])
+def test_threads_are_woken_for_large_products_and_share_small_ones(
+    columns: tuple[int, ...], threads: int
+) -> None:
+    """Waking a thread takes a hundred microseconds, a product of 2^16 multiply-adds five."""
+    g, packed = products_of(*columns)
+    program = runtime.lower_for(g, named_target("x86-64-v4"))
+    thunks = [thunk for thunk in program.schedule.phase(Phase.RUN) if isinstance(thunk, Thunk)]
+    kernels = [program.kernels[thunk.kernel_key] for thunk in thunks]
+    assert all(kernel.parallel_loop for kernel in kernels)
+    assert any(kernel.wakes_threads for kernel in kernels) == (threads == 2)
+    alone, shared = (
+        runtime.compile(g, backend="llvm", params=packed, threads=count) for count in (1, 2)
+    )
+    assert isinstance(shared, Executable)
+    assert shared.threads == threads
+    x = np.random.default_rng(3).standard_normal((1, 512)).astype(np.float32)
+    for mine, other in zip(alone.run({"x": x}), shared.run({"x": x}), strict=True):
+        np.testing.assert_array_equal(mine, other)

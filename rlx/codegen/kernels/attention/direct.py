@@ -18,7 +18,7 @@ from rlx.codegen.loops.expr import E, const, fma, index, maximum, minimum, selec
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim
 from rlx.ir.shape import upper
 
-_AHEAD = 8
+_AHEAD = 24
 """Keys between the one that is read and the one that is asked for: rows of a head lie apart, and
 processors foresee too few of them."""
 

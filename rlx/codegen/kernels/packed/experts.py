@@ -36,7 +36,7 @@ def grouped_matmul(scope: Scope, x: Reader, weights: Reader, experts: Reader, y:
     width = y.shape[-1] if isinstance(y.shape[-1], int) else _COLUMNS
     width = max(1, min(_COLUMNS, width))
     blocks = (columns + (width - 1)) / width
-    parallel = weights_loop(product((*y.shape, x.shape[-1])))
+    parallel = weights_loop(k, product((*y.shape, x.shape[-1])))
     some = minimum(stack.extent(0), 1)  # without experts there is none to read instead
     with k.loop("item", some * height * blocks, kind=parallel) as item:
         row, first = k.let("row", item / blocks), k.let("first", item % blocks * width)
@@ -86,7 +86,7 @@ def grouped_dequant_matmul_streamed(
     columns = blocks.shape[-1]
     assert isinstance(columns, int)
     panels, length = columns // count // lanes, blocks_of_row(kind, x)
-    parallel = weights_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * panels, kind=parallel) as item:
         row, panel = k.let("row", item / panels), k.let("panel", item % panels)
         expert = k.let("expert", clamped_index(scope, chosen, row, index(count)))
@@ -124,7 +124,7 @@ def grouped_dequant_matmul_in_tiles(
     def expert_of(row: E) -> E:  # asked while rows are counted, where nothing can be named
         return maximum(minimum(chosen.read_real(row).cast(Prim.I64), count - 1), 0)
 
-    parallel = weights_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("panel", -(-columns // lowering.columns), kind=parallel) as panel:
         stop = k.mutable("stop", index(0))
         with k.while_(stop < height):

@@ -144,7 +144,7 @@ def dequant_matmul_words_streamed(
     given = _Rows.of(words, scales, sums)
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
     count, size = _blocks_of(words, kind), words_of_block(scheme) * lanes
-    parallel = weights_loop(product((*out.shape, count * kind.elements)))
+    parallel = weights_loop(k, product((*out.shape, count * kind.elements)))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * size))
         totals = [k.mutable("total", const(0.0, Prim.F32, lanes)) for _ in range(height)]

@@ -73,7 +73,7 @@ def dequant_matmul(
     groups = matrix_groups if batched else row_groups
     source, target = x.grouped(groups(x.shape)), out.grouped(groups(out.shape))
     columns, count = target.extent(2), blocks_of_row(kind, blocks)
-    parallel = weights_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("item", target.extent(0) * columns, kind=parallel) as item:
         matrix = item / columns if batched else index(0)
         left, right = source.at(matrix), target.at(matrix)
@@ -102,7 +102,7 @@ def dequant_matmul_streamed(
     left, right = source.at(index(0)), target.at(index(0))
     columns, height = upper(out.shape[-1]), upper(product(out.shape[:-1]))
     count = blocks_of_row(kind, x)
-    parallel = weights_loop(product((*out.shape, x.shape[-1])))
+    parallel = weights_loop(k, product((*out.shape, x.shape[-1])))
     with k.loop("panel", -(-columns // lanes), kind=parallel) as panel:
         first = k.let("first", panel * (count * kind.size * lanes))
         rows = PanelRows(k, left, index(0), height, lanes, book)

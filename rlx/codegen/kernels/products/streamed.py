@@ -52,7 +52,7 @@ def _product(
     left, target = a.grouped(groups(a.shape)), out.grouped(groups(out.shape))
     rows, inner = target.extent_of(1), left.extent(1 if transposed else 2)
     blocks = -(-columns // shape.columns)
-    kind = weights_loop(product((*out.shape, b.shape[-2])))
+    kind = weights_loop(k, product((*out.shape, b.shape[-2])))
     with k.loop("item", target.extent(0) * blocks, kind=kind) as item:
         batch = k.let("batch", item / blocks) if batched else index(0)
         first = k.let("first_column", (item % blocks if batched else item) * shape.columns)
