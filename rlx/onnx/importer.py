@@ -24,7 +24,16 @@ from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, ValueNeededError
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.registry import Operator, find_operator
-from rlx.onnx.values import Extents, Weight, folds, is_known, is_supported, is_symbolic, traced_in
+from rlx.onnx.values import (
+    Extents,
+    Weight,
+    folds,
+    is_known,
+    is_supported,
+    is_symbolic,
+    traced_in,
+    without_subnormals,
+)
 from rlx.onnx.versions import DROPPED, MOVED
 from rlx.onnx.violations import violation
 from rlx.tracing.apply import graph as open_graph
@@ -110,6 +119,8 @@ class Importer:
         """Names of outputs that NumPy computed, of known inputs."""
         self._weights: dict[str, list[Weight]] = {}
         self._tracers: dict[Weight, Tracer] = {}
+        self._normal: dict[Weight, Weight] = {}
+        """Weights of products, without their subnormal numbers."""
 
     # Values
 
@@ -157,6 +168,18 @@ class Importer:
             self.params[name] = weight.array
             self._tracers[weight] = Tracer(self.root, value)
         return self._tracers[weight]
+
+    def factor(self, weight: Weight) -> Weight:
+        """Return a weight of a sum of products: subnormal numbers are zeros there.
+
+        What they add is below any rounding of such a sum, and a product with one takes a hundred
+        times as long; networks trained with decay hold thousands.
+        """
+        if weight not in self._normal:
+            array = without_subnormals(weight.array)
+            same = array is weight.array
+            self._normal[weight] = weight if same else Weight(weight.name, array)
+        return self._normal[weight]
 
     # Nodes
 
@@ -288,8 +311,10 @@ class Importer:
             value = self.look_up(name, scope)
             if place in found.static or found.all_static:
                 inputs.append(_static(value, name))
+            elif isinstance(value, Weight):
+                inputs.append(self.param(self.factor(value) if found.sums_products else value))
             else:
-                inputs.append(self.param(value) if isinstance(value, Weight) else value)
+                inputs.append(value)
         for below, attribute, place in MOVED.get(found.name, ()) if not found.domain else ():
             if version < below and attribute in attributes:
                 inputs += [None] * (place + 1 - len(inputs))
@@ -299,6 +324,12 @@ class Importer:
                 f"{found.name} takes {found.required} inputs at least and has {len(inputs)}",
                 remedy="the model is malformed: export it again",
             )
+        for place, name in enumerate(names[: found.required]):
+            if not name and inputs[place] is None:
+                raise FormatError(
+                    f"{found.name} needs its input number {place + 1}, which is left out",
+                    remedy="the model is malformed: export it again",
+                )
         return inputs
 
     def attributes_of(self, proto: Any, scope: Scope) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 Static: TypeAlias = Any
@@ -41,8 +41,10 @@ class Operator:
     attributes: dict[str, Any]
     """Names and defaults; `inspect.Parameter.empty` where there is none."""
     takes_node: bool
-    on_host: bool
+    on_host: bool = False
     """It computes on known arrays, in NumPy, and is never compiled."""
+    sums_products: bool = False
+    """Its weights meet other numbers in sums of products only, and are read without subnormals."""
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
@@ -54,17 +56,20 @@ def operator(
     since: int = 1,
     domain: str = "",
     on_host: bool = False,
+    sums_products: bool = False,
     rest: Callable[..., Any] | None = None,
 ) -> Callable[[Translator], Translator]:
     """Register a translator for operators, from a version of their opset on.
 
-    `rest` is the function to which it hands on attributes that operators have in common.
+    `Operator` tells what `on_host` and `sums_products` mean; `rest` is the function to which it
+    hands on attributes that operators have in common.
     """
 
     def register(translate: Translator) -> Translator:
         for name in names:
             found = OPERATORS.setdefault((domain, name), [])
-            found.append(_described(name, domain, since, translate, on_host, rest))
+            described = _described(name, domain, since, translate, rest)
+            found.append(replace(described, on_host=on_host, sums_products=sums_products))
             found.sort(key=lambda each: -each.since)
         return translate
 
@@ -82,7 +87,6 @@ def _described(
     domain: str,
     since: int,
     translate: Translator,
-    on_host: bool,
     rest: Callable[..., Any] | None,
 ) -> Operator:
     functions = [translate] if rest is None else [translate, rest]
@@ -102,5 +106,4 @@ def _described(
         sum(p.default is p.empty for p in plain),
         keywords,
         takes_node,
-        on_host,
     )

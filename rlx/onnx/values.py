@@ -25,6 +25,9 @@ from rlx.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
 
+_PART = 1 << 18
+"""Elements that are looked at together."""
+
 _LARGEST_KNOWN_INDEX = 1024
 """Integers of so many elements are shapes, axes and indices, which are folded; others are data."""
 
@@ -111,6 +114,23 @@ def folds(array: Array) -> bool:
     is_vector_of_zeros = array.ndim == 1 and not array.any()  # zero points that change nothing
     is_small = array.size <= _LARGEST_KNOWN_INDEX
     return array.dtype.kind in "iub" and (is_small or is_vector_of_zeros)
+
+
+def without_subnormals(array: Array) -> Array:
+    """Return `array` with zeros for subnormal numbers of f32 and f64; itself where it has none."""
+    if array.dtype not in (np.float32, np.float64):
+        return array
+    least = np.finfo(array.dtype).smallest_normal
+    flat = array.reshape(-1)  # by parts: weights that a file is mapped to may be large
+    parts = (flat[start : start + _PART] for start in range(0, flat.size, _PART))
+    if not any(_are_subnormal(part, least).any() for part in parts):
+        return array
+    return np.where(_are_subnormal(array, least), array.dtype.type(0), array)
+
+
+def _are_subnormal(array: Array, least: Any) -> Array:
+    found: Array = (np.abs(array) < least) & (array != 0)
+    return found
 
 
 def traced_in(values: Iterable[Any]) -> list[TracedArray]:

@@ -104,6 +104,31 @@ def test_errors_name_node_and_operator() -> None:
         rlx.onnx.load(model(nodes, {"x": (FLOAT, [4, 3])}, ["y"]))
 
 
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "number"),
+    [("Conv", ["x", ""], 2), ("MatMul", ["", "x"], 1), ("Add", ["x", ""], 2), ("Relu", [""], 1)],
+)
+def test_a_required_input_that_is_left_out_is_a_format_error(
+    op_type: str, inputs: list[str], number: int
+) -> None:
+    proto = model([node(op_type, inputs, ["y"])], {"x": (FLOAT, [2, 2])}, ["y"])
+    with pytest.raises(FormatError, match=f"{op_type} needs its input number {number}") as caught:
+        rlx.onnx.load(proto)
+    assert f"small:0 in {op_type}_y ({op_type})" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_subnormal_weights_of_products_are_zeros_and_all_others_stay(dtype: Any) -> None:
+    least = np.finfo(dtype).smallest_normal
+    w = np.array([[1, least / 2, -least], [-least / 8, 0, 2]], dtype)
+    nodes = [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "b"], ["y"])]
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto = model(nodes, {"x": (element, [3, 2])}, ["y"], {"w": w, "b": w[0]})
+    values = rlx.onnx.load(proto).param_values
+    np.testing.assert_array_equal(values["w"], np.array([[1, 0, -least], [0, 0, 2]], dtype))
+    np.testing.assert_array_equal(values["b"], w[0])
+
+
 def test_a_cycle_is_a_format_error() -> None:
     nodes = [node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])]
     with pytest.raises(FormatError, match="'b' is read before any node makes it"):

@@ -184,6 +184,9 @@ BAD_FILES: Mapping[str, str] = {
         f"{_LOAD}test_external_data_that_is_too_short_is_a_format_error "
         f"{_LOAD}test_external_data_of_an_unknown_type_is_a_format_error"
     ),
+    "required inputs that are left out": (
+        f"{_LOAD}test_a_required_input_that_is_left_out_is_a_format_error"
+    ),
     "sparse tensors are checked": (
         f"{_MUTATIONS}test_sparse_tensors_are_checked "
         f"{_LOAD}test_a_sparse_tensor_that_does_not_fit_its_shape_is_a_format_error"

@@ -29,7 +29,7 @@ def with_bias(y: Any, bias: Any) -> Any:
     return emit(ops.add, y, rnp.reshape(bias, (1, -1, *(1,) * (y.ndim - 2))))
 
 
-@operator("Conv")
+@operator("Conv", sums_products=True)
 def conv(
     x: Any,
     w: Any,
@@ -50,7 +50,7 @@ def conv(
     return with_bias(convolved(x, w, window, group), bias)
 
 
-@operator("ConvTranspose")
+@operator("ConvTranspose", sums_products=True)
 def conv_transpose(
     x: Any,
     w: Any,

@@ -12,12 +12,12 @@ from rlx.onnx.registry import operator
 from rlx.tracing.apply import emit
 
 
-@operator("MatMul")
+@operator("MatMul", sums_products=True)
 def matmul(a: Any, b: Any) -> Any:
     return rnp.matmul(a, b)
 
 
-@operator("Gemm")
+@operator("Gemm", sums_products=True)
 def gemm(
     a: Any,
     b: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.codegen.loops.nodes import Prim
+from rlx.codegen.loops.passes.divide_by_whole_numbers import divide_by_whole_numbers
 from rlx.codegen.loops.passes.drop_prefetches import drop_prefetches
 from rlx.codegen.loops.passes.pipeline import KernelPass
 from rlx.codegen.loops.passes.scalarize import scalarize
@@ -14,6 +15,13 @@ _FLOATS = (Prim.F32, Prim.F64)
 
 def target_passes(target: Target) -> tuple[KernelPass, ...]:
     """Return the passes that every kernel for `target` goes through last."""
-    vectors = () if target.has_vectors else (drop_prefetches, scalarize)  # plain C has neither
-    lacking = frozenset(p for p in _FLOATS if not target.multiplies_and_adds(p.size))
-    return (*vectors, *((separate_multiply_adds(lacking),) if lacking else ()))
+    fused = frozenset(p for p in _FLOATS if target.multiplies_and_adds(p.size))
+    lacking = frozenset(_FLOATS) - fused
+    passes: list[KernelPass] = []
+    if not target.has_vectors:  # plain C has neither
+        passes += [drop_prefetches, scalarize]
+    elif fused:
+        passes.append(divide_by_whole_numbers(fused))
+    if lacking:
+        passes.append(separate_multiply_adds(lacking))
+    return tuple(passes)
