@@ -1,13 +1,14 @@
 """A graph on the back ends: lowered once for all of them, and kept in no cache.
 
 Most programs go through LLVM's quick instruction selection, every fourth one through that which
-users get; C takes turns through sets of flags. Some are made for lesser machines of the same kind,
-which this one is, too: for vectors of 32 and of 16 bytes.
+users get; C takes turns through sets of flags, and through compilers. Some are made for lesser
+machines of the same kind, which this one is, too: for vectors of 32 and of 16 bytes.
 """
 
 from __future__ import annotations
 
 import functools
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from rlx.runtime.interface import Origin
 from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend
 from rlx.runtime.programs import Lapack, ProgramCache
+from rlx.runtime.toolchain import Toolchain, describe
 from rlx.target import Target, detect_target, named_target
 
 _THREADS = 2
@@ -93,8 +95,16 @@ def _blas_address(symbol: str) -> int | None:
 
 def _by_c(lowered: Lowered, seed: int) -> NativeModule:
     flags = C_FLAGS[seed // 5 % len(C_FLAGS)]
+    compiler = compilers()[seed // 15 % len(compilers())]
     if lowered.target != detect_target():
         flags = (*flags, f"-march={lowered.target.cpu}")  # the last one counts
     with tempfile.TemporaryDirectory(prefix="rlx-fuzz-") as directory:  # loaded code stays mapped
-        backend = CBackend(cache=Cache(Path(directory)), more_flags=flags)
+        backend = CBackend(compiler, Cache(Path(directory)), flags)
         return backend.load(lowered.program.module, lowered.target)
+
+
+@functools.cache
+def compilers() -> tuple[Toolchain | None, ...]:
+    """Return the compiler that users get (None), and Clang, where that is another."""
+    others = [describe(("clang",))] if shutil.which("clang") else []
+    return (None, *others)
