@@ -118,7 +118,9 @@ INDICES = (
     "rlx.map(lambda i: {{0}}[i] * i, np.arange({{0}}.shape[0])[::-1])",
 )  # fmt: skip
 DECOMPOSITIONS = (
-    "(lambda q, r: q @ r)(*np.linalg.qr({{0}}))", "np.linalg.svd({{0}}, compute_uv=False)",
+    "(lambda q, r: q @ r)(*np.linalg.qr({{0}} @ np.swapaxes({{0}}, -1, -2) + 9 * "
+    "np.eye({{0}}.shape[-2], dtype={{0}}.dtype)))", "np.linalg.svd({{0}} @ "
+    "np.swapaxes({{0}}, -1, -2) + np.eye({{0}}.shape[-2], dtype={{0}}.dtype), compute_uv=False)",
     "np.linalg.eigvalsh({{0}} @ np.swapaxes({{0}}, -1, -2))", "np.linalg.slogdet("
     "{{0}} @ np.swapaxes({{0}}, -1, -2) + 9 * np.eye({{0}}.shape[-2], dtype={{0}}.dtype))[1]",
     "np.linalg.solve({{0}} @ np.swapaxes({{0}}, -1, -2) + 9 * np.eye({{0}}.shape[-2], "
