@@ -119,7 +119,11 @@ _CALLBACKS: weakref.WeakValueDictionary[str, Callback] = weakref.WeakValueDictio
 SYMBOLS: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary()
 """What compiled code calls by these symbols."""
 _OF_REALS = ("gesv", "syevd", "gesdd", "geqrf", "orgqr", "geev")
-LAPACK = (*(f"{letter}{name}_" for name in _OF_REALS for letter in "sd"), "cgeev_", "zgeev_")
+_OF_COMPLEX_NUMBERS = ("gesv", "heevd", "gesdd", "geqrf", "ungqr", "geev")
+LAPACK = (
+    *(f"{letter}{name}_" for name in _OF_REALS for letter in "sd"),
+    *(f"{letter}{name}_" for name in _OF_COMPLEX_NUMBERS for letter in "cz"),
+)
 """What kernels call of LAPACK: a library has all of it, or none is called."""
 PYTHON_PREFIX = "rlx_python_"
 """With what the symbols of Python callables begin."""

@@ -16,7 +16,8 @@ from rlx.numpy.axes import static_shape
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import max, min, sum
 from rlx.numpy.shaping import expand_dims, matrix_transpose, reshape
-from rlx.tracing.apply import emit_several, function, inexact
+from rlx.numpy.systems import adjoint
+from rlx.tracing.apply import emit, emit_several, function, inexact
 
 
 class QRResult(NamedTuple):
@@ -53,15 +54,16 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @function
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Any:  # noqa: N803
-    """Eigenvalues and eigenvectors of symmetric matrices.
+    """Eigenvalues and eigenvectors of symmetric and of complex Hermitian matrices.
 
-    By default of the mean of `a` and its transpose; of one triangle, "L" or "U", if it is named.
+    By default of the mean of `a` and its conjugate transpose; of one triangle, "L" or "U", if it
+    is named.
     """
     (a,) = inexact(a)
     if UPLO == "U":
-        a = matrix_transpose(a)
+        a = adjoint(a)
     elif UPLO is None and symmetrize_input:
-        a = elementwise.multiply(elementwise.add(a, matrix_transpose(a)), 0.5)
+        a = elementwise.multiply(elementwise.add(a, adjoint(a)), 0.5)
     return EighResult(*emit_several(ops.eigh, a))
 
 
@@ -101,8 +103,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     cut = _cutoff(a, s, rtol if rcond is None else rcond)
     kept = elementwise.greater(s, cut)
     inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
-    scaled = elementwise.multiply(matrix_transpose(vh), expand_dims(inverse, -2))
-    return matmul(scaled, matrix_transpose(u))
+    scaled = elementwise.multiply(adjoint(vh), expand_dims(inverse, -2))
+    return matmul(scaled, adjoint(u))
 
 
 def _cutoff(a: Any, s: Any, rtol: Any) -> Any:
@@ -146,9 +148,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     u, s, vh = svd(a, full_matrices=False)
     kept = elementwise.greater(s, _cutoff(a, s, rcond))
     inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
-    inside = elementwise.multiply(expand_dims(inverse, -1), matmul(matrix_transpose(u), columns))
-    x = matmul(matrix_transpose(vh), inside)
-    residuals = sum(elementwise.square(elementwise.subtract(matmul(a, x), columns)), -2)
+    inside = elementwise.multiply(expand_dims(inverse, -1), matmul(adjoint(u), columns))
+    x = matmul(adjoint(vh), inside)
+    residuals = sum(squares(elementwise.subtract(matmul(a, x), columns)), -2)
     x = reshape(x, x.shape[:-1]) if b.ndim == 1 else x
     return x, residuals, sum(kept, -1), s
 
@@ -158,3 +160,8 @@ def spectral_norm(a: Any, ord: Any) -> Any:
     """The matrix norms by singular values: the largest (2), the smallest (-2), their sum (nuc)."""
     s = svdvals(a)
     return sum(s, -1) if ord == "nuc" else max(s, -1) if ord == 2 else min(s, -1)
+
+
+def squares(x: Any) -> Any:
+    """The squared absolute values."""
+    return emit(ops.complex_norm_sq, x) if x.value.dtype.is_complex else elementwise.square(x)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
-from rlx.ir import ops
 from rlx.ir.shape import product
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of, static_shape
@@ -18,7 +17,7 @@ from rlx.numpy.decompositions import lstsq as lstsq
 from rlx.numpy.decompositions import matrix_rank as matrix_rank
 from rlx.numpy.decompositions import pinv as pinv
 from rlx.numpy.decompositions import qr as qr
-from rlx.numpy.decompositions import spectral_norm
+from rlx.numpy.decompositions import spectral_norm, squares
 from rlx.numpy.decompositions import svd as svd
 from rlx.numpy.decompositions import svdvals as svdvals
 from rlx.numpy.diagonals import diagonal as _diagonal
@@ -49,7 +48,7 @@ from rlx.numpy.systems import matrix_power as matrix_power
 from rlx.numpy.systems import slogdet as slogdet
 from rlx.numpy.systems import solve as solve
 from rlx.numpy.systems import solve_triangular as solve_triangular
-from rlx.tracing.apply import emit, function, inexact
+from rlx.tracing.apply import function, inexact
 
 
 @function
@@ -143,7 +142,7 @@ def vector_norm(x: Any, ord: Any = None, *, axis: Any = None, keepdims: bool = F
     """`sum(abs(x) ** ord) ** (1 / ord)`, and its limits for 0 and the infinities."""
     (x,) = inexact(x)
     if ord in (None, 2):
-        return elementwise.sqrt(sum(_squares(x), axis, keepdims=keepdims))
+        return elementwise.sqrt(sum(squares(x), axis, keepdims=keepdims))
     sizes = elementwise.abs(x)
     if ord == np.inf:
         return max(sizes, axis, keepdims=keepdims)
@@ -167,7 +166,7 @@ def matrix_norm(x: Any, ord: Any = "fro", *, keepdims: bool = False) -> Any:
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], *, keepdims: bool) -> Any:
     """The Frobenius norm, and those by sums of rows or columns, or by singular values."""
     if ord in (None, "fro"):
-        return elementwise.sqrt(sum(_squares(x), axes, keepdims=keepdims))
+        return elementwise.sqrt(sum(squares(x), axes, keepdims=keepdims))
     if ord in (2, -2, "nuc"):
         found = spectral_norm(moveaxis(x, axes, (-2, -1)), ord)
         return expand_dims(found, axes) if keepdims else found
@@ -182,7 +181,3 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], *, keepdims: bool) -> 
     if keepdims:
         return result
     return reshape(result, tuple(e for a, e in enumerate(x.shape) if a not in axes))
-
-
-def _squares(x: Any) -> Any:
-    return emit(ops.complex_norm_sq, x) if x.value.dtype.is_complex else elementwise.square(x)

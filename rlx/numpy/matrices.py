@@ -30,20 +30,20 @@ def cho_factor(a: Any, lower: bool = False) -> Any:
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
     """Solve with a matrix whose Cholesky factor is known."""
     factor, lower = c_and_lower
-    half = solve_triangular(factor, b, trans=0 if lower else 1, lower=lower)
-    return solve_triangular(factor, half, trans=1 if lower else 0, lower=lower)
+    half = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
+    return solve_triangular(factor, half, trans=2 if lower else 0, lower=lower)
 
 
 @function
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
-    """Solve with a matrix whose LU factors are known."""
+    """Solve with a matrix whose LU factors are known, transposed for 1, and conjugated for 2."""
     factors, pivots = lu_and_piv
     order = permutation_of(pivots)
     if trans == 0:
         half = solve_triangular(factors, take(b, order, 0), lower=True, unit_diagonal=True)
         return solve_triangular(factors, half)
-    half = solve_triangular(factors, b, trans=1)
-    whole = solve_triangular(factors, half, trans=1, lower=True, unit_diagonal=True)
+    half = solve_triangular(factors, b, trans=trans)
+    whole = solve_triangular(factors, half, trans=trans, lower=True, unit_diagonal=True)
     return take(whole, inverse_of(order), 0)
 
 

@@ -12,6 +12,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
+from rlx.numpy import elementwise
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
 from rlx.tracing.apply import emit, emit_several, function, inexact, static_int, wrap
@@ -48,14 +49,19 @@ def solve_triangular(
     *,
     on_singular: str = "error",
 ) -> Any:
-    """Solve with a triangle of `a`, transposed for `trans` 1 or "T", as SciPy's function does."""
-    if trans not in (0, 1, "N", "T"):
+    """Solve with a triangle of `a`, as SciPy's function does.
+
+    It is transposed for `trans` 1 or "T", and conjugated, too, for 2 or "C".
+    """
+    if trans not in (0, 1, 2, "N", "T", "C"):
         raise ShapeError(
-            f"trans is {trans!r}; it must be 0, 1, 'N' or 'T'",
-            remedy="pass trans=0 for a, trans=1 for its transpose",
+            f"trans is {trans!r}; it must be 0, 1, 2, 'N', 'T' or 'C'",
+            remedy="pass trans=0 for a, trans=1 for its transpose, trans=2 for the conjugate one",
         )
     a, b = inexact(a, b)
     _require_matrices(a, "solve_triangular")
+    if trans in (2, "C"):
+        a, trans = elementwise.conj(a), 1
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
     batch = broadcast_shapes(a.shape[:-2], columns.shape[:-2])
     x = emit(
@@ -90,10 +96,13 @@ def slogdet(a: Any) -> SlogdetResult:
 def cholesky(
     a: Any, *, upper: bool = False, symmetrize_input: bool = True, on_singular: str = "error"
 ) -> Any:
-    """Factor as `l @ l.T`, or `u.T @ u` if `upper`; by default of the mean of `a` and `a.T`."""
+    """Factor as `l @ l.T`, or `u.T @ u` if `upper`; by default of the mean of `a` and `a.T`.
+
+    The transposes of complex matrices are conjugate.
+    """
     (a,) = inexact(a)
     _require_matrices(a, "cholesky")
-    symmetric = (a + matrix_transpose(a)) * 0.5 if symmetrize_input else a
+    symmetric = (a + adjoint(a)) * 0.5 if symmetrize_input else a
     return emit(ops.cholesky, symmetric, lower=not upper, on_singular=on_singular)
 
 
@@ -120,6 +129,11 @@ def matrix_power(a: Any, n: int) -> Any:
             result = square if result is None else matmul(result, square)
         square = matmul(square, square)  # the last one is never read
     return result
+
+
+def adjoint(a: Any) -> Any:
+    """Transpose matrices, and conjugate complex ones."""
+    return matrix_transpose(elementwise.conj(a) if a.value.dtype.is_complex else a)
 
 
 def _stretched(x: Any, batch: Shape) -> Any:

@@ -12,22 +12,31 @@ from tests.records import Operand, OpRecord, over_all_dtypes
 _GROWTH = 256.0  # vectors turn by rounding errors over the gaps of the values
 
 
+def drawn(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Normal numbers, of complex ones both parts."""
+    numbers = rng.standard_normal(shape)
+    return numbers + 1j * rng.standard_normal(shape) if dtype.is_complex else numbers
+
+
 def apart(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Matrices whose singular values are 1, 2, 3, .. in a random basis."""
     rows, columns = shape[-2:]
     count = min(rows, columns)
-    left, _ = np.linalg.qr(rng.standard_normal((*shape[:-2], rows, count)))
-    right, _ = np.linalg.qr(rng.standard_normal((*shape[:-2], columns, count)))
-    found: Array = (left * (np.arange(count) + 1)) @ np.swapaxes(right, -1, -2)
+    left, _ = np.linalg.qr(drawn(rng, (*shape[:-2], rows, count), dtype))
+    right, _ = np.linalg.qr(drawn(rng, (*shape[:-2], columns, count), dtype))
+    found: Array = (left * (np.arange(count) + 1)) @ np.swapaxes(right.conj(), -1, -2)
     return found.astype(dtype.numpy)
 
 
 def symmetric(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Matrices with eigenvalues -1, 1, 3, .. whose upper triangle is not to be read."""
+    """Matrices with eigenvalues -1, 1, 3, .. whose upper triangle is not to be read.
+
+    Complex ones are Hermitian.
+    """
     n = shape[-1]
-    basis, _ = np.linalg.qr(rng.standard_normal(shape))
-    found = (basis * (2.0 * np.arange(n) - 1)) @ np.swapaxes(basis, -1, -2)
-    spoiled: Array = found + np.triu(rng.standard_normal(shape), 1)
+    basis, _ = np.linalg.qr(drawn(rng, shape, dtype))
+    found = (basis * (2.0 * np.arange(n) - 1)) @ np.swapaxes(basis.conj(), -1, -2)
+    spoiled: Array = found + np.triu(drawn(rng, shape, dtype), 1)
     return spoiled.astype(dtype.numpy)
 
 

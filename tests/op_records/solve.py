@@ -12,23 +12,29 @@ from tests.records import Operand, OpRecord, over_all_dtypes
 _GROWTH = 64.0  # elimination amplifies rounding by the condition of the matrix
 
 
+def uniform(rng: Generator, shape: tuple[int, ...], dtype: DType, size: float = 1.0) -> Array:
+    """Numbers between -size and size; of complex ones, both parts."""
+    drawn = rng.uniform(-size, size, shape)
+    return drawn + 1j * rng.uniform(-size, size, shape) if dtype.is_complex else drawn
+
+
 def well_conditioned(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Random matrices with a heavy diagonal in a random order, so that rows are exchanged."""
     n = shape[-1]
-    drawn = rng.uniform(-1.0, 1.0, shape) + 2.0 * np.sqrt(n) * np.eye(n)
+    drawn = uniform(rng, shape, dtype) + 2.0 * np.sqrt(n) * np.eye(n)
     shuffled: Array = drawn[..., rng.permutation(n), :]
     return shuffled.astype(dtype.numpy)
 
 
 def positive_definite(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
-    drawn = rng.uniform(-1.0, 1.0, shape)
-    square = drawn @ np.swapaxes(drawn, -1, -2) + shape[-1] * np.eye(shape[-1])
+    drawn = uniform(rng, shape, dtype)
+    square = drawn @ np.swapaxes(drawn.conj(), -1, -2) + shape[-1] * np.eye(shape[-1])
     return square.astype(dtype.numpy)
 
 
 def triangular(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Entries so small beside the diagonal that unit diagonals do as well; none is zero."""
-    drawn = rng.uniform(-0.3, 0.3, shape) + 1.5 * np.eye(shape[-1])
+    drawn = uniform(rng, shape, dtype, 0.3) + 1.5 * np.eye(shape[-1])
     return drawn.astype(dtype.numpy)
 
 

@@ -25,6 +25,7 @@ from rlx.codegen.kernels.affine import Groups
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.transposes import starts, turned
+from rlx.codegen.kernels.values import Complex, Scalar, real
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index, minimum
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, Prim, Status, storage
@@ -49,13 +50,16 @@ class Layout:
     height: int
     width: int
     prim: Prim
+    parts_of_number: int = 1
+    """2 if they are complex: real and imaginary parts side by side, of all lanes each."""
 
     @classmethod
     def of(cls, matrix: TensorType, columns: Extent) -> Layout:
         """Lay out square matrices with `columns` more columns."""
         height = upper(matrix.shape[-1])
         slices = product(matrix.shape[:-2])
-        return cls(slices, height, height + upper(columns), storage(matrix.dtype))
+        parts = 2 if matrix.dtype.is_complex else 1
+        return cls(slices, height, height + upper(columns), storage(matrix.dtype), parts)
 
     def at_a_time(self, lanes: int) -> int:
         """Return how many slices are worked on at a time, where a vector has `lanes`."""
@@ -73,7 +77,12 @@ class Layout:
 
     @property
     def _bytes(self) -> int:
-        return self.height * self.width * self.prim.size
+        return self.elements * self.prim.size
+
+    @property
+    def elements(self) -> int:
+        """Return how many machine numbers one slice takes."""
+        return self.height * self.width * self.parts_of_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,7 @@ class Tile:
     height: int
     width: int
     lanes: int
+    parts: int = 1
 
     @property
     def prim(self) -> Prim:
@@ -96,28 +106,45 @@ class Tile:
         """The kind of loops along a row, whose steps are independent."""
         return LoopKind.SIMD if self.lanes == 1 else LoopKind.SERIAL
 
-    def load(self, i: Operand, j: Operand) -> E:
-        return self.k.load(self.buffer, self._at(i, j), self.lanes)
+    @property
+    def is_complex(self) -> bool:
+        return self.parts == 2
 
-    def store(self, i: Operand, j: Operand, value: E) -> None:
-        self.k.store(self.buffer, self._at(i, j), value.splat(self.lanes))
+    def load(self, i: Operand, j: Operand) -> Scalar:
+        return self._load(self._at(i, j), self.lanes)
 
-    def load_lane(self, i: Operand, j: Operand, lane: E) -> E:
-        return self.k.load(self.buffer, self._at(i, j) + lane)
+    def store(self, i: Operand, j: Operand, value: Scalar) -> None:
+        self._store(self._at(i, j), value, self.lanes)
 
-    def store_lane(self, i: Operand, j: Operand, lane: E, value: E) -> None:
-        self.k.store(self.buffer, self._at(i, j) + lane, value)
+    def load_lane(self, i: Operand, j: Operand, lane: E) -> Scalar:
+        return self._load(self._at(i, j) + lane, 1)
+
+    def store_lane(self, i: Operand, j: Operand, lane: E, value: Scalar) -> None:
+        self._store(self._at(i, j) + lane, value, 1)
+
+    def _load(self, at: E, lanes: int) -> Scalar:
+        first = self.k.load(self.buffer, at, lanes)
+        if not self.is_complex:
+            return first
+        return Complex(first, self.k.load(self.buffer, at + self.lanes, lanes))
+
+    def _store(self, at: E, value: Scalar, lanes: int) -> None:
+        parts: list[Scalar] = [value]
+        if isinstance(value, Complex):  # both are computed before either is replaced
+            parts = [self.k.let("re", value.re), self.k.let("im", value.im)]
+        for number, part in enumerate(parts):
+            self.k.store(self.buffer, at + number * self.lanes, real(part).splat(lanes))
 
     def constant(self, value: float) -> E:
         return const(value, self.prim, self.lanes)
 
     def _at(self, i: Operand, j: Operand) -> E:
-        return self.base + (index(i) * self.width + index(j)) * self.lanes
+        return self.base + (index(i) * self.width + index(j)) * (self.lanes * self.parts)
 
 
-Load: TypeAlias = Callable[[Operand, Operand], E]
+Load: TypeAlias = Callable[[Operand, Operand], Scalar]
 """Reads element (i, j) of one slice, or of all of them side by side."""
-Element: TypeAlias = Callable[[E, E, Load], E]
+Element: TypeAlias = Callable[[E, E, Load], Scalar]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +183,7 @@ class Block:
             item = source.at(minimum(self.first + lane, self.last))
             with self._elements(item) as at:
                 i, j = reversed(at) if transposed else at
-                value = item.read_real(*at[: len(groups) - 1])
+                value = item.read(*at[: len(groups) - 1])
                 self.tile.store_lane(i, j + column, lane, value)
 
     def entries(
@@ -187,13 +214,13 @@ class Block:
             self._write_lines(y, element, vector=vector)
             return
 
-        def of_lane(i: E, j: E, lane: E) -> E:
+        def of_lane(i: E, j: E, lane: E) -> Scalar:
             return element(i, j, lambda row, column: self.tile.load_lane(row, column, lane))
 
         self.write_lanes(y, of_lane, vector=vector)
 
     def write_lanes(
-        self, y: Writer, element: Callable[[E, E, E], E], *, vector: bool = False
+        self, y: Writer, element: Callable[[E, E, E], Scalar], *, vector: bool = False
     ) -> None:
         """Write `element(i, j, lane)` to matrices, or (i, 0) to vectors."""
         groups = _groups(y.shape, vector=vector)
@@ -208,7 +235,7 @@ class Block:
     ) -> None:
         """Write the columns of the tile from `column` on."""
 
-        def element(i: E, j: E, load: Load) -> E:
+        def element(i: E, j: E, load: Load) -> Scalar:
             row, place = (j, i) if transposed else (i, j)
             return load(row, place + column)
 
@@ -221,6 +248,8 @@ class Block:
         lanes = self.tile.lanes
         height, width = _extents(x.shape, vector=vector)
         if lanes == 1 or x.memory is None or not isinstance(height * width, int):
+            return False
+        if x.type.dtype.is_complex:
             return False
         return upper(width) >= lanes or lanes <= upper(height * width) <= _MOST_TURNED
 
@@ -258,7 +287,7 @@ class Block:
         k, lanes = self.k, self.tile.lanes
         target = y.grouped(_line_groups(y.shape, lanes, vector=vector))
         for line in self._lines(y, vector=vector):
-            values = [k.let("value", element(i, j, self.tile.load)) for i, j in line.places]
+            values = [k.let("value", real(element(i, j, self.tile.load))) for i, j in line.places]
             for lane, vector_of_slice in enumerate(turned(k, values)):
                 with k.if_(self.count > lane):
                     item = target.at(self.first + lane)
@@ -310,8 +339,8 @@ def blocks(scope: Scope, layout: Layout) -> Iterator[Block]:
             yield block
         return
     with rows(k, "block", (slices + (lanes - 1)) / lanes, work) as number:
-        buffer = k.local("tile", layout.prim, layout.height * layout.width * lanes)
-        tile = Tile(k, buffer, index(0), layout.height, layout.width, lanes)
+        buffer = k.local("tile", layout.prim, layout.elements * lanes)
+        tile = Tile(k, buffer, index(0), layout.height, layout.width, lanes, layout.parts_of_number)
         first = number if lanes == 1 else k.let("first", number * lanes)
         count = index(1) if lanes == 1 else k.let("count", minimum(slices - first, lanes))
         yield Block(tile, first, slices - 1, count)
@@ -326,9 +355,9 @@ def _parts(scope: Scope, layout: Layout, slices: E, work: Extent) -> Iterator[Bl
     k = scope.k
     if scope.scratch is None:
         raise InternalError(f"kernel {k.name} needs scratch for {layout}")
-    size = layout.height * layout.width
     with rows(k, "part", index(layout.parts), work) as part:
-        tile = Tile(k, scope.scratch, part * size, layout.height, layout.width, 1)
+        base = part * layout.elements
+        tile = Tile(k, scope.scratch, base, layout.height, layout.width, 1, layout.parts_of_number)
         start = k.let("start", slices * part / layout.parts)
         stop = k.let("stop", slices * (part + 1) / layout.parts)
         with k.loop("slice", stop, start=start) as first:

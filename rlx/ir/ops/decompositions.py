@@ -1,8 +1,9 @@
-"""Orthogonal decompositions of matrices, over f32 and f64, and eigenvalues of general ones.
+"""Orthogonal decompositions of matrices, over f32, f64 and complex numbers, and eigenvalues.
 
 Matrices are the last two axes; leading axes are a batch of independent slices. NaN and infinities
 make a slice NaN throughout. Vectors have the sign in which their largest component, the first among
-equals, is positive.
+equals, is positive; complex ones the direction, where those whose squared sizes are within a
+thousandth of the largest are equals.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rlx.ir.types import TensorType
 __all__ = ["eig", "eigh", "qr", "svd"]
 
 _FAMILY = "linalg"
+_DTYPES = "f32 f64 complex"
 
 
 @op(_FAMILY, Trait.WHOLE)
@@ -24,7 +26,7 @@ def qr(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType]:
     """Factor as `q @ r` with orthonormal columns and an upper triangle, by Householder reflections.
 
     Of `[..., m, n]`, `q` is `[..., m, min(m, n)]`, or `[..., m, m]` if `full`, and `r` fits. Signs
-    are those of LAPACK.
+    are those of LAPACK: the diagonal of `r` is real.
     """
     rows, columns = _extents(a)
     inner = rows if full else min(rows, columns)
@@ -36,10 +38,10 @@ def qr(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType]:
 def eigh(a: TensorType) -> tuple[TensorType, TensorType]:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices, by Jacobi's method.
 
-    Only the lower triangle is read.
+    Complex ones are Hermitian. Only the lower triangle is read, of its diagonal the real parts.
     """
-    _require_square(a, "f32 f64")
-    return a.with_shape(a.shape[:-1]), a
+    _require_square(a, _DTYPES)
+    return _real(a.with_shape(a.shape[:-1])), a
 
 
 @op(_FAMILY, Trait.WHOLE)
@@ -60,6 +62,7 @@ def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, T
     """Factor as `u @ diag(s) @ vt`, with `s` descending, by rotations of columns.
 
     Of `[..., m, n]`, with `m` not below `n`, `u` is `[..., m, n]`, or `[..., m, m]` if `full`.
+    Complex rows of `vt` are conjugates of the right vectors.
     """
     rows, columns = _extents(a)
     if rows < columns:
@@ -69,7 +72,7 @@ def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, T
         )
     lead = a.shape[:-2]
     u = a.with_shape((*lead, rows, rows if full else columns))
-    return u, a.with_shape((*lead, columns)), a.with_shape((*lead, columns, columns))
+    return u, _real(a.with_shape((*lead, columns))), a.with_shape((*lead, columns, columns))
 
 
 @lowered_by(qr, Library)
@@ -77,13 +80,17 @@ def svd(a: TensorType, *, full: bool = False) -> tuple[TensorType, TensorType, T
 @lowered_by(svd, Library)
 def _decompose_by_library(_: Library, a: TensorType, **__: object) -> None:
     """LAPACK's `geqrf` and `orgqr`, `syevd`, `gesdd`, one matrix on one thread."""
-    require_dtype(a, "f32 f64", "a")
+    require_dtype(a, _DTYPES, "a")
 
 
 @lowered_by(eig, Library)
 def _eig_by_library(_: Library, a: TensorType, **__: object) -> None:
     """LAPACK's `geev`, of real matrices that for real ones."""
     require_dtype(a, "c64 c128", "a")
+
+
+def _real(a: TensorType) -> TensorType:
+    return a.with_dtype(a.dtype.part)
 
 
 def _require_square(a: TensorType, dtypes: str) -> None:
@@ -95,7 +102,7 @@ def _require_square(a: TensorType, dtypes: str) -> None:
         )
 
 
-def _extents(a: TensorType, dtypes: str = "f32 f64") -> tuple[int, int]:
+def _extents(a: TensorType, dtypes: str = _DTYPES) -> tuple[int, int]:
     require_dtype(a, dtypes, "a")
     require_rank(a, 2, "a")
     rows, columns = a.shape[-2:]

@@ -1,4 +1,4 @@
-"""Systems of linear equations and factorizations, over f32 and f64.
+"""Systems of linear equations and factorizations, over f32, f64 and complex numbers.
 
 Matrices are the last two axes and square; leading axes are a batch of independent slices, and
 equal for all operands. A slice that has no solution ends the run with `SingularMatrixError`,
@@ -17,7 +17,18 @@ from rlx.ir.graph import Value
 from rlx.ir.lowering import Library, lowered_by
 from rlx.ir.op import Trait
 from rlx.ir.ops.elementwise import abs as absolute
-from rlx.ir.ops.elementwise import cast, log, ne, sign, where
+from rlx.ir.ops.elementwise import (
+    cast,
+    complex_norm_sq,
+    imag,
+    log,
+    maximum,
+    ne,
+    real,
+    sign,
+    sqrt,
+    where,
+)
 from rlx.ir.ops.elementwise import eq as equal
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.reduction import reduce_prod, reduce_sum
@@ -63,8 +74,8 @@ def solve(
 @lowered_by(solve, Library)
 def _solve_by_library(_: Library, a: TensorType, b: TensorType, **__: object) -> None:
     """LAPACK's `gesv`, one slice after the other."""
-    require_dtype(a, "f32 f64", "a")
-    require_dtype(b, "f32 f64", "b")
+    require_dtype(a, "f32 f64 complex", "a")
+    require_dtype(b, "f32 f64 complex", "b")
 
 
 @op(_FAMILY, Trait.PROMOTES, Trait.WHOLE, Trait.MAY_FAULT)
@@ -97,7 +108,8 @@ def cholesky(
     """Factor a symmetric positive definite matrix as `l @ l.T`, or `u.T @ u` unless `lower`.
 
     Only that triangle of `a` is read, and the other one of the result is zero. A slice whose
-    pivot is not positive counts as singular.
+    pivot is not positive counts as singular. Of complex (Hermitian) matrices the transposes are
+    conjugate, and only real parts of the diagonal are read.
     """
     _require_square(a, "a")
     del lower, on_singular
@@ -109,7 +121,8 @@ def lu(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """Factor `a[permutation] = l @ u` with partial pivoting; singular matrices, too.
 
     Returns `l` (unit diagonal, not stored) and `u` in one matrix, the i32 row that each row was
-    exchanged with in turn, and the i32 permutation that this amounts to.
+    exchanged with in turn, and the i32 permutation that this amounts to. Complex numbers are
+    compared by the sum of the absolute values of their parts, as LAPACK does.
     """
     _require_square(a, "a")
     rows = a.with_shape(a.shape[:-1]).with_dtype(DType.I32)
@@ -125,7 +138,10 @@ def solve_backward(
     transposed: bool = False,
     on_singular: Literal["error", "nan"] = "error",
 ) -> tuple[Value, Value]:
-    """Return the cotangents of `a` and `b` from `g`, that of the vectors `x = solve(a, b)`."""
+    """Return the cotangents of `a` and `b` from `g`, that of the vectors `x = solve(a, b)`.
+
+    Nothing is conjugated: of complex numbers, the conjugates of `a` and `x` are passed.
+    """
     db: Value = solve(a, g, vector=True, transposed=not transposed, on_singular=on_singular)
     column, row = (x, -db) if transposed else (-db, x)
     da = reshape(column, shape=(*x.shape, 1)) * reshape(row, shape=(*x.shape[:-1], 1, x.shape[-1]))
@@ -149,10 +165,26 @@ def det(a: Value) -> Value:
 
 @composite(_FAMILY, Trait.WHOLE)
 def slogdet(a: Value) -> tuple[Value, Value]:
-    """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""
+    """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0.
+
+    The sign of a complex determinant is its direction.
+    """
     diagonal, parity = _pivots(a)
+    if a.dtype.is_complex:
+        directions, logarithms = _polar(diagonal)
+        return reduce_prod(directions, axes=(-1,)) * parity, reduce_sum(logarithms, axes=(-1,))
     signs = reduce_prod(sign(diagonal), axes=(-1,)) * parity
     return signs, reduce_sum(log(absolute(diagonal)), axes=(-1,))
+
+
+def _polar(z: Value) -> tuple[Value, Value]:
+    """Return directions, 0 at 0, and logarithms of absolute values; no square overflows."""
+    larger = maximum(absolute(real(z)), absolute(imag(z)))
+    is_zero = equal(larger, 0)
+    scale = where(is_zero, 1.0, larger)
+    scaled = z / cast(scale, to=z.dtype)
+    size = sqrt(complex_norm_sq(scaled))
+    return scaled / cast(where(is_zero, 1.0, size), to=z.dtype), log(scale) + log(size)
 
 
 def identity(a: Value) -> Value:
@@ -194,7 +226,7 @@ def _pivots(a: Value) -> tuple[Value, Value]:
 
 
 def _require_square(a: TensorType, operand: str) -> None:
-    require_dtype(a, "f32 f64", operand)
+    require_dtype(a, "f32 f64 complex", operand)
     require_rank(a, 2, operand)
     if a.shape[-1] != a.shape[-2]:
         raise ShapeError(

@@ -30,32 +30,29 @@ def eig(a: Array) -> tuple[Array, Array]:
         slice_ = finite[at]
         found, vectors = np.linalg.eig(slice_ if slice_.imag.any() else slice_.real)
         order = np.argsort(found)
-        w[at], v[at] = found[order], vectors[:, order] / _phases(vectors[:, order])
+        w[at], v[at] = found[order], vectors[:, order] * _signs(vectors[:, order], -2)
     return _poisoned(a, w), _poisoned(a, v)
-
-
-def _phases(vectors: Array) -> Array:
-    """Return the directions of the first components about as large as the largest."""
-    squares = np.abs(vectors) ** 2
-    first = np.argmax(squares >= squares.max(-2, keepdims=True) * (1 - 2**-10), -2)
-    component = np.take_along_axis(vectors, first[None], -2)
-    phases: Array = component / np.abs(component)
-    return phases
 
 
 @reference(ops.svd)
 def svd(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
     u, s, vt = np.linalg.svd(_finite(a), full_matrices=full)
     signs = _signs(vt, -1)
-    u[..., : vt.shape[-1]] *= np.swapaxes(signs, -1, -2)
+    u[..., : vt.shape[-1]] *= np.swapaxes(np.conj(signs), -1, -2)
     u[..., vt.shape[-1] :] *= _signs(u[..., vt.shape[-1] :], -2)
     return _poisoned(a, u), _poisoned(a, s), _poisoned(a, vt * signs)
 
 
 def _signs(vectors: Array, axis: int) -> Array:
-    """Return the sign of the largest component along an axis."""
+    """Return what makes the largest component along an axis positive."""
     if vectors.shape[axis] == 0:
         return np.ones([1 if a == axis % vectors.ndim else e for a, e in enumerate(vectors.shape)])
+    if np.iscomplexobj(vectors):
+        squares = np.abs(vectors) ** 2
+        is_large = squares >= squares.max(axis, keepdims=True) * (1 - 2**-10)
+        largest = np.argmax(is_large, axis=axis, keepdims=True)
+        component = np.take_along_axis(vectors, largest, axis)
+        return (np.conj(component) / np.abs(component)).astype(vectors.dtype)
     largest = np.argmax(np.abs(vectors), axis=axis, keepdims=True)
     component = np.take_along_axis(vectors, largest, axis)
     return np.where(component < 0, -1, 1).astype(vectors.dtype)
@@ -68,5 +65,6 @@ def _finite(a: Array) -> Array:
 def _poisoned(a: Array, result: Array) -> Array:
     bad = ~np.isfinite(a).all(axis=(-1, -2))
     spread = bad.reshape(*bad.shape, *(1,) * (result.ndim - bad.ndim))
-    nan = complex(np.nan, np.nan) if np.iscomplexobj(result) else np.nan
-    return np.where(spread, nan, result).astype(a.dtype)
+    if np.iscomplexobj(result):
+        return np.where(spread, complex(np.nan, np.nan), result).astype(a.dtype)
+    return np.where(spread, np.nan, result).astype(a.real.dtype)

@@ -53,12 +53,14 @@ def cholesky(a: Array, *, lower: bool, on_singular: str) -> Array:
     factor = np.tril(matrices)
     indefinite = np.zeros((*a.shape[:-2], n), np.bool_)
     for k in range(n):
-        indefinite[..., k] = factor[..., k, k] <= 0
-        root = np.sqrt(factor[..., k, k])
+        pivot = factor[..., k, k].real
+        indefinite[..., k] = pivot <= 0
+        root = np.sqrt(pivot)
         factor[..., k, k] = root
         factor[..., k + 1 :, k] /= root[..., None]
         column = factor[..., k + 1 :, k]
-        factor[..., k + 1 :, k + 1 :] -= np.tril(column[..., :, None] * column[..., None, :])
+        products = column[..., :, None] * np.conj(column[..., None, :])
+        factor[..., k + 1 :, k + 1 :] -= np.tril(products)
     checked = _checked(factor, indefinite, on_singular)
     return checked if lower else np.swapaxes(checked, -1, -2)
 
@@ -71,7 +73,8 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
     pivots = np.zeros((factors.shape[0], n), np.int32)
     permutation = np.tile(np.arange(n, dtype=np.int32), (factors.shape[0], 1))
     for k in range(n):
-        size = np.abs(factors[:, k:, k])
+        column = factors[:, k:, k]
+        size = np.abs(column.real) + np.abs(column.imag)
         chosen = k + np.argmax(np.where(np.isnan(size), np.inf, size), axis=-1)
         nan = np.isnan(size).any(axis=-1)  # a NaN outranks infinity
         chosen = np.where(nan, k + np.argmax(np.isnan(size), axis=-1), chosen)
@@ -82,7 +85,7 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
             rows[slices, chosen] = kept
         pivot = factors[:, k, k, None]
         # A column of zeros is eliminated already.
-        factors[:, k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+        factors[:, k + 1 :, k] = _over(factors[:, k + 1 :, k], np.where(pivot == 0, 1, pivot))
         steps = factors[:, k + 1 :, k, None] * factors[:, k, None, k + 1 :]
         factors[:, k + 1 :, k + 1 :] -= steps
     shape = a.shape[:-1]
@@ -94,10 +97,22 @@ def _substitute(triangle: Array, x: Array, *, lower: bool, unit: bool) -> Array:
     n = triangle.shape[-1]
     for k in range(n) if lower else reversed(range(n)):
         if not unit:
-            x[..., k, :] /= triangle[..., k, k, None]
+            x[..., k, :] = _over(x[..., k, :], triangle[..., k, k, None])
         rest = slice(k + 1, n) if lower else slice(0, k)
         x[..., rest, :] -= triangle[..., rest, k, None] * x[..., k, None, :]
     return x
+
+
+def _over(a: Array, b: Array) -> Array:
+    """Divide; c64 by the square in f64, as kernels do, so that equal numbers give exactly 1."""
+    if a.dtype != np.complex64:
+        quotients: Array = a / b
+        return quotients
+    wide, by = a.astype(np.complex128), b.astype(np.complex128)
+    product, square = wide * np.conj(by), by.real * by.real + by.imag * by.imag
+    quotient: Array = np.empty(product.shape, np.complex64)
+    quotient.real, quotient.imag = product.real / square, product.imag / square
+    return quotient
 
 
 def _diagonal(a: Array) -> Array:
@@ -113,4 +128,5 @@ def _checked(x: Array, faults: Array, on_singular: str) -> Array:
             f"singular matrix at position {position}",
             remedy="add a small multiple of the identity, or check the matrix",
         )
-    return np.where(singular[..., None, None], np.asarray(np.nan, x.dtype), x)
+    nan = complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan
+    return np.where(singular[..., None, None], np.asarray(nan, x.dtype), x)

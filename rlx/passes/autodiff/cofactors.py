@@ -47,7 +47,8 @@ def _minors_of_three(a: Value) -> Value:
 def _by_inverse(a: Value, singular: Value, extent: int) -> Value:
     singular = reshape_to(singular, (*a.shape[:-2], 1, 1))
     column, row = _generic_vectors(a, extent)
-    largest = ops.reduce_max(ops.abs(a), axes=(-2, -1), keepdims=True)
+    sizes = ops.abs(ops.real(a)) + ops.abs(ops.imag(a)) if a.dtype.is_complex else ops.abs(a)
+    largest = ops.cast(ops.reduce_max(sizes, axes=(-2, -1), keepdims=True), to=a.dtype)
     size = ops.stop_gradient(ops.where(singular, largest, 0.0))
     regular = a + size * ops.matmul(column, row)
     inverse = ops.inv(regular, on_singular="nan")

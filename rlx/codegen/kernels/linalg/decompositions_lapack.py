@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.linalg.decompositions import Rows, matrices_of
+from rlx.codegen.kernels.linalg.arithmetic import conjugate, filled, let, moved, times
 from rlx.codegen.kernels.linalg.lapack import (
     BLOCK,
     Room,
@@ -19,9 +19,12 @@ from rlx.codegen.kernels.linalg.lapack import (
     integer,
     lay_out,
     lay_out_transposed,
+    parts_in,
     slices,
 )
+from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, mirrored_entry
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.values import chosen_where
 from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, select
 from rlx.codegen.loops.nodes import BinaryOp, LoopKind, Prim
@@ -33,14 +36,16 @@ def _poison(slice_: Slice, count: int) -> Mutable:
     """Return 0, or NaN unless the matrix is finite."""
     k, first = slice_.k, slice_.at("matrix")
     poison = k.mutable("poison", _rows(slice_, "matrix", count).number(0.0))
-    with k.loop("i", count, kind=LoopKind.SIMD, accumulators=[(poison, BinaryOp.ADD)]) as i:
+    with k.loop(
+        "i", count * slice_.room.parts, kind=LoopKind.SIMD, accumulators=[(poison, BinaryOp.ADD)]
+    ) as i:
         x = k.load(slice_.memory, first + i)
         poison.set(poison + (x - x))
     return poison
 
 
 def _rows(slice_: Slice, name: str, width: int) -> Rows:
-    return Rows(slice_.k, slice_.memory, slice_.at(name), width)
+    return Rows(slice_.k, slice_.memory, slice_.at(name), width, slice_.room.parts)
 
 
 def _spoil(poison: Mutable, verdict: E) -> None:
@@ -53,16 +58,17 @@ def _write(matrix: Rows, count: int, target: GroupedWriter, poison: E, *, turned
     k = matrix.k
     with k.loop("i", count) as i, k.loop("j", matrix.width, kind=LoopKind.SIMD) as j:
         row, column = (j, i) if turned else (i, j)
-        target.at(row).write(column, value=matrix.load(i, j) + poison)
+        target.at(row).write(column, value=moved(matrix.load(i, j), poison))
 
 
 # Eigenvalues
 
 
 def _eigh_room(a: TensorType) -> Room:
-    n, _ = extents(a)
+    (n, _), parts = extents(a), parts_in(a)
     work = 1 + 6 * n + 2 * n * n
-    return Room({"matrix": n * n, "values": n, "work": work, "integers": 3 + 5 * n})
+    counts = {"matrix": parts * n * n, "values": n, "work": parts * work, "integers": 3 + 5 * n}
+    return Room({**counts, "real_work": work} if parts == 2 else counts, parts)
 
 
 @scratch("eigh", lowering=Library)
@@ -75,7 +81,7 @@ def eigh_by_lapack_scratch(
 
 @kernel("eigh", lowering=Library)
 def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: Library) -> None:
-    """Reduce to three diagonals, divide and conquer: `syevd`, which takes rows for columns."""
+    """Reduce to three diagonals, divide and conquer: `syevd` or, of complex numbers, `heevd`."""
     del lowering
     k, (n, _), rank = scope.k, extents(a.type), len(w.shape)
     source, target = matrices_of(a), matrices_of(v)
@@ -84,12 +90,17 @@ def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: L
         vectors = _rows(slice_, "matrix", n)
         _mirror(vectors, source.at(slice_.number), n)
         poison = _poison(slice_, n * n)
-        extent = integer(k, "extent", n)
+        extent, is_complex = integer(k, "extent", n), vectors.is_complex
         with k.if_(poison.eq(0.0)):
+            real_work = []
+            if is_complex:
+                real_work = [slice_.array("real_work"), slice_.room_of("real_work")]
             args = [extent, slice_.array("matrix"), extent, slice_.array("values"),
                     slice_.array("work"), slice_.room_of("work"),
+                    *real_work,
                     slice_.array("integers", Prim.I32), slice_.room_of("integers")]  # fmt: skip
-            _spoil(poison, call(k, "syevd", slice_.memory.prim, "VU", args))
+            name, prim = "heevd" if is_complex else "syevd", slice_.memory.prim
+            _spoil(poison, call(k, name, prim, "VU", args, is_complex=is_complex))
         found = values.at(slice_.number)
         with k.loop("i", n) as i:
             vectors.turn_positive(i)
@@ -98,11 +109,11 @@ def eigh_by_lapack(scope: Scope, a: Reader, w: Writer, v: Writer, *, lowering: L
 
 
 def _mirror(target: Rows, matrix: GroupedReader, n: int) -> None:
-    """Copy the lower triangle to both sides."""
+    """Copy the lower triangle to both sides, column by column."""
     k = target.k
     with k.loop("i", n) as i, k.loop("j", i + 1) as j:
-        x = k.let("x", matrix.read_real(i, j))
-        target.store(i, j, x)
+        x = let(k, "x", mirrored_entry(k, matrix, i, j))
+        target.store(i, j, conjugate(x))
         target.store(j, i, x)
 
 
@@ -111,10 +122,12 @@ def _mirror(target: Rows, matrix: GroupedReader, n: int) -> None:
 
 def _svd_room(a: TensorType, *, full: bool) -> Room:
     m, n = extents(a)
-    left = m if full else n
+    left, parts = m if full else n, parts_in(a)
     work = 4 * n * n + 7 * n + BLOCK * (m + n) + m
-    return Room({"matrix": m * n, "values": n, "left": left * m, "right": n * n, "work": work,
-                 "integers": 8 * n})  # fmt: skip
+    counts = {"matrix": m * n * parts, "values": n, "left": left * m * parts,
+              "right": n * n * parts, "work": work * parts, "integers": 8 * n}  # fmt: skip
+    real_work = {"real_work": max(5 * n * n + 5 * n, 2 * m * n + 2 * n * n + n)}
+    return Room({**counts, **real_work} if parts == 2 else counts, parts)
 
 
 @scratch("svd", lowering=Library)
@@ -143,19 +156,21 @@ def svd_by_lapack(
             args = [wide, high, slice_.array("matrix"), wide, slice_.array("values"),
                     slice_.array("right"), wide, slice_.array("left"), high if full else wide,
                     slice_.array("work"), slice_.room_of("work"),
+                    *([slice_.array("real_work")] if a.dtype.is_complex else []),
                     slice_.array("integers", Prim.I32)]  # fmt: skip
-            _spoil(poison, call(k, "gesdd", memory.prim, "A" if full else "S", args))
+            job, is_complex = "A" if full else "S", a.dtype.is_complex
+            _spoil(poison, call(k, "gesdd", memory.prim, job, args, is_complex=is_complex))
         left, right = _rows(slice_, "left", count), _rows(slice_, "right", n)
         signs = _rows(slice_, "work", count)
         with k.loop("i", n) as i:
-            signs.store(0, i, right.turn_positive(i))
+            signs.store(0, i, conjugate(right.turn_positive(i)))
         with k.loop("i", count, start=n) as i:
             signs.store(0, i, left.sign_of_column(i, m))
         found = values.at(slice_.number)
         with k.loop("i", n) as i:
             found.write(i, value=k.load(memory, slice_.at("values") + i) + poison)
         with k.loop("i", m) as i, k.loop("j", count, kind=LoopKind.SIMD) as j:
-            left.store(i, j, left.load(i, j) * signs.load(0, j))
+            left.store(i, j, times(left.load(i, j), signs.load(0, j)))
         _write(left, m, lefts.at(slice_.number), poison, turned=False)
         _write(right, n, rights.at(slice_.number), poison, turned=False)
 
@@ -164,9 +179,10 @@ def svd_by_lapack(
 
 
 def _qr_room(a: TensorType, *, full: bool) -> Room:
-    m, n = extents(a)
+    (m, n), parts = extents(a), parts_in(a)
     count = max(n, m) if full else n
-    return Room({"matrix": m * count, "factors": min(m, n), "work": BLOCK * count})
+    counts = {"matrix": m * count, "factors": min(m, n), "work": BLOCK * count}
+    return Room({name: extent * parts for name, extent in counts.items()}, parts)
 
 
 @scratch("qr", lowering=Library)
@@ -181,8 +197,9 @@ def qr_by_lapack_scratch(
 def qr_by_lapack(
     scope: Scope, a: Reader, q: Writer, r: Writer, *, lowering: Library, full: bool
 ) -> None:
-    """Reflect columns by `geqrf`; `orgqr` multiplies the reflections out."""
+    """Reflect columns by `geqrf`; `orgqr`, complex `ungqr`, multiplies the reflections out."""
     del lowering
+    is_complex = a.dtype.is_complex
     k, (m, n) = scope.k, extents(a.type)
     steps, count = min(m, n), m if full else min(m, n)
     source, lefts, rights = matrices_of(a), matrices_of(q), matrices_of(r)
@@ -193,13 +210,15 @@ def qr_by_lapack(
         high, wide = integer(k, "high", m), integer(k, "wide", n)
         rest = [slice_.array("factors"), slice_.array("work"), slice_.room_of("work")]
         with k.if_(poison.eq(0.0)):
-            call(k, "geqrf", prim, "", [high, wide, slice_.array("matrix"), high, *rest])
+            args = [high, wide, slice_.array("matrix"), high, *rest]
+            call(k, "geqrf", prim, "", args, is_complex=is_complex)
         triangle = rights.at(slice_.number)
         with k.loop("i", count) as i, k.loop("j", n) as j:
-            entry = select(i <= j, columns.load(j, i), columns.number(0.0))
-            triangle.at(i).write(j, value=entry + poison)
+            found = columns.load(j, i)
+            entry = chosen_where(i <= j, found, filled(0.0, found))
+            triangle.at(i).write(j, value=moved(entry, poison))
         given, kept = integer(k, "steps", steps), integer(k, "kept", count)
         with k.if_(poison.eq(0.0)):
             args = [high, kept, given, slice_.array("matrix"), high, *rest]
-            call(k, "orgqr", prim, "", args)
+            call(k, "ungqr" if is_complex else "orgqr", prim, "", args, is_complex=is_complex)
         _write(columns, count, lefts.at(slice_.number), poison, turned=True)

@@ -10,7 +10,18 @@ from __future__ import annotations
 
 import math
 
+from rlx.codegen.kernels.linalg.arithmetic import (
+    Variable,
+    filled,
+    is_zero,
+    let,
+    minus,
+    over,
+    size,
+    times,
+)
 from rlx.codegen.kernels.slice_blocks import Tile
+from rlx.codegen.kernels.values import Scalar, chosen_where, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index, minimum, select
 from rlx.codegen.loops.nodes import Buffer, Prim
@@ -26,14 +37,15 @@ def integer_of(prim: Prim) -> Prim:
     return Prim.I32 if prim is Prim.F32 else Prim.I64
 
 
-def size_bits(x: E) -> E:
+def size_bits(x: Scalar) -> E:
     """The bits of |x| as an integer."""
-    return abs(x).bitcast(integer_of(x.type.prim))
+    found = size(x)
+    return found.bitcast(integer_of(found.type.prim))
 
 
-def smallest_size(pivot: E, before: E) -> E:
+def smallest_size(pivot: Scalar, before: E) -> E:
     """The lesser of |pivot| and `before`; a NaN counts for nothing."""
-    return minimum(abs(pivot), before)
+    return minimum(size(pivot), before)
 
 
 # In loops
@@ -56,10 +68,10 @@ def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
             _exchange_rows(tile, c, row.cast(Prim.I64), first)
         else:
             _exchange_column(tile, c, row, c)
-        pivot = k.let("pivot", tile.load(c, c))
+        pivot = let(k, "pivot", tile.load(c, c))
         least.set(smallest_size(pivot, least))
         if pivots is not None:  # a column of zeros is eliminated already
-            pivot = k.let("divisor", select(pivot.eq(0.0), tile.constant(1.0), pivot))
+            pivot = let(k, "divisor", chosen_where(is_zero(pivot), filled(1.0, pivot), pivot))
         if tile.lanes == 1:
             _subtract_rows(tile, c, pivot)
         else:
@@ -70,11 +82,11 @@ def factor(tile: Tile, height: int, *, pivots: Buffer | None = None) -> Mutable:
     return least
 
 
-def _subtract_rows(tile: Tile, c: E, pivot: E) -> None:
+def _subtract_rows(tile: Tile, c: E, pivot: Scalar) -> None:
     """Subtract multiples of row c from those below."""
     k = tile.k
     with k.loop("r", tile.height, start=c + 1) as r:
-        multiple = k.let("multiple", tile.load(r, c) / pivot)
+        multiple = let(k, "multiple", over(tile.load(r, c), pivot))
         tile.store(r, c, multiple)
         subtract_row(tile, r, c, multiple, start=c + 1, stop=index(tile.width))
 
@@ -83,7 +95,7 @@ def _exchange_rows(tile: Tile, c: E, chosen: E, first: E) -> None:
     k = tile.k
     row = k.let("chosen", chosen)
     with k.if_(row.ne(c)), k.loop("j", tile.width, start=first, kind=tile.inner) as j:
-        upper = k.let("upper", tile.load(c, j))
+        upper = let(k, "upper", tile.load(c, j))
         tile.store(c, j, tile.load(row, j))
         tile.store(row, j, upper)
 
@@ -95,21 +107,21 @@ def _exchange_rows(tile: Tile, c: E, chosen: E, first: E) -> None:
 def _exchange_column(tile: Tile, c: E, chosen: E, j: E) -> None:
     """Exchange rows c and `chosen` in column j."""
     k = tile.k
-    upper = k.let("upper", tile.load(c, j))
-    lower = k.mutable("lower", upper)
+    upper = let(k, "upper", tile.load(c, j))
+    lower = Variable.of(k, "lower", upper)
     with k.loop("r", tile.height, start=c + 1) as r:
         is_chosen = k.let("is_chosen", _is_row(chosen, r))
-        entry = k.let("entry", tile.load(r, j))
-        lower.set(select(is_chosen, entry, lower))
-        tile.store(r, j, select(is_chosen, upper, entry))
-    tile.store(c, j, lower)
+        entry = let(k, "entry", tile.load(r, j))
+        lower.set(chosen_where(is_chosen, entry, lower.value))
+        tile.store(r, j, chosen_where(is_chosen, upper, entry))
+    tile.store(c, j, lower.value)
 
 
-def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: E) -> None:
+def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: Scalar) -> None:
     """Exchange rows c and `chosen` behind column c, and subtract multiples of row c below."""
     k = tile.k
     with k.loop("r", tile.height, start=c + 1) as r:
-        tile.store(r, c, tile.load(r, c) / pivot)
+        tile.store(r, c, over(tile.load(r, c), pivot))
     whole = k.let("whole", c + 1 + (tile.width - 1 - c) / _TOGETHER * _TOGETHER)
     with k.loop("j", whole, start=c + 1, step=_TOGETHER) as j:
         _subtract_from(tile, c, chosen, [j + next for next in range(_TOGETHER)])
@@ -119,31 +131,31 @@ def _subtract_columns(tile: Tile, c: E, chosen: E, pivot: E) -> None:
 
 def _subtract_from(tile: Tile, c: E, chosen: E, columns: list[E]) -> None:
     k, height = tile.k, tile.height
-    uppers = [k.let("upper", tile.load(c, j)) for j in columns]
-    lowers = [k.mutable("lower", upper) for upper in uppers]
+    uppers = [let(k, "upper", tile.load(c, j)) for j in columns]
+    lowers = [Variable.of(k, "lower", upper) for upper in uppers]
     with k.loop("r", height, start=c + 1) as r:
         is_chosen = k.let("is_chosen", _is_row(chosen, r))
         for j, lower in zip(columns, lowers, strict=True):
-            lower.set(select(is_chosen, tile.load(r, j), lower))
+            lower.set(chosen_where(is_chosen, tile.load(r, j), lower.value))
     with k.loop("r", height, start=c + 1) as r:
         is_chosen = k.let("is_chosen", _is_row(chosen, r))
-        multiple = k.let("multiple", tile.load(r, c))
+        multiple = let(k, "multiple", tile.load(r, c))
         for j, upper, lower in zip(columns, uppers, lowers, strict=True):
-            entry = select(is_chosen, upper, tile.load(r, j))
-            tile.store(r, j, entry - multiple * lower)
+            entry = chosen_where(is_chosen, upper, tile.load(r, j))
+            tile.store(r, j, minus(entry, times(multiple, lower.value)))
     for j, lower in zip(columns, lowers, strict=True):
-        tile.store(c, j, lower)
+        tile.store(c, j, lower.value)
 
 
 def _is_row(chosen: E, r: E) -> E:
     return chosen.eq(r.cast(chosen.type.prim))
 
 
-def subtract_row(tile: Tile, r: E, c: E, multiple: E, *, start: E, stop: E) -> None:
+def subtract_row(tile: Tile, r: E, c: E, multiple: Scalar, *, start: E, stop: E) -> None:
     """row r -= multiple * row c, from column `start` to `stop`."""
     k = tile.k
     with k.loop("j", stop, start=start, kind=tile.inner) as j:
-        tile.store(r, j, tile.load(r, j) - multiple * tile.load(c, j))
+        tile.store(r, j, minus(tile.load(r, j), times(multiple, tile.load(c, j))))
 
 
 def substitute_back(tile: Tile, height: int) -> None:
@@ -154,16 +166,16 @@ def substitute_back(tile: Tile, height: int) -> None:
         c = k.let("c", height - 1 - step)
         divide_row(tile, c, height)
         with k.loop("r", c) as r:
-            multiple = k.let("multiple", tile.load(r, c))
+            multiple = let(k, "multiple", tile.load(r, c))
             subtract_row(tile, r, c, multiple, start=index(height), stop=stop)
 
 
 def divide_row(tile: Tile, c: E, height: int) -> None:
     """Divide the columns behind the matrix, in row c, by the diagonal."""
     k = tile.k
-    pivot = k.let("pivot", tile.load(c, c))
+    pivot = let(k, "pivot", tile.load(c, c))
     with k.loop("j", tile.width, start=height, kind=tile.inner) as j:
-        tile.store(c, j, tile.load(c, j) / pivot)
+        tile.store(c, j, over(tile.load(c, j), pivot))
 
 
 def _pivot_row(tile: Tile, c: E, height: int) -> E:
@@ -188,7 +200,7 @@ def is_unrolled(height: int, width: int) -> bool:
 
 def solve_unrolled(tile: Tile, height: int) -> E:
     """Solve for the columns behind the matrix, all in registers; return the least pivot."""
-    rows = [[tile.load(i, j) for j in range(tile.width)] for i in range(height)]
+    rows = [[real(tile.load(i, j)) for j in range(tile.width)] for i in range(height)]
     least = eliminate_rows(tile.k, rows)
     for i in range(height):
         for j in range(height, tile.width):

@@ -6,6 +6,14 @@ import math
 from collections.abc import Callable
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.linalg.arithmetic import (
+    conjugate,
+    divided,
+    filled,
+    let,
+    real_part,
+    with_real,
+)
 from rlx.codegen.kernels.linalg.elimination import factor, integer_of, subtract_row
 from rlx.codegen.kernels.linalg.solve import settle
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
@@ -26,7 +34,10 @@ def factorization_scratch(
 
 @kernel("cholesky")
 def cholesky(scope: Scope, a: Reader, y: Writer, *, lower: bool, on_singular: str) -> None:
-    """Factor as `l @ l.T`; the upper factor is l transposed, of a matrix read so."""
+    """Factor as `l @ l.T`; the upper factor is l transposed, of a matrix read so.
+
+    Of complex numbers, `l` is conjugated where it is transposed; the upper factor is not.
+    """
     layout = Layout.of(a.type, 0)
     with blocks(scope, layout) as block:
         block.read(a, transposed=not lower)
@@ -39,19 +50,21 @@ def cholesky(scope: Scope, a: Reader, y: Writer, *, lower: bool, on_singular: st
 def _factor_symmetric(tile: Tile) -> E:
     """Make the lower triangle of a tile its factor; return the least pivot.
 
-    Each column of the factor is kept as a row, too, along which the next rows are reduced.
+    Each column of the factor is kept as a row, too, conjugated, along which the next rows are
+    reduced. Of the diagonal, only real parts count.
     """
     k, height = tile.k, tile.height
     least = k.mutable("least", tile.constant(math.inf))
     with k.loop("c", height) as c:
-        pivot = k.let("pivot", tile.load(c, c))
+        entry = tile.load(c, c)
+        pivot = k.let("pivot", real_part(entry))
         least.set(minimum(pivot, least))
         root = k.let("root", pivot.unary(UnaryOp.SQRT))
-        tile.store(c, c, root)
+        tile.store(c, c, with_real(entry, root))
         with k.loop("r", height, start=c + 1) as r:
-            multiple = k.let("multiple", tile.load(r, c) / root)
+            multiple = let(k, "multiple", divided(tile.load(r, c), root))
             tile.store(r, c, multiple)
-            tile.store(c, r, multiple)
+            tile.store(c, r, conjugate(multiple))
             subtract_row(tile, r, c, multiple, start=c + 1, stop=r + 1)
     return least
 
@@ -62,7 +75,7 @@ def _clear_above(tile: Tile) -> None:
         k.loop("i", tile.height) as i,
         k.loop("j", tile.height, start=i + 1, kind=tile.inner) as j,
     ):
-        tile.store(i, j, tile.constant(0.0))
+        tile.store(i, j, filled(0.0, tile.load(i, j)))
 
 
 @kernel("lu")

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels.access import GroupedReader
+from rlx.codegen.kernels.linalg.arithmetic import parts_of
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.values import Complex, Scalar
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
@@ -31,6 +33,9 @@ _WORKERS = 16
 _TILE = 8
 """Rows and columns moved together by a transpose: a cache line of each."""
 
+_OF_NUMBERS = ("work",)
+"""Arrays that hold complex numbers where matrices do."""
+
 _LETTERS = {Prim.F32: "s", Prim.F64: "d"}
 _COMPLEX_LETTERS = {Prim.F32: "c", Prim.F64: "z"}
 
@@ -43,6 +48,8 @@ class Room:
     """
 
     counts: dict[str, int]
+    parts: int = 1
+    """2 if a count that LAPACK is told is one of complex numbers."""
 
     @property
     def elements(self) -> int:
@@ -78,7 +85,8 @@ class Slice:
 
     def room_of(self, name: str) -> Address:
         """Return the count of elements of an array, as LAPACK wants to be told it."""
-        return integer(self.k, f"{name}_extent", self.room.counts[name])
+        count = self.room.counts[name] // (self.room.parts if name in _OF_NUMBERS else 1)
+        return integer(self.k, f"{name}_extent", count)
 
 
 @contextmanager
@@ -143,6 +151,21 @@ def integer(k: KernelBuilder, name: str, value: Operand) -> Address:
     return k.address(place, 0)
 
 
+def put(k: KernelBuilder, memory: Buffer, base: E | int, place: E, x: Scalar) -> None:
+    """Store a number behind `place` others; parts of complex ones lie side by side."""
+    parts = parts_of(x)
+    for number, part in enumerate(parts):
+        k.store(memory, index(base) + place * len(parts) + number, part)
+
+
+def take(k: KernelBuilder, memory: Buffer, base: E | int, place: E, a: TensorType) -> Scalar:
+    """Load what `put` stored."""
+    parts = parts_in(a)
+    at = index(base) + place * parts
+    first = k.load(memory, at)
+    return Complex(first, k.load(memory, at + 1)) if parts == 2 else first
+
+
 def lay_out(
     k: KernelBuilder, memory: Buffer, base: E | int, matrix: GroupedReader, shape: tuple[int, int]
 ) -> None:
@@ -154,9 +177,9 @@ def lay_out(
         k.loop("i", high) as i,
         k.loop("j_inner", _TILE) as j,
     ):
-        k.store(memory, index(base) + (first + j) * high + i, matrix.read_real(i, first + j))
+        put(k, memory, base, (first + j) * high + i, matrix.read(i, first + j))
     with k.loop("j", wide, start=whole) as j, k.loop("i", high) as i:
-        k.store(memory, index(base) + j * high + i, matrix.read_real(i, j))
+        put(k, memory, base, j * high + i, matrix.read(i, j))
 
 
 def lay_out_transposed(
@@ -165,7 +188,12 @@ def lay_out_transposed(
     """Copy a matrix row by row, which LAPACK takes for its transpose."""
     high, wide = shape
     with k.loop("i", high) as i, k.loop("j", wide, kind=LoopKind.SIMD) as j:
-        k.store(memory, index(base) + i * wide + j, matrix.read_real(i, j))
+        put(k, memory, base, i * wide + j, matrix.read(i, j))
+
+
+def parts_in(a: TensorType) -> int:
+    """Return how many machine numbers an element takes."""
+    return 2 if a.dtype.is_complex else 1
 
 
 def extents(a: TensorType) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.linalg.arithmetic import let, negated, spoiled, times
 from rlx.codegen.kernels.linalg.elimination import (
     divide_row,
     eliminate_rows,
@@ -17,6 +18,7 @@ from rlx.codegen.kernels.linalg.elimination import (
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.kernels.slice_blocks import Block, Layout, Load, Tile, blocks
+from rlx.codegen.kernels.values import Scalar, chosen_where
 from rlx.codegen.loops.expr import E, index, select
 from rlx.ir.types import TensorType
 
@@ -63,7 +65,11 @@ def _fits_registers(block: Block, a: Reader, b: Reader) -> bool:
     """True if one slice at a time is solved in registers: it needs no tile in memory."""
     tile = block.tile
     known = all(isinstance(extent, int) for extent in (*a.shape[-2:], *b.shape[-2:]))
-    return tile.lanes == 1 and known and is_unrolled(tile.height, tile.width)
+    return tile.lanes == 1 and known and _is_unrolled(tile)
+
+
+def _is_unrolled(tile: Tile) -> bool:
+    return not tile.is_complex and is_unrolled(tile.height, tile.width)
 
 
 def _solve_entries(
@@ -111,9 +117,9 @@ def solve_backward(
         block.write_columns(db, height, vector=True)
         block.read(x, vector=True)
 
-        def product(i: E, j: E, load: Load) -> E:
+        def product(i: E, j: E, load: Load) -> Scalar:
             row, column = (j, i) if transposed else (i, j)
-            return -(load(row, height) * load(column, 0))
+            return negated(times(load(row, height), load(column, 0)))
 
         block.write(da, product)
 
@@ -121,7 +127,7 @@ def solve_backward(
 def _eliminate(block: Block, layout: Layout, on_singular: str) -> None:
     tile, height = block.tile, layout.height
     least: E
-    if is_unrolled(height, layout.width):
+    if _is_unrolled(tile):
         least = solve_unrolled(tile, height)
     else:
         least = factor(tile, height)
@@ -177,7 +183,7 @@ def _substitute(tile: Tile, *, forward: bool, unit: bool) -> E:
             divide_row(tile, c, height)
         start, stop = (c + 1, index(height)) if forward else (index(0), c)
         with k.loop("r", stop, start=start) as r:
-            multiple = k.let("multiple", tile.load(r, c))
+            multiple = let(k, "multiple", tile.load(r, c))
             subtract_row(tile, r, c, multiple, start=index(height), stop=index(tile.width))
     return least
 
@@ -196,5 +202,5 @@ def settle(block: Block, least: E, on_singular: str, *, first: int) -> None:
         k.loop("i", tile.height) as i,
         k.loop("j", tile.width, start=first, kind=tile.inner) as j,
     ):
-        value = select(is_singular, tile.constant(math.nan), tile.load(i, j))
-        tile.store(i, j, value)
+        value = tile.load(i, j)
+        tile.store(i, j, chosen_where(is_singular, spoiled(value), value))

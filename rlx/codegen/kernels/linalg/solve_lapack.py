@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.linalg.arithmetic import spoiled
 from rlx.codegen.kernels.linalg.lapack import (
     Room,
     call,
@@ -13,10 +12,13 @@ from rlx.codegen.kernels.linalg.lapack import (
     integer,
     lay_out,
     lay_out_transposed,
+    parts_in,
+    put,
     slices,
+    take,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.loops.expr import select
+from rlx.codegen.kernels.values import chosen_where
 from rlx.codegen.loops.nodes import LoopKind, Prim, Status
 from rlx.ir.lowering import Library
 from rlx.ir.shape import upper
@@ -26,7 +28,8 @@ from rlx.ir.types import TensorType
 def _room(a: TensorType, b: TensorType, *, vector: bool) -> Room:
     n, _ = extents(a)
     columns = upper(columns_of(b, vector=vector))
-    return Room({"matrix": n * n, "sides": n * columns, "exchanged": n})
+    parts = parts_in(a)
+    return Room({"matrix": n * n * parts, "sides": n * columns * parts, "exchanged": n}, parts)
 
 
 @scratch("solve", lowering=Library)
@@ -65,18 +68,19 @@ def solve_by_lapack(
         given, found = vectors.at(number), target.at(number)
         with k.loop("j", columns) as j, k.loop("i", n, kind=LoopKind.SIMD) as i:
             place = (i,) if vector else (i, j)
-            k.store(memory, sides + j * n + i, given.read_real(*place))
+            put(k, memory, sides, j * n + i, given.read(*place))
         extent, count = integer(k, "extent", n), integer(k, "count", columns)
         exchanged = slice_.array("exchanged", Prim.I32)
         matrix, right = slice_.array("matrix"), slice_.array("sides")
         args = [extent, count, matrix, extent, exchanged, right, extent]
-        is_singular = call(k, "gesv", memory.prim, "", args).ne(0)
+        is_complex = a.dtype.is_complex
+        is_singular = call(k, "gesv", memory.prim, "", args, is_complex=is_complex).ne(0)
         if on_singular == "error":
             with k.if_(is_singular):
                 k.fail(Status.SINGULAR_MATRIX, number)
         with k.loop("i", n) as i, k.loop("j", columns, kind=LoopKind.SIMD) as j:
-            value = k.load(memory, sides + j * n + i)
+            value = take(k, memory, sides, j * n + i, a.type)
             if on_singular == "nan":
-                value = select(is_singular, math.nan, value)
+                value = chosen_where(is_singular, spoiled(value), value)
             place = (i,) if vector else (i, j)
             found.write(*place, value=value)

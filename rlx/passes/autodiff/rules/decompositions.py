@@ -11,16 +11,17 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.ops.solve import diagonal_of
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import reshape_to, swap_last
+from rlx.passes.autodiff.algebra import adjoint, reshape_to, swap_last
 from rlx.passes.autodiff.errors import NonDifferentiableError
 from rlx.passes.autodiff.registry import Derivatives, Pushforward, jvp
 
 
 @jvp(ops.qr)
 def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
-    """q turns by the antisymmetric part of `q.T da r^-1`; r takes what is left.
+    """q turns by the antisymmetric part of `q.H da r^-1`; r takes what is left.
 
-    Of a matrix with more columns than rows, the first ones determine q.
+    Of a matrix with more columns than rows, the first ones determine q. The diagonal of r stays
+    real.
     """
     q, r = at.results
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
@@ -29,11 +30,13 @@ def qr_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
     first = ops.narrow(da, axis=-1, start=0, length=inner)
     square = ops.narrow(r, axis=-1, start=0, length=inner)
     moved = ops.triangular_solve(square, first, lower=False, left=False, on_singular="nan")
-    inside = ops.matmul(swap_last(q), moved)
+    inside = ops.matmul(adjoint(q), moved)
     below = ops.where(_below(at.graph, inner), inside, 0.0)
-    turn = below - swap_last(below)
+    turn = below - adjoint(below)
+    if a.dtype.is_complex:
+        turn = turn + ops.where(_diagonal(at.graph, inner), _imaginary(ops.imag(inside)), 0.0)
     dq = ops.matmul(q, turn - inside) + moved
-    dr = ops.matmul(swap_last(q), da) - ops.matmul(turn, r)
+    dr = ops.matmul(adjoint(q), da) - ops.matmul(turn, r)
     return dq, ops.where(_below(at.graph, inner, columns), 0.0, dr)
 
 
@@ -44,28 +47,37 @@ def eigh_jvp(at: Pushforward, a: Value) -> Derivatives:
     n, _ = a.type.with_shape(a.shape[-2:]).static_shape
     lower = ops.where(_below(at.graph, n), at.tangent, 0.0)
     on = ops.where(_diagonal(at.graph, n), at.tangent, 0.0)
-    moved = ops.matmul(swap_last(v), ops.matmul(lower + swap_last(lower) + on, v))
-    gaps = _row(w) - _column(w)
-    return diagonal_of(moved), ops.matmul(v, moved * _inverse(gaps))
+    if not a.dtype.is_complex:
+        moved = ops.matmul(swap_last(v), ops.matmul(lower + swap_last(lower) + on, v))
+        return diagonal_of(moved), ops.matmul(v, moved * _inverse(_row(w) - _column(w)))
+    moved = ops.matmul(adjoint(v), ops.matmul(lower + adjoint(lower) + _complex(ops.real(on)), v))
+    turned = ops.matmul(v, moved * _complex(_inverse(_row(w) - _column(w))))
+    return ops.real(diagonal_of(moved)), turned - v * _imaginary(_spin(at.graph, v, turned))
 
 
 @jvp(ops.eig)
 def eig_jvp(at: Pushforward, a: Value) -> Derivatives:
     """As for `eigh`, in a basis that is not orthogonal; vectors keep their norm and phase."""
     w, v = at.results
-    moved = _complex_solve(v, ops.matmul(at.tangent, v))
+    moved = ops.solve(v, ops.matmul(at.tangent, v), on_singular="nan")
     turned = ops.matmul(v, moved * _inverse(_row(w) - _column(w)))
     longer = ops.reduce_sum(ops.real(ops.conj(v) * turned), axes=(-2,), keepdims=True)
-    is_fixed = _is_positive_component(at.graph, v)
+    return diagonal_of(moved), turned - v * ops.complex(longer, _spin(at.graph, v, turned))
+
+
+def _spin(graph: Graph, v: Value, turned: Value) -> Value:
+    """Return how fast vectors leave the direction that is fixed, if they change by `turned`."""
+    is_fixed = _is_positive_component(graph, v)
     fixed, spun = (
         ops.reduce_sum(ops.where(is_fixed, part, 0.0), axes=(-2,), keepdims=True)
         for part in (ops.real(v), ops.imag(turned))
     )
-    return diagonal_of(moved), turned - v * ops.complex(longer, spun / fixed)
+    speed: Value = spun / fixed
+    return speed
 
 
 def _is_positive_component(graph: Graph, v: Value) -> Value:
-    """True for the component of each vector that `eig` makes positive."""
+    """True for the component of each complex vector that is made positive."""
     squares = ops.complex_norm_sq(v)
     most = ops.reduce_max(squares, axes=(-2,), keepdims=True)
     is_large = ops.cast(ops.ge(squares, most * (1.0 - 2.0**-10)), to=DType.I32)
@@ -75,34 +87,38 @@ def _is_positive_component(graph: Graph, v: Value) -> Value:
     return ops.eq(rows, _row(first))
 
 
-def _complex_solve(a: Value, b: Value) -> Value:
-    """Solve complex systems as real ones of twice the extent; singular ones give NaN."""
-    re, im = ops.real(a), ops.imag(a)
-    upper, lower = ops.concat(re, -im, axis=-1), ops.concat(im, re, axis=-1)
-    sides = ops.concat(ops.real(b), ops.imag(b), axis=-2)
-    parts = ops.solve(ops.concat(upper, lower, axis=-2), sides, on_singular="nan")
-    n = b.shape[-2]
-    return ops.complex(
-        ops.narrow(parts, axis=-2, start=0, length=n),
-        ops.narrow(parts, axis=-2, start=n, length=n),
-    )
-
-
 @jvp(ops.svd)
 def svd_jvp(at: Pushforward, a: Value, *, full: bool) -> Derivatives:
-    """As for eigenvalues, of `a.T a` and `a a.T`; what u's columns do not span adds to it."""
+    """As for eigenvalues, of `a.H a` and `a a.H`; what u's columns do not span adds to it."""
     u, s, vt = at.results
     _require_reduced("svd", a, full=full)
     rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
-    across = ops.matmul(at.tangent, swap_last(vt))
-    inside = ops.matmul(swap_last(u), across)
-    scale = _inverse(_row(s) * _row(s) - _column(s) * _column(s))
-    right, left = inside * _row(s), inside * _column(s)
-    du = ops.matmul(u, scale * (right + swap_last(right)))
-    dv = ops.matmul(swap_last(vt), scale * (left + swap_last(left)))
+    v = adjoint(vt)
+    across = ops.matmul(at.tangent, v)
+    inside = ops.matmul(adjoint(u), across)
+    sizes = _complex(s) if a.dtype.is_complex else s
+    scale = _inverse(_row(sizes) * _row(sizes) - _column(sizes) * _column(sizes))
+    right, left = inside * _row(sizes), inside * _column(sizes)
+    du = ops.matmul(u, scale * (right + adjoint(right)))
+    dv = ops.matmul(v, scale * (left + adjoint(left)))
     if rows > columns:
-        du = du + (across - ops.matmul(u, inside)) * _row(_inverse(s))
-    return du, diagonal_of(inside), swap_last(dv)
+        du = du + (across - ops.matmul(u, inside)) * _row(_inverse(sizes))
+    if not a.dtype.is_complex:
+        return du, diagonal_of(inside), swap_last(dv)
+    spin, on = _spin(at.graph, v, dv), diagonal_of(inside)
+    du = du + u * _imaginary(_row(ops.imag(on) * _inverse(s)) - spin)
+    return du, ops.real(on), adjoint(dv - v * _imaginary(spin))
+
+
+def _complex(x: Value) -> Value:
+    found: Value = ops.complex(x, x * 0.0)
+    return found
+
+
+def _imaginary(x: Value) -> Value:
+    """Return `i * x`."""
+    found: Value = ops.complex(x * 0.0, x)
+    return found
 
 
 def _require_reduced(name: str, a: Value, *, full: bool) -> None:

@@ -7,7 +7,13 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.ops.solve import diagonal_of, identity, times
 from rlx.ir.types import TensorType
-from rlx.passes.autodiff.algebra import expand_to, reshape_to, swap_last
+from rlx.passes.autodiff.algebra import (
+    adjoint,
+    conjugate,
+    expand_to,
+    reshape_to,
+    swap_last,
+)
 from rlx.passes.autodiff.cofactors import cofactors
 from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
 
@@ -33,7 +39,7 @@ def solve_vjp(
     at: Pullback, a: Value, b: Value, *, vector: bool, transposed: bool, on_singular: str
 ) -> Derivatives:
     """The cotangent of b solves the transposed system; that of a is its product with x."""
-    g, x = at.cotangent, at.result
+    g, a, x = at.cotangent, conjugate(a), conjugate(at.result)
     extent = a.shape[-1]
     if all(at.wanted) and vector and isinstance(extent, int) and extent <= _SMALL:
         return ops.solve_backward(a, x, g, transposed=transposed, on_singular=on_singular)
@@ -86,7 +92,7 @@ def triangular_solve_vjp(
     left: bool,
     on_singular: str,
 ) -> Derivatives:
-    x = at.result
+    a, x = conjugate(a), conjugate(at.result)
     db = ops.triangular_solve(
         a, at.cotangent, lower=lower, unit_diagonal=unit_diagonal, transposed=not transposed,
         left=left, on_singular=on_singular,
@@ -101,15 +107,14 @@ def triangular_solve_vjp(
 
 @jvp(ops.cholesky)
 def cholesky_jvp(at: Pushforward, a: Value, *, lower: bool, on_singular: str) -> Derivatives:
-    """dl = l half(l**-1 da l**-T), where half keeps the triangle and half of the diagonal."""
+    """dl = l half(l**-1 da l**-H), where half keeps the triangle and half of the diagonal."""
     factor = at.result
-    kept = _triangle(at.tangent, lower=lower)
-    da = kept + swap_last(_triangle(at.tangent, lower=lower, strict=True))
+    strict = _triangle(at.tangent, lower=lower, strict=True)
+    da = strict + adjoint(strict) + _diagonal_part(at.tangent)
+    first, second = (factor, conjugate(factor)) if lower else (conjugate(factor), factor)
+    inner = ops.triangular_solve(first, da, lower=lower, transposed=not lower, on_singular="nan")
     inner = ops.triangular_solve(
-        factor, da, lower=lower, transposed=not lower, on_singular="nan"
-    )  # fmt: skip
-    inner = ops.triangular_solve(
-        factor, inner, lower=lower, transposed=lower, left=False, on_singular="nan"
+        second, inner, lower=lower, transposed=lower, left=False, on_singular="nan"
     )
     strict = _triangle(inner, lower=lower, strict=True)
     half = (strict + _triangle(inner, lower=lower)) * 0.5
@@ -139,24 +144,42 @@ def det_jvp(at: Pushforward, a: Value) -> Derivatives:
 
 @vjp(ops.det)
 def det_vjp(at: Pullback, a: Value) -> Derivatives:
-    return cofactors(a, at.result) * _stretched(at.cotangent)
+    return conjugate(cofactors(a, at.result)) * _stretched(at.cotangent)
 
 
 @jvp(ops.slogdet)
 def slogdet_jvp(at: Pushforward, a: Value) -> Derivatives:
-    return None, _trace_of_quotient(a, at.tangent)
+    """Of a complex determinant, the real part of the trace grows it and the other one turns it."""
+    quotient = ops.solve(a, at.tangent, on_singular="nan")
+    trace = ops.reduce_sum(diagonal_of(quotient), axes=(-1,))
+    if not a.dtype.is_complex:
+        return None, trace
+    return at.results[0] * _imaginary(ops.imag(trace)), ops.real(trace)
 
 
 @vjp(ops.slogdet)
 def slogdet_vjp(at: Pullback, a: Value) -> Derivatives:
-    _, g = at.cotangents
-    return None if g is None else _inverse_transposed(a) * _stretched(g)
+    signs, g = at.cotangents
+    if a.dtype.is_complex:
+        g = _complex_slogdet_cotangent(at.results[0], signs, g)
+    return None if g is None else conjugate(_inverse_transposed(a)) * _stretched(g)
 
 
-def _trace_of_quotient(a: Value, da: Value) -> Value:
-    """Return the trace of a**-1 da; NaN where `a` is singular."""
-    quotient = ops.solve(a, da, on_singular="nan")
-    return ops.reduce_sum(diagonal_of(quotient), axes=(-1,))
+def _complex_slogdet_cotangent(direction: Value, signs: Value | None, g: Value | None) -> Value:
+    """Return the cotangent of the trace from those of the direction and of the logarithm."""
+    parts = []
+    if g is not None:
+        parts.append(ops.complex(g * 0.5, g * 0.0))
+    if signs is not None:
+        parts.append(_imaginary(ops.imag(ops.conj(direction) * signs)))
+    total: Value = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return total
+
+
+def _imaginary(x: Value) -> Value:
+    """Return `i * x`."""
+    found: Value = ops.complex(x * 0.0, x)
+    return found
 
 
 def _inverse_transposed(a: Value) -> Value:
@@ -167,6 +190,15 @@ def _inverse_transposed(a: Value) -> Value:
 def _stretched(x: Value) -> Value:
     """Give scalars of a batch two more axes."""
     return reshape_to(x, (*x.shape, 1, 1))
+
+
+def _diagonal_part(x: Value) -> Value:
+    """Keep the real parts of the diagonal of each matrix."""
+    square = TensorType(DType.I64, x.shape[-2:])
+    rows, columns = (x.graph.iota(type=square, axis=axis) for axis in (0, 1))
+    kept = ops.where(ops.eq(rows, columns), x, x.graph.constant(0, x.dtype))
+    found: Value = (kept + conjugate(kept)) * 0.5 if x.dtype.is_complex else kept
+    return found
 
 
 def _triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:

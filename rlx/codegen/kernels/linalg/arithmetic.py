@@ -1,0 +1,137 @@
+"""Arithmetic of kernels that are written once for real and for complex matrices.
+
+A number is an expression, or a pair of them (`values.Complex`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.codegen.kernels.values import Complex, Scalar, real
+from rlx.codegen.loops import complex_scalar
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
+from rlx.codegen.loops.expr import E, const
+from rlx.codegen.loops.nodes import UnaryOp
+
+
+def let(k: KernelBuilder, name: str, x: Scalar) -> Scalar:
+    """Name a number that is used twice."""
+    if isinstance(x, Complex):
+        return Complex(k.let(f"{name}_re", x.re), k.let(f"{name}_im", x.im))
+    return k.let(name, x)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A number that changes."""
+
+    parts: tuple[Mutable, ...]
+
+    @classmethod
+    def of(cls, k: KernelBuilder, name: str, x: Scalar) -> Variable:
+        if isinstance(x, Complex):
+            return cls((k.mutable(f"{name}_re", x.re), k.mutable(f"{name}_im", x.im)))
+        return cls((k.mutable(name, x),))
+
+    @property
+    def value(self) -> Scalar:
+        return Complex(*self.parts) if len(self.parts) == 2 else self.parts[0]
+
+    def set(self, x: Scalar) -> None:
+        for mutable, part in zip(self.parts, parts_of(x), strict=True):
+            mutable.set(part)
+
+
+def parts_of(x: Scalar) -> tuple[E, ...]:
+    return (x.re, x.im) if isinstance(x, Complex) else (x,)
+
+
+def plus(a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, Complex) and isinstance(b, Complex):
+        return Complex(a.re + b.re, a.im + b.im)
+    return real(a) + real(b)
+
+
+def minus(a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, Complex) and isinstance(b, Complex):
+        return Complex(a.re - b.re, a.im - b.im)
+    return real(a) - real(b)
+
+
+def times(a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, Complex) and isinstance(b, Complex):
+        return Complex(*complex_scalar.multiply((a.re, a.im), (b.re, b.im)))
+    return real(a) * real(b)
+
+
+def over(a: Scalar, b: Scalar) -> Scalar:
+    """The quotient; of complex numbers without overflow on the way."""
+    if isinstance(a, Complex) and isinstance(b, Complex):
+        return Complex(*complex_scalar.divide((a.re, a.im), (b.re, b.im)))
+    return real(a) / real(b)
+
+
+def scaled(a: Scalar, factor: E) -> Scalar:
+    """Multiply by a real number."""
+    return Complex(a.re * factor, a.im * factor) if isinstance(a, Complex) else a * factor
+
+
+def moved(a: Scalar, by: E) -> Scalar:
+    """Add a real number to each part: 0, or NaN to spoil them."""
+    return Complex(a.re + by, a.im + by) if isinstance(a, Complex) else a + by
+
+
+def divided(a: Scalar, by: E) -> Scalar:
+    """Divide by a real number."""
+    return Complex(a.re / by, a.im / by) if isinstance(a, Complex) else a / by
+
+
+def negated(a: Scalar) -> Scalar:
+    return Complex(-a.re, -a.im) if isinstance(a, Complex) else -a
+
+
+def conjugate(a: Scalar) -> Scalar:
+    return Complex(a.re, -a.im) if isinstance(a, Complex) else a
+
+
+def real_part(a: Scalar) -> E:
+    return a.re if isinstance(a, Complex) else a
+
+
+def size(a: Scalar) -> E:
+    """The absolute value; of complex numbers the sum of those of the parts, as LAPACK compares."""
+    return abs(a.re) + abs(a.im) if isinstance(a, Complex) else abs(a)
+
+
+def squared(a: Scalar) -> E:
+    """The squared absolute value."""
+    return a.re * a.re + a.im * a.im if isinstance(a, Complex) else a * a
+
+
+def is_zero(a: Scalar) -> E:
+    return a.re.eq(0.0) & a.im.eq(0.0) if isinstance(a, Complex) else a.eq(0.0)
+
+
+def with_real(like: Scalar, x: E) -> Scalar:
+    """Return a real number as the kind of another one."""
+    return Complex(x, const(0.0, x.type.prim, x.type.lanes)) if isinstance(like, Complex) else x
+
+
+def filled(value: float, like: Scalar) -> Scalar:
+    """Return a real number of the kind and type of another one."""
+    of = real_part(like).type
+    return with_real(like, const(value, of.prim, of.lanes))
+
+
+def polar(k: KernelBuilder, x: Scalar) -> tuple[E, Scalar]:
+    """Return the absolute value of a number that is not 0, and its direction."""
+    most = k.let("most", size(x))
+    near = let(k, "near", divided(x, most))  # its square neither overflows nor vanishes
+    length = k.let("length", squared(near).unary(UnaryOp.SQRT))
+    return k.let("absolute", most * length), let(k, "direction", divided(near, length))
+
+
+def spoiled(like: Scalar) -> Scalar:
+    """Return NaN, in both parts."""
+    nan = real_part(filled(float("nan"), like))
+    return Complex(nan, nan) if isinstance(like, Complex) else nan
