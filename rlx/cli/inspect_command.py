@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rlx.cli.arrays import random_inputs, random_params, read_inputs
 from rlx.cli.progress import progress
-from rlx.cli.sources import Program, load_program, read_params
+from rlx.cli.sources import LoadedGraph, load_program, read_params
 from rlx.report.data import report_data
 from rlx.report.page import write_page
 from rlx.report.stages import Stages
@@ -56,7 +56,7 @@ def _is_edited(arguments: Namespace) -> bool:
 
 
 def _measure(
-    arguments: Namespace, program: Program, stages: Stages, inputs: Mapping[str, Array]
+    arguments: Namespace, program: LoadedGraph, stages: Stages, inputs: Mapping[str, Array]
 ) -> Profile:
     """Time every thunk, on what is given and random numbers for the rest."""
     signature = Signature.of(program.graph)

@@ -42,7 +42,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LoadedGraph:
     """A graph, with the params that came with it."""
 
     graph: Graph
@@ -51,12 +51,12 @@ class Program:
 
 def load_program(
     source: str, *, shapes: Sequence[NamedShape] = (), examples: Mapping[str, Array] | None = None
-) -> Program:
+) -> LoadedGraph:
     """Return what `source` names; `shapes` and `examples` type the arguments of a function."""
     if Path(source).is_file() and is_model_file(source):
         return _load_model(Path(source), shapes, examples or {})
     if Path(source).is_file() and not source.endswith(".py"):
-        return Program(read_graph(Path(source)))
+        return LoadedGraph(read_graph(Path(source)))
     if ":" not in source:
         raise InputError(
             f"{source!r} is neither a file nor module:function",
@@ -75,13 +75,15 @@ def load_program(
     return _as_program(found, source)
 
 
-def _load_model(path: Path, shapes: Sequence[NamedShape], examples: Mapping[str, Array]) -> Program:
+def _load_model(
+    path: Path, shapes: Sequence[NamedShape], examples: Mapping[str, Array]
+) -> LoadedGraph:
     """Load a model file; `shapes` and `examples` give extents to what it leaves open."""
     dims: dict[str, Any] = {name: array.shape for name, array in examples.items()}
     dims |= {shape.name: tensor_type(shape).shape for shape in shapes}
     graph = load_model_file(path, dims)
     verify(graph)
-    return Program(graph, graph.param_values)
+    return LoadedGraph(graph, graph.param_values)
 
 
 def read_graph(path: Path) -> Graph:
@@ -180,7 +182,7 @@ def _extent(extent: int | SymbolicExtent) -> Extent:
     return extent if isinstance(extent, int) else Dim(extent.name, max=extent.max)
 
 
-def _as_program(found: Any, source: str) -> Program:
+def _as_program(found: Any, source: str) -> LoadedGraph:
     graph, params = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
     if not isinstance(graph, Graph):
         raise InputError(
@@ -188,7 +190,7 @@ def _as_program(found: Any, source: str) -> Program:
             remedy="return the graph that rlx.trace or rlx.Graph made",
         )
     verify(graph)
-    return Program(graph, {name: np.asarray(value) for name, value in params.items()})
+    return LoadedGraph(graph, {name: np.asarray(value) for name, value in params.items()})
 
 
 def _takes_nothing(function: Callable[..., Any]) -> bool:

@@ -34,14 +34,14 @@ _CHECKING = (Assign, Comment, Declare, Fail, For, If, Let, While)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SplitKernel:
     """What a kernel comes apart into; `checks` takes the operands only."""
 
     checks: Kernel
     loop: Kernel
 
 
-def parts_of(kernel: Kernel) -> Parts | None:
+def split_checks(kernel: Kernel) -> SplitKernel | None:
     """Return the parts of a kernel that checks its operands after its parallel loop."""
     loop = kernel.parallel_loop
     if loop is None or not can_fail(kernel):
@@ -53,7 +53,7 @@ def parts_of(kernel: Kernel) -> Parts | None:
     if can_fail(shared) or not _reads_only((*before, *after)):
         return None
     checks = replace(kernel, name=f"{kernel.name}_checks", buffers=operands, body=(*before, *after))
-    return Parts(checks, shared)
+    return SplitKernel(checks, shared)
 
 
 def _reads_only(block: Block) -> bool:
@@ -87,7 +87,7 @@ def _apart(thunk: AnyThunk, kernels: dict[Any, Kernel]) -> Sequence[AnyThunk]:
         kernels[attempting.kernel_key] = attempt.attempt
         kernels[judging.kernel_key] = attempt.verdict
         return attempting, judging
-    parts = parts_of(kernel)
+    parts = split_checks(kernel)
     checks = replace(thunk, kind=f"{thunk.kind}_checks", results=(), scratch=None, aliased=())
     if parts is None or checks.symbols != thunk.symbols:
         return (thunk,)

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.codegen.attempts import take_part
-from rlx.codegen.checks import parts_of, take_apart
+from rlx.codegen.checks import split_checks, take_apart
 from rlx.codegen.entry import (
     Kernels,
     ThunkCalls,
@@ -64,7 +64,7 @@ def has_shared_work(schedule: Schedule, kernels: Kernels) -> bool:
 
 
 def _is_worth_waking(thunk: Thunk, kernel: Kernel) -> bool:
-    whole = is_shared(kernel) or parts_of(kernel) is not None
+    whole = is_shared(kernel) or split_checks(kernel) is not None
     return kernel.wakes_threads and (whole or take_part(thunk, kernel) is not None)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from rlx.distributed.sharding import Array, Sharded
 from rlx.distributed.world import current_world
 from rlx.errors import FormatError, InputError, ToolchainError
-from rlx.tracing.program import unique_names
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.traced_function import unique_names
 
 
 def save(path: str | Path, tree: Any) -> None:

@@ -29,8 +29,8 @@ from rlx.optim import Optimizer, apply_updates
 from rlx.passes.autodiff import vjp_in_graph
 from rlx.runtime.compile import compile as compile_graph
 from rlx.runtime.executable import Executable
-from rlx.tracing.program import specification, trace
 from rlx.tracing.pytree import tree_flatten, tree_unflatten
+from rlx.tracing.traced_function import specification, trace
 
 Array = NDArray[Any]
 

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from rlx.codegen.schedule import Schedule
     from rlx.passes.memory.plan import MemoryPlan
 
-_LAYOUTS_KEPT = 256
+_SPECIALIZATIONS_KEPT = 256
 _CALLS_TO_HEAT = 2
 
 
-class Program(Protocol):
+class AnyProgram(Protocol):
     """What lowering hands over: `plan.graph` is the lowered graph that the offsets belong to."""
 
     @property
@@ -66,7 +66,7 @@ _InputSlot: TypeAlias = tuple[Callable[[Any, Any], None], Any, tuple[int, ...], 
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _Specialization:
     """The arena at one binding of the extents, and the call that runs it there."""
 
     inputs: tuple[_InputSlot, ...]
@@ -82,7 +82,7 @@ class Executable:
     def __init__(
         self,
         graph: Graph | Origin,
-        program: Program,
+        program: AnyProgram,
         native: NativeModule,
         *,
         image: Image | None = None,
@@ -103,7 +103,7 @@ class Executable:
         self._native = native
         self._threads = self._image.threads
         self._arity = len(self.signature.inputs)
-        self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._specializations: dict[tuple[int, ...], _Specialization] = {}
         self._long_calls = 0
         self._fast: FastCall | None = None
         self._classes: tuple[type[Array], ...] = (ndarray,) * len(self.signature.outputs)
@@ -111,7 +111,7 @@ class Executable:
         self.residents.find(self._params)
         self._load_constants()
         self._bind_entries()
-        self._fixed = None if self.signature.symbols else self._make_layout({})
+        self._fixed = None if self.signature.symbols else self._specialize({})
         for name, value in named_params(params).items():
             self.set_param(name, value)
 
@@ -144,10 +144,10 @@ class Executable:
         fast = self._fast  # another thread may take it away
         if fast is not None and (results := fast(*values)) is not None:
             return results
-        layout = self._fixed
-        if layout is None or len(values) != len(layout.inputs):
+        call = self._fixed
+        if call is None or len(values) != len(call.inputs):
             return None
-        for (_, dtype, shape, _), value in zip(layout.inputs, values):  # noqa: B905  hot
+        for (_, dtype, shape, _), value in zip(call.inputs, values):  # noqa: B905  hot
             if type(value) not in ARRAY_CLASSES or value.dtype is not dtype or value.shape != shape:
                 return None
         return self._execute(values)
@@ -304,10 +304,10 @@ class Executable:
         arrays = self._arrays(values)  # before the lock: an argument's methods may call us, too
         refuse_reentry(self._lock, self.signature.name)
         with self._lock:
-            layout = self._enter_with(arrays, out)
+            call = self._enter_with(arrays, out)
             if out:
-                return filled(out, layout.output_views)
-            return self._given([copy() for copy in layout.outputs])
+                return filled(out, call.output_views)
+            return self._given([copy() for copy in call.outputs])
 
     def _given(self, results: Sequence[Array]) -> tuple[Array, ...]:
         """Return `results` in the classes of the outputs."""
@@ -316,44 +316,44 @@ class Executable:
             [r if cls is ndarray else frozen(r, cls is not ImmutableArray) for r, cls in pairs]
         )
 
-    def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Layout:
+    def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Specialization:
         """Write the inputs and run; the caller holds the lock."""
         self._count_call()
         if self.residents.needs_setup:
             self._setup()
-        layout = self._fixed or self._layout_for(arrays)
-        for (write, *_), array in zip(layout.inputs, arrays):  # noqa: B905  hot
+        call = self._fixed or self._specialization_for(arrays)
+        for (write, *_), array in zip(call.inputs, arrays):  # noqa: B905  hot
             write(..., array)
-        check_extents(self.signature, out, layout.output_views)
-        status = layout.enter()
+        check_extents(self.signature, out, call.output_views)
+        status = call.enter()
         if status != 0:
             raise self._fault(status)
-        return layout
+        return call
 
     def _arrays(self, values: Sequence[Any]) -> list[Array]:
         """Return the arguments as arrays that fit; InputError for one that does not."""
-        layout = self._fixed
-        if layout is None:
+        call = self._fixed
+        if call is None:
             pairs = zip(self.signature.inputs, values, strict=True)
             return [checked(argument, value) for argument, value in pairs]
         return [
             value
             if type(value) in ARRAY_CLASSES and value.dtype is dtype and value.shape == shape
             else checked(argument, value)
-            for (_, dtype, shape, argument), value in zip(layout.inputs, values)  # noqa: B905
+            for (_, dtype, shape, argument), value in zip(call.inputs, values)  # noqa: B905
         ]
 
-    def _layout_for(self, arrays: Sequence[Array]) -> _Layout:
-        """Return the layout at the extents of `arrays`."""
+    def _specialization_for(self, arrays: Sequence[Array]) -> _Specialization:
+        """Return the specialization at the extents of `arrays`."""
         binding = self.signature.bind(arrays)
         key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
-        layout = self._layouts.get(key)
-        if layout is None:
+        call = self._specializations.get(key)
+        if call is None:
             self._check_extents(binding)
-            if len(self._layouts) >= _LAYOUTS_KEPT:
-                self._layouts.clear()
-            layout = self._layouts[key] = self._make_layout(binding)
-        return layout
+            if len(self._specializations) >= _SPECIALIZATIONS_KEPT:
+                self._specializations.clear()
+            call = self._specializations[key] = self._specialize(binding)
+        return call
 
     def _check_extents(self, binding: Mapping[str, int]) -> None:
         """Ask the ops for what none can tell from the bounds alone."""
@@ -456,7 +456,7 @@ class Executable:
     def _entry(self, kind: str) -> str:
         return f"{self._image.name}_{kind}"
 
-    def _make_layout(self, binding: Mapping[str, int]) -> _Layout:
+    def _specialize(self, binding: Mapping[str, int]) -> _Specialization:
         extents = [binding[symbol.name] for symbol in self.signature.symbols]
         places = zip(self._static_outputs, self._image.outputs, self.signature.outputs, strict=True)
         outputs = [
@@ -470,7 +470,7 @@ class Executable:
             for known, argument in zip(self._static_inputs, self.signature.inputs, strict=True)
         ]
         slots = zip(inputs, self.signature.inputs, strict=True)
-        return _Layout(
+        return _Specialization(
             inputs=tuple(
                 (view.__setitem__, a.type.dtype.numpy, view.shape, a) for view, a in slots
             ),
@@ -498,8 +498,8 @@ class Executable:
 
     def _make_fast(self) -> FastCall | None:
         """Return the short way, where there can be one: extents are static."""
-        layout = self._fixed
-        if layout is None or self.residents.shared:
+        call = self._fixed
+        if call is None or self.residents.shared:
             return None
         gateway = find_gateway()
         if gateway is None:
@@ -516,8 +516,8 @@ class Executable:
             donated_copy,
             DonatedMemory,
             ImmutableArray,
-            tuple(self._input_port(i, view) for i, view in enumerate(layout.input_views)),
-            tuple(self._output_port(i, view) for i, view in enumerate(layout.output_views)),
+            tuple(self._input_port(i, view) for i, view in enumerate(call.input_views)),
+            tuple(self._output_port(i, view) for i, view in enumerate(call.output_views)),
         )
         fast.ready = not self.residents.needs_setup
         return fast

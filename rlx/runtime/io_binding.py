@@ -92,9 +92,9 @@ class IoBindingExecutable(Executable):
             self._count_call()
             if self.residents.needs_setup:
                 self._setup()
-            layout = self._fixed
-            assert layout is not None, "bound graphs have static extents"
-            check_extents(self.signature, out, layout.output_views)
+            call = self._fixed
+            assert call is not None, "bound graphs have static extents"
+            check_extents(self.signature, out, call.output_views)
             placed = self._place_buffers(out, arrays)
             replaced = self._take_donated(arrays)
             self._take_inputs(arrays, [*replaced.values(), *placed.values()])
@@ -102,7 +102,7 @@ class IoBindingExecutable(Executable):
                 self._move(
                     number, address_of(placed[output]) if output in placed else result.take()
                 )
-            status = layout.enter()
+            status = call.enter()
             if status != 0:
                 raise self._fault(status)
             shown = {
@@ -111,12 +111,12 @@ class IoBindingExecutable(Executable):
             }
             shown |= replaced
             if out:
-                made = enumerate(layout.output_views)
+                made = enumerate(call.output_views)
                 return filled(out, [shown.get(output, view) for output, view in made])
             return self._given(
                 [
                     shown[output] if output in shown else copy()
-                    for output, copy in enumerate(layout.outputs)
+                    for output, copy in enumerate(call.outputs)
                 ]
             )
 
@@ -149,8 +149,8 @@ class IoBindingExecutable(Executable):
 
     def _take_inputs(self, arrays: Sequence[Array], overwritten: Sequence[Array]) -> None:
         """Read in place what is large and dense and stays as it is; copy the others."""
-        layout = self._fixed
-        assert layout is not None, "bound graphs have static extents"
+        call = self._fixed
+        assert call is not None, "bound graphs have static extents"
         for position, array in enumerate(arrays):
             if position in self._donated_inputs:
                 continue
@@ -159,7 +159,7 @@ class IoBindingExecutable(Executable):
             if number is not None and dense and not overlaps(array, overwritten):
                 self._move(number, address_of(array))
                 continue
-            layout.inputs[position][0](..., array)
+            call.inputs[position][0](..., array)
             if number is not None:
                 self._moves[number] = 0
 

@@ -25,7 +25,7 @@ from rlx.errors import FormatError
 from rlx.ir.graph import Graph, Value
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.cache import Cache, cache_directory, content_key
-from rlx.runtime.executable import Program
+from rlx.runtime.executable import AnyProgram
 from rlx.runtime.image import Image, dumps_image, loads_image
 from rlx.runtime.interface import Interface, NamedGraph, interface_fields, interface_of
 from rlx.target import Target
@@ -126,12 +126,12 @@ class ProgramCache:
 class RecalledProgram:
     """A program loaded from the cache: plan, schedule and module are made when they are read."""
 
-    def __init__(self, graph: Callable[[], Graph], make: Callable[[Graph], Program]) -> None:
+    def __init__(self, graph: Callable[[], Graph], make: Callable[[Graph], AnyProgram]) -> None:
         self._graph = graph
         self._make = make
 
     @functools.cached_property
-    def _program(self) -> Program:
+    def _program(self) -> AnyProgram:
         return self._make(self._graph())
 
     @property

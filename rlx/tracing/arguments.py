@@ -10,8 +10,8 @@ from typing import Any
 
 from rlx.errors import InputError
 from rlx.ir.graph import calling_source
-from rlx.tracing.program import Specification, specify
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.traced_function import Specification, specify
 
 
 def positions(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:

@@ -21,32 +21,32 @@ class NamedAxis:
     communicator: TracedArray | None = None
 
 
-class _Bound(threading.local):
+class _AxesInScope(threading.local):
     """The axes that functions being traced in this thread may name, outermost first."""
 
     def __init__(self) -> None:
         self.axes: list[NamedAxis] = []
 
 
-_bound = _Bound()
+_in_scope = _AxesInScope()
 
 
 @contextmanager
 def bound_axis(axis: NamedAxis) -> Iterator[None]:
     """Let what is traced inside name `axis`; an inner axis hides an outer one of its name."""
-    _bound.axes.append(axis)
+    _in_scope.axes.append(axis)
     try:
         yield
     finally:
-        _bound.axes.pop()
+        _in_scope.axes.pop()
 
 
 def named_axis(name: str) -> NamedAxis:
     """Return the innermost axis called `name`; InputError if there is none."""
-    for axis in reversed(_bound.axes):
+    for axis in reversed(_in_scope.axes):
         if axis.name == name:
             return axis
-    known = ", ".join(repr(axis.name) for axis in _bound.axes) or "none"
+    known = ", ".join(repr(axis.name) for axis in _in_scope.axes) or "none"
     raise InputError(
         f"no axis is called {name!r} here (axes: {known})",
         source=calling_source(),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rlx.passes.vmap import vmap
-from rlx.tracing.program import at_shape, specification, splice, trace
 from rlx.tracing.trace import source_names
+from rlx.tracing.traced_function import at_shape, specification, splice, trace
 from rlx.tracing.tracer import Tracer
 
 

@@ -16,7 +16,6 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
-from rlx.tracing.program import Program, Specification, specify, splice, trace
 from rlx.tracing.promotion import ElementType, promote_types
 from rlx.tracing.pytree import TreeDef, leaf_names, leaf_paths, tree_flatten, tree_unflatten
 from rlx.tracing.trace import (
@@ -28,6 +27,7 @@ from rlx.tracing.trace import (
     shape_of,
     source_names,
 )
+from rlx.tracing.traced_function import Specification, TracedFunction, specify, splice, trace
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -50,7 +50,7 @@ def specified(tree: TreeDef, leaves: Sequence[Any], name: str) -> list[Specifica
 
 def trace_carried(
     function: Callable[[list[Tracer]], Any], name: str, inputs: Sequence[Specification], count: int
-) -> tuple[Program, list[Specification]]:
+) -> tuple[TracedFunction, list[Specification]]:
     """Trace a body whose first `count` inputs and outputs are carries.
 
     A weakly typed carry that comes out as another dtype enters in the one where both meet; the
@@ -76,9 +76,13 @@ def _promoted(given: Specification, output: Value, weak: bool) -> Specification:
 
 
 def require_carried(
-    what: str, function: Function, given: Sequence[Specification], tree: TreeDef, program: Program,
+    what: str,
+    function: Function,
+    given: Sequence[Specification],
+    tree: TreeDef,
+    program: TracedFunction,
     returned: TreeDef,
-) -> None:  # fmt: skip
+) -> None:
     """Raise unless the body returns carries of the structure and the types that it is given."""
     name = source_names(function, "body")
     if returned != tree:
@@ -135,7 +139,7 @@ def require_scalar(what: str, name: str, x: Any) -> None:
         )
 
 
-def merged(programs: Sequence[Program]) -> list[TracedArray]:
+def merged(programs: Sequence[TracedFunction]) -> list[TracedArray]:
     """Return what the programs captured, each value once."""
     found: dict[Value, TracedArray] = {}
     for program in programs:
@@ -145,7 +149,7 @@ def merged(programs: Sequence[Program]) -> list[TracedArray]:
 
 
 def body_of(
-    program: Program,
+    program: TracedFunction,
     captured: Sequence[TracedArray],
     *,
     leading: int | None = None,

@@ -27,9 +27,9 @@ from rlx.tracing.bodies import (
     tracers,
     values_of,
 )
-from rlx.tracing.program import Specification, unique_names
 from rlx.tracing.pytree import TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, shape_of, source_names
+from rlx.tracing.traced_function import Specification, unique_names
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]

@@ -11,9 +11,9 @@ import numpy as np
 from rlx.ir.dtype import as_array_dtype, as_dtype
 from rlx.ir.shape import Shape, product
 from rlx.ir.types import TensorType
-from rlx.tracing.program import Specification, trace
 from rlx.tracing.pytree import tree_flatten, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
+from rlx.tracing.traced_function import Specification, trace
 from rlx.tracing.widths import canonical
 
 

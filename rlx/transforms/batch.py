@@ -18,9 +18,9 @@ from rlx.numpy.axes import static_shape
 from rlx.passes.vmap import vmap as batch
 from rlx.tracing.arguments import call_names, positions
 from rlx.tracing.axes import NamedAxis, bound_axis
-from rlx.tracing.program import Program, Specification, specify, splice, trace
 from rlx.tracing.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import element_type, shape_of, source_names
+from rlx.tracing.traced_function import Specification, TracedFunction, specify, splice, trace
 from rlx.transforms.differentiate import jvp, vjp
 
 Function = Callable[..., Any]
@@ -137,7 +137,7 @@ def _naming(axis_name: str | None, size: int) -> AbstractContextManager[None]:
 
 
 def _batched(
-    program: Program,
+    program: TracedFunction,
     fronts: list[int | None],
     ends: list[Any],
     size: int,

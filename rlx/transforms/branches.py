@@ -25,10 +25,10 @@ from rlx.tracing.bodies import (
     tracers,
     values_of,
 )
-from rlx.tracing.program import Program, trace
 from rlx.tracing.promotion import ElementType, promote_types
 from rlx.tracing.pytree import leaf_paths, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, element_type, source_names
+from rlx.tracing.traced_function import TracedFunction, trace
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -86,7 +86,7 @@ def _switch(what: str, index: Any, branches: Sequence[Function], operands: Any) 
     for branch in branches:
         require_arguments(what, "branch", branch, names)
 
-    def traced(branch: Function) -> Program:
+    def traced(branch: Function) -> TracedFunction:
         def call(arrays: list[Tracer]) -> Any:
             return branch(*tree_unflatten(tree, arrays))
 
@@ -105,7 +105,7 @@ def _switch(what: str, index: Any, branches: Sequence[Function], operands: Any) 
 
 
 def _joined(
-    what: str, branches: Sequence[Function], programs: Sequence[Program]
+    what: str, branches: Sequence[Function], programs: Sequence[TracedFunction]
 ) -> list[ElementType]:
     """Return the element types of the results, on which all branches must agree."""
     names = [source_names(branch, f"branch {i}") for i, branch in enumerate(branches)]
@@ -123,7 +123,7 @@ def _joined(
 
 
 def _meet(
-    what: str, path: str, names: Sequence[str], programs: Sequence[Program], at: int
+    what: str, path: str, names: Sequence[str], programs: Sequence[TracedFunction], at: int
 ) -> ElementType:
     """Return the type of result `at`: weakly typed ones give way to the others."""
     outputs = [program.graph.outputs[at] for program in programs]

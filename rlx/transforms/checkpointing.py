@@ -19,9 +19,9 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.tracing.apply import emit, function
 from rlx.tracing.arguments import choose, positions
-from rlx.tracing.program import trace
 from rlx.tracing.pytree import tree_map, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, source_names
+from rlx.tracing.traced_function import trace
 from rlx.tracing.tracer import Tracer
 
 Function: TypeAlias = Callable[..., Any]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rlx.tracing.arguments import call_names
-from rlx.tracing.program import specify, splice, trace
 from rlx.tracing.pytree import tree_flatten, tree_unflatten
 from rlx.tracing.trace import source_names
+from rlx.tracing.traced_function import specify, splice, trace
 
 
 def closure_convert(

@@ -33,10 +33,10 @@ from rlx.tracing.bodies import (
     values_of,
 )
 from rlx.tracing.loops import count_steps, scan_rows
-from rlx.tracing.program import Program, trace
 from rlx.tracing.promotion import ElementType, promote_types
 from rlx.tracing.pytree import leaf_names, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, element_type, shape_of, source_names
+from rlx.tracing.traced_function import TracedFunction, trace
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.batch import vmap
 
@@ -204,7 +204,7 @@ def _map_batches(f: Function, xs: Any, size: int) -> Any:
     return tree_map(lambda a, b: rnp.concatenate([a, b]), done, rest)
 
 
-def _require_condition(cond_fun: Function, condition: Program) -> None:
+def _require_condition(cond_fun: Function, condition: TracedFunction) -> None:
     name = source_names(cond_fun, "condition")
     if condition.tree.cls is not None:
         raise InputError(

@@ -24,7 +24,6 @@ from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.bodies import apply, line_of, tracers, values_of
 from rlx.tracing.orders import derivatives_taken
-from rlx.tracing.program import Program
 from rlx.tracing.pytree import TreeDef, tree_unflatten
 from rlx.tracing.trace import (
     TracedArray,
@@ -34,6 +33,7 @@ from rlx.tracing.trace import (
     shape_of,
     source_names,
 )
+from rlx.tracing.traced_function import TracedFunction
 from rlx.transforms.closures import state_of
 
 Function = Callable[..., Any]
@@ -189,7 +189,7 @@ def refuse_symbolic_zeros(name: str, wanted: bool) -> None:
 
 
 def recomputed(
-    graph: Graph, program: Program, operands: Sequence[Value], results: Sequence[Value]
+    graph: Graph, program: TracedFunction, operands: Sequence[Value], results: Sequence[Value]
 ) -> dict[Value, Value]:
     """Append a rule's program; what it got by calling the function itself is in `results`."""
     pairs = zip(program.graph.outputs, results, strict=False)
@@ -210,7 +210,7 @@ class Captured:
         sources = [traced.value for traced in captured]
         self._places = dict(zip(sources, self.values, strict=True))
 
-    def of(self, program: Program) -> list[Value]:
+    def of(self, program: TracedFunction) -> list[Value]:
         return [self._places[traced.value] for traced in program.captured]
 
 

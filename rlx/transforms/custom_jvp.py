@@ -24,9 +24,9 @@ from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
 from rlx.tracing.bodies import body_of, line_of, merged
-from rlx.tracing.program import Program, Specification, trace
 from rlx.tracing.pytree import flatten_like, tree_map
 from rlx.tracing.trace import TracedArray, innermost, source_names
+from rlx.tracing.traced_function import Specification, TracedFunction, trace
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.custom_functions import (
     Captured,
@@ -97,8 +97,8 @@ def _state_jvp(jvp: Function, chosen: Chosen, fixed: list[Any], name: str) -> St
 
 
 def traced_rule(
-    jvp: Function, primal: Program, chosen: Chosen, fixed: list[Any], name: str
-) -> Program:
+    jvp: Function, primal: TracedFunction, chosen: Chosen, fixed: list[Any], name: str
+) -> TracedFunction:
     """Trace `jvp` as a function of primals and tangents to results and their tangents."""
     count = len(chosen.inputs)
     tangents = [Specification(f"t_{s.name}", s.type, s.weak) for s in chosen.inputs]
@@ -127,7 +127,9 @@ def _tangent(jvp: Function, name: str, type: TensorType, leaf: Any) -> Any:
     return of_type(f"custom_jvp: the tangent of {name!r}", type, leaf, jvp)
 
 
-def pushforward(forward: Program, primal: Program, captured: Sequence[TracedArray]) -> Graph:
+def pushforward(
+    forward: TracedFunction, primal: TracedFunction, captured: Sequence[TracedArray]
+) -> Graph:
     """Return the rule as a function of operands, results and a tangent per operand."""
     graph = Graph(forward.graph.name)
     types = [value.type for value in primal.inputs]
@@ -143,7 +145,7 @@ def pushforward(forward: Program, primal: Program, captured: Sequence[TracedArra
 
 
 def rule_results(
-    forward: Program, primal: Program, captured: Sequence[TracedArray]
+    forward: TracedFunction, primal: TracedFunction, captured: Sequence[TracedArray]
 ) -> Graph | None:
     """Return the rule's results as a function of the operands, if they are the function's."""
     graph = Graph(forward.graph.name)
@@ -157,7 +159,7 @@ def rule_results(
     return graph if all(one.type == other.type for one, other in pairs) else None
 
 
-def _transposed(pushed: Graph, primal: Program, num_consts: int) -> Graph:
+def _transposed(pushed: Graph, primal: TracedFunction, num_consts: int) -> Graph:
     """Return the transpose of a pushforward by its tangents, in which it is linear."""
     graph = Graph(f"{pushed.name}_transposed")
     count = len(primal.inputs) + num_consts

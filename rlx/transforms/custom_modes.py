@@ -9,7 +9,7 @@ from typing import Any
 
 from rlx.tracing.arguments import Chosen
 from rlx.tracing.bodies import body_of, merged
-from rlx.tracing.program import trace
+from rlx.tracing.traced_function import trace
 from rlx.transforms.custom_functions import CustomFunction, Stated
 from rlx.transforms.custom_jvp import pushforward, rule_results, traced_rule
 from rlx.transforms.custom_vjp import pullback, traced_pullback

@@ -18,9 +18,9 @@ from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
 from rlx.tracing.arguments import Chosen
 from rlx.tracing.bodies import body_of, line_of, merged
-from rlx.tracing.program import Program, Specification, trace
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_unflatten
 from rlx.tracing.trace import TracedArray, innermost, source_names
+from rlx.tracing.traced_function import Specification, TracedFunction, trace
 from rlx.tracing.tracer import Tracer
 from rlx.transforms.custom_functions import (
     Captured,
@@ -88,7 +88,9 @@ def _state_vjp(fwd: Function, bwd: Function, chosen: Chosen, fixed: list[Any], n
     return Stated(primal.tree, primal.weak, captured, bodies)
 
 
-def traced_pullback(bwd: Function, forward: Program, chosen: Chosen, fixed: list[Any]) -> Program:
+def traced_pullback(
+    bwd: Function, forward: TracedFunction, chosen: Chosen, fixed: list[Any]
+) -> TracedFunction:
     """Trace `bwd` as a function of the residuals and a cotangent per result."""
     tree, residuals_tree = forward.tree.children
     outputs = [(v.type, weak) for v, weak in zip(forward.graph.outputs, forward.weak, strict=True)]
@@ -135,7 +137,7 @@ def _cotangent(bwd: Function, given: Specification, leaf: Any) -> Any:
     return of_type(what, given.type, leaf, bwd)
 
 
-def _results(forward: Program, captured: Sequence[TracedArray], count: int) -> Graph:
+def _results(forward: TracedFunction, captured: Sequence[TracedArray], count: int) -> Graph:
     """Return the results of `fwd` as a function of the operands."""
     graph = Graph(forward.graph.name)
     operands = declared(graph, [value.type for value in forward.inputs], "x")
@@ -146,7 +148,7 @@ def _results(forward: Program, captured: Sequence[TracedArray], count: int) -> G
 
 
 def pullback(
-    backward: Program, forward: Program, captured: Sequence[TracedArray], count: int
+    backward: TracedFunction, forward: TracedFunction, captured: Sequence[TracedArray], count: int
 ) -> Graph:
     """Return `fwd`, then `bwd`, as a function of operands, results and a cotangent per result."""
     graph = Graph(backward.graph.name)
@@ -164,7 +166,7 @@ def pullback(
 
 
 def _require_results(
-    name: str, fwd: Function, primal: Program, tree: TreeDef, outputs: Sequence[Value]
+    name: str, fwd: Function, primal: TracedFunction, tree: TreeDef, outputs: Sequence[Value]
 ) -> None:
     """Raise unless `fwd` gives the function's result."""
     types = [output.type for output in primal.graph.outputs]

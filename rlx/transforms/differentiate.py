@@ -17,9 +17,9 @@ from rlx.passes.autodiff.algebra import full, zeros
 from rlx.passes.effects import without_effects
 from rlx.tracing.arguments import Chosen, choose, positions
 from rlx.tracing.orders import differentiating
-from rlx.tracing.program import Program, splice, trace
 from rlx.tracing.pytree import flatten_like, tree_flatten, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, element_type, shape_of, source_names
+from rlx.tracing.traced_function import TracedFunction, splice, trace
 from rlx.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -129,7 +129,9 @@ def _stopped(leaf: Any) -> Any:
     return Tracer(target, value, element_type(leaf).weak)
 
 
-def _pull_back(chosen: Chosen, program: Program, has_aux: bool, cotangent: Any) -> tuple[Any, ...]:
+def _pull_back(
+    chosen: Chosen, program: TracedFunction, has_aux: bool, cotangent: Any
+) -> tuple[Any, ...]:
     """Splice a copy of the program with the pullback of `cotangent` appended."""
     tree = program.tree.children[0] if has_aux else program.tree
     given = flatten_like(tree, cotangent, "the cotangent of vjp")
@@ -153,14 +155,14 @@ def _pull_back(chosen: Chosen, program: Program, has_aux: bool, cotangent: Any) 
     return tuple(chosen.trees_of(splice(stated.finish(copy.graph), operands, weak)))
 
 
-def _stated(program: Program, mode: stated.Mode) -> Program:
+def _stated(program: TracedFunction, mode: stated.Mode) -> TracedFunction:
     """Return the program with stated rules in place of the functions that have them."""
     begun = stated.begin(program.graph, program.inputs, mode)
     inputs = tuple(begun.value_map[value] for value in program.inputs)
-    return Program(begun.graph, inputs, program.captured, program.tree, program.weak)
+    return TracedFunction(begun.graph, inputs, program.captured, program.tree, program.weak)
 
 
-def _copied(program: Program) -> Program:
+def _copied(program: TracedFunction) -> TracedFunction:
     """Return the program with a graph of its own, that may grow, and without effects."""
     from rlx.passes.autodiff.prepare import prepare
 
@@ -168,10 +170,12 @@ def _copied(program: Program) -> Program:
     copied = prepare(quiet, f"{program.graph.name}_vjp")
     image = dict(zip(program.graph.inputs, quiet.inputs, strict=True))
     inputs = tuple(copied.value_map[image[value]] for value in program.inputs)
-    return Program(copied.graph, inputs, program.captured, program.tree, program.weak)
+    return TracedFunction(copied.graph, inputs, program.captured, program.tree, program.weak)
 
 
-def _pulled(program: Program, outputs: Sequence[Value], seeds: Sequence[Value]) -> list[Value]:
+def _pulled(
+    program: TracedFunction, outputs: Sequence[Value], seeds: Sequence[Value]
+) -> list[Value]:
     """Append the pullback to the arguments; zeros where nothing arrives."""
     wanted = [value for value in program.inputs if value.dtype.is_differentiable]
     found = dict(zip(wanted, vjp_in_graph(program.graph, outputs, wanted, seeds), strict=True))
@@ -183,14 +187,14 @@ def _pulled(program: Program, outputs: Sequence[Value], seeds: Sequence[Value]) 
 
 
 def _finish(
-    program: Program, chosen: Chosen, gradients: Sequence[Value], weak: Sequence[bool]
+    program: TracedFunction, chosen: Chosen, gradients: Sequence[Value], weak: Sequence[bool]
 ) -> list[Any]:
     program.graph.set_outputs([*program.graph.outputs, *gradients])
     operands = [*chosen.leaves, *program.captured]
     return splice(stated.finish(program.graph), operands, [*program.weak, *weak])
 
 
-def _loss(program: Program, name: str, has_aux: bool) -> Value:
+def _loss(program: TracedFunction, name: str, has_aux: bool) -> Value:
     if _main_count(program, has_aux) != 1:
         raise InputError(
             f"{name} must return one scalar, and returns {program.tree}",
@@ -213,7 +217,7 @@ def _loss(program: Program, name: str, has_aux: bool) -> Value:
     return loss
 
 
-def _main_count(program: Program, has_aux: bool) -> int:
+def _main_count(program: TracedFunction, has_aux: bool) -> int:
     """Return how many outputs are the function's value rather than aux."""
     if not has_aux:
         return program.tree.leaf_count

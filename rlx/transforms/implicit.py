@@ -14,9 +14,9 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.tracing.arguments import argument_name
 from rlx.tracing.bodies import at_once, line_of, specified
-from rlx.tracing.program import Program, Specification, splice, trace
 from rlx.tracing.pytree import TreeDef, flatten_like, tree_flatten, tree_map, tree_unflatten
 from rlx.tracing.trace import as_value, current_trace, source_names
+from rlx.tracing.traced_function import Specification, TracedFunction, splice, trace
 from rlx.transforms.custom_functions import of_type
 from rlx.transforms.custom_jvp import CustomJvp
 from rlx.transforms.custom_modes import CustomModes
@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 class _Equation:
     """A function from a tree to one of its kind; what it captured is its first argument."""
 
-    program: Program
+    program: TracedFunction
     tree: TreeDef
 
     @property

@@ -34,8 +34,10 @@ from rlx.tracing.eager import CacheInfo
 from rlx.tracing.errors import StaticArgumentError
 from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
 from rlx.tracing.known_trees import Join, Split, joiner, splitter
-from rlx.tracing.program import (
-    Program,
+from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
+from rlx.tracing.trace import _state, concrete, source_names
+from rlx.tracing.traced_function import (
+    TracedFunction,
     at_shape,
     is_array,
     require_array,
@@ -43,8 +45,6 @@ from rlx.tracing.program import (
     trace,
     unique_names,
 )
-from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
-from rlx.tracing.trace import _state, concrete, source_names
 from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
@@ -134,7 +134,7 @@ class _Entry:
 
     run: Run
     tree: TreeDef
-    program: Program
+    program: TracedFunction
     single: bool
     """The result is one array, without a container."""
 
@@ -391,7 +391,7 @@ class JittedFunction:
             )
         return _Entry(run, program.tree, program, program.tree == LEAF)
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
         moving, _ = self._partition(args, kwargs)
         leaves, tree = tree_flatten(moving)
         described = [x.type if isinstance(x, ShapeDtypeStruct) else x for x in leaves]
@@ -452,7 +452,7 @@ class JittedFunction:
             require_array(self._names(tree)[position], leaf)
         return concrete(leaf)
 
-    def _donated_inputs(self, program: Program, moving: Any, count: int) -> list[Value]:
+    def _donated_inputs(self, program: TracedFunction, moving: Any, count: int) -> list[Value]:
         """Return the inputs that belong to donated arguments."""
         donated = positions(self._donated, count, "donate_argnums")
         found: list[Value] = []
@@ -464,7 +464,7 @@ class JittedFunction:
         return found
 
 
-def _donate(program: Program, inputs: Sequence[Value]) -> None:
+def _donate(program: TracedFunction, inputs: Sequence[Value]) -> None:
     """Let each input be replaced in place by the first free output of its type."""
     graph = program.graph
     free = dict(enumerate(graph.outputs))

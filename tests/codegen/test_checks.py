@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rlx
-from rlx.codegen.checks import parts_of
+from rlx.codegen.checks import split_checks
 from rlx.codegen.entry import can_fail
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.lower import lower_graph
@@ -94,7 +94,7 @@ def test_a_fused_gather_agrees_with_the_reference_and_fails_alike(threads: int) 
 
 
 def test_a_large_gather_comes_apart_into_a_loop_and_checks() -> None:
-    parts = parts_of(kernel_of(lookup()))
+    parts = split_checks(kernel_of(lookup()))
     assert parts is not None
     assert parts.loop.parallel_loop is not None
     assert not can_fail(parts.loop)
@@ -108,4 +108,4 @@ def test_a_large_gather_comes_apart_into_a_loop_and_checks() -> None:
 def test_other_gathers_stay_in_one_piece(graph: Graph) -> None:
     kernel = kernel_of(graph)
     assert can_fail(kernel)
-    assert parts_of(kernel) is None
+    assert split_checks(kernel) is None

@@ -11,7 +11,7 @@ import pytest
 import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.tracing.program import trace
+from rlx.tracing.traced_function import trace
 
 X = np.random.default_rng(5).standard_normal(3)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlx.codegen.aot.layout import (
     WEIGHTS_HEADER_BYTES,
+    ArtifactLayout,
     Keep,
-    Layout,
     Space,
     Tensor,
 )
@@ -55,7 +55,7 @@ _LARGEST_STATIC_BYTES = 1 << 30
 
 def artifact_view(
     program: Program,
-    layout: Layout,
+    layout: ArtifactLayout,
     options: Options,
     setup: tuple[Step, ...],
     run: tuple[Step, ...],
@@ -94,7 +94,7 @@ class _Tensors:
     plain_outputs: list[TensorView]
 
 
-def _tensors_of(program: Program, layout: Layout, options: Options) -> _Tensors:
+def _tensors_of(program: Program, layout: ArtifactLayout, options: Options) -> _Tensors:
     prefix, declared = options.name.upper(), program.graph.symbols
     inputs = [tensor_view(t, prefix, "INPUT", declared) for t in layout.inputs]
     outputs = [tensor_view(t, prefix, "OUTPUT", declared) for t in layout.outputs]
@@ -122,7 +122,7 @@ def _about(program: Program, options: Options) -> dict[str, Any]:
     }
 
 
-def _memory(layout: Layout) -> dict[str, Any]:
+def _memory(layout: ArtifactLayout) -> dict[str, Any]:
     """Say how large arena, weights and constants are, and how a file of weights begins."""
     return {
         "alignment": layout.alignment,
@@ -142,7 +142,7 @@ def _memory(layout: Layout) -> dict[str, Any]:
     }
 
 
-def _linking(layout: Layout, options: Options) -> dict[str, Any]:
+def _linking(layout: ArtifactLayout, options: Options) -> dict[str, Any]:
     """Say what the C is compiled and linked with."""
     plain = [name for name in options.libraries if name != MPI_LIBRARY]
     return {
@@ -169,7 +169,7 @@ def _library_lines(options: Options) -> list[str]:
 
 
 def _arguments(
-    layout: Layout, symbols: Sequence[SymbolView], tensors: _Tensors, prefix: str
+    layout: ArtifactLayout, symbols: Sequence[SymbolView], tensors: _Tensors, prefix: str
 ) -> dict[str, Any]:
     """Spell the parameters of the artifact's functions, and what they pass on."""
     blocks = [s.value for s in (Space.WEIGHTS, Space.CONSTANTS) if layout.reads(s)]
@@ -192,7 +192,7 @@ def _arguments(
     }
 
 
-def _state(layout: Layout, tensors: _Tensors, prefix: str) -> dict[str, Any]:
+def _state(layout: ArtifactLayout, tensors: _Tensors, prefix: str) -> dict[str, Any]:
     """List the tensors: as the header groups them, and by where params come from."""
     params = tensors.params
     return {
@@ -207,7 +207,7 @@ def _state(layout: Layout, tensors: _Tensors, prefix: str) -> dict[str, Any]:
     }
 
 
-def _sample(layout: Layout, tensors: _Tensors, options: Options) -> dict[str, Any]:
+def _sample(layout: ArtifactLayout, tensors: _Tensors, options: Options) -> dict[str, Any]:
     """Say what the sample program runs on."""
     views, leaves = (*tensors.inputs, *tensors.params), (*layout.inputs, *layout.params)
     given = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from rlx.codegen.aot.artifact_view import artifact_view
 from rlx.codegen.aot.freestanding import without_libm
-from rlx.codegen.aot.layout import Keep, Layout, make_layout
+from rlx.codegen.aot.layout import ArtifactLayout, Keep, make_layout
 from rlx.codegen.aot.manifest import format_manifest, manifest_of
 from rlx.codegen.aot.names import artifact_name
 from rlx.codegen.aot.options import Options
@@ -49,7 +49,7 @@ class ArtifactText:
     """
 
     files: Mapping[str, str]
-    layout: Layout
+    layout: ArtifactLayout
     manifest: Mapping[str, Any]
     kernels: Module
     phases: tuple[str, ...]

@@ -82,7 +82,7 @@ class _Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArtifactLayout:
     """The blocks of an artifact and what lies where in them."""
 
     arena_bytes: int
@@ -134,17 +134,19 @@ def make_layout(
     *,
     alignment: int = ALIGNMENT,
     unread: Collection[Value] = (),
-) -> Layout:
+) -> ArtifactLayout:
     """Lay out an artifact of `declared`, whose lowered graph has the memory `plan`.
 
     `values` holds the content of the embedded params; `output_names` names the outputs that
     replace nothing, in order. `alignment` is that of the plan; below that of a cache line,
     constants lie as close as a C struct's members. Constants in `unread` are nowhere.
     """
-    return _LayoutMaker(plan, declared, keep, values, output_names, alignment, unread).make()
+    return _ArtifactLayoutMaker(
+        plan, declared, keep, values, output_names, alignment, unread
+    ).make()
 
 
-class _LayoutMaker:
+class _ArtifactLayoutMaker:
     def __init__(
         self,
         plan: MemoryPlan,
@@ -175,15 +177,15 @@ class _LayoutMaker:
         """Where constants of equal content lie."""
         self._moved: list[tuple[int, int, Space, int]] = []
 
-    def make(self) -> Layout:
+    def make(self) -> ArtifactLayout:
         for value, data, offset in _constants_of(self._plan):
             self._embed_constant(value, data, offset)
         self._drop_params_nobody_reads()
         moved_params = [self._param(name) for name in self._used(self._declared.params)]
         cuts = tuple(_cuts(self._moved, self._alignment))
-        arena = Layout(0, 0, (), (), (), (), (), cuts, self._alignment)
+        arena = ArtifactLayout(0, 0, (), (), (), (), (), cuts, self._alignment)
         has_weights = any(param.keep is Keep.FILE for param in moved_params)
-        return Layout(
+        return ArtifactLayout(
             arena_bytes=arena.relocate(self._plan.arena_bytes)[1],
             weights_bytes=self._weights_end if has_weights else 0,
             inputs=tuple(self._input(name, arena) for name in self._used(self._declared.inputs)),
@@ -257,13 +259,13 @@ class _LayoutMaker:
         self._weights_end = align_up(start + type.bytes, ALIGNMENT)
         return Space.WEIGHTS, start
 
-    def _input(self, name: str, arena: Layout) -> Tensor:
+    def _input(self, name: str, arena: ArtifactLayout) -> Tensor:
         donated = name in self._plan.graph.donations
         place = arena.relocate(self._offset(name))
         type, ranks = self._leaves[name].type, self._communicators.get(name)
         return Tensor(name, self._c_names[name], type, *place, donated=donated, ranks=ranks)
 
-    def _outputs(self, arena: Layout) -> Iterator[Tensor]:
+    def _outputs(self, arena: ArtifactLayout) -> Iterator[Tensor]:
         replaces = {position: name for name, position in self._plan.graph.donations.items()}
         outputs = self._plan.graph.outputs
         plain = [position for position in range(len(outputs)) if position not in replaces]
@@ -307,7 +309,7 @@ def _cuts(moved: list[tuple[int, int, Space, int]], alignment: int) -> Iterator[
         removed += align_up(stop - start, alignment)
 
 
-def _in_arena(param: Tensor, arena: Layout) -> Tensor:
+def _in_arena(param: Tensor, arena: ArtifactLayout) -> Tensor:
     if param.space is not Space.ARENA:
         return param
     _, offset = arena.relocate(param.offset)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlx.codegen.aot.layout import Keep, Layout, Space, Tensor
+from rlx.codegen.aot.layout import ArtifactLayout, Keep, Space, Tensor
 from rlx.codegen.aot.weights import layout_hash
 from rlx.codegen.entry import describe
 from rlx.codegen.lower import Program
@@ -22,7 +22,11 @@ FORMAT_VERSION = 1
 
 
 def manifest_of(
-    program: Program, layout: Layout, view: Mapping[str, Any], threads: str | None, target: str
+    program: Program,
+    layout: ArtifactLayout,
+    view: Mapping[str, Any],
+    threads: str | None,
+    target: str,
 ) -> dict[str, Any]:
     """Return the manifest as plain data."""
     name = view["name"]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlx.codegen.aot.layout import Layout, Space
+from rlx.codegen.aot.layout import ArtifactLayout, Space
 from rlx.codegen.c.uses import used_names
 from rlx.codegen.entry import ThunkCalls, declare_arena
 from rlx.codegen.loops.builder import KernelBuilder
@@ -30,7 +30,7 @@ class Step:
     is_shared: bool = False
 
 
-def setup_steps(program: Program, layout: Layout) -> tuple[Step, ...]:
+def setup_steps(program: Program, layout: ArtifactLayout) -> tuple[Step, ...]:
     """Return what depends on params and constants only; nothing if there is nothing to do."""
     thunks = program.schedule.phase(Phase.SETUP)
     if not thunks:
@@ -39,7 +39,7 @@ def setup_steps(program: Program, layout: Layout) -> tuple[Step, ...]:
     return (_PhaseMaker(program, layout, ()).stretch("setup_phase", thunks, doc),)
 
 
-def run_steps(program: Program, layout: Layout, *, is_threaded: bool) -> tuple[Step, ...]:
+def run_steps(program: Program, layout: ArtifactLayout, *, is_threaded: bool) -> tuple[Step, ...]:
     """Return the hot path."""
     maker = _PhaseMaker(program, layout, program.graph.symbols)
     thunks = program.schedule.phase(Phase.RUN)
@@ -78,7 +78,7 @@ class _PhaseMaker:
     """Makes kernels that take the extents of `symbols`; what is set up depends on none."""
 
     program: Program
-    layout: Layout
+    layout: ArtifactLayout
     symbols: Sequence[Symbol]
 
     def is_shared(self, thunk: AnyThunk) -> bool:

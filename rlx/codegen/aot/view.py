@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.codegen.aot.layout import Keep, Layout, Tensor
+from rlx.codegen.aot.layout import ArtifactLayout, Keep, Tensor
 from rlx.codegen.aot.phases import Step
 from rlx.codegen.aot.status import MEANING, AnyStatus
 from rlx.codegen.c.names import variable_name
@@ -288,7 +288,7 @@ def filled(texts: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def keeps(layout: Layout, keep: Keep) -> list[Tensor]:
+def keeps(layout: ArtifactLayout, keep: Keep) -> list[Tensor]:
     return [param for param in layout.params if param.keep is keep]
 
 

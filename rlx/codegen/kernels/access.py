@@ -180,7 +180,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Reads(Grouped, Generic[Element]):
-    """Access that reads: `read` takes one index per group that is not bound."""
+    """Access that reads: `read` takes one index per group that is not fixed."""
 
     @abstractmethod
     def read(self, *indices: E) -> Element:

@@ -141,16 +141,16 @@ def target(value: Value, buffer: Buffer, shape: Shape) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Grouped(ABC):
-    """Access over an iteration shape, with the leading groups bound by `at`."""
+    """Access over an iteration shape, with the leading groups fixed by `at`."""
 
     body: Body
     grid: Grid
 
-    bound: tuple[E, ...] = field(default=(), kw_only=True)
+    fixed: tuple[E, ...] = field(default=(), kw_only=True)
     partial: Mapping[Index, E] = field(default_factory=dict, kw_only=True)
-    """Addresses with the bound groups summed up, where that took a division."""
+    """Addresses with the fixed groups summed up, where that took a division."""
     decided: Mapping[Guard | Clamp, E] = field(default_factory=dict, kw_only=True)
-    """Guards and clamped indices that do not change in the groups not bound, by name."""
+    """Guards and clamped indices that do not change in the groups not fixed, by name."""
 
     @abstractmethod
     def roots(self) -> list[Located]:
@@ -162,19 +162,19 @@ class Grouped(ABC):
 
     def at(self, *indices: E) -> Self:
         """Bind the leading groups; offsets that need a division are computed here."""
-        bound = self
+        access = self
         for index in indices:
-            partial = bound._bind(index)
-            bound = replace(bound, bound=(*bound.bound, index), partial=partial)
-            bound = replace(bound, decided=bound._decide())
-        return bound
+            partial = access._bind(index)
+            access = replace(access, fixed=(*access.fixed, index), partial=partial)
+            access = replace(access, decided=access._decide())
+        return access
 
     def extent(self, group: int) -> E:
-        """Return the iterations of a group, counted from the first one not bound."""
+        """Return the iterations of a group, counted from the first one not fixed."""
         return self.body.extents(self.extent_of(group))
 
     def extent_of(self, group: int) -> Extent:
-        return self.grid.extent(len(self.bound) + group)
+        return self.grid.extent(len(self.fixed) + group)
 
     def collapsed(self, axes: Sequence[int], *others: Index) -> Groups:
         """Gather `axes` into the fewest groups that need no division; guarded ones come first."""
@@ -236,7 +236,7 @@ class Grouped(ABC):
 
         Operands that lie alike share an address, and the name of the first.
         """
-        group = len(self.bound)
+        group = len(self.fixed)
         partial = dict(self.partial)
         names: dict[Index, str] = {}
         for name, where in self._addresses():
@@ -246,7 +246,7 @@ class Grouped(ABC):
             if not divides(offset.node) and where not in partial:
                 continue
             known = partial.get(where)
-            before = self._sum(where, self.bound, 0) if known is None else known
+            before = self._sum(where, self.fixed, 0) if known is None else known
             total = sum_of(before, offset)
             partial[where] = total
             if divides(offset.node):
@@ -254,10 +254,10 @@ class Grouped(ABC):
         return partial
 
     def _decide(self) -> Mapping[Guard | Clamp, E]:
-        """Name the guards and clamped indices that the bound groups decide."""
+        """Name the guards and clamped indices that the fixed groups decide."""
         if not self.body.is_split:
             return self.decided
-        free = [axis for group in self.grid.groups[len(self.bound) :] for axis in group]
+        free = [axis for group in self.grid.groups[len(self.fixed) :] for axis in group]
         found = dict(self.decided)
         for guard in self.body.guards_at(self.roots(), self.grid.box):
             if guard not in found and not guard.index.varies(free):
@@ -283,7 +283,7 @@ class Grouped(ABC):
         return functools.reduce(and_, tests)
 
     def locate(self, where: Address, indices: tuple[E, ...]) -> E:
-        """Return the element offset of `where` at the bound indices followed by `indices`."""
+        """Return the element offset of `where` at the fixed indices followed by `indices`."""
         terms = [self._known_clamp(clamp, indices) for clamp in where.clamps]
         return sum_of(*terms, self._locate(where.index, indices))
 
@@ -302,10 +302,10 @@ class Grouped(ABC):
         return at * self.body.extents(clamp.stride)
 
     def _locate(self, where: Index, indices: tuple[E, ...]) -> E:
-        first = len(self.bound)
+        first = len(self.fixed)
         if where in self.partial:
             return sum_of(self.partial[where], *self._terms(where, indices, first))
-        return self._sum(where, (*self.bound, *indices), 0)
+        return self._sum(where, (*self.fixed, *indices), 0)
 
     def _sum(self, where: Index, indices: tuple[E, ...], first: int) -> E:
         constant = self.body.extents(where.constant)

@@ -164,7 +164,7 @@ def fold_row(
 
     `prepare` turns an element into what is folded, such as its square.
     """
-    groups = len(x.grid.groups) - len(x.bound)
+    groups = len(x.grid.groups) - len(x.fixed)
     with ExitStack() as stack:
         length = x.extent_of(groups - 1)
         chunked = groups > 1 or (upper(length) > ROW_CHUNK and fold.is_rounded_sum)
@@ -305,7 +305,7 @@ def fold_columns(
     `prepare` turns an element, given its column in the block, into what is folded.
     """
     k = scope.k
-    runs = len(x.grid.groups) - len(x.bound) - 1
+    runs = len(x.grid.groups) - len(x.fixed) - 1
     lengths = [x.extent_of(run) for run in range(runs)]
     chunked = upper(product(lengths)) > 2 * COLUMN_CHUNK and fold.is_rounded_sum
     part = local_state(k, fold, state[0].extent or 1, "part_") if chunked else state

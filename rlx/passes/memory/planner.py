@@ -45,14 +45,14 @@ def plan_memory(
     """
     for value in (result for node in graph.nodes for result in node.results):
         require_addressable(value)
-    layout = _lay_out(graph, find_liveness(graph), scratch_bytes, alignment)
+    regions = _lay_out(graph, find_liveness(graph), scratch_bytes, alignment)
     header = align_up(header_bytes, alignment)
-    live = header + layout.resident_bytes + layout.live_bytes
-    return _at(layout, header, header + layout.resident_bytes, replace_live=live)
+    live = header + regions.resident_bytes + regions.live_bytes
+    return _at(regions, header, header + regions.resident_bytes, replace_live=live)
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _Regions:
     """Offsets in two regions that start at 0: residents, and everything else."""
 
     liveness: Liveness
@@ -68,16 +68,16 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A sub-graph's layout and where its two regions lie in those around it."""
+    """A sub-graph's two regions and where they lie in those around it."""
 
-    layout: _Layout
+    regions: _Regions
     resident_base: int
     block_base: int
 
 
 def _lay_out(
     graph: Graph, liveness: Liveness, scratch_bytes: ScratchBytes, alignment: int
-) -> _Layout:
+) -> _Regions:
     blocks = list(_lay_out_bodies(graph, scratch_bytes, alignment))
     residents, shared = _lay_out_residents(liveness, alignment)
     ranges = [held for held in liveness.ranges.values() if not (held.resident or held.outside)]
@@ -87,7 +87,7 @@ def _lay_out(
     buffers = [
         *(Buffer(held.size, held.birth, held.death) for held in ranges),
         *(Buffer(size, step[node], step[node]) for node, size in scratch.items()),
-        *(Buffer(layout.block_bytes, step[node], step[node]) for node, layout in blocks),
+        *(Buffer(regions.block_bytes, step[node], step[node]) for node, regions in blocks),
     ]
     placement = place(buffers, alignment)
     offsets = iter(placement.offsets)
@@ -96,10 +96,10 @@ def _lay_out(
     )
     by_node = {node: next(offsets) for node in scratch}
     bodies: dict[Node, tuple[_Body, ...]] = {}
-    for node, layout in blocks:
-        bodies[node] = (*bodies.get(node, ()), _Body(layout, shared, next(offsets)))
-        shared += layout.resident_bytes
-    return _Layout(
+    for node, regions in blocks:
+        bodies[node] = (*bodies.get(node, ()), _Body(regions, shared, next(offsets)))
+        shared += regions.resident_bytes
+    return _Regions(
         liveness=liveness,
         residents=residents,
         resident_bytes=shared,
@@ -114,8 +114,8 @@ def _lay_out(
 
 def _lay_out_bodies(
     graph: Graph, scratch_bytes: ScratchBytes, alignment: int
-) -> Iterator[tuple[Node, _Layout]]:
-    """Yield the layouts of sub-graphs, each with the node that runs it."""
+) -> Iterator[tuple[Node, _Regions]]:
+    """Yield the regions of sub-graphs, each with the node that runs it."""
     for node in graph.nodes:
         for body in () if node.is_one_kernel else bodies_of(node.attrs):
             liveness = find_body_liveness(body, _owners(outside_values(node, body)))
@@ -143,61 +143,61 @@ def _lay_out_outside(liveness: Liveness, alignment: int) -> dict[Value, int]:
 
 
 def _at(
-    layout: _Layout, resident_base: int, block_base: int, *, replace_live: int | None = None
+    regions: _Regions, resident_base: int, block_base: int, *, replace_live: int | None = None
 ) -> MemoryPlan:
-    """Return the plan of `layout` with its two regions at these places of the arena."""
-    liveness = layout.liveness
+    """Return the plan of `regions` with its two regions at these places of the arena."""
+    liveness = regions.liveness
     slots: dict[Value, Slot] = {}
     for node in liveness.order:
         for result in node.results:
-            slots[result] = _slot(layout, result, resident_base, block_base)
+            slots[result] = _slot(regions, result, resident_base, block_base)
     scratch = {
         node: Slot(
             block_base + offset,
-            layout.scratch_sizes[node],
+            regions.scratch_sizes[node],
             liveness.step[node],
             liveness.step[node],
         )
-        for node, offset in layout.scratch.items()
+        for node, offset in regions.scratch.items()
     }
     bodies = {
         node: tuple(
-            _at(body.layout, resident_base + body.resident_base, block_base + body.block_base)
+            _at(body.regions, resident_base + body.resident_base, block_base + body.block_base)
             for body in inner
         )
-        for node, inner in layout.bodies.items()
+        for node, inner in regions.bodies.items()
     }
     return MemoryPlan(
         graph=liveness.graph,
         slots=slots,
         scratch=scratch,
         header_bytes=resident_base,
-        resident_bytes=resident_base + layout.resident_bytes,
-        arena_bytes=block_base + layout.block_bytes,
-        live_bytes=layout.live_bytes if replace_live is None else replace_live,
+        resident_bytes=resident_base + regions.resident_bytes,
+        arena_bytes=block_base + regions.block_bytes,
+        live_bytes=regions.live_bytes if replace_live is None else replace_live,
         in_place=liveness.in_place,
         order=tuple(liveness.order),
         bodies=bodies,
     )
 
 
-def _slot(layout: _Layout, value: Value, resident_base: int, block_base: int) -> Slot:
+def _slot(regions: _Regions, value: Value, resident_base: int, block_base: int) -> Slot:
     """Return where `value` lies and for how long: a view lives as long as what is read of it."""
-    liveness = layout.liveness
+    liveness = regions.liveness
     root, shift = root_of(value)
     held = liveness.ranges[liveness.holder[root]]
-    base = _base(layout, held, resident_base, block_base)
+    base = _base(regions, held, resident_base, block_base)
     birth, death = _lifetime(liveness, held, root, value)
     slot = Slot(base + shift, value.type.bytes, birth, death, held.resident)
     return replace(slot, root=_shown_root(liveness, value, root, held))
 
 
-def _base(layout: _Layout, held: Range, resident_base: int, block_base: int) -> int:
+def _base(regions: _Regions, held: Range, resident_base: int, block_base: int) -> int:
     if held.outside:
-        return layout.offsets[held.owner]
+        return regions.offsets[held.owner]
     if held.resident:
-        return resident_base + layout.residents[held.owner]
-    return block_base + layout.offsets[held.owner]
+        return resident_base + regions.residents[held.owner]
+    return block_base + regions.offsets[held.owner]
 
 
 def _lifetime(liveness: Liveness, held: Range, root: Value, value: Value) -> tuple[int, int]:

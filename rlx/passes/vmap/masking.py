@@ -16,7 +16,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import bodies_of
-from rlx.passes.vmap.carried import Batching
+from rlx.passes.vmap.batching import Batching
 
 
 def borrowed(

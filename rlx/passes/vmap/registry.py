@@ -21,7 +21,7 @@ from rlx.ir.graph import Value
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.registry import Registry
 from rlx.ir.shape import normalize_axis
-from rlx.passes.vmap.carried import Batching, Carried
+from rlx.passes.vmap.batching import Batching, MaybeBatched
 
 
 class Decline(enum.Enum):
@@ -32,7 +32,7 @@ class Decline(enum.Enum):
 
 BY_FORMULA = Decline.BY_FORMULA
 
-Batched: TypeAlias = Value | Carried | Sequence[Value | Carried] | Decline
+Batched: TypeAlias = Value | MaybeBatched | Sequence[Value | MaybeBatched] | Decline
 """What a rule gives: its results, batched unless they are `Carried` and say otherwise."""
 BatchRule: TypeAlias = Callable[..., Batched]
 """`(at: Batching, *operands, **attributes) -> results`."""

@@ -18,11 +18,18 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.types import TensorType
 from rlx.passes.rewrite import bodies_of, live_nodes
-from rlx.passes.vmap.carried import Batching, Carried, MappedAxis, expand_to, lifted, reshape_to
+from rlx.passes.vmap.batching import (
+    Batching,
+    MappedAxis,
+    MaybeBatched,
+    expand_to,
+    lifted,
+    reshape_to,
+)
 from rlx.passes.vmap.errors import ImpureOpError, UnboundSizeError
 from rlx.passes.vmap.registry import Batched, Decline, batch, rule_of
 
-Image = dict[Value, Carried]
+Image = dict[Value, MaybeBatched]
 
 
 def carry(target: Graph, nodes: Iterable[Node], value_map: Image, axis: MappedAxis) -> None:
@@ -47,7 +54,9 @@ def batch_body(
     target, value_map = Graph(f"{body.name}_vmap"), Image()
     for leaf, has_axis in zip(body.inputs, batched, strict=True):
         shape = (axis.size, *leaf.shape) if has_axis else leaf.shape
-        value_map[leaf] = Carried(target.input(str(leaf.node.name), shape, leaf.dtype), has_axis)
+        value_map[leaf] = MaybeBatched(
+            target.input(str(leaf.node.name), shape, leaf.dtype), has_axis
+        )
     carry(target, body.nodes, value_map, axis)
     wanted = (*due, *(False,) * (len(body.outputs) - len(due)))
     outputs = [
@@ -79,14 +88,14 @@ def unroll(node: Node, at: Batching, operands: Sequence[Value]) -> list[Value]:
 
 
 def _carry_node(
-    target: Graph, node: Node, operands: Sequence[Carried], axis: MappedAxis
-) -> list[Carried]:
+    target: Graph, node: Node, operands: Sequence[MaybeBatched], axis: MappedAxis
+) -> list[MaybeBatched]:
     values = [operand.value for operand in operands]
     if not any(operand.batched for operand in operands) and not _exchanges(node, axis.name):
         copies = target.append(
             node.op, values, node.attrs, name=node.name, source=node.source, scope=node.scope
         )
-        return [Carried(copy, batched=False) for copy in copies]
+        return [MaybeBatched(copy, batched=False) for copy in copies]
     at = Batching(
         target,
         axis,
@@ -111,7 +120,7 @@ def _exchanges(node: Node, axis_name: str | None) -> bool:
     return any(_exchanges(inner, axis_name) for body in bodies for inner in body.nodes)
 
 
-def _batched(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
+def _batched(node: Node, at: Batching, operands: list[Value]) -> list[MaybeBatched]:
     rule = rule_of(node.op)
     if rule is not None:
         given = rule(at, *operands, **node.attrs.as_dict())
@@ -125,13 +134,13 @@ def _batched(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
             source=node.source,
             remedy="draw outside of vmap and pass the result in as an input",
         )
-    return [Carried(value, batched=True) for value in unroll(node, at, operands)]
+    return [MaybeBatched(value, batched=True) for value in unroll(node, at, operands)]
 
 
-def _through_formula(node: Node, at: Batching, operands: list[Value]) -> list[Carried]:
+def _through_formula(node: Node, at: Batching, operands: list[Value]) -> list[MaybeBatched]:
     formula = _formula(node.op, node.attrs, at.operands)
     value_map = {
-        leaf: Carried(value, batched)
+        leaf: MaybeBatched(value, batched)
         for leaf, value, batched in zip(formula.inputs, operands, at.batched, strict=True)
     }
     carry(at.graph, formula.nodes, value_map, at.axis)
@@ -149,13 +158,13 @@ def _formula(definition: OpDef, attrs: Attrs, operands: tuple[TensorType, ...]) 
     return graph
 
 
-def _spread(given: Batched) -> list[Carried]:
-    results = (given,) if isinstance(given, (Value, Carried)) else given
+def _spread(given: Batched) -> list[MaybeBatched]:
+    results = (given,) if isinstance(given, (Value, MaybeBatched)) else given
     assert not isinstance(results, Decline)  # callers looked
-    return [r if isinstance(r, Carried) else Carried(r, batched=True) for r in results]
+    return [r if isinstance(r, MaybeBatched) else MaybeBatched(r, batched=True) for r in results]
 
 
-def _check(node: Node, at: Batching, results: Sequence[Carried]) -> None:
+def _check(node: Node, at: Batching, results: Sequence[MaybeBatched]) -> None:
     expected = [
         type.with_shape((at.size, *type.shape)) if result.batched else type
         for type, result in zip(at.results, results, strict=True)

@@ -16,9 +16,9 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.shape import Extent, Shape, format_shape
 from rlx.passes.rewrites.unfuse import unfuse
-from rlx.passes.vmap.carried import (
-    Carried,
+from rlx.passes.vmap.batching import (
     MappedAxis,
+    MaybeBatched,
     batch_to,
     batch_to_front,
     expand_to,
@@ -127,13 +127,15 @@ def _placed_axis(axis: int | None, shape: Shape, what: str) -> int | None:
     return axis % rank
 
 
-def _declare(target: Graph, node: Node, axis: int | None, size: Extent) -> Carried:
+def _declare(target: Graph, node: Node, axis: int | None, size: Extent) -> MaybeBatched:
     name, type = str(node.name), node.result.type
     with target.attributed(node.source, node.scope):
         if axis is None:
-            return Carried(target.input(name, type.shape, type.dtype), batched=False)
+            return MaybeBatched(target.input(name, type.shape, type.dtype), batched=False)
         shape = (*type.shape[:axis], size, *type.shape[axis:])
-        return Carried(batch_to_front(target.input(name, shape, type.dtype), axis), batched=True)
+        return MaybeBatched(
+            batch_to_front(target.input(name, shape, type.dtype), axis), batched=True
+        )
 
 
 def _output_axes(graph: Graph, out_axes: OutAxes) -> list[int | None]:
@@ -150,7 +152,7 @@ def _output_axes(graph: Graph, out_axes: OutAxes) -> list[int | None]:
     ]
 
 
-def _placed(output: Value, carried: Carried, axis: int | None, size: Extent) -> Value:
+def _placed(output: Value, carried: MaybeBatched, axis: int | None, size: Extent) -> Value:
     """Return an output with its batch axis at `axis`."""
     value = carried.value
     if axis is None and not carried.batched:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import rlx.runtime.compile as runtime
-from rlx.codegen.checks import parts_of
+from rlx.codegen.checks import split_checks
 from rlx.codegen.kernels.packed.tiles import BLOCK_ROWS, last_of_block
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import index
@@ -145,7 +145,7 @@ def test_large_products_of_chosen_experts_are_shared_among_threads(graph: Graph)
     kernels = lower_for(graph, detect_target()).kernels.values()
     (kernel,) = (each for each in kernels if each.name.startswith("grouped"))
     verify_kernel(kernel)
-    parts = parts_of(kernel)
+    parts = split_checks(kernel)
     assert parts is not None
     assert parts.loop.parallel_loop is not None
 

@@ -13,7 +13,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
 from rlx.passes.vmap import vmap
-from rlx.passes.vmap.carried import Batching, MappedAxis
+from rlx.passes.vmap.batching import Batching, MappedAxis
 from rlx.passes.vmap.registry import Kind, kind_of
 from rlx.passes.vmap.sweep import unroll
 from tests.passes.vmap.checking import Feeds, assert_is_loop, input_names

@@ -22,7 +22,7 @@ from rlx.ir.verify import verify
 from rlx.passes.rewrite import with_lowering
 from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.vmap import ImpureOpError, UnboundSizeError, sweep, vmap
-from rlx.passes.vmap.carried import Batching
+from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import kind_of
 from tests.passes.vmap.checking import assert_is_loop, tensors
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.fourier.memory import Columns, Layout, LinePairs, Rows
+from rlx.codegen.kernels.fourier.memory import Columns, LinePairs, PointOrder, Rows
 from rlx.codegen.kernels.fourier.stages import Complex, Points, added, multiplied, subtracted
 from rlx.codegen.kernels.memory import given, result
 from rlx.codegen.kernels.parallel import is_large
@@ -147,7 +147,7 @@ class _Block:
 
     def layout(
         self, n: int, columns: type[Columns] = Columns, *, order: Buffer | None = None
-    ) -> Layout:
+    ) -> PointOrder:
         """Return where the points lie in memory; those of rows of reals lie as complex ones."""
         kind = Rows if self.inner == 1 else columns
         extents = self.scope.extents

@@ -19,7 +19,7 @@ from rlx.ir.shape import Extent
 
 
 @dataclass(frozen=True, slots=True)
-class Layout(ABC):
+class PointOrder(ABC):
     """Where the points of a block of transforms lie in memory."""
 
     k: KernelBuilder
@@ -89,7 +89,7 @@ def _parts(at: E) -> tuple[E, E]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Layout):
+class Rows(PointOrder):
     """Each transform is a row; vectors of rows are turned into vectors of columns.
 
     Lanes beyond the last row are that row once more.
@@ -138,7 +138,7 @@ class Rows(Layout):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns(Layout):
+class Columns(PointOrder):
     """Transforms lie side by side already; the lanes of a block have one outer index.
 
     Lanes beyond the last column are that column once more.

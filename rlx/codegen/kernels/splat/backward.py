@@ -45,7 +45,7 @@ _MOST_CHUNKS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _ScratchMap:
     """The scratch of one block: alphas and transmittances of a chunk, then its checkpoints."""
 
     chunk: int
@@ -55,7 +55,7 @@ class _Layout:
     counts_steps: bool
 
     @classmethod
-    def of(cls, splats: int, entries: int, screen: Screen, steps: int) -> _Layout:
+    def of(cls, splats: int, entries: int, screen: Screen, steps: int) -> _ScratchMap:
         longest = max(1, min(splats, entries))
         chunk = max(_CHUNK, -(-longest // _MOST_CHUNKS))
         pixels = screen.tile_size * (-(-screen.tile_size // LANES) * LANES)
@@ -87,8 +87,8 @@ def backward_scratch(
     del results
     screen = Screen(width, height, tile_size)
     splats, entries = (upper(operand.shape[0]) for operand in operands[:2])
-    layout = _Layout.of(splats, entries, screen, max_splat_steps)
-    return 4 * layout.blocks * layout.size
+    scratch_map = _ScratchMap.of(splats, entries, screen, max_splat_steps)
+    return 4 * scratch_map.blocks * scratch_map.size
 
 
 @kernel("splat_composite_backward")
@@ -113,21 +113,23 @@ def splat_composite_backward(
     k, screen = scope.k, Screen(width, height, tile_size)
     if scope.scratch is None:
         raise InternalError("splat_composite_backward needs scratch")
-    layout = _Layout.of(row_count(coefficients), row_count(entries), screen, max_splat_steps)
+    scratch_map = _ScratchMap.of(
+        row_count(coefficients), row_count(entries), screen, max_splat_steps
+    )
     settings = Settings(alpha_cutoff, max_splat_steps, transmittance_threshold)
     camera = Camera.of(k, given(meta), width, height)
-    with k.loop("block", layout.blocks, kind=LoopKind.PARALLEL) as block:
-        _clear_unused(k, block, layout.blocks, given(ranges), result(moments), screen, entries)
-        base = k.let("scratch_at", block * layout.size)
+    with k.loop("block", scratch_map.blocks, kind=LoopKind.PARALLEL) as block:
+        _clear_unused(k, block, scratch_map.blocks, given(ranges), result(moments), screen, entries)
+        base = k.let("scratch_at", block * scratch_map.size)
         k.comment("A block takes every so many tiles; it has scratch for one at a time.")
-        with k.loop("round", -(-screen.tiles // layout.blocks)) as turn:
-            number = k.let("number", turn * layout.blocks + block)
+        with k.loop("round", -(-screen.tiles // scratch_map.blocks)) as turn:
+            number = k.let("number", turn * scratch_map.blocks + block)
             with k.if_(number < screen.tiles):
                 tile = Tile(k, screen, settings, camera, number)
                 replay = _Replay(
-                    tile, layout, scope.scratch, base, given(coefficients), given(entries),
+                    tile, scratch_map, scope.scratch, base, given(coefficients), given(entries),
                     given(places), result(moments), max(loss_grad_clip, 1e-8),
-                    k.local("behind", Prim.F32, layout.pixels),
+                    k.local("behind", Prim.F32, scratch_map.pixels),
                 )  # fmt: skip
                 replay.run(number, given(ranges), given(meta), given(d_image))
 
@@ -154,7 +156,7 @@ class _Replay:
     """One tile, forward and back."""
 
     tile: Tile
-    layout: _Layout
+    scratch_map: _ScratchMap
     scratch: Buffer
     base: E
     coefficients: Buffer
@@ -170,7 +172,7 @@ class _Replay:
         return self.tile.k
 
     def run(self, number: E, ranges: Buffer, meta: Buffer, d_image: Buffer) -> None:
-        k, chunk = self.k, self.layout.chunk
+        k, chunk = self.k, self.scratch_map.chunk
         start = k.let("start", k.load(ranges, number * 2).cast(Prim.I64))
         stop = k.let("stop", k.load(ranges, number * 2 + 1).cast(Prim.I64))
         self.tile.start()
@@ -196,7 +198,7 @@ class _Replay:
 
     def _forward(self, start: E, stop: E) -> E:
         """Blend until the tile is done, with checkpoints; return the first entry not blended."""
-        k, tile, chunk = self.k, self.tile, self.layout.chunk
+        k, tile, chunk = self.k, self.tile, self.scratch_map.chunk
         following = k.mutable("next", start + 0)
         end = k.mutable("end", start + 0)
         with k.while_(following < stop):
@@ -222,18 +224,18 @@ class _Replay:
         return [self.tile.transmittance, *([] if steps is None else [steps])]
 
     def _keep(self, index: E) -> None:
-        k, layout = self.k, self.layout
-        start = k.let("kept", self.base + layout.checkpoints + index * layout.checkpoint)
+        k, scratch_map = self.k, self.scratch_map
+        start = k.let("kept", self.base + scratch_map.checkpoints + index * scratch_map.checkpoint)
         for number, buffer in enumerate(self._kept()):
-            with k.loop("p", layout.pixels, kind=LoopKind.SIMD) as p:
-                k.store(self.scratch, start + number * layout.pixels + p, k.load(buffer, p))
+            with k.loop("p", scratch_map.pixels, kind=LoopKind.SIMD) as p:
+                k.store(self.scratch, start + number * scratch_map.pixels + p, k.load(buffer, p))
 
     def _restore(self, index: E) -> None:
-        k, layout = self.k, self.layout
-        start = k.let("kept", self.base + layout.checkpoints + index * layout.checkpoint)
+        k, scratch_map = self.k, self.scratch_map
+        start = k.let("kept", self.base + scratch_map.checkpoints + index * scratch_map.checkpoint)
         for number, buffer in enumerate(self._kept()):
-            with k.loop("p", layout.pixels, kind=LoopKind.SIMD) as p:
-                k.store(buffer, p, k.load(self.scratch, start + number * layout.pixels + p))
+            with k.loop("p", scratch_map.pixels, kind=LoopKind.SIMD) as p:
+                k.store(buffer, p, k.load(self.scratch, start + number * scratch_map.pixels + p))
 
     def _upstream(self, meta: Buffer, d_image: Buffer) -> None:
         """Turn the light of each pixel into what a change of it counts for."""
@@ -268,21 +270,21 @@ class _Replay:
 
     def _again(self, first: E, last: E) -> None:
         """Blend a chunk again; keep the alphas of its splats and what they were blended with."""
-        k, layout = self.k, self.layout
+        k, scratch_map = self.k, self.scratch_map
         with k.loop("entry", last, start=first) as entry:
-            base = k.let("kept_at", self.base + (entry - first) * layout.pixels)
+            base = k.let("kept_at", self.base + (entry - first) * scratch_map.pixels)
             with self.tile.rows(self._splat(entry)) as row, row.vectors() as place:
                 alpha = row.alpha(place)
                 k.store(self.scratch, base + place.at, alpha)
                 before = self.tile.dim(place.at, alpha)
-                k.store(self.scratch, base + layout.earlier + place.at, before)
+                k.store(self.scratch, base + scratch_map.earlier + place.at, before)
 
     def _back(self, first: E, last: E) -> None:
         """Walk a chunk from its last splat to its first."""
         k = self.k
         with k.loop("n", last - first) as n:
             entry = k.let("entry", last - 1 - n)
-            kept = k.let("kept_at", self.base + (entry - first) * self.layout.pixels)
+            kept = k.let("kept_at", self.base + (entry - first) * self.scratch_map.pixels)
             splat = self._splat(entry)
             color = splat.color()
             sums = [_zero(k, f"sum_{name}") for name in MOMENT_NAMES]
@@ -302,9 +304,9 @@ class _Replay:
         parts: list[Mutable],
     ) -> None:  # fmt: skip
         """Add what a vector of pixels contributes; `parts` are the sums along the row."""
-        k, layout = self.k, self.layout
+        k, scratch_map = self.k, self.scratch_map
         alpha = k.let("alpha", k.load(self.scratch, kept + place.at, LANES))
-        before = k.let("before", k.load(self.scratch, kept + layout.earlier + place.at, LANES))
+        before = k.let("before", k.load(self.scratch, kept + scratch_map.earlier + place.at, LANES))
         met = k.let("met", alpha > 0.0)
         gains = [
             k.let(f"d_{name}", k.load(light, place.at, LANES))

@@ -50,7 +50,7 @@ def distributed(loop: For, names: Names) -> tuple[Block, For, Block] | None:
     if not plain or loop.accumulators or int(loop.stop.value) > _MOST:
         return None
     try:
-        parts = _Parts(loop, names)
+        parts = _Distribution(loop, names)
         body = tuple(map(parts.statement, loop.body))
     except _EntangledError:
         return None
@@ -64,7 +64,7 @@ class _EntangledError(Exception):
 
 
 @dataclass(slots=True)
-class _Parts:
+class _Distribution:
     """The accesses that leave a loop, and the local buffers in their place."""
 
     source: For
@@ -114,7 +114,9 @@ class _Parts:
         """Return a local buffer for the elements of another at an index."""
         bound = {s.var.name for s in self.source.body if isinstance(s, (Let, Declare))}
         computed = any(isinstance(e, Var) and e.name in bound for e in walk_expression(index))
-        if computed or of.may_alias or (self._is_read(of) and self._is_written(of)):
+        places = [e.buffer for e in walk_expression(index) if isinstance(e, Load)]
+        changing = any(b.may_alias or self._is_written(b) for b in places)
+        if computed or changing or of.may_alias or (self._is_read(of) and self._is_written(of)):
             raise _EntangledError
         extent = int(self.source.stop.value) if isinstance(self.source.stop, Const) else 0
         buffer = Buffer(self.names.fresh(f"{of.name}_row"), of.prim, writable=True, extent=extent)

@@ -7,7 +7,7 @@ from typing import Any
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent
-from rlx.passes.vmap.carried import Batching, expand_to, fold, reshape_to
+from rlx.passes.vmap.batching import Batching, expand_to, fold, reshape_to
 from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch
 
 _WITH_BATCH = 3

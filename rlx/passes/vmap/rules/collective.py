@@ -15,9 +15,9 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
-from rlx.passes.vmap.carried import (
+from rlx.passes.vmap.batching import (
     Batching,
-    Carried,
+    MaybeBatched,
     batch_to,
     batch_to_front,
     expand_to,
@@ -68,12 +68,12 @@ def _is_over_batch(
 
 @_exchanging(ops.all_reduce)
 def all_reduce_batch(at: Batching, x: Value, *, reduction: str, **axis: Any) -> Batched:
-    return Carried(_FOLDS[reduction](x, axes=(0,)), batched=False)
+    return MaybeBatched(_FOLDS[reduction](x, axes=(0,)), batched=False)
 
 
 @_exchanging(ops.all_gather)
 def all_gather_batch(at: Batching, x: Value, **axis: Any) -> Batched:
-    return Carried(reshape_to(x, at.result.shape), batched=False)
+    return MaybeBatched(reshape_to(x, at.result.shape), batched=False)
 
 
 @_exchanging(ops.reduce_scatter)
@@ -92,7 +92,7 @@ def all_to_all_batch(at: Batching, x: Value, **axis: Any) -> Batched:
 @_exchanging(ops.collective_broadcast)
 def collective_broadcast_batch(at: Batching, x: Value, *, root: int, **axis: Any) -> Batched:
     chosen = ops.narrow(x, axis=0, start=root, length=1)
-    return Carried(reshape_to(chosen, at.result.shape), batched=False)
+    return MaybeBatched(reshape_to(chosen, at.result.shape), batched=False)
 
 
 @_exchanging(ops.collective_permute)
@@ -131,4 +131,4 @@ unrolled(ops.all_reduce_start, ops.all_reduce_done, because="made by a pass, aft
 def axis_index_batch(at: Batching, *communicator: Value, **axis: Any) -> Batched:
     if _is_over_batch(at, communicator, **axis):
         return at.graph.iota(type=TensorType(DType.I32, (at.size,)))
-    return Carried(at.graph.axis_index(*communicator, **axis), batched=False)
+    return MaybeBatched(at.graph.axis_index(*communicator, **axis), batched=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.passes.vmap.carried import Batching, Carried
+from rlx.passes.vmap.batching import Batching, MaybeBatched
 from rlx.passes.vmap.registry import Batched, batch
 from rlx.passes.vmap.sweep import batch_body
 
@@ -14,10 +14,10 @@ def checkpoint_batch(at: Batching, *operands: Value, body: Graph, kept: int) -> 
     """Batch the body; what it computes from shared operands alone stays shared."""
     batched, outputs = batch_body(body, at.batched, at.axis)
     results = ops.checkpoint(*operands, body=batched, kept=kept)
-    return [Carried(result, own) for result, own in zip(results, outputs, strict=True)]
+    return [MaybeBatched(result, own) for result, own in zip(results, outputs, strict=True)]
 
 
 @batch(ops.barrier)
 def barrier_batch(at: Batching, x: Value, *dependencies: Value) -> Batched:
     """A shared value that waits for batched ones is still shared."""
-    return Carried(ops.barrier(x, *dependencies), at.batched[0])
+    return MaybeBatched(ops.barrier(x, *dependencies), at.batched[0])

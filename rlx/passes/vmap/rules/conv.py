@@ -8,7 +8,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import divide
-from rlx.passes.vmap.carried import Batching, expand_to, fold, reshape_to
+from rlx.passes.vmap.batching import Batching, expand_to, fold, reshape_to
 from rlx.passes.vmap.registry import Batched, batch
 
 

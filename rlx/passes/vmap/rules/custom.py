@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.passes.vmap.carried import Batching
+from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import Batched, batch
 from rlx.passes.vmap.sweep import batch_body
 

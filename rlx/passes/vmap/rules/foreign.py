@@ -16,7 +16,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
-from rlx.passes.vmap.carried import Batching, Carried, reshape_to
+from rlx.passes.vmap.batching import Batching, MaybeBatched, reshape_to
 from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch
 
 
@@ -85,7 +85,7 @@ def _sequential(
     loop = {"body": body, "length": at.size, "num_carries": 0, "num_consts": len(shared)}
     outer = [x for x, _ in (*shared, *rows)]
     stacked = _applied(at.graph, ops.scan, outer, loop)
-    return [Carried(row, batched=True) for row in stacked]
+    return [MaybeBatched(row, batched=True) for row in stacked]
 
 
 def _applied(

@@ -14,9 +14,9 @@ from rlx.ir.op import OpDef
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
 from rlx.ir.types import TensorType
 from rlx.passes.loops.loop_steps import Step
-from rlx.passes.vmap.carried import (
+from rlx.passes.vmap.batching import (
     Batching,
-    Carried,
+    MaybeBatched,
     batch_to,
     batch_to_front,
     extent_value,
@@ -93,7 +93,7 @@ def dynamic_slice_batch(at: Batching, x: Value, starts: Value, *, sizes: Shape) 
     if not at.batched[1]:
         return ops.dynamic_slice(x, _behind_batch(starts), sizes=(at.size, *sizes))
     if not sizes:
-        return Carried(x, at.batched[0])
+        return MaybeBatched(x, at.batched[0])
     shape = at.operands[0].shape
     clamped = _clamped_starts(at, starts, shape, sizes)
     along = [
@@ -115,7 +115,7 @@ def dynamic_update_slice_batch(at: Batching, x: Value, update: Value, starts: Va
         return ops.dynamic_update_slice(whole, block, _behind_batch(starts))
     shape, sizes = at.operands[0].shape, at.operands[1].shape
     if not sizes:
-        return Carried(update, at.batched[1])
+        return MaybeBatched(update, at.batched[1])
     if 0 in sizes:
         return whole
     if isinstance(at.size, int) and upper(product(shape)) > _FEW_ELEMENTS:

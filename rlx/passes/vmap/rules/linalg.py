@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.passes.vmap.carried import Batching, batch_to_front
+from rlx.passes.vmap.batching import Batching, batch_to_front
 from rlx.passes.vmap.registry import Batched, batch, broadcasting
 
 Axes: TypeAlias = tuple[int, ...]

@@ -13,9 +13,9 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.loop_signature import Parts
-from rlx.passes.vmap.carried import (
+from rlx.passes.vmap.batching import (
     Batching,
-    Carried,
+    MaybeBatched,
     align,
     batch_to,
     batch_to_front,
@@ -55,10 +55,10 @@ def scan_batch(
         reverse=reverse, checkpoints=checkpoints, residuals=residuals,
     )  # fmt: skip
     stacked = [
-        Carried(batch_to_front(y, 1) if own else y, own)
+        MaybeBatched(batch_to_front(y, 1) if own else y, own)
         for y, own in zip(results[num_carries:], outputs[num_carries:], strict=True)
     ]
-    return [*map(Carried, results[:num_carries], carries), *stacked]
+    return [*map(MaybeBatched, results[:num_carries], carries), *stacked]
 
 
 @batch(ops.while_loop)
@@ -83,7 +83,7 @@ def while_loop_batch(
         *_lifted(at, given.carries, carries), *given.consts, condition=asked, body=stepped,
         num_consts=num_consts, max_trips=max_trips,
     )  # fmt: skip
-    return list(map(Carried, results, (*carries, False)))
+    return list(map(MaybeBatched, results, (*carries, False)))
 
 
 def _while_any(
@@ -160,7 +160,7 @@ def switch_batch(
     depends = [batch_body(branch, flags, at.axis)[1] for branch in branches]
     due = tuple(any(marks) for marks in zip(*depends, strict=True))
     chosen = tuple(batch_body(branch, flags, at.axis, due=due)[0] for branch in branches)
-    return list(map(Carried, ops.switch(selector, *operands, branches=chosen), due))
+    return list(map(MaybeBatched, ops.switch(selector, *operands, branches=chosen), due))
 
 
 def _select_each(
@@ -190,7 +190,7 @@ def _select_each(
 
 def _taken_safely(
     at: Batching, operands: Sequence[Value], branch: Graph, here: Value
-) -> list[Carried]:
+) -> list[MaybeBatched]:
     """Take `branch` where `here` marks examples, and give the others any values."""
     flags = at.batched[1:]
     valid = borrowed(at, operands, flags, here)
@@ -202,12 +202,12 @@ def _taken_safely(
     )
     anyone = ops.reduce_max(here, axes=(0,))
     results = ops.switch(anyone, *valid, branches=(skip, run))
-    return [Carried(result, batched=True) for result in results]
+    return [MaybeBatched(result, batched=True) for result in results]
 
 
-def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[Carried]:
+def _taken(at: Batching, operands: Sequence[Value], branch: Graph) -> list[MaybeBatched]:
     value_map: Image = {
-        leaf: Carried(value, own)
+        leaf: MaybeBatched(value, own)
         for leaf, value, own in zip(branch.inputs, operands, at.batched[1:], strict=True)
     }
     carry(at.graph, branch.nodes, value_map, at.axis)

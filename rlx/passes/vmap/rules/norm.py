@@ -9,7 +9,7 @@ from rlx.ir.graph import Value
 from rlx.ir.op import OpDef
 from rlx.ir.ops.precision import in_single_precision
 from rlx.ir.shape import normalize_axis
-from rlx.passes.vmap.carried import Batching, align, expand_to, reshape_to
+from rlx.passes.vmap.batching import Batching, align, expand_to, reshape_to
 from rlx.passes.vmap.registry import Batched, batch, shifted
 
 

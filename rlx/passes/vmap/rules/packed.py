@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.ir import ops
 from rlx.ir.graph import Value
-from rlx.passes.vmap.carried import Batching
+from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import BY_FORMULA, Batched, batch, leading
 
 leading(ops.dequantize_blocks, ops.bytes_as_words)

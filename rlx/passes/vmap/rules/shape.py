@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Value
 from rlx.ir.shape import Extent, Shape
-from rlx.passes.vmap.carried import Batching, align, expand_to, reshape_to
+from rlx.passes.vmap.batching import Batching, align, expand_to, reshape_to
 from rlx.passes.vmap.registry import Batched, batch, shift_axes
 
 shift_axes(ops.narrow, ops.concat, ops.reverse)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E
-from rlx.codegen.loops.nodes import Block, Buffer, For, Kernel, LoopKind
+from rlx.codegen.loops.nodes import Block, Buffer, For, Kernel, LoopKind, Prim
 from rlx.codegen.loops.passes.loop_distribution import distributed
 from rlx.codegen.loops.passes.names import Names
-from tests.codegen.loops.passes.cases import Write, check, unchanged
+from tests.codegen.loops.passes.cases import Write, check, kernel_of, text, unchanged
 
 
 def distribute(kernel: Kernel) -> Kernel:
@@ -71,6 +71,17 @@ def test_an_index_that_the_loop_computes_stays_in_it() -> None:
         k.store(y, i, k.load(x, at))
 
     unchanged(distribute, over(4, indexed))
+
+
+def test_a_place_that_the_loop_writes_is_read_in_its_order() -> None:
+    def indirect(k: KernelBuilder, x: Buffer, y: Buffer, i: E) -> None:
+        k.store(y, i, k.load(x, k.load(y, i * 2).cast(Prim.I64)))
+
+    def elsewhere(k: KernelBuilder, x: Buffer, y: Buffer, i: E) -> None:
+        k.store(y, i, k.load(x, k.load(x, i * 2).cast(Prim.I64)))
+
+    unchanged(distribute, over(4, indirect))
+    assert "x_row" in text(distribute(kernel_of(over(4, elsewhere))))
 
 
 def test_memory_that_may_be_anothers_stays_in_its_order() -> None:

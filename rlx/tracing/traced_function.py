@@ -47,7 +47,7 @@ class Specification:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TracedFunction:
     """A traced function. The graph's inputs are the arguments, then what the trace captured."""
 
     graph: Graph
@@ -67,7 +67,7 @@ class Program:
 
 def trace(
     function: Callable[[list[Tracer]], Any], name: str, inputs: Sequence[Specification]
-) -> Program:
+) -> TracedFunction:
     """Trace `function`, which is given one array per specification."""
     with opened(name) as opening:
         arrays = [_declare(opening, specification) for specification in inputs]
@@ -79,7 +79,7 @@ def trace(
         opening.graph
     )  # before any derivative multiplies the nodes
     values = tuple(gathered.value_map[array.value] for array in arrays)
-    return Program(gathered.graph, values, tuple(opening.captured), tree, weak)
+    return TracedFunction(gathered.graph, values, tuple(opening.captured), tree, weak)
 
 
 def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:

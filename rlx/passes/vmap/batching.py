@@ -17,7 +17,7 @@ from rlx.ir.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class MaybeBatched:
     """A value of the batched graph; `batched` if it has the batch axis in front."""
 
     value: Value
@@ -83,9 +83,11 @@ class Batching:
         ]
 
 
-def lifted(x: Carried, size: Extent) -> Carried:
+def lifted(x: MaybeBatched, size: Extent) -> MaybeBatched:
     """Return `x` with the batch axis; a shared value is repeated."""
-    return x if x.batched else Carried(expand_to(x.value, (size, *x.value.shape)), batched=True)
+    return (
+        x if x.batched else MaybeBatched(expand_to(x.value, (size, *x.value.shape)), batched=True)
+    )
 
 
 def align(x: Value, rank: int) -> Value:
