@@ -181,6 +181,11 @@ class Importer:
             self._normal[weight] = weight if same else Weight(weight.name, array)
         return self._normal[weight]
 
+    def numbers_of(self, value: Any) -> Array | None:
+        """Return the numbers of a value that is a param of the graph."""
+        weights = (w for w, tracer in self._tracers.items() if tracer is value)
+        return next((weight.array for weight in weights), None)
+
     # Nodes
 
     def run(self, nodes: Sequence[Any], scope: Scope, first: int = 0) -> None:

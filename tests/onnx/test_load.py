@@ -129,6 +129,28 @@ def test_subnormal_weights_of_products_are_zeros_and_all_others_stay(dtype: Any)
     np.testing.assert_array_equal(values["b"], w[0])
 
 
+@pytest.mark.parametrize(("spoiled", "ops"), [(1.0, 0), (np.nan, 1), (np.inf, 1), (-0.0, 1)])
+def test_a_product_of_one_hot_vectors_looks_rows_up_where_that_is_the_same(
+    spoiled: float, ops: int
+) -> None:
+    w = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    w[1, 2] = spoiled
+    nodes = [
+        node("Equal", ["x", "classes"], ["hits"]),
+        node("Cast", ["hits"], ["hot"], to=FLOAT),
+        node("MatMul", ["hot", "w"], ["y"]),
+    ]
+    classes: Any = np.arange(5, dtype=np.int64).reshape(1, 5)
+    weights = {"classes": classes, "w": w}
+    graph = rlx.onnx.load(model(nodes, {"x": (INT64, [8, 1])}, ["y"], weights))
+    assert sum(n.op.name == "matmul" for n in graph.nodes) == ops
+    places = np.array([0, 1, 4, 5, -1, -5, 2**40, 3])
+    hot = (places[:, None] == np.arange(5)).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = hot @ w
+    np.testing.assert_array_equal(run(graph, places[:, None]), expected)
+
+
 def test_a_cycle_is_a_format_error() -> None:
     nodes = [node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])]
     with pytest.raises(FormatError, match="'b' is read before any node makes it"):

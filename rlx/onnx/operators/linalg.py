@@ -8,13 +8,15 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.ir import ops
+from rlx.onnx.operators.one_hot import rows_of_one_hot
 from rlx.onnx.registry import operator
 from rlx.tracing.apply import emit
 
 
 @operator("MatMul", sums_products=True)
-def matmul(a: Any, b: Any) -> Any:
-    return rnp.matmul(a, b)
+def matmul(a: Any, b: Any, *, node: Any) -> Any:
+    rows = rows_of_one_hot(a, b, node.importer.numbers_of(b))
+    return rnp.matmul(a, b) if rows is None else rows
 
 
 @operator("Gemm", sums_products=True)
