@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.codegen.c.collectives import is_collective
 from rlx.codegen.foreign import foreign_symbols, slot_name
 from rlx.codegen.machine_code import MachineCode
+from rlx.errors import FormatError, InputError
 from rlx.runtime.blas import find_blas, is_blas
 from rlx.runtime.cache import Cache, cache_directory, content_key
 from rlx.runtime.foreign import slot_of
@@ -70,6 +71,21 @@ class CBackend:
     def load_text(self, text: str, target: Target, more_flags: Sequence[str] = ()) -> CModule:
         """Compile and load C as it is: a module's, maybe edited; `more_flags` come last."""
         return self._load(text, target, more_flags, (), {})
+
+    def load_file(self, path: Path, target: Target, more_flags: Sequence[str] = ()) -> CModule:
+        """Compile and load the C in a file that a user edited."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"cannot read {path}: {error.strerror}",
+                remedy="check the path and its permissions",
+            ) from error
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"{path} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"
+            ) from error
+        return self.load_text(text, target, more_flags)
 
     def reload(
         self, code: MachineCode, target: Target, module: Callable[[], Module]

@@ -13,15 +13,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy import ndarray
 
-from rlx.errors import FormatError, InputError
-from rlx.ir.graph import Graph, Node
+from rlx.errors import InputError
+from rlx.ir.graph import Graph
 from rlx.locks import refuse_reentry
 from rlx.runtime.arena import Arena
 from rlx.runtime.arrays import ARRAY_CLASSES, frozen
@@ -35,7 +35,8 @@ from rlx.runtime.native import Pointer, function_at, pointer_into, pointer_to
 from rlx.runtime.output_buffers import check_extents, checked_buffers, filled
 from rlx.runtime.residents import Residents
 from rlx.runtime.result_memory import DonatedMemory, address_of, donated_copy
-from rlx.runtime.signature import Argument, Array, checked, concrete, named_params
+from rlx.runtime.signature import Array, checked, named_params
+from rlx.runtime.specialization import ArenaViews, Specialization
 from rlx.runtime.threads import Seat, worker_pool
 from rlx.target import detect_target
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from rlx.codegen.schedule import Schedule
     from rlx.passes.memory.plan import MemoryPlan
 
-_SPECIALIZATIONS_KEPT = 256
 _CALLS_TO_HEAT = 2
 
 
@@ -59,21 +59,6 @@ class AnyProgram(Protocol):
 
     @property
     def module(self) -> Module: ...
-
-
-_InputSlot: TypeAlias = tuple[Callable[[Any, Any], None], Any, tuple[int, ...], Argument]
-"""What writes an input; the dtype and shape that need no further check; what it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Specialization:
-    """The arena at one binding of the extents, and the call that runs it there."""
-
-    inputs: tuple[_InputSlot, ...]
-    outputs: tuple[Callable[[], Array], ...]
-    input_views: tuple[Array, ...]
-    output_views: tuple[Array, ...]
-    enter: Callable[[], int]
 
 
 class Executable:
@@ -103,15 +88,15 @@ class Executable:
         self._native = native
         self._threads = self._image.threads
         self._arity = len(self.signature.inputs)
-        self._specializations: dict[tuple[int, ...], _Specialization] = {}
         self._long_calls = 0
         self._fast: FastCall | None = None
         self._classes: tuple[type[Array], ...] = (ndarray,) * len(self.signature.outputs)
-        self._params = {a.name: self._leaf_view(a) for a in self.signature.params}
+        self._views = ArenaViews(self._origin, self._image, self.arena)
+        self._params = {a.name: self._views.leaf(a) for a in self.signature.params}
         self.residents.find(self._params)
-        self._load_constants()
+        self._views.load_constants()
         self._bind_entries()
-        self._fixed = None if self.signature.symbols else self._specialize({})
+        self._fixed = None if self.signature.symbols else self._views.at({}, self._enter)
         for name, value in named_params(params).items():
             self.set_param(name, value)
 
@@ -222,18 +207,7 @@ class Executable:
         That is `c_source`, edited: the entry points and the arena must be the same. `flags` are
         added to the compiler's, such as `-g`.
         """
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(
-                f"cannot read {source}: {error.strerror}",
-                remedy="check the path and its permissions",
-            ) from error
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"{source} is no C in UTF-8: {error}", remedy="save the file as UTF-8 text"
-            ) from error
-        return self._over_code(CBackend().load_text(text, detect_target(), flags))
+        return self._over_code(CBackend().load_file(Path(source), detect_target(), flags))
 
     def _over_code(self, code: CModule) -> Executable:
         return type(self)(
@@ -316,12 +290,12 @@ class Executable:
             [r if cls is ndarray else frozen(r, cls is not ImmutableArray) for r, cls in pairs]
         )
 
-    def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> _Specialization:
+    def _enter_with(self, arrays: list[Array], out: Sequence[Array | None] = ()) -> Specialization:
         """Write the inputs and run; the caller holds the lock."""
         self._count_call()
         if self.residents.needs_setup:
             self._setup()
-        call = self._fixed or self._specialization_for(arrays)
+        call = self._fixed or self._views.at_extents_of(arrays, self._enter)
         for (write, *_), array in zip(call.inputs, arrays):  # noqa: B905  hot
             write(..., array)
         check_extents(self.signature, out, call.output_views)
@@ -342,33 +316,6 @@ class Executable:
             else checked(argument, value)
             for (_, dtype, shape, argument), value in zip(call.inputs, values)  # noqa: B905
         ]
-
-    def _specialization_for(self, arrays: Sequence[Array]) -> _Specialization:
-        """Return the specialization at the extents of `arrays`."""
-        binding = self.signature.bind(arrays)
-        key = tuple(binding[symbol.name] for symbol in self.signature.symbols)
-        call = self._specializations.get(key)
-        if call is None:
-            self._check_extents(binding)
-            if len(self._specializations) >= _SPECIALIZATIONS_KEPT:
-                self._specializations.clear()
-            call = self._specializations[key] = self._specialize(binding)
-        return call
-
-    def _check_extents(self, binding: Mapping[str, int]) -> None:
-        """Ask the ops for what none can tell from the bounds alone."""
-        if self._origin.takes_all_extents:
-            return
-        from rlx.ir.reference.interpreter import check_extents
-
-        check_extents(self._uses, binding)
-
-    @functools.cached_property
-    def _uses(self) -> list[Node]:
-        """Nodes that may refuse extents."""
-        from rlx.ir.reference.interpreter import symbolic_uses
-
-        return symbolic_uses(self._origin.graph)
 
     def _setup(self) -> None:
         status = self.residents.set_up(
@@ -456,46 +403,6 @@ class Executable:
     def _entry(self, kind: str) -> str:
         return f"{self._image.name}_{kind}"
 
-    def _specialize(self, binding: Mapping[str, int]) -> _Specialization:
-        extents = [binding[symbol.name] for symbol in self.signature.symbols]
-        places = zip(self._static_outputs, self._image.outputs, self.signature.outputs, strict=True)
-        outputs = [
-            self.arena.view(offset, type.dtype, concrete(type.shape, binding))
-            if known is None
-            else known
-            for known, offset, type in places
-        ]
-        inputs = [
-            self._leaf_view(argument, binding) if known is None else known
-            for known, argument in zip(self._static_inputs, self.signature.inputs, strict=True)
-        ]
-        slots = zip(inputs, self.signature.inputs, strict=True)
-        return _Specialization(
-            inputs=tuple(
-                (view.__setitem__, a.type.dtype.numpy, view.shape, a) for view, a in slots
-            ),
-            outputs=tuple(view.copy for view in outputs),
-            input_views=tuple(inputs),
-            output_views=tuple(outputs),
-            enter=functools.partial(self._enter, *extents) if extents else self._enter,
-        )
-
-    @functools.cached_property
-    def _static_inputs(self) -> tuple[Array | None, ...]:
-        """The views of inputs whose shapes are the same in all layouts."""
-        return tuple(
-            self._leaf_view(argument) if argument.type.is_static else None
-            for argument in self.signature.inputs
-        )
-
-    @functools.cached_property
-    def _static_outputs(self) -> tuple[Array | None, ...]:
-        """The views of outputs whose shapes are the same in all layouts."""
-        return tuple(
-            self.arena.view(offset, type.dtype, type.static_shape) if type.is_static else None
-            for offset, type in zip(self._image.outputs, self.signature.outputs, strict=True)
-        )
-
     def _make_fast(self) -> FastCall | None:
         """Return the short way, where there can be one: extents are static."""
         call = self._fixed
@@ -532,17 +439,3 @@ class Executable:
 
     def _output_port(self, position: int, view: Array) -> OutputPort:
         return view.dtype, view.shape, address_of(view), -1, None, None, self._classes[position]
-
-    def _leaf_view(self, argument: Argument, binding: Mapping[str, int] | None = None) -> Array:
-        """Return where a leaf lies; a leaf that no pass kept gets memory of its own."""
-        type = argument.type
-        shape = concrete(type.shape, binding or {})
-        offset = self._image.leaves.get(argument.name)
-        if offset is None:
-            return np.zeros(shape, type.dtype.numpy)
-        return self.arena.view(offset, type.dtype, shape)
-
-    def _load_constants(self) -> None:
-        for offset, literal in self._image.constants:
-            view = self.arena.view(offset, literal.dtype, literal.array.shape)
-            view[...] = literal.array

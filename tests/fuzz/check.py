@@ -185,7 +185,7 @@ def poison_arena(executable: Executable, byte: int) -> None:
     header = executable.arena.header.copy()
     executable.arena.bytes[...] = byte
     executable.arena.header[...] = header
-    executable._load_constants()
+    executable._views.load_constants()
     executable.residents.needs_setup = True
     if executable._fast is not None:
         executable._fast.ready = False
