@@ -38,6 +38,9 @@ _MAX_ROWS = 12
 _MAX_VECTORS = 8
 """Vectors across a panel. Columns read where they lie may be more: long stretches stream well."""
 
+_NARROW = 2
+"""Vectors of a panel that many rows meet."""
+
 _MIN_WORK = 8 * 1024
 """Multiply-adds below which packing an activation costs more than it saves."""
 
@@ -320,7 +323,21 @@ def choose_tile(
     vectors = max(1, min(widest, budget // rows, -(-columns // lanes)))
     if whole:
         vectors = panel_vectors(columns, lanes, vectors)
+    elif vectors == _NARROW and _wastes(columns, lanes, vectors):
+        rows, vectors = _wider(rows, vectors, columns, lanes, budget)
     return Tile(rows, vectors * lanes, lanes)
+
+
+def _wider(rows: int, vectors: int, columns: int, lanes: int, budget: int) -> tuple[int, int]:
+    """Return rows and vectors of a lower and wider tile if its panels hold just the columns."""
+    lower = min(rows, budget // (vectors + 1))
+    fits = not _wastes(columns, lanes, vectors + 1) and 3 * lower >= 2 * rows
+    return (lower, vectors + 1) if fits else (rows, vectors)
+
+
+def _wastes(columns: int, lanes: int, vectors: int) -> bool:
+    """True if the last panel has vectors without a column."""
+    return -(-columns // lanes) % vectors != 0
 
 
 def panel_vectors(columns: int, lanes: int, most: int) -> int:

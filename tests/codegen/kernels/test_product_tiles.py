@@ -158,6 +158,20 @@ def test_tiles_waste_few_rows() -> None:
         assert tile.rows * (tile.columns // tile.lanes) <= 24
 
 
+def test_panels_of_three_vectors_hold_columns_that_those_of_two_would_fill_up() -> None:
+    shapes = {columns: choose_tile(960, columns, 16, 32) for columns in (48, 240, 480, 250, 80)}
+    assert {n: (tile.rows, tile.columns) for n, tile in shapes.items()} == {
+        48: (8, 48), 240: (8, 48), 480: (12, 32), 250: (12, 32), 80: (12, 32),
+    }  # fmt: skip
+    few_registers = choose_tile(960, 24, 8, 16)
+    assert few_registers.rows * few_registers.columns <= 8 * 8  # lower tiles would read too much
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_products_in_panels_of_three_vectors(backend: str) -> None:
+    check(backend, (61, 40), (40, 240), ops.matmul)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("inner", [1024, 1100, 2048])
 def test_rows_that_crowd_the_cache_are_copied_and_sums_wait_between_blocks(
