@@ -1,11 +1,11 @@
-"""What stops an import: values that only a run knows."""
+"""What stops an import: values that only a run knows, operators that are not known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
-from rlx.errors import Source, UnsupportedError
+from rlx.errors import RlxError, Source, UnsupportedError
 
 
 class ValueNeededError(UnsupportedError):
@@ -31,3 +31,29 @@ class ValueNeededError(UnsupportedError):
 
 class ForeignDTypeError(ValueNeededError):
     """A dtype of files that our ops lack: what has it is computed where all inputs are known."""
+
+
+def unknown_operator(proto: Any, domain: str, version: int) -> RlxError:
+    """Return the error of a node whose operator has no translator and no function."""
+    full = f"{domain}.{proto.op_type}" if domain else proto.op_type
+    return UnsupportedError(
+        f"operator {full} of opset {version} is not known",
+        remedy="docs/onnx.md lists the operators; write the model with others, or as a function",
+    )
+
+
+def relocated(error: RlxError, context: str, source: Source) -> RlxError:
+    """Return `error` at `source`, and with its context once."""
+    return (
+        type(error)(error.message, source=source, remedy=error.remedy)
+        if error.message.startswith(context)
+        else error_at(error, context, source)
+    )
+
+
+def error_at(error: RlxError, context: str, source: Source) -> RlxError:
+    """Return `error` at `source`, whatever line of ours it names."""
+    located = type(error)(f"{context}: {error.message}", source=source, remedy=error.remedy)
+    if isinstance(error, ValueNeededError) and isinstance(located, ValueNeededError):
+        located.names = error.names
+    return located

@@ -6,9 +6,8 @@ arithmetic of shapes above all, is evaluated by the reference interpreter at onc
 
 from __future__ import annotations
 
-import inspect
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +16,13 @@ import numpy as np
 import onnx
 
 from rlx.errors import FormatError, InternalError, RlxError, Source, UnsupportedError
-from rlx.ir.reference import evaluate
 from rlx.ir.shape import symbols_of
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
-from rlx.onnx.errors import ForeignDTypeError, ValueNeededError
+from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
+from rlx.onnx.folding import fold
 from rlx.onnx.model import Array, Model, dense
+from rlx.onnx.node_inputs import as_input, checked_attributes, computed, needs_all, static
 from rlx.onnx.registry import Operator, find_operator
 from rlx.onnx.values import (
     Extents,
@@ -34,15 +34,11 @@ from rlx.onnx.values import (
     traced_in,
     without_subnormals,
 )
-from rlx.onnx.versions import DROPPED, MOVED
+from rlx.onnx.versions import MOVED
 from rlx.onnx.violations import violation
 from rlx.tracing.apply import graph as open_graph
-from rlx.tracing.pytree import tree_flatten, tree_unflatten
-from rlx.tracing.trace import Trace, TracedArray, as_value, opened
+from rlx.tracing.trace import Trace, as_value
 from rlx.tracing.tracer import Tracer
-
-_LARGEST_FOLDED = 1 << 16
-"""Elements of what is computed while importing; more are left to the setup of the program."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +201,7 @@ class Importer:
         except RlxError as error:
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
             is_ours = error.source is not None and error.source.file == self.model.title
-            raise error if is_ours else _relocated(error, proto.op_type, where) from error
+            raise error if is_ours else relocated(error, proto.op_type, where) from error
         except RecursionError:
             raise FormatError(
                 f"{proto.op_type}: graphs or functions are nested too deeply",
@@ -262,12 +258,12 @@ class Importer:
             proto = self._with_attributes(proto, scope)
             body = functions.body_of(proto, domain, version, inputs)
             if body is None:
-                raise _unknown(proto, domain, version)
+                raise unknown_operator(proto, domain, version)
             return self._call_function(proto, body, scope)
         node = Node(proto, version, self, scope)
         attributes = self.attributes_of(proto, scope)
         inputs = self._inputs(proto, found, version, attributes, scope)
-        checked = _checked_attributes(found, attributes)
+        checked = checked_attributes(found, attributes)
         if found.takes_node:
             checked["node"] = node
         return self._translate(found, inputs, checked, proto)
@@ -278,20 +274,20 @@ class Importer:
         holds_bodies = any(isinstance(value, Body) for value in attributes.values())
         if found.on_host:
             if not all(map(is_known, inputs)):
-                raise _needs_all(proto, inputs)
+                raise needs_all(proto, inputs)
             self.by_numpy.update(proto.output)
             return found.translate(*inputs, **attributes)
         if any(map(is_symbolic, inputs)):
             result = symbolic.arithmetic(found, inputs, attributes)
             if result is not None:
                 return result
-            inputs = _computed(found, inputs)
+            inputs = computed(found, inputs)
         if any(map(is_symbolic, inputs)):  # as shapes
             return found.translate(*inputs, **attributes)
         if holds_bodies or not all(map(is_known, inputs)):
             foreign = next((v for v in inputs if not is_supported(v)), None)
             if foreign is not None and not holds_bodies:
-                raise _needs_all(proto, inputs)
+                raise needs_all(proto, inputs)
             return found.translate(*inputs, **attributes)
         try:
             if all(map(is_supported, inputs)):
@@ -315,7 +311,7 @@ class Importer:
         for place, name in enumerate(names):
             value = self.look_up(name, scope)
             if place in found.static or found.all_static:
-                inputs.append(_static(value, name))
+                inputs.append(static(value, name))
             elif isinstance(value, Weight):
                 inputs.append(self.param(self.factor(value) if found.sums_products else value))
             else:
@@ -323,7 +319,7 @@ class Importer:
         for below, attribute, place in MOVED.get(found.name, ()) if not found.domain else ():
             if version < below and attribute in attributes:
                 inputs += [None] * (place + 1 - len(inputs))
-                inputs[place] = _as_input(attributes.pop(attribute))
+                inputs[place] = as_input(attributes.pop(attribute))
         if len(inputs) < found.required:
             raise FormatError(
                 f"{found.name} takes {found.required} inputs at least and has {len(inputs)}",
@@ -406,111 +402,12 @@ class Importer:
         return resolved
 
 
-def fold(translate: Callable[[], Any]) -> Any:
-    """Return what `translate` makes of known arrays, evaluated; left traced if it is large."""
-    with opened("known") as trace:
-        leaves, tree = tree_flatten(translate())
-        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, TracedArray)]
-        trace.graph.set_outputs([as_value(leaves[place]) for place in places])
-    if not places:
-        return tree_unflatten(tree, leaves)
-    if sum(_elements(output) for output in trace.graph.outputs) > _LARGEST_FOLDED:
-        return translate()
-    for place, array in zip(places, evaluate(trace.graph, {}), strict=True):
-        leaves[place] = np.asarray(array)
-    return tree_unflatten(tree, leaves)
-
-
-def _elements(output: Any) -> int:
-    return int(output.type.elements) if output.type.is_static else 0
-
-
 def _extents_read(proto: Any, scope: Scope) -> str:
     """Return the symbols of the extents that a node reads, or of its operands, as text."""
     values = [scope.values.get(name) for name in proto.input]
     shapes = [as_value(value).shape for value in traced_in(values)]
     shapes += [tuple(value.flat) for value in values if isinstance(value, Extents)]
     return ", ".join(dict.fromkeys(s.name for shape in shapes for s in symbols_of(shape)))
-
-
-def _computed(found: Operator, inputs: Sequence[Any]) -> list[Any]:
-    """Return inputs with numbers of the program for extents, but where these are a shape."""
-    return [
-        symbolic.computed(value)
-        if is_symbolic(value) and place not in found.static and not found.all_static
-        else value
-        for place, value in enumerate(inputs)
-    ]
-
-
-def _static(value: Any, name: str) -> Any:
-    if isinstance(value, Weight):
-        return np.asarray(value.array)
-    if not is_known(value):
-        raise ValueNeededError(
-            f"input {name!r} decides the shape of the result, and is known at run time only",
-            names=(name,),
-            remedy="make it a constant of the model, load it with numbers for its extents, or run "
-            "the model in rlx.onnx.InferenceSession",
-        )
-    return value
-
-
-def _as_input(attribute: Any) -> Array:
-    is_floats = isinstance(attribute, float) or (
-        isinstance(attribute, tuple) and any(isinstance(each, float) for each in attribute)
-    )
-    return np.asarray(attribute, np.float32 if is_floats else np.int64)
-
-
-def _checked_attributes(found: Operator, given: Mapping[str, Any]) -> dict[str, Any]:
-    checked = {name: value for name, value in given.items() if name not in DROPPED}
-    for name in checked:
-        if name not in found.attributes:
-            raise UnsupportedError(
-                f"{found.name} has attribute {name!r}, which it has in no version known here",
-                remedy=f"its attributes are: {', '.join(found.attributes) or 'none'}",
-            )
-    for name, default in found.attributes.items():
-        if default is inspect.Parameter.empty and name not in checked:
-            raise FormatError(
-                f"{found.name} lacks its attribute {name!r}",
-                remedy="the model is malformed: export it again",
-            )
-    return checked
-
-
-def _unknown(proto: Any, domain: str, version: int) -> RlxError:
-    full = f"{domain}.{proto.op_type}" if domain else proto.op_type
-    return UnsupportedError(
-        f"operator {full} of opset {version} is not known",
-        remedy="docs/onnx.md lists the operators; write the model with others, or as a function",
-    )
-
-
-def _needs_all(proto: Any, inputs: Sequence[Any]) -> ValueNeededError:
-    pairs = zip(proto.input, inputs, strict=False)
-    return ValueNeededError(
-        f"{proto.op_type} has a dtype here that NumPy alone computes, with all inputs known",
-        names=[name for name, value in pairs if traced_in([value])],
-        remedy="run the model in rlx.onnx.InferenceSession, or cast to a dtype that rlx has",
-    )
-
-
-def _relocated(error: RlxError, context: str, source: Source) -> RlxError:
-    return (
-        type(error)(error.message, source=source, remedy=error.remedy)
-        if error.message.startswith(context)
-        else error_at(error, context, source)
-    )
-
-
-def error_at(error: RlxError, context: str, source: Source) -> RlxError:
-    """Return `error` at `source`, whatever line of ours it names."""
-    located = type(error)(f"{context}: {error.message}", source=source, remedy=error.remedy)
-    if isinstance(error, ValueNeededError) and isinstance(located, ValueNeededError):
-        located.names = error.names
-    return located
 
 
 def _unused(name: str, taken: Mapping[str, Any]) -> str:

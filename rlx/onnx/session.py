@@ -18,6 +18,7 @@ from rlx.ir.shape import Shape
 from rlx.locks import call_lock, unforkable
 from rlx.onnx.binding import IOBinding, OrtValue
 from rlx.onnx.errors import ValueNeededError
+from rlx.onnx.feeds import declared_array
 from rlx.onnx.inputs import (
     Dims,
     bounded_shape,
@@ -30,8 +31,6 @@ from rlx.onnx.model import names_of, read_model
 from rlx.onnx.options import SessionOptions, check_providers
 from rlx.onnx.short_way import ShortWay, Step
 from rlx.onnx.stages import Stage, key_of, make_stage, with_extents
-from rlx.onnx.types import numpy_dtype
-from rlx.onnx.values import Map
 from rlx.runtime.compile import compile
 from rlx.tracing.pytree import tree_flatten
 
@@ -329,7 +328,7 @@ class InferenceSession:
                 remedy=f"it takes: {', '.join(names_of(self._inputs))}",
             )
         return {
-            name: _as_array(value, feed.get(name), self._model.title)
+            name: declared_array(value, feed.get(name), self._model.title)
             for name, value in declared.items()
             if name in feed or value in self._inputs
         }
@@ -357,54 +356,6 @@ def _executed(stage: Stage, run: Any, values: Mapping[str, Any]) -> dict[str, An
     leaves = {name: tree_flatten(values[name])[0] for name, _ in stage.inputs}
     arrays = [leaves[name][place] for name, place in stage.inputs]
     return stage.results([np.asarray(array) for array in run(*arrays)])
-
-
-def _as_array(value: Any, given: Any, title: str) -> Any:
-    kind = value.type.WhichOneof("value")
-    if kind == "map_type":
-        return _as_map(value, given, title)
-    if kind != "tensor_type":
-        return given
-    dtype = numpy_dtype(value.type.tensor_type.elem_type)
-    array = np.asarray(given)
-    if dtype.kind == "O":
-        return array.astype(object)
-    if isinstance(given, (list, tuple, int, float)):
-        array = _as_declared(array, dtype)
-    if array.dtype != dtype:
-        raise InputError(
-            f"{title}: input {value.name!r} has dtype {array.dtype}; it must be {dtype}",
-            remedy=f"convert it with .astype({dtype.name!r})",
-        )
-    shape = shape_list(value)
-    fits = shape is None or (
-        len(shape) == array.ndim
-        and all(not isinstance(e, int) or e == n for e, n in zip(shape, array.shape, strict=True))
-    )
-    if not fits:
-        raise InputError(
-            f"{title}: input {value.name!r} has shape {array.shape}; it must be {shape}",
-            remedy="reshape the array to what the model declares",
-        )
-    return array
-
-
-def _as_declared(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return numbers of Python, which have no dtype of their own, in a dtype that holds them."""
-    if array.dtype.kind in "iu" and dtype.kind in "iu":
-        converted = array.astype(dtype)
-        return converted if np.array_equal(converted, array) else array
-    return array.astype(dtype) if array.dtype.kind in "iuf" and dtype.kind == "f" else array
-
-
-def _as_map(value: Any, given: Any, title: str) -> Map:
-    if not isinstance(given, Mapping):
-        raise InputError(
-            f"{title}: input {value.name!r} is a {type(given).__name__}; it must be a dict",
-            remedy="give a dict from keys to numbers or strings",
-        )
-    element = value.type.map_type.value_type.tensor_type.elem_type
-    return Map(given, numpy_dtype(element))
 
 
 def _argument(value: Any) -> NodeArg:
