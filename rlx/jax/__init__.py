@@ -41,7 +41,12 @@ from rlx.jax.configuration import enable_x64 as enable_x64
 from rlx.jax.configuration import log_compiles as log_compiles
 from rlx.jax.configuration import numpy_rank_promotion as numpy_rank_promotion
 from rlx.jax.configuration import transfer_guard as transfer_guard
+from rlx.jax.derivatives import custom_vjp as custom_vjp
 from rlx.jax.derivatives import grad as grad
+from rlx.jax.derivatives import hessian as hessian
+from rlx.jax.derivatives import jacfwd as jacfwd
+from rlx.jax.derivatives import jacobian as jacobian
+from rlx.jax.derivatives import jacrev as jacrev
 from rlx.jax.derivatives import linear_transpose as linear_transpose
 from rlx.jax.derivatives import linearize as linearize
 from rlx.jax.derivatives import value_and_grad as value_and_grad
@@ -83,7 +88,6 @@ from rlx.jax import experimental as experimental  # isort: skip
 
 ShapeDtypeStruct, eval_shape = rlx.ShapeDtypeStruct, rlx.eval_shape
 jvp = rlx.jvp
-jacfwd, jacrev, jacobian, hessian = rlx.jacfwd, rlx.jacrev, rlx.jacobian, rlx.hessian
 checkpoint = remat = rlx.checkpoint
 checkpoint_policies, ensure_compile_time_eval = (
     rlx.checkpoint_policies,
@@ -91,7 +95,7 @@ checkpoint_policies, ensure_compile_time_eval = (
 )
 named_call, named_scope = rlx.named_call, rlx.named_scope
 make_jaxpr, pure_callback = rlx.make_graph, rlx.pure_callback
-custom_jvp, custom_vjp = rlx.custom_jvp, rlx.custom_vjp
+custom_jvp = rlx.custom_jvp
 
 __all__ = ["Array", "config", "grad", "jit", "lax", "nn", "numpy", "random", "tree", "vmap"]
 __version__ = "0.4.0"

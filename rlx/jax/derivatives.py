@@ -6,15 +6,17 @@ Of a real function of `z = x + iy`, JAX's gradient is `df/dx - i df/dy`; rlx's i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import UnsupportedError
+from rlx.errors import DTypeError, UnsupportedError
 from rlx.ir.graph import calling_source
 from rlx.tracing.trace import element_type
-from rlx.tree_util import tree_map
+from rlx.transforms.custom_vjp import CustomVjp
+from rlx.tree_util import tree_leaves, tree_map
 
 Function = Callable[..., Any]
 
@@ -56,16 +58,135 @@ def value_and_grad(
     return transformed
 
 
+def jacrev(
+    fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+    holomorphic: bool = False, allow_int: bool = False,
+) -> Function:  # fmt: skip
+    """`rlx.jacrev` by JAX's convention: of real results, or of a `holomorphic` function."""
+    del allow_int
+    checked = _checked_results(fun, "jacrev", has_aux=has_aux, holomorphic=holomorphic)
+    rows = rlx.jacrev(checked, argnums, has_aux=has_aux)
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        if holomorphic:
+            _require_complex("jacrev", "argument", _chosen(args, argnums))
+        found = rows(*args, **kwargs)
+        change = _conjugate if holomorphic else _from_conjugate
+        if has_aux:
+            return tree_map(change, found[0]), found[1]
+        return tree_map(change, found)
+
+    return transformed
+
+
+def jacfwd(
+    fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Function:  # fmt: skip
+    """`rlx.jacfwd`: of real arguments, or complex ones of a `holomorphic` function."""
+    checked = fun
+    if holomorphic:
+        checked = _checked_results(fun, "jacfwd", has_aux=has_aux, holomorphic=True)
+    columns = rlx.jacfwd(checked, argnums, has_aux=has_aux)
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        require = _require_complex if holomorphic else _require_real
+        require("jacfwd", "argument", _chosen(args, argnums))
+        return columns(*args, **kwargs)
+
+    return transformed
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Function:  # fmt: skip
+    """The matrix of second derivatives of a real function, or of a `holomorphic` one."""
+    first = jacrev(fun, argnums, has_aux, holomorphic)
+    return jacfwd(first, argnums, has_aux, holomorphic)
+
+
+class CustomVjpByJax(CustomVjp):
+    """A function whose pullback takes and gives cotangents by JAX's convention."""
+
+    def defvjp(
+        self,
+        fwd: Function,
+        bwd: Function,
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        @functools.wraps(bwd)
+        def backward(*args: Any) -> Any:
+            *saved, cotangent = args
+            return tree_map(_to_conjugate, bwd(*saved, tree_map(_from_conjugate, cotangent)))
+
+        super().defvjp(fwd, backward, symbolic_zeros, optimize_remat)
+
+
+def custom_vjp(fun: Function, nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
+    """`rlx.custom_vjp`, whose rule is by JAX's convention for complex numbers."""
+    return CustomVjpByJax(fun, nondiff_argnums)
+
+
+def _chosen(args: tuple[Any, ...], argnums: int | Sequence[int]) -> list[Any]:
+    """Return the leaves of the arguments that are differentiated."""
+    numbers = [argnums] if isinstance(argnums, int) else argnums
+    return [leaf for n in numbers if -len(args) <= n < len(args) for leaf in tree_leaves(args[n])]
+
+
+def _checked_results(fun: Function, name: str, *, has_aux: bool, holomorphic: bool) -> Function:
+    require = _require_complex if holomorphic else _require_real
+
+    @functools.wraps(fun)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        found = fun(*args, **kwargs)
+        require(name, "result", tree_leaves(found[0] if has_aux else found))
+        return found
+
+    return checked
+
+
+def _require_complex(name: str, what: str, leaves: list[Any]) -> None:
+    for leaf in leaves:
+        dtype = element_type(leaf).dtype
+        if not dtype.is_complex:
+            raise DTypeError(
+                f"{name}(holomorphic=True): {what} has dtype {dtype}; a holomorphic function takes "
+                "and gives complex numbers",
+                source=calling_source(),
+                remedy="pass complex arrays, or leave holomorphic=True out",
+            )
+
+
+def _require_real(name: str, what: str, leaves: list[Any]) -> None:
+    for leaf in leaves:
+        dtype = element_type(leaf).dtype
+        if dtype.is_complex:
+            raise DTypeError(
+                f"{name}: {what} has dtype {dtype}; the derivative of a complex {what} is a number "
+                "for holomorphic functions only",
+                source=calling_source(),
+                remedy="pass holomorphic=True, or split real and imaginary parts",
+            )
+
+
 def _holomorphic(fun: Function, argnums: int | Sequence[int], has_aux: bool) -> Function:
     """The derivative is JAX's gradient of the real part, by the equations of Cauchy and Riemann."""
 
     def real_part(*args: Any, **kwargs: Any) -> Any:
         found = fun(*args, **kwargs)
-        return rnp.real(found[0] if has_aux else found), found
+        value = found[0] if has_aux else found
+        _require_complex("grad", "result", tree_leaves(value))
+        return rnp.real(value), found
 
     both = rlx.value_and_grad(real_part, argnums, has_aux=True)
 
     def transformed(*args: Any, **kwargs: Any) -> Any:
+        _require_complex("grad", "argument", _chosen(args, argnums))
         (_, found), gradient = both(*args, **kwargs)
         return found, tree_map(_from_conjugate, gradient)
 

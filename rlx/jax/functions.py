@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rlx
+from rlx.jax.derivatives import custom_vjp
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 from rlx.transforms.closure_convert import closure_convert as closure_convert
 
@@ -37,7 +38,7 @@ def clear_caches() -> None:
 def custom_gradient(fun: Callable[..., Any]) -> Any:
     """A function that returns its result and the pullback of a cotangent."""
 
-    @rlx.custom_vjp
+    @custom_vjp
     def wrapped(*args: Any) -> Any:
         return fun(*args)[0]
 

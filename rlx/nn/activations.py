@@ -8,15 +8,21 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
 from rlx.numpy.axes import axes_of
-from rlx.tracing.apply import as_tracer, emit, function, inexact
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.trace import element_type
 from rlx.transforms.differentiate import stop_gradient
 
 
 def _apply(definition: OpDef, x: Any, **attributes: Any) -> Any:
     (x,) = inexact(x)
     return emit(definition, x, weak=x.weak, **attributes)
+
+
+def _is_complex(x: Any) -> bool:
+    return element_type(x).dtype.is_complex
 
 
 def _along(definition: OpDef, x: Any, axis: int) -> Any:
@@ -31,6 +37,7 @@ def _along(definition: OpDef, x: Any, axis: int) -> Any:
 def relu(x: Any) -> Any:
     """`max(x, 0)`."""
     x = as_tracer(x)
+    x = convert(x, DType.I32) if x.value.dtype is DType.BOOL else x
     return emit(ops.relu, x, weak=x.weak)
 
 
@@ -50,6 +57,8 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 @function
 def silu(x: Any) -> Any:
     """`x * sigmoid(x)`."""
+    if _is_complex(x):
+        return rnp.multiply(x, sigmoid(x))
     return _apply(ops.silu, x)
 
 
@@ -59,12 +68,17 @@ swish = silu
 @function
 def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`."""
+    if _is_complex(x):  # of what does not overflow, on either side
+        half = rnp.multiply(x, 0.5)
+        return rnp.multiply(rnp.add(rnp.tanh(half), 1), 0.5)
     return _apply(ops.sigmoid, x)
 
 
 @function
 def log_sigmoid(x: Any) -> Any:
     """`log(sigmoid(x))`, finite where sigmoid underflows."""
+    if _is_complex(x):
+        return rnp.negative(softplus(rnp.negative(x)))
     return _apply(ops.log_sigmoid, x)
 
 
@@ -76,7 +90,19 @@ def tanh(x: Any) -> Any:
 @function
 def softplus(x: Any) -> Any:
     """`log(1 + exp(x))`."""
+    if _is_complex(x):
+        return _complex_softplus(x)
     return _apply(ops.softplus, x)
+
+
+def _complex_softplus(x: Any) -> Any:
+    """Return the principal value, from the exponential on the side where it is small."""
+    (x,) = inexact(x)
+    is_right = rnp.greater(rnp.real(x), 0)
+    near = rnp.log1p(rnp.exp(rnp.where(is_right, rnp.negative(x), x)))
+    found = rnp.add(rnp.where(is_right, x, 0), near)
+    turns = rnp.ceil(rnp.divide(rnp.subtract(rnp.imag(found), np.pi), 2 * np.pi))
+    return rnp.subtract(found, rnp.multiply(turns, 2j * np.pi))
 
 
 @function
@@ -107,6 +133,8 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
 @function
 def mish(x: Any) -> Any:
     """`x * tanh(softplus(x))`."""
+    if _is_complex(x):
+        return rnp.multiply(x, rnp.tanh(softplus(x)))
     return _apply(ops.mish, x)
 
 
@@ -139,7 +167,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """`exp(x) / sum(exp(x))` along `axis`, or axes; 0 for elements that `where` leaves out."""
     if where is not None:
         return rnp.where(where, softmax(rnp.where(where, x, -rnp.inf), axis), 0)
-    if not isinstance(axis, (int, np.integer)):
+    if not isinstance(axis, (int, np.integer)) or _is_complex(x):
         return rnp.exp(log_softmax(x, axis))
     return _along(ops.softmax, x, int(axis))
 
@@ -149,8 +177,8 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """The logarithm of `softmax`."""
     if where is not None:
         return rnp.where(where, x - logsumexp(x, axis, keepdims=True, where=where), -rnp.inf)
-    if not isinstance(axis, (int, np.integer)):
-        return x - logsumexp(x, axis, keepdims=True)
+    if not isinstance(axis, (int, np.integer)) or _is_complex(x):
+        return rnp.subtract(x, logsumexp(x, axis, keepdims=True))
     return _along(ops.log_softmax, x, int(axis))
 
 
@@ -165,6 +193,11 @@ def logsumexp(
         x = rnp.where(where, x, -rnp.inf)
     if b is not None or return_sign:
         return _weighted_sum(x, axis, 1.0 if b is None else b, keepdims, return_sign)
+    if _is_complex(x):
+        most = rnp.max(rnp.real(x), axis, keepdims=True)
+        most = stop_gradient(rnp.where(rnp.isfinite(most), most, 0))
+        found = rnp.log(rnp.sum(rnp.exp(rnp.subtract(x, most)), axis, keepdims=keepdims))
+        return rnp.add(found, rnp.reshape(most, found.shape))
     return emit(ops.logsumexp, x, weak=x.weak, axes=axes_of(axis, x.ndim), keepdims=keepdims)
 
 

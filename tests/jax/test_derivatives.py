@@ -68,3 +68,41 @@ def test_the_transpose_of_a_complex_matrix_has_no_conjugates() -> None:
     back = ours.linear_transpose(lambda z: a @ z, np.ones(2, complex))
     (found,) = back(np.array([1 - 1j, 2 + 0.5j]))
     np.testing.assert_allclose(found, a.T @ np.array([1 - 1j, 2 + 0.5j]))
+
+
+@pytest.mark.parametrize("jacobian", [ours.jacrev, ours.jacfwd])
+def test_jacobians_of_holomorphic_functions_are_their_derivatives(jacobian: Any) -> None:
+    found = jacobian(rnp.sin, holomorphic=True)(Z)
+    np.testing.assert_allclose(found, np.diag(np.cos(Z)), rtol=1e-13)
+    with pytest.raises(TypeError, match="pass holomorphic=True"):
+        jacobian(rnp.sin)(Z)
+    with pytest.raises(TypeError, match="argument has dtype f64"):
+        jacobian(rnp.sin, holomorphic=True)(X)
+
+
+def test_second_derivatives_of_holomorphic_functions() -> None:
+    found = ours.hessian(lambda z: rnp.sum(z**3), holomorphic=True)(Z)
+    np.testing.assert_allclose(found, np.diag(6 * Z), rtol=1e-13)
+
+
+def test_a_holomorphic_gradient_is_of_complex_numbers() -> None:
+    with pytest.raises(TypeError, match="argument has dtype f64"):
+        ours.grad(rnp.sin, holomorphic=True)(1.0)
+    with pytest.raises(TypeError, match="result has dtype f64"):
+        ours.grad(rnp.abs, holomorphic=True)(1 + 2j)
+
+
+def test_rows_of_real_results_are_jaxs_gradients() -> None:
+    found = ours.jacrev(lambda z: rnp.stack([rnp.real(z[0] * 3j), rnp.abs(z[1])]))(Z)
+    np.testing.assert_allclose(found, [[3j, 0], [0, np.conj(Z[1]) / abs(Z[1])]], rtol=1e-13)
+
+
+def test_rules_of_custom_vjp_take_and_give_jaxs_cotangents() -> None:
+    square = ours.custom_vjp(lambda z: z * z)
+    square.defvjp(lambda z: (z * z, z), lambda z, g: (2 * z * g,))
+    graded = ours.custom_gradient(lambda z: (z * z, lambda g: 2 * z * g))
+    cotangent = np.array([1j, 2.0])
+    for function in (square, graded):
+        np.testing.assert_allclose(ours.vjp(function, Z)[1](cotangent)[0], 2 * Z * cotangent)
+        found = ours.grad(lambda z, f=function: rnp.sum(rnp.real(f(z) * cotangent)))(Z)
+        np.testing.assert_allclose(found, 2 * Z * cotangent)

@@ -146,3 +146,30 @@ def test_initializers_have_the_variance_they_promise() -> None:
         assert drawn.dtype == np.float32
         assert abs(drawn.var() / variance - 1) < 0.02
         np.testing.assert_array_equal(drawn, getattr(nn.initializers, name)(1, shape))
+
+
+def test_activations_of_complex_numbers_are_their_formulas() -> None:
+    z = np.array([[1 + 2j, -0.5j, 3 + 4j], [-2 + 9j, 800 - 1j, -800 + 1j]])
+    with np.errstate(all="ignore"):
+        near = np.where(abs(z.real) < 700, z, 0)
+        sigmoid = np.where(z.real > 700, 1, np.where(z.real < -700, 0, 1 / (1 + np.exp(-near))))
+        softplus = np.where(z.real > 700, z, np.log(1 + np.exp(near)) * (z.real > -700))
+    sums = np.log(np.exp(z - z.real.max(-1, keepdims=True)).sum(-1)) + z.real.max(-1)
+    expected = {
+        "sigmoid": sigmoid, "silu": z * sigmoid, "softplus": softplus,
+        "mish": z * np.tanh(softplus), "log_softmax": z - sums[:, None],
+        "softmax": np.exp(z - sums[:, None]),
+    }  # fmt: skip
+    for name, values in expected.items():
+        for function in (getattr(nn, name), rlx.jit(getattr(nn, name))):
+            np.testing.assert_allclose(function(z), values, rtol=1e-12, atol=1e-15, err_msg=name)
+    np.testing.assert_allclose(nn.logsumexp(z, -1), sums, rtol=1e-13)
+    np.testing.assert_allclose(nn.logsumexp(z), np.log(np.exp(z - 800).sum()) + 800, rtol=1e-13)
+    with pytest.raises(TypeError, match="relu"):
+        nn.relu(z)
+
+
+def test_relu_of_booleans_counts_them() -> None:
+    found = np.asarray(nn.relu(np.array([True, False])))
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [1, 0])

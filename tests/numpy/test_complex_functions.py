@@ -116,3 +116,18 @@ def test_signs_roundings_and_roots() -> None:
     np.testing.assert_array_equal(rnp.round(z, 1), np.round(z, 1))
     np.testing.assert_allclose(rnp.sinc(z[:5]), np.sinc(z[:5]), rtol=1e-12)
     np.testing.assert_allclose(rlx.lax.rsqrt(z[:20]), 1 / np.sqrt(z[:20]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_exponentials_that_overflow_themselves_times_small_numbers(backend: str) -> None:
+    """The part beside a right angle is finite, where the exponential is not."""
+    z = np.array([711 + 1.5707963j, 740 + 1.5707963267948966j, -720 + 1.57079632679j])
+    with np.errstate(all="ignore"):
+        cosine = np.exp(abs(z.real) - 100) * np.cos(z.imag) * np.exp(100)
+    sinh, cosh, exp = rlx.jit(lambda z: (rnp.sinh(z), rnp.cosh(z), rnp.exp(z)), backend=backend)(z)
+    np.testing.assert_allclose(sinh.real, np.sign(z.real) * cosine / 2, rtol=1e-13)
+    np.testing.assert_allclose(cosh.real, cosine / 2, rtol=1e-13)
+    np.testing.assert_allclose(exp.real[:2], cosine[:2], rtol=1e-13)
+    narrow = np.array([90 + 1.5707963j], np.complex64)
+    found = rlx.jit(rnp.exp, backend=backend)(narrow)
+    np.testing.assert_allclose(found.real, np.exp(narrow.astype(complex)).real, rtol=1e-6)

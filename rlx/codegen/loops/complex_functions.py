@@ -37,6 +37,10 @@ from rlx.errors import InternalError
 _INFINITY = math.inf
 _BEYOND_TANH = 20.0
 """From here on the hyperbolic tangent is 1, in f64."""
+_BEYOND_EXP = 700.0
+"""From here on an exponential is taken in two steps, so that the product with a small number is
+finite where it overflows itself."""
+_STEP = 40.0
 _SQUARES_OVERFLOW = 1e150
 
 
@@ -72,9 +76,18 @@ def _turned(function: Callable[[Complex], Complex]) -> Callable[[Complex], Compl
 # Hyperbolic functions
 
 
+def _grown(name: str, x: E, factor: E) -> E:
+    """Return `sinh` or `cosh` times a factor that may bring it back from where it overflows."""
+    is_far = abs(x) > _BEYOND_EXP
+    near = select(is_far & ~_infinite(x), 0.0, x)
+    far = 0.5 * _real("exp", abs(x) - _STEP) * factor * math.exp(_STEP)
+    far = select(x < 0.0, -far, far) if name == "sinh" else far
+    return select(is_far & ~_infinite(x), far, _real(name, near) * factor)
+
+
 def _sinh(z: Complex) -> Complex:
     x, y = z
-    re, im = _real("sinh", x) * _real("cos", y), _real("cosh", x) * _real("sin", y)
+    re, im = _grown("sinh", x, _real("cos", y)), _grown("cosh", x, _real("sin", y))
     directionless = (_infinite(x) | x.eq(0.0)) & ~_finite(y)
     return select(directionless, x, re), select(y.eq(0.0), y, im)
 
@@ -82,7 +95,7 @@ def _sinh(z: Complex) -> Complex:
 def _cosh(z: Complex) -> Complex:
     x, y = z
     sine = _real("sin", y)
-    re, im = _real("cosh", x) * _real("cos", y), _real("sinh", x) * sine
+    re, im = _grown("cosh", x, _real("cos", y)), _grown("sinh", x, sine)
     flat = select(y.eq(0.0), select(is_negative(x), -y, y), select(_finite(y), x * sine, x))
     directionless = _infinite(x) & ~_finite(y)
     return select(directionless, abs(x), re), select(x.eq(0.0) | y.eq(0.0), flat, im)

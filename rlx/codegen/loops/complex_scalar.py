@@ -8,12 +8,18 @@ of f64 parts, by their ratio.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from rlx.codegen.loops.expr import E, const, select
 from rlx.codegen.loops.nodes import Prim, UnaryOp
 from rlx.codegen.loops.scalar import scalar_function, truth
 from rlx.ir.dtype import DType
+
+_BEYOND_EXP = {Prim.F32: 80.0, Prim.F64: 700.0}
+"""From here on an exponential is taken in two steps: its product with a small sine may be finite
+where it is not itself."""
+_STEP = 40.0
 
 Complex = tuple[E, E]
 ComplexFunction = Callable[..., "E | Complex"]
@@ -107,9 +113,11 @@ def _log_modulus(a: Complex) -> E:
 
 def exponential(a: Complex) -> Complex:
     """The special values are those of C11, annex G: a scale of 0 wins, a real stays real."""
-    scale = scalar_function("exp")(a[0])
-    re = scale * scalar_function("cos")(a[1])
-    im = scale * scalar_function("sin")(a[1])
+    is_far = a[0] > _BEYOND_EXP[a[0].type.prim]
+    scale = scalar_function("exp")(select(is_far, a[0] - _STEP, a[0]))
+    rest = select(is_far, const(math.exp(_STEP), a[0].type.prim, a[0].type.lanes), 1.0)
+    re = scale * scalar_function("cos")(a[1]) * rest
+    im = scale * scalar_function("sin")(a[1]) * rest
     vanishes = scale.eq(0.0) & ~(abs(a[1]) < float("inf"))
     re = select(vanishes, 0.0, select(_overflows(a), a[0], re))
     return re, select(a[1].eq(0.0), a[1], select(vanishes, 0.0, im))

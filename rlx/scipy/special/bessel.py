@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.tracing.apply import function, inexact
+from rlx.ir import ops
+from rlx.tracing.apply import emit, function, inexact
 
 # exp(-x) I(x) on [0, 8] at x / 4 - 1 (of I1 over x), and times sqrt(x) beyond at 16 / x - 1.
 _I0_SMALL = (
@@ -106,7 +107,7 @@ def i1(x: Any) -> Any:
 def _with_series(x: Any, scaled: Callable[[Any], Any], order: int) -> Any:
     """Near 0, sum the powers of x: their derivatives, unlike those of abs, hold there too."""
     (x,) = inexact(x)
-    near = rnp.less(rnp.abs(x), 1)
+    near = rnp.less(emit(ops.abs, x), 1)  # of real numbers only
     quarter = rnp.square(rnp.where(near, x, 0)) / 4
     series: Any = 0.0
     for k in reversed(range(11)):
