@@ -195,7 +195,7 @@ def _oriented(x: Any, axis: int, backward: int) -> Any:
 
 @operator("Scan")
 def scan_8(
-    lengths: Any, *inputs: Any, body: Any, num_scan_inputs: int, directions: Any = None
+    lengths: Any = None, *inputs: Any, body: Any, num_scan_inputs: int, directions: Any = None
 ) -> Any:
     """Below opset 9 every input has a batch axis in front."""
     if lengths is not None:
