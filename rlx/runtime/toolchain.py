@@ -30,10 +30,6 @@ class Toolchain:
     command: tuple[str, ...]
     version: str
 
-    @property
-    def is_clang(self) -> bool:
-        return "clang" in self.version
-
     def flags(self, target: Target) -> tuple[str, ...]:
         """Return the flags for a shared library on this machine.
 

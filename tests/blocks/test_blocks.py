@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,11 @@ def test_scopes_say_which_block_a_node_came_from() -> None:
 def test_nodes_of_a_block_point_at_the_line_that_called_it() -> None:
     graph = Graph()
     encoder_layer(graph, graph.input("x", (2, 8)))
-    assert {node.source.file for node in graph.nodes if node.source} == {__file__}
+    sources = {node.index: node.source for node in graph.nodes if node.scope and node.source}
+    lines, first = inspect.getsourcelines(encoder_layer)
+    (called,) = (first + i for i, text in enumerate(lines) if "blocks.transformer" in text)
+    assert len(sources) > 10
+    assert {(source.file, source.line) for source in sources.values()} == {(__file__, called)}
 
 
 def test_a_llama_block_shares_key_heads_and_adds_both_branches() -> None:

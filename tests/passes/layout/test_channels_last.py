@@ -51,6 +51,11 @@ def test_images_are_transposed_where_they_enter_and_leave() -> None:
     weights = 2  # of the convolutions of three by three, in setup
     assert (found["transpose"], found["conv"]) == (2 + weights, 0)
     assert (found["conv_channels_last"], found["matmul"]) == (2, 4)
+    done = channels_last(AVX512)(g)
+    images = [n for n in done.nodes if n.op.name == "transpose" and n.result.shape[0] == 1]
+    assert images[0].operands == done.inputs
+    assert images[-1].results == done.outputs
+    assert len(images) == 2
 
 
 @pytest.mark.parametrize("name", ["reduce_mean", "reduce_max", "reduce_min", "reduce_sum"])
