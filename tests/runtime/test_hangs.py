@@ -331,8 +331,8 @@ def test_an_interrupt_waits_until_ops_and_rules_are_declared(
     printed = run_alone(f"DECLARES, NUMBER = {declares!r}, {number}\n" + textwrap.dedent("""
         import os, signal
         import numpy as np
-        from rlx.ir import op
-        owner = op.Registry if "." in DECLARES else op
+        from rlx.ir import declaration, registry
+        owner = registry.Registry if "." in DECLARES else declaration
         name = DECLARES.split(".")[-1]
         declares, count = getattr(owner, name), 0
         def interrupted(*args, **options):
