@@ -359,6 +359,14 @@ def nested_loop(d: Draft) -> None:
     d.add(f"rlx.scan(lambda c, r: {step}, {{0}}[0], {{0}})[{pick.randint(0, 1)}]", a)
 
 
+def hermitian(d: Draft) -> None:
+    """A decomposition of a complex matrix and its adjoint."""
+    a = d.choose(lambda x: is_complex(x) and x.ndim >= 2 and 0 < x.size < 300)
+    n = d.values[a].shape[-2]
+    gram = f"({{{{0}}}} @ np.conj({{{{0}}}}.mT) + {n + 8} * np.eye({n}, dtype={{{{0}}}}.dtype))"
+    d.add(d.pick.choice(templates.HERMITIAN).format(gram=gram.format()), a)
+
+
 def wider(d: Draft) -> None:
     """A function of the wider library, on an operand that it may take."""
     templates, fits = d.pick.choice(_WIDER)
@@ -385,8 +393,8 @@ _WIDER: tuple[tuple[tuple[str, ...], Callable[[Array], bool]], ...] = (
 
 _KINDS: tuple[Callable[[Draft], None], ...] = (
     *(unary,) * 5, *(binary,) * 5, mixed, select, select, cast, cast, *(move,) * 5, *(reduce,) * 3,
-    rows, rows, product, product, attention, update, linear_system, loop, loop, nested_loop,
-    *(wider,) * 9,
+    rows, rows, product, product, attention, update, linear_system, hermitian, loop, loop,
+    nested_loop, *(wider,) * 9,
 )  # fmt: skip
 
 

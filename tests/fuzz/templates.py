@@ -129,3 +129,11 @@ DECOMPOSITIONS = (
     "np.linalg.cross({{0}}, {{0}}[..., ::-1])"
     " if {{0}}.shape[-1] == 3 else {{0}}",
 )  # fmt: skip
+HERMITIAN = (
+    "np.linalg.solve({gram}, {{0}})", "np.linalg.inv({gram})", "np.linalg.cholesky({gram})",
+    "(lambda q, r: q @ r)(*np.linalg.qr({gram}))", "np.linalg.svd({gram}, compute_uv=False)",
+    "np.linalg.eigvalsh({gram})", "np.linalg.det({gram} * 0.05)", "np.linalg.pinv({gram})",
+    "np.linalg.slogdet({gram})[1]", "np.linalg.lstsq({gram}, {{0}}[..., :2])[0] "
+    "if {{0}}.ndim == 2 else {{0}}", "{{0}} @ {{0}}.conj().mT", "np.linalg.matrix_norm({gram}, 2)",
+)  # fmt: skip
+"""`{gram}` is a Hermitian matrix that is far from singular."""
