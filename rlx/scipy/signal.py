@@ -6,6 +6,8 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.numpy import fft
@@ -160,6 +162,66 @@ def stft(
 
 
 @function
+def istft(
+    Zxx: Any, fs: float = 1.0, window: Any = "hann", nperseg: int | None = None,  # noqa: N803
+    noverlap: int | None = None, *, boundary: bool = True,
+) -> Any:  # fmt: skip
+    """Times, and the signals whose `stft` is nearest to the given one.
+
+    Places that no window covers are 0.
+    """
+    (spectra,) = inexact(Zxx)
+    size = 2 * (spectra.shape[-2] - 1) if nperseg is None else nperseg
+    step = size - (size // 2 if noverlap is None else noverlap)
+    frames = fft.irfft(rnp.swapaxes(spectra, -1, -2), size)
+    weights = rnp.astype(_window(window, size), frames.dtype)
+    found = _overlapped(frames * (weights * rnp.sum(weights)), step)
+    cover = _overlapped(rnp.broadcast_to(rnp.square(weights), frames.shape[-2:]), step)
+    signals = found / rnp.where(rnp.greater(cover, _LEAST_COVER), cover, 1)
+    if boundary:
+        signals = signals[..., size // 2 : signals.shape[-1] - size // 2]
+    return rnp.arange(signals.shape[-1]) / fs, signals
+
+
+_LEAST_COVER = 1e-10
+
+
+def _overlapped(frames: Any, step: int) -> Any:
+    """Add up pieces, each `step` behind the one before."""
+    count, size = static_shape(frames)[-2:]
+    places = step * np.arange(count)[:, None] + np.arange(size)
+    found = rnp.zeros((*frames.shape[:-2], step * (count - 1) + size), frames.dtype)
+    return found.at[..., places].add(frames)
+
+
+@function
+def csd(
+    x: Any, y: Any, fs: float = 1.0, window: Any = "hann", nperseg: int = 256,
+    noverlap: int | None = None, *, detrend: str | None = "constant",
+) -> Any:  # fmt: skip
+    """Frequencies and the cross density of two real signals, the mean over overlapping pieces.
+
+    Signals of unequal length are padded with zeros.
+    """
+    x, y = inexact(x, y)
+    length = max(x.shape[-1], y.shape[-1])
+    nperseg = min(nperseg, length)
+    step = nperseg - (nperseg // 2 if noverlap is None else noverlap)
+    weights = rnp.astype(_window(window, nperseg), x.dtype)
+    first, second = (
+        _spectra(
+            rnp.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, length - z.shape[-1])]),
+            step,
+            weights,
+            detrend,
+        )
+        for z in (x, y)
+    )
+    densities = rnp.conj(first) * second * _density_of(weights, fs)
+    return fft.rfftfreq(nperseg, 1 / fs), rnp.mean(densities, -2)
+
+
+@function
 def welch(
     x: Any, fs: float = 1.0, window: Any = "hann", nperseg: int = 256,
     noverlap: int | None = None, *, detrend: str | None = "constant",
@@ -169,11 +231,21 @@ def welch(
     nperseg = min(nperseg, x.shape[-1])
     step = nperseg - (nperseg // 2 if noverlap is None else noverlap)
     weights = rnp.astype(_window(window, nperseg), x.dtype)
-    frames = _frames(x, nperseg, step)
+    power = rnp.square(rnp.abs(_spectra(x, step, weights, detrend)))
+    return fft.rfftfreq(nperseg, 1 / fs), rnp.mean(power * _density_of(weights, fs), -2)
+
+
+def _spectra(x: Any, step: int, weights: Any, detrend: str | None) -> Any:
+    frames = _frames(x, weights.shape[0], step)
     if detrend == "constant":
         frames = frames - rnp.mean(frames, -1, keepdims=True)
-    power = rnp.square(rnp.abs(fft.rfft(frames * weights))) / (fs * rnp.sum(weights * weights))
-    number = rnp.arange(power.shape[-1])
-    once = rnp.logical_or(rnp.equal(number, 0), rnp.equal(2 * number, nperseg))
+    return fft.rfft(frames * weights)
+
+
+def _density_of(weights: Any, fs: float) -> Any:
+    """Return what turns products of spectra into densities, for each frequency."""
+    size = weights.shape[0]
+    number = rnp.arange(size // 2 + 1)
+    once = rnp.logical_or(rnp.equal(number, 0), rnp.equal(2 * number, size))
     doubled = rnp.where(once, 1, 2)  # the other frequencies stand for negative ones, too
-    return fft.rfftfreq(nperseg, 1 / fs), rnp.mean(power * rnp.astype(doubled, x.dtype), -2)
+    return rnp.astype(doubled, weights.dtype) / (fs * rnp.sum(weights * weights))

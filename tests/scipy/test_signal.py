@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rlx
 from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.scipy import signal
 
@@ -65,6 +66,25 @@ def test_spectra_over_time_and_their_mean(size: int) -> None:
         signal.welch(SOUNDS, 2.0, nperseg=size), scipy.welch(SOUNDS, 2.0, nperseg=size), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [64, 63])
+def test_cross_densities(size: int) -> None:
+    other = RANDOM.normal(size=(2, 250)).astype("f4")
+    expected = scipy.csd(SOUNDS, other, 2.0, nperseg=size)
+    for one, found in zip(expected, signal.csd(SOUNDS, other, 2.0, nperseg=size), strict=True):
+        np.testing.assert_allclose(found, one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(64, None), (63, 40), (32, 24)])
+def test_a_signal_comes_back_from_its_spectra(size: int, overlap: int | None) -> None:
+    x = SOUNDS.astype("f8")
+    _, _, spectra = scipy.stft(x, 2.0, nperseg=size, noverlap=overlap)
+    how = {"nperseg": size, "noverlap": overlap}
+    times, found = rlx.jit(lambda z: signal.istft(z, 2.0, **how))(spectra)
+    np.testing.assert_allclose(found, scipy.istft(spectra, 2.0, **how)[1], atol=1e-12)
+    np.testing.assert_array_equal(times, np.arange(found.shape[-1]) / 2)
+    np.testing.assert_allclose(found[:, : x.shape[-1]], x, atol=1e-12)
 
 
 def test_unknown_modes_and_windows_are_told() -> None:

@@ -19,6 +19,7 @@ CONTINUOUS: dict[str, tuple[float, ...]] = {
     "norm": (), "expon": (), "uniform": (), "laplace": (), "logistic": (), "cauchy": (),
     "gumbel_r": (), "gumbel_l": (), "gamma": (2.5,), "chi2": (3.0,), "beta": (2.0, 3.0),
     "t": (4.0,), "pareto": (2.0,), "gennorm": (1.5,), "vonmises": (2.0,),
+    "truncnorm": (-1.0, 2.5), "wrapcauchy": (0.4,),
 }  # fmt: skip
 DISCRETE: dict[str, tuple[float, ...]] = {
     "bernoulli": (0.3,), "binom": (4, 0.3), "poisson": (2.5,), "geom": (0.3,),
@@ -133,3 +134,18 @@ def test_slopes_and_compiled_code() -> None:
 def test_what_a_distribution_lacks_is_told() -> None:
     with pytest.raises(UnsupportedError, match="vonmises has no cdf"):
         stats.vonmises.cdf(X, 2.0)
+
+
+@pytest.mark.parametrize(
+    "ends", [(-1.0, 2.0), (3.0, 5.0), (-5.0, -3.0), (20.0, 25.0), (-30.0, 0.5)]
+)
+def test_truncated_normals_in_the_tails(ends: tuple[float, float]) -> None:
+    z = np.linspace(ends[0] - 0.5, ends[1] + 0.5, 13)
+    for kind in ("logpdf", "pdf", "logcdf", "cdf", "logsf", "sf"):
+        found = getattr(stats.truncnorm, kind)(z, *ends)
+        expected = getattr(scipy.truncnorm, kind)(z, *ends)
+        np.testing.assert_allclose(found, expected, rtol=2e-9, atol=1e-12, err_msg=kind)
+    slope = rlx.grad(lambda a: stats.truncnorm.logpdf(z[4], a, ends[1]))(ends[0])
+    step = 1e-5
+    one, other = (scipy.truncnorm.logpdf(z[4], ends[0] + s, ends[1]) for s in (step, -step))
+    np.testing.assert_allclose(slope, (one - other) / (2 * step), rtol=1e-4, atol=1e-8)

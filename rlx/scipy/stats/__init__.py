@@ -19,8 +19,10 @@ from rlx.scipy.stats.distributions import norm as norm
 from rlx.scipy.stats.distributions import pareto as pareto
 from rlx.scipy.stats.distributions import poisson as poisson
 from rlx.scipy.stats.distributions import t as t
+from rlx.scipy.stats.distributions import truncnorm as truncnorm
 from rlx.scipy.stats.distributions import uniform as uniform
 from rlx.scipy.stats.distributions import vonmises as vonmises
+from rlx.scipy.stats.distributions import wrapcauchy as wrapcauchy
 from rlx.scipy.stats.samples import mode as mode
 from rlx.scipy.stats.samples import rankdata as rankdata
 from rlx.scipy.stats.samples import sem as sem

@@ -149,6 +149,60 @@ def _of_t(z: Any, df: Any) -> Any:
     return rnp.where(rnp.greater(z, 0), 1 - tail, tail)
 
 
+def _log_mass(a: Any, b: Any) -> Any:
+    """Return the logarithm of the normal probability from a to b, by the tail that both are in."""
+    is_right = rnp.greater(a, 0)
+    low, high = rnp.where(is_right, -b, a), rnp.where(is_right, -a, b)
+    beside = rnp.less_equal(high, 0)
+    most = special.log_ndtr(high)
+    apart = special.log_ndtr(rnp.where(beside, low, -1)) - rnp.where(beside, most, 0)
+    tail = most + rnp.log(-rnp.expm1(rnp.minimum(apart, 0)))
+    around = rnp.log1p(-special.ndtr(low) - special.ndtr(rnp.where(beside, 0, -high)))
+    return rnp.where(beside, tail, around)
+
+
+def _truncated(value: Any, z: Any, a: Any, b: Any) -> Any:
+    """Return NaN unless `a` is below `b`, and for NaN."""
+    return rnp.where(rnp.logical_and(rnp.less(a, b), rnp.equal(z, z)), value, np.nan)
+
+
+def _truncated_tail(z: Any, a: Any, b: Any, least: Any, most: Any) -> Any:
+    """Return the logarithm of the share from `least` to `most` of that from a to b."""
+    empty = rnp.greater_equal(least, most)
+    share = _log_mass(rnp.where(empty, a, least), rnp.where(empty, b, most)) - _log_mass(a, b)
+    return _truncated(rnp.where(empty, -np.inf, rnp.minimum(share, 0)), z, a, b)
+
+
+def _within(z: Any, a: Any, b: Any) -> Any:
+    return rnp.minimum(rnp.maximum(z, a), b)
+
+
+truncnorm = Continuous(
+    "truncnorm",
+    density=lambda z, a, b: _truncated(
+        _from(a, z, norm.density(_within(z, a, b)) - _log_mass(a, b), b), z, a, b
+    ),
+    below=lambda z, a, b: rnp.exp(_truncated_tail(z, a, b, a, _within(z, a, b))),
+    above=lambda z, a, b: rnp.exp(_truncated_tail(z, a, b, _within(z, a, b), b)),
+    log_below=lambda z, a, b: _truncated_tail(z, a, b, a, _within(z, a, b)),
+    log_above=lambda z, a, b: _truncated_tail(z, a, b, _within(z, a, b), b),
+)
+wrapcauchy = Continuous(
+    "wrapcauchy",
+    density=lambda z, c: _from(
+        0,
+        z,
+        rnp.log1p(-c * c) - math.log(2 * math.pi) - rnp.log1p(c * c - 2 * c * rnp.cos(_turn(z))),
+        2 * math.pi,
+    ),
+)
+
+
+def _turn(z: Any) -> Any:
+    """Return `z` within a turn."""
+    return rnp.clip(z, 0, 2 * math.pi)
+
+
 def _counts(k: Any, value: Any, most: Any = np.inf) -> Any:
     """Return `value` at the integers from 0 to `most`, minus infinity elsewhere."""
     valid = rnp.logical_and(rnp.greater_equal(k, 0), rnp.less_equal(k, most))
