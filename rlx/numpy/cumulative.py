@@ -96,7 +96,7 @@ def _cumulative(
     x = as_tracer(x)
     if dtype is None:
         dtype = widest_integer(x.value.dtype)
-    axis = axis if axis is not None or x.ndim > 1 else 0
+    axis = axis if axis is not None or x.ndim != 1 else 0
     found = _run(definition, x, axis, dtype)
     if not include_initial:
         return found

@@ -171,7 +171,7 @@ def istft(
     Places that no window covers are 0.
     """
     (spectra,) = inexact(Zxx)
-    size = 2 * (spectra.shape[-2] - 1) if nperseg is None else nperseg
+    size = 2 * (static_shape(spectra)[-2] - 1) if nperseg is None else nperseg
     step = size - (size // 2 if noverlap is None else noverlap)
     frames = fft.irfft(rnp.swapaxes(spectra, -1, -2), size)
     weights = rnp.astype(_window(window, size), frames.dtype)

@@ -83,6 +83,9 @@ ARRAYS: Mapping[str, str] = {
         f"{_SORT}test_rows_of_hundreds_are_sorted_by_a_bitonic_network "
         f"{_SORT}test_a_bitonic_network_is_chosen_for_rows_that_fill_its_lanes"
     ),
+    "functions of the standard on drawn arrays and keywords are NumPy's": (
+        "numpy.test_drawn_calls:*"
+    ),
     "decompositions and systems of complex matrices": "numpy.test_complex_linalg:*",
     "large matrices go to LAPACK, of any back end": "passes.layout.test_use_lapack:*",
     "convolutions and formats of fewer bits under JAX's names": "jax.test_lax:*",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -80,7 +82,7 @@ def test_cross_densities(size: int) -> None:
 def test_a_signal_comes_back_from_its_spectra(size: int, overlap: int | None) -> None:
     x = SOUNDS.astype("f8")
     _, _, spectra = scipy.stft(x, 2.0, nperseg=size, noverlap=overlap)
-    how = {"nperseg": size, "noverlap": overlap}
+    how: dict[str, Any] = {"nperseg": size, "noverlap": overlap}
     times, found = rlx.jit(lambda z: signal.istft(z, 2.0, **how))(spectra)
     np.testing.assert_allclose(found, scipy.istft(spectra, 2.0, **how)[1], atol=1e-12)
     np.testing.assert_array_equal(times, np.arange(found.shape[-1]) / 2)
