@@ -4,7 +4,7 @@ Many small slices are worked on in blocks, one slice to a vector lane: element (
 them is one vector, and steps that differ between slices are selects. A few slices, or large
 ones, are worked on one at a time, and vectors run along their rows. Kernels are written once:
 
-    with blocks(scope, layout) as block:
+    with blocks(scope, batch) as block:
         tile = block.tile
         block.read(a, 0)
         with k.loop("j", tile.width, kind=tile.inner) as j:
@@ -43,8 +43,8 @@ _PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How the slices of a batch are laid out: `height` rows of `width` elements each."""
+class SliceBatch:
+    """The slices of a batch as tiles hold them: `height` rows of `width` elements each."""
 
     slices: Extent
     height: int
@@ -54,7 +54,7 @@ class Layout:
     """2 if they are complex: real and imaginary parts side by side, of all lanes each."""
 
     @classmethod
-    def of(cls, matrix: TensorType, columns: Extent) -> Layout:
+    def of(cls, matrix: TensorType, columns: Extent) -> SliceBatch:
         """Lay out square matrices with `columns` more columns."""
         height = upper(matrix.shape[-1])
         slices = product(matrix.shape[:-2])
@@ -329,37 +329,37 @@ class Block:
 
 
 @contextmanager
-def blocks(scope: Scope, layout: Layout) -> Iterator[Block]:
-    """Open the loop over all slices of `layout`, block by block."""
-    k, lanes = scope.k, layout.at_a_time(scope.lanes(layout.prim))
-    slices = scope.extents(layout.slices)
-    work = layout.slices * (layout.height * layout.height * layout.width)
-    if layout.parts:
-        with _parts(scope, layout, slices, work) as block:
+def blocks(scope: Scope, batch: SliceBatch) -> Iterator[Block]:
+    """Open the loop over all slices of `batch`, block by block."""
+    k, lanes = scope.k, batch.at_a_time(scope.lanes(batch.prim))
+    slices = scope.extents(batch.slices)
+    work = batch.slices * (batch.height * batch.height * batch.width)
+    if batch.parts:
+        with _parts(scope, batch, slices, work) as block:
             yield block
         return
     with rows(k, "block", (slices + (lanes - 1)) / lanes, work) as number:
-        buffer = k.local("tile", layout.prim, layout.elements * lanes)
-        tile = Tile(k, buffer, index(0), layout.height, layout.width, lanes, layout.parts_of_number)
+        buffer = k.local("tile", batch.prim, batch.elements * lanes)
+        tile = Tile(k, buffer, index(0), batch.height, batch.width, lanes, batch.parts_of_number)
         first = number if lanes == 1 else k.let("first", number * lanes)
         count = index(1) if lanes == 1 else k.let("count", minimum(slices - first, lanes))
         yield Block(tile, first, slices - 1, count)
 
 
 @contextmanager
-def _parts(scope: Scope, layout: Layout, slices: E, work: Extent) -> Iterator[Block]:
+def _parts(scope: Scope, batch: SliceBatch, slices: E, work: Extent) -> Iterator[Block]:
     """Open loops over parts, each with its memory, and over the slices of a part.
 
     All slices come in ascending order, so that the first fault is the one at the lowest position.
     """
     k = scope.k
     if scope.scratch is None:
-        raise InternalError(f"kernel {k.name} needs scratch for {layout}")
-    with rows(k, "part", index(layout.parts), work) as part:
-        base = part * layout.elements
-        tile = Tile(k, scope.scratch, base, layout.height, layout.width, 1, layout.parts_of_number)
-        start = k.let("start", slices * part / layout.parts)
-        stop = k.let("stop", slices * (part + 1) / layout.parts)
+        raise InternalError(f"kernel {k.name} needs scratch for {batch}")
+    with rows(k, "part", index(batch.parts), work) as part:
+        base = part * batch.elements
+        tile = Tile(k, scope.scratch, base, batch.height, batch.width, 1, batch.parts_of_number)
+        start = k.let("start", slices * part / batch.parts)
+        stop = k.let("stop", slices * (part + 1) / batch.parts)
         with k.loop("slice", stop, start=start) as first:
             yield Block(tile, first, slices - 1, index(1))
 

@@ -17,7 +17,7 @@ from rlx.codegen.kernels.linalg.arithmetic import (
 from rlx.codegen.kernels.linalg.elimination import factor, integer_of, subtract_row
 from rlx.codegen.kernels.linalg.solve import settle
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, Layout, Tile, blocks
+from rlx.codegen.kernels.slice_blocks import Block, SliceBatch, Tile, blocks
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 from rlx.ir.types import TensorType
@@ -29,7 +29,7 @@ def factorization_scratch(
     operands: list[TensorType], results: list[TensorType], **_: object
 ) -> int:
     del results
-    return Layout.of(operands[0], 0).scratch_bytes
+    return SliceBatch.of(operands[0], 0).scratch_bytes
 
 
 @kernel("cholesky")
@@ -38,8 +38,8 @@ def cholesky(scope: Scope, a: Reader, y: Writer, *, lower: bool, on_singular: st
 
     Of complex numbers, `l` is conjugated where it is transposed; the upper factor is not.
     """
-    layout = Layout.of(a.type, 0)
-    with blocks(scope, layout) as block:
+    batch = SliceBatch.of(a.type, 0)
+    with blocks(scope, batch) as block:
         block.read(a, transposed=not lower)
         least = _factor_symmetric(block.tile)
         _clear_above(block.tile)
@@ -81,9 +81,9 @@ def _clear_above(tile: Tile) -> None:
 @kernel("lu")
 def lu(scope: Scope, a: Reader, y: Writer, exchanged: Writer, permutation: Writer) -> None:
     k = scope.k
-    layout = Layout.of(a.type, 0)
-    with blocks(scope, layout) as block:
-        tile, height = block.tile, layout.height
+    batch = SliceBatch.of(a.type, 0)
+    with blocks(scope, batch) as block:
+        tile, height = block.tile, batch.height
         pivots = k.local("pivots", integer_of(tile.prim), height * tile.lanes)
         order = k.local("order", Prim.I64, height * tile.lanes)
         block.read(a)

@@ -17,14 +17,14 @@ from rlx.codegen.kernels.linalg.elimination import (
     subtract_row,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, Layout, Load, Tile, blocks
+from rlx.codegen.kernels.slice_blocks import Block, Load, SliceBatch, Tile, blocks
 from rlx.codegen.kernels.values import Scalar, chosen_where
 from rlx.codegen.loops.expr import E, index, select
 from rlx.ir.types import TensorType
 
 
-def _solve_layout(a: TensorType, b: TensorType, *, vector: bool) -> Layout:
-    return Layout.of(a, 1 if vector else b.shape[-1])
+def _solve_batch(a: TensorType, b: TensorType, *, vector: bool) -> SliceBatch:
+    return SliceBatch.of(a, 1 if vector else b.shape[-1])
 
 
 @scratch("solve")
@@ -32,7 +32,7 @@ def solve_scratch(
     operands: list[TensorType], results: list[TensorType], *, vector: bool, **_: object
 ) -> int:
     del results
-    return _solve_layout(*operands, vector=vector).scratch_bytes
+    return _solve_batch(*operands, vector=vector).scratch_bytes
 
 
 @kernel("solve")
@@ -46,8 +46,8 @@ def solve(
     transposed: bool,
     on_singular: str,
 ) -> None:
-    layout = _solve_layout(a.type, b.type, vector=vector)
-    with blocks(scope, layout) as block:
+    batch = _solve_batch(a.type, b.type, vector=vector)
+    with blocks(scope, batch) as block:
         if _fits_registers(block, a, b):
             columns = block.entries(b, vector=vector)
             found = _solve_entries(
@@ -56,9 +56,9 @@ def solve(
             block.write_entries(x, found, vector=vector)
             return
         block.read(a, transposed=transposed)
-        block.read(b, layout.height, vector=vector)
-        _eliminate(block, layout, on_singular)
-        block.write_columns(x, layout.height, vector=vector)
+        block.read(b, batch.height, vector=vector)
+        _eliminate(block, batch, on_singular)
+        block.write_columns(x, batch.height, vector=vector)
 
 
 def _fits_registers(block: Block, a: Reader, b: Reader) -> bool:
@@ -92,7 +92,7 @@ def solve_backward_scratch(
     operands: list[TensorType], results: list[TensorType], **_: object
 ) -> int:
     del results
-    return Layout.of(operands[0], 1).scratch_bytes
+    return SliceBatch.of(operands[0], 1).scratch_bytes
 
 
 @kernel("solve_backward")
@@ -108,12 +108,12 @@ def solve_backward(
     on_singular: str,
 ) -> None:
     """Solve the transposed system; then the solution found before takes the matrix's place."""
-    layout = Layout.of(a.type, 1)
-    height = layout.height
-    with blocks(scope, layout) as block:
+    batch = SliceBatch.of(a.type, 1)
+    height = batch.height
+    with blocks(scope, batch) as block:
         block.read(a, transposed=not transposed)
         block.read(g, height, vector=True)
-        _eliminate(block, layout, on_singular)
+        _eliminate(block, batch, on_singular)
         block.write_columns(db, height, vector=True)
         block.read(x, vector=True)
 
@@ -124,8 +124,8 @@ def solve_backward(
         block.write(da, product)
 
 
-def _eliminate(block: Block, layout: Layout, on_singular: str) -> None:
-    tile, height = block.tile, layout.height
+def _eliminate(block: Block, batch: SliceBatch, on_singular: str) -> None:
+    tile, height = block.tile, batch.height
     least: E
     if _is_unrolled(tile):
         least = solve_unrolled(tile, height)
@@ -140,7 +140,7 @@ def triangular_solve_scratch(
     operands: list[TensorType], results: list[TensorType], *, left: bool, **_: object
 ) -> int:
     del results
-    return _triangular_layout(*operands, left=left).scratch_bytes
+    return _triangular_batch(*operands, left=left).scratch_bytes
 
 
 @kernel("triangular_solve")
@@ -157,19 +157,19 @@ def triangular_solve(
     on_singular: str,
 ) -> None:
     """`x @ t = b` is `t.T @ x.T = b.T`; a transposed lower triangle is an upper one."""
-    layout = _triangular_layout(a.type, b.type, left=left)
+    batch = _triangular_batch(a.type, b.type, left=left)
     flipped = transposed == left
-    with blocks(scope, layout) as block:
+    with blocks(scope, batch) as block:
         block.read(a, transposed=flipped)
-        block.read(b, layout.height, transposed=not left)
+        block.read(b, batch.height, transposed=not left)
         least = _substitute(block.tile, forward=lower != flipped, unit=unit_diagonal)
         if not unit_diagonal:
-            settle(block, least, on_singular, first=layout.height)
-        block.write_columns(x, layout.height, transposed=not left)
+            settle(block, least, on_singular, first=batch.height)
+        block.write_columns(x, batch.height, transposed=not left)
 
 
-def _triangular_layout(a: TensorType, b: TensorType, *, left: bool) -> Layout:
-    return Layout.of(a, b.shape[-1 if left else -2])
+def _triangular_batch(a: TensorType, b: TensorType, *, left: bool) -> SliceBatch:
+    return SliceBatch.of(a, b.shape[-1 if left else -2])
 
 
 def _substitute(tile: Tile, *, forward: bool, unit: bool) -> E:
