@@ -111,7 +111,7 @@ def llvm_assembly(module: Module) -> str:
     emitted, machine = _emitted(module)
     from rlx.codegen.llvm.binding import compile_assembly
 
-    options = Options().resolved(needs_vectorizer=emitted.needs_vectorizer)
+    options = Options().resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
     return compile_assembly(emitted.text, machine, options)
 
 

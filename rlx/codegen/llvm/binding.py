@@ -128,7 +128,7 @@ def _target_machine(machine: Machine, options: Options) -> Any:
     return target.create_target_machine(
         cpu=machine.cpu,
         features=machine.features,
-        opt=options.code_level,
+        opt=2 if options.code_level is None else options.code_level,
         reloc="pic",
         codemodel="small",
         abiname=machine.abi,

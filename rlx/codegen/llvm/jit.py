@@ -58,7 +58,7 @@ class LlvmBackend:
         """Compile `module`, or take its object code from the cache, and load it."""
         machine = self.machine or binding.host_machine(target.vector_bytes)
         emitted = emit_module(module, machine, slots=foreign_symbols(module))
-        options = self.options.resolved(needs_vectorizer=emitted.needs_vectorizer)
+        options = self.options.resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
         code = MachineCode(
             key=_object_key(emitted.text, machine, options),
             entries=tuple(entry.name for entry in module.entries),

@@ -69,7 +69,8 @@ class LlvmModule:
 
     def _settings(self) -> tuple[Machine, Options]:
         emitted, machine = self._source()
-        return machine, self._options.resolved(needs_vectorizer=emitted.needs_vectorizer)
+        options = self._options.resolved(emitted.text, needs_vectorizer=emitted.needs_vectorizer)
+        return machine, options
 
 
 def load_object(content: bytes, code: MachineCode, resolve: Resolve) -> Loaded:
