@@ -56,6 +56,14 @@ def _symmetric(*shape: int) -> Callable[[np.random.Generator], Array]:
     return make
 
 
+def _hermitian(*shape: int) -> Callable[[np.random.Generator], Array]:
+    def make(rng: np.random.Generator) -> Array:
+        x = _complex(*shape)(rng)
+        return x + np.swapaxes(x.conj(), -1, -2)
+
+    return make
+
+
 ROWS = (
     Row("fft 1024x1024", "fft.fft", _complex(1024, 1024)),
     Row("fft 1000x1000", "fft.fft", _complex(1000, 1000)),
@@ -76,6 +84,12 @@ ROWS = (
     Row("qr 500x500", "linalg.qr", _real(500, 500), 2),
     Row("svd 1000 of 8x8", "linalg.svd", _real(1000, 8, 8), 3),
     Row("svd 500x500", "linalg.svd", _real(500, 500), 3),
+    Row("eigh 1000 of 8x8 complex", "linalg.eigh", _hermitian(1000, 8, 8), 2),
+    Row("eigh 300x300 complex", "linalg.eigh", _hermitian(300, 300), 2),
+    Row("qr 1000 of 8x8 complex", "linalg.qr", _complex(1000, 8, 8), 2),
+    Row("svd 1000 of 8x8 complex", "linalg.svd", _complex(1000, 8, 8), 3),
+    Row("inv 1000 of 8x8 complex", "linalg.inv", _complex(1000, 8, 8)),
+    Row("inv 300x300 complex", "linalg.inv", _complex(300, 300)),
     Row("normal 10^6", "random.normal", _real(10**6)),
     Row("uniform 10^6", "random.uniform", _real(10**6)),
 )

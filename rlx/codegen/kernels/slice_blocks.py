@@ -51,7 +51,7 @@ class SliceBatch:
     width: int
     prim: Prim
     parts_of_number: int = 1
-    """2 if they are complex: real and imaginary parts side by side, of all lanes each."""
+    """2 if they are complex."""
 
     @classmethod
     def of(cls, matrix: TensorType, columns: Extent) -> SliceBatch:
@@ -126,20 +126,31 @@ class Tile:
         first = self.k.load(self.buffer, at, lanes)
         if not self.is_complex:
             return first
-        return Complex(first, self.k.load(self.buffer, at + self.lanes, lanes))
+        return Complex(first, self.k.load(self.buffer, at + self._apart, lanes))
 
     def _store(self, at: E, value: Scalar, lanes: int) -> None:
         parts: list[Scalar] = [value]
         if isinstance(value, Complex):  # both are computed before either is replaced
             parts = [self.k.let("re", value.re), self.k.let("im", value.im)]
         for number, part in enumerate(parts):
-            self.k.store(self.buffer, at + number * self.lanes, real(part).splat(lanes))
+            self.k.store(self.buffer, at + number * self._apart, real(part).splat(lanes))
 
     def constant(self, value: float) -> E:
         return const(value, self.prim, self.lanes)
 
     def _at(self, i: Operand, j: Operand) -> E:
+        """Where the real part lies; imaginary ones lie beside it, or behind those of a row.
+
+        So vectors of parts are read whole: across slices, or along the row of one slice.
+        """
+        if self.lanes == 1:
+            return self.base + index(i) * (self.width * self.parts) + index(j)
         return self.base + (index(i) * self.width + index(j)) * (self.lanes * self.parts)
+
+    @property
+    def _apart(self) -> int:
+        """How far behind a real part its imaginary part lies."""
+        return self.width if self.lanes == 1 else self.lanes
 
 
 Load: TypeAlias = Callable[[Operand, Operand], Scalar]
