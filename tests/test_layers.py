@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 import rlx
 
 ROOT = Path(rlx.__file__).parent
@@ -181,6 +183,19 @@ def test_foreign_packages_stay_behind_their_border() -> None:
             if places and not any(path.as_posix().startswith(place) for place in places):
                 wrong.append(f"{path} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["Program", "Parts", "Layout", "Carried"])
+def test_a_common_word_is_the_name_of_one_thing(name: str) -> None:
+    declared = [
+        f"{path.relative_to(ROOT)}: {found.id if isinstance(found, ast.Name) else found.name}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        for found in (node.target if isinstance(node, ast.AnnAssign) else node,)
+        if (isinstance(found, ast.ClassDef) and found.name.strip("_") == name)
+        or (isinstance(found, ast.Name) and found is not node and found.id.strip("_") == name)
+    ]
+    assert len(declared) <= 1, declared
 
 
 def test_there_is_no_drawer_for_everything() -> None:

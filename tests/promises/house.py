@@ -135,6 +135,9 @@ ORDER: Mapping[str, str] = {
     "8 the pages that say where things are tell the truth, on one screen": (
         "docs.test_where_things_are:*"
     ),
+    "8 program, parts and layout are one thing each": (
+        f"{_LAYERS}test_a_common_word_is_the_name_of_one_thing"
+    ),
     "9 calls of ops have types": "ir.test_op_types:*",
     "9 passes keep the values of random graphs and programs with loops": (
         "passes.test_pipeline:test_the_pipeline_keeps_the_values_of_random_graphs "
