@@ -16,7 +16,9 @@ import math
 import mmap
 import os
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,8 @@ from rlx.ir.block_types import BlockType
 _SPLIT_COUNT, _SPLIT_NUMBER = "split.count", "split.no"
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _MOST_PARTS = 10_000
+_RELEASE_SECONDS = 0.01
+"""Between releases while much is read: some ten megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,27 @@ class GgufFile:
             owner = part.data.base
             if isinstance(owner, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
                 owner._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+    @contextmanager
+    def releasing(self) -> Iterator[None]:
+        """Release pages again and again while something reads the file once, and at the end.
+
+        What was read and what is made of it are never in memory as a whole both.
+        """
+        done = threading.Event()
+
+        def release() -> None:
+            while not done.wait(_RELEASE_SECONDS):
+                self.release()
+
+        thread = threading.Thread(target=release, name="rlx-release", daemon=True)
+        with suppress(RuntimeError):  # where no more threads start, all is released at the end
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            self.release()
 
     def _info(self, name: str) -> TensorInfo:
         if name not in self.tensors:

@@ -14,6 +14,7 @@ import functools
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, get_args
@@ -193,10 +194,10 @@ class LanguageModel:
         }
         program, other = (step, prompt) if len(tokens) == 1 else (prompt, step)
         self._hand_over(other, program)
-        first = program.residents.needs_setup
-        token, self.logits = program.advance(feeds)
-        if first:
-            self.file.release()  # `setup` has read the weights, and nothing reads them again
+        # `setup` reads the weights in the file, and nothing reads them again.
+        reads = self.file.releasing() if program.residents.needs_setup else nullcontext()
+        with reads:
+            token, self.logits = program.advance(feeds)
         self.history += tokens
         self._known[program] = len(self.history)
         return int(token[0])

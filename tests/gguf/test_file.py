@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import threading
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,45 @@ def test_bytes_are_mapped_not_copied(tmp_path: Path) -> None:
     file.tensor_bytes("w")
     assert tracemalloc.get_traced_memory()[1] < 1 << 19
     tracemalloc.stop()
+
+
+def resident_file_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("RssFile"))
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what is resident")
+def test_pages_are_given_back_while_a_file_is_read(tmp_path: Path) -> None:
+    size = 1 << 25
+    path = written(tmp_path, gguf_file({}, {"w": Tensor((size,), 24, bytes(size))}))
+    file = read(path)
+    before = resident_file_bytes()
+    with file.releasing():
+        assert not file.tensor_bytes("w").any()
+        until = time.monotonic() + 30
+        while resident_file_bytes() > before + size // 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert resident_file_bytes() <= before + size // 2
+    assert not file.tensor_bytes("w").any()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells what is resident")
+def test_pages_are_given_back_at_the_end_where_no_thread_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    size = 1 << 25
+    path = written(tmp_path, gguf_file({}, {"w": Tensor((size,), 24, bytes(size))}))
+    file = read(path)
+    before = resident_file_bytes()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with file.releasing():
+        assert not file.tensor_bytes("w").any()
+        assert resident_file_bytes() > before + size // 2
+    assert resident_file_bytes() <= before + size // 2
 
 
 def test_files_of_the_gguf_package_read_equal(tmp_path: Path) -> None:

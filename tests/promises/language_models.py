@@ -34,6 +34,10 @@ FILES: Mapping[str, str] = {
         f"{_FILE}test_big_endian_blocks_have_their_scales_swapped"
     ),
     "a file is mapped, and its bytes are not copied": f"{_FILE}test_bytes_are_mapped_not_copied",
+    "pages of a file go back to the system while it is set up": (
+        f"{_FILE}test_pages_are_given_back_while_a_file_is_read "
+        f"{_FILE}test_pages_are_given_back_at_the_end_where_no_thread_starts"
+    ),
     "parts of a split file are one model": (
         f"{_FILE}test_parts_of_a_split_file_are_one "
         f"{_FILE}test_parts_that_share_a_tensor_are_refused {_FILE}test_a_missing_part_is_named"
