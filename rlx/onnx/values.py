@@ -117,13 +117,18 @@ def folds(array: Array) -> bool:
 
 
 def without_subnormals(array: Array) -> Array:
-    """Return `array` with zeros for subnormal numbers of f32 and f64; itself where it has none."""
+    """Return `array` with zeros for subnormal numbers of f32 and f64; itself where it has none.
+
+    Where the others are small, too, all stay: what the subnormal ones add would be seen.
+    """
     if array.dtype not in (np.float32, np.float64):
         return array
-    least = np.finfo(array.dtype).smallest_normal
+    least, rounding = np.finfo(array.dtype).smallest_normal, np.finfo(array.dtype).eps
     flat = array.reshape(-1)  # by parts: weights that a file is mapped to may be large
     parts = (flat[start : start + _PART] for start in range(0, flat.size, _PART))
     if not any(_are_subnormal(part, least).any() for part in parts):
+        return array
+    if not np.nanmax(np.abs(array)) > least / rounding**2:
         return array
     return np.where(_are_subnormal(array, least), array.dtype.type(0), array)
 
