@@ -11,7 +11,7 @@ from onnx import helper
 
 from rlx.errors import NoRuleError
 from rlx.ir.graph import Node
-from rlx.ir.shape import normalize_axis
+from rlx.ir.shape import normalize_axis, product
 
 Rule = Callable[..., str | list[str]]
 """(writer, node, names of the operands) -> names of the results."""
@@ -320,7 +320,7 @@ def conv(writer: Any, node: Node, x: str, w: str) -> str:
 
 @export_rule("max_pool")
 def max_pool(writer: Any, node: Node, x: str) -> str:
-    return str(writer.emit("MaxPool", [x], **_pooling(node)))
+    return _pooled(writer, node, x, "MaxPool")
 
 
 @export_rule("mean_pool")
@@ -330,7 +330,20 @@ def mean_pool(writer: Any, node: Node, x: str) -> str:
     if divisor == "window" and (padded or node.attribute("ceil_mode")):
         raise NoRuleError("mean_pool by the window's size", remedy="pass divisor='padded'")
     includes = int(divisor != "inside")
-    return str(writer.emit("AveragePool", [x], count_include_pad=includes, **_pooling(node)))
+    return _pooled(writer, node, x, "AveragePool", count_include_pad=includes)
+
+
+def _pooled(writer: Any, node: Node, x: str, name: str, **how: int) -> str:
+    """Pool planes; axes in front of them other than batch and channels are taken for channels."""
+    given, planes = node.operands[0].type.shape, len(node.attribute("kernel_size"))
+    lead = given[: len(given) - planes]
+    if len(lead) != 2:
+        shape = (1, product(lead), *given[len(lead) :])
+        x = writer.emit("Reshape", [x, writer.integers(shape)], allowzero=1)
+    y = writer.emit(name, [x], **how, **_pooling(node))
+    if len(lead) != 2:
+        y = writer.emit("Reshape", [y, writer.integers(node.result.shape)], allowzero=1)
+    return str(y)
 
 
 def _window(node: Node) -> dict[str, Any]:
