@@ -104,6 +104,22 @@ def test_cross_entropy_takes_labels_and_probabilities() -> None:
     np.testing.assert_allclose(nn.softmax_cross_entropy(X, one_hot), expected, rtol=1e-12)
 
 
+def test_the_cross_entropy_of_masked_classes_has_derivatives_of_both_modes() -> None:
+    logits, along = np.array([1.0, 2.0, -np.inf]), np.array([1.0, 0.5, 0.0])
+
+    def loss(x: Any) -> Any:
+        return nn.softmax_cross_entropy(x, np.array(0))
+
+    p = np.exp(logits) / np.exp(logits).sum()
+    for backend in ("llvm", "c", "reference"):
+        call = rlx.jit(lambda x: rlx.jvp(rlx.value_and_grad(loss), (x,), (along,)), backend=backend)
+        (value, slope), (change, bend) = call(logits)
+        np.testing.assert_allclose(value, -np.log(p[0]))
+        np.testing.assert_allclose(slope, p - [1, 0, 0], atol=1e-15)
+        np.testing.assert_allclose(change, (p - [1, 0, 0]) @ along)
+        np.testing.assert_allclose(bend, p * (along - p @ along), atol=1e-15)
+
+
 def test_norms_center_and_scale() -> None:
     ones, zeros = np.ones(5), np.zeros(5)
     expected = (X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + 1e-5)

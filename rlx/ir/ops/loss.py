@@ -6,9 +6,9 @@ from rlx.ir.declaration import op
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
 from rlx.ir.op import Trait
-from rlx.ir.ops.elementwise import cast, eq
+from rlx.ir.ops.elementwise import cast, eq, where
 from rlx.ir.ops.precision import in_single_precision
-from rlx.ir.ops.reduction import logsumexp, reduce_sum, softmax
+from rlx.ir.ops.reduction import log_softmax, reduce_sum, softmax
 from rlx.ir.ops.requirements import (
     require_dtype,
     require_nonempty_axis,
@@ -25,8 +25,9 @@ _FAMILY = "loss"
 @in_single_precision
 def softmax_cross_entropy_formula(logits: Value, labels: Value) -> Value:
     """For derivatives only: it reads a label outside its range as no class at all."""
-    picked = reduce_sum(logits * one_hot(logits, labels), axes=(-1,))
-    return logsumexp(logits, axes=(-1,)) - picked
+    logarithms = log_softmax(logits, axis=-1)
+    zero = logits.graph.constant(0.0, logits.dtype)  # a product with 0 would spoil masked logits
+    return -reduce_sum(where(_is_class(logits, labels), logarithms, zero), axes=(-1,))
 
 
 @op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, decompose=softmax_cross_entropy_formula)
@@ -60,10 +61,15 @@ def softmax_cross_entropy_backward(
 
 def one_hot(logits: Value, labels: Value) -> Value:
     """Return 1 at each label's class and 0 elsewhere, like `logits`."""
+    return cast(_is_class(logits, labels), to=logits.dtype)
+
+
+def _is_class(logits: Value, labels: Value) -> Value:
+    """Return True at each label's class, in the shape of `logits`."""
     class_type = TensorType(DType.I64, (logits.shape[-1],))
     classes = logits.graph.iota(type=class_type)
     column = reshape(cast(labels, to=DType.I64), shape=(*labels.shape, 1))
-    return cast(eq(column, classes), to=logits.dtype)
+    return eq(column, classes)
 
 
 def _require_labels(logits: TensorType, labels: TensorType) -> None:

@@ -17,8 +17,10 @@ from rlx.errors import GraphError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Value
+from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import grad_with_loss
+from rlx.passes.rewrites.decompose import decompose
 from tests.ir.reference.running import f64, run, run_all
 
 Array = NDArray[Any]
@@ -375,3 +377,23 @@ def _differences(feeds: Feeds, loss: Value, name: str) -> Array:
             values.append(float(evaluate(feeds.graph, {**feeds.arrays, name: moved})[0]))
         slopes[place] = (values[0] - values[1]) / 2e-5
     return slopes
+
+
+def test_the_formula_of_the_cross_entropy_is_it_at_infinite_logits_too() -> None:
+    inf = np.inf
+    rows = [
+        [1, 2, -inf],
+        [-inf, -inf, 0],
+        [inf, 0, -inf],
+        [-inf, 0, inf],
+        [-inf] * 3,
+        [np.nan, 1, 2],
+    ]
+    g = Graph("masked")
+    logits, labels = g.input("x", (6, 3)), g.input("k", (6,), "i32")
+    g.set_outputs([g.softmax_cross_entropy_with_logits(logits, labels)])
+    formula = decompose(OPS.keys() - {"softmax_cross_entropy_with_logits"})(g)
+    for label in range(3):
+        feeds = {"x": np.array(rows, np.float32), "k": np.full(6, label, np.int32)}
+        found, expected = evaluate(formula, feeds)[0], evaluate(g, feeds)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
