@@ -68,11 +68,14 @@ class GraphError(RlxError, ValueError):
 
 
 class NoRuleError(RlxError, NotImplementedError):
-    """An op has no rule for a transform; names the op, the transform and what to do."""
+    """An op has no rule for a transform; names the op, the transform and what to do.
+
+    It is a `NotImplementedError`, too, so that code that knows nothing of rlx can catch it.
+    """
 
 
 class UnsupportedError(RlxError, NotImplementedError):
-    """A valid program that this backend or target cannot run."""
+    """A valid program that this backend or target cannot run; also a `NotImplementedError`."""
 
 
 class ToolchainError(RlxError, RuntimeError):
