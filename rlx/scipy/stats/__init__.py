@@ -23,6 +23,7 @@ from rlx.scipy.stats.distributions import truncnorm as truncnorm
 from rlx.scipy.stats.distributions import uniform as uniform
 from rlx.scipy.stats.distributions import vonmises as vonmises
 from rlx.scipy.stats.distributions import wrapcauchy as wrapcauchy
+from rlx.scipy.stats.kernel_density import gaussian_kde as gaussian_kde
 from rlx.scipy.stats.samples import mode as mode
 from rlx.scipy.stats.samples import rankdata as rankdata
 from rlx.scipy.stats.samples import sem as sem
