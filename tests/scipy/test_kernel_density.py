@@ -98,7 +98,7 @@ def test_draws_have_the_moments_of_the_density() -> None:
     ],
 )
 def test_shapes_that_do_not_fit_are_told(call: Callable[[], Any]) -> None:
-    with pytest.raises(RlxError, match="ha(s|ve) ") as caught:
+    with pytest.raises(RlxError, match=r"ha(s|ve) ") as caught:
         call()
     assert caught.value.source is not None
 
