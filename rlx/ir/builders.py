@@ -673,6 +673,7 @@ class Builders(Generic[Value]):
         vjp_body: Self | None = None,
         jvp_body: Self | None = None,
         forward: Self | None = None,
+        batching: str | None = None,
     ) -> tuple[Value, ...]:
         """Apply `body` to the operands; its derivatives are what the other two bodies say."""
         results: tuple[Value, ...] = self.apply(
@@ -682,6 +683,7 @@ class Builders(Generic[Value]):
             vjp_body=vjp_body,
             jvp_body=jvp_body,
             forward=forward,
+            batching=batching,
         )
         return results
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import rlx
 from rlx.jax import ad_checkpoint as ad_checkpoint
 from rlx.jax import core as core
+from rlx.jax import custom_batching as custom_batching
 from rlx.jax import custom_derivatives as custom_derivatives
 from rlx.jax import debug as debug
 from rlx.jax import dtypes as dtypes

@@ -50,7 +50,8 @@ class Stated:
     tree: TreeDef
     weak: tuple[bool, ...]
     captured: Sequence[TracedArray]
-    bodies: Mapping[str, Graph | None]
+    bodies: Mapping[str, Graph | str | None]
+    """The attributes of the call."""
 
     def call(self, chosen: Chosen) -> Any:
         """Append the call to the innermost trace."""
@@ -143,9 +144,9 @@ class CustomFunction:
         name = source_names(self._fun, "function")
         if self._rule is None:
             raise InputError(
-                f"{name} has no derivative rule yet",
+                f"{name} has no rule yet",
                 source=line_of(self._fun),
-                remedy="call its defvjp (or defjvp) before the function is used",
+                remedy="call its defvjp, defjvp or def_vmap before the function is used",
             )
         given = _positional(self._fun, args, kwargs)
         nested = max(_LEAST_NESTED, derivatives_taken())

@@ -1,4 +1,4 @@
-"""Custom derivatives: functions whose JVP or VJP the user states."""
+"""Functions whose JVP, VJP or batching the user states."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def _inline(
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
+    batching: str | None = None,
 ) -> tuple[Value, ...]:
     """The nodes of the body, one by one."""
     return operands[0].graph.inline(body, operands)
@@ -41,6 +42,7 @@ def custom_call(
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
+    batching: str | None = None,
 ) -> tuple[TensorType, ...]:
     """Apply `body` to the operands; its derivatives are what the other two bodies say.
 
@@ -48,7 +50,8 @@ def custom_call(
     cotangent per operand (those of integers are ignored). `jvp_body` takes the operands, the
     results and a tangent per operand, and returns a tangent per result. A mode without a
     body of its own differentiates `body`. `forward` is `body` as a rule states it: the results
-    of a call that was differentiated once are derived from it further on.
+    of a call that was differentiated once are derived from it further on. `batching` is the name
+    of the rule by which the call is batched, in the process that states one.
     """
     require_inputs(body, operands)
     results = tuple(output.type for output in body.outputs)

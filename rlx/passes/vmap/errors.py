@@ -27,3 +27,7 @@ class ImpureOpError(VmapError, NoRuleError):
 
 class UnboundSizeError(VmapError, NoRuleError):
     """An op without a batching rule, which cannot be repeated a symbolic number of times."""
+
+
+class UnknownRuleError(VmapError, NoRuleError):
+    """A call whose batching rule was stated in another process."""

@@ -22,6 +22,7 @@ from rlx.ir.op import OpDef, Trait
 from rlx.ir.registry import Registry
 from rlx.ir.shape import normalize_axis
 from rlx.passes.vmap.batching import Batching, MaybeBatched
+from rlx.passes.vmap.errors import UnknownRuleError
 
 
 class Decline(enum.Enum):
@@ -39,6 +40,19 @@ BatchRule: TypeAlias = Callable[..., Batched]
 
 batch: Registry[BatchRule] = Registry("vmap")
 """Rules; a declared absence means that the op is unrolled."""
+
+STATED: dict[str, BatchRule] = {}
+"""Rules of calls that a user stated, by the name that is the call's attribute `batching`."""
+
+
+def stated_rule(name: str) -> BatchRule:
+    """Return the rule that a user stated under a name."""
+    if name not in STATED:
+        raise UnknownRuleError(
+            f"the batching rule {name!r} is not known in this process",
+            remedy="trace the function here, instead of loading its graph",
+        )
+    return STATED[name]
 
 
 class Kind(enum.Enum):

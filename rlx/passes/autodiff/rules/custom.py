@@ -20,6 +20,7 @@ def custom_call_vjp(
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
+    batching: str | None = None,
 ) -> Derivatives:
     if vjp_body is None:
         return pull_through(at, operands, lambda values, _: values[0].graph.inline(body, values))
@@ -34,6 +35,7 @@ def custom_call_jvp(
     vjp_body: Graph | None = None,
     jvp_body: Graph | None = None,
     forward: Graph | None = None,
+    batching: str | None = None,
 ) -> Derivatives:
     if jvp_body is None:
         return push_through(at, operands, lambda values, _: values[0].graph.inline(body, values))

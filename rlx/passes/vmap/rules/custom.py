@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.vmap.batching import Batching
-from rlx.passes.vmap.registry import Batched, batch
+from rlx.passes.vmap.registry import Batched, batch, stated_rule
 from rlx.passes.vmap.sweep import batch_body
 
 
@@ -17,8 +17,14 @@ def custom_call_batch(
     vjp_body: Graph | None,
     jvp_body: Graph | None,
     forward: Graph | None,
+    batching: str | None,
 ) -> Batched:
-    """Batch every operand, so that results and derivatives are batched, too."""
+    """Batch every operand, so that results and derivatives are batched, too.
+
+    A call with a rule of its own is what the rule says.
+    """
+    if batching is not None:
+        return stated_rule(batching)(at, *operands)
     results: Batched = ops.custom_call(
         *at.lifted(operands),
         body=_whole(body, at),

@@ -1,0 +1,4 @@
+"""`jax.custom_batching`: functions with batching rules of their own."""
+
+from rlx.transforms.custom_vmap import custom_vmap as custom_vmap
+from rlx.transforms.custom_vmap import sequential_vmap as sequential_vmap
