@@ -14,6 +14,7 @@ from typing import assert_never
 from rlx.codegen.kernels.build import single_node_body, thunk_body
 from rlx.codegen.schedule import AnyThunk, BranchThunk, LoopThunk, Thunk
 from rlx.ir import ops
+from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Trait
 from rlx.ir.registry import Registry
@@ -73,20 +74,16 @@ def node_flops(node: Node, binding: Binding) -> int:
         return rule(node, binding)
     if node.op.has(Trait.LEAF) or node.op.has(Trait.MOVEMENT) or node.op.has(Trait.VIEW):
         return 0
-    if node.op.has(Trait.REDUCTION):
-        return _elements(node.operands[0].type, binding)
+    fold = fold_map(node)
+    if fold is not None:  # a term is taken from each operand, and added
+        terms = evaluate(product(fold.folded), binding) * _elements(node.result.type, binding)
+        return len(node.operands) * terms
     body = node.attrs.get("body")
     if isinstance(body, Graph):
         return graph_flops(body, binding) * int(node.attrs.get("length", 1))
     if node.op.decompose is not None and not node.op.has(Trait.ELEMENTWISE):
         return graph_flops(_formula(node), binding)
     return sum(_elements(result.type, binding) for result in node.results)
-
-
-@flop_rules(ops.matmul)
-def matmul_flops(node: Node, binding: Binding) -> int:
-    inner = evaluate(node.operands[0].shape[-1], binding)
-    return 2 * inner * _elements(node.result.type, binding)
 
 
 @flop_rules(ops.conv)

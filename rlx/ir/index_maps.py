@@ -9,15 +9,16 @@ which one operand is read there, an affine function of the result's index per op
     reverse(x, axes=(0,))                   [0:n] <- x[n - 1 - i]
 
 Elementwise ops read every operand at the result's index, broadcast. An op that computes each
-element from several others (a reduction, a product), and a reshape that splits an operand's
-axis, have no map. Views, fusion, batch axes, updates in place and the addresses of kernels are
-derived from these declarations; the checker of memory plans alone keeps its own.
+element from several others (a reduction, a product) has a fold map instead (`fold_maps`), and a
+reshape that splits an operand's axis none. Views, fusion, batch axes, updates in place and the
+addresses of kernels are derived from these declarations; the checker of memory plans alone keeps
+its own.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ from rlx.ir.graph import Node
 from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.ops import shape as ops
 from rlx.ir.registry import Registry
-from rlx.ir.shape import Extent, Shape, is_at_most, normalize_axis, product, row_major_strides
+from rlx.ir.shape import Extent, Shape, is_at_most, normalize_axis, row_major_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,13 @@ class Index:
             if coefficient != 0:
                 total = total.plus(index.scaled(coefficient))
         return total
+
+    @property
+    def axis(self) -> int | None:
+        """The iteration axis that this is the index of, or None."""
+        axes = [axis for axis, factor in enumerate(self.coefficients) if factor != 0]
+        plain = len(axes) == 1 and self.coefficients[axes[0]] == 1 and self.constant == 0
+        return axes[0] if plain else None
 
     def varies(self, axes: Sequence[int]) -> bool:
         """True if the index depends on any of the iteration `axes`."""
@@ -149,37 +157,20 @@ def _is_aligned(definition: OpDef, attrs: Attrs, shapes: tuple[Shape, ...], resu
     )
 
 
-def axis_of_operand(node: Node, operand: int, axis: int) -> int | None:
-    """Return the axis of `operand` that is read along all of result `axis` as it is, or None."""
-    return next((source for source, at in _kept_axes(node, operand) if at == axis), None)
-
-
-def axis_of_result(node: Node, operand: int, axis: int) -> int | None:
-    """Return the result axis along which all of `axis` of `operand` is read as it is, or None."""
-    return dict(_kept_axes(node, operand)).get(axis)
-
-
-def reads_along(node: Node, operand: int, axis: int) -> bool:
-    """True unless `operand` is surely the same all along result `axis`: a broadcast."""
-    found = index_map(node)
-    if found is None:
-        return True
-    pieces = (piece for piece in found.pieces if piece.operand == operand)
-    return any(index.varies((axis,)) for piece in pieces for index in piece.position)
-
-
 def zero(rank: int) -> Index:
     """Return the index that stays at 0 over an iteration space of `rank` axes."""
     return Index((0,) * rank)
 
 
+def along(axis: int, rank: int) -> Index:
+    """Return the index that runs along `axis` of an iteration space of `rank` axes."""
+    return Index(tuple(int(axis == j) for j in range(rank)))
+
+
 def identity(shape: Shape) -> Position:
     """Return the position that reads a value of `shape` at the iteration point itself."""
     rank = len(shape)
-    return tuple(
-        Index(tuple(int(axis == j and shape[axis] != 1) for j in range(rank)))
-        for axis in range(rank)
-    )
+    return tuple(zero(rank) if shape[axis] == 1 else along(axis, rank) for axis in range(rank))
 
 
 def whole(shape: Shape) -> Box:
@@ -342,30 +333,3 @@ def _is_broadcast(position: Position, source: Shape, result: Shape) -> bool:
     here = zip(identity(result), result, strict=True)
     read = zip(position, source, strict=True)
     return all(axis in here for axis in read if axis[1] != 1)
-
-
-def _kept_axes(node: Node, operand: int) -> list[tuple[int, int]]:
-    """Return the (operand axis, result axis) pairs that are the same axis, element by element."""
-    source, result = node.operands[operand].shape, node.results[0].shape
-    found = index_map(node)
-    if found is not None:
-        pieces = (piece.position for piece in found.pieces if piece.operand == operand)
-        return [pair for position in pieces for pair in _same_axes(position, source, result)]
-    return _reshaped_axes(source, result) if node.op is ops.reshape else []
-
-
-def _same_axes(position: Position, source: Shape, result: Shape) -> Iterator[tuple[int, int]]:
-    here = identity(result)
-    for axis, index in enumerate(position):
-        at = here.index(index) if index in here else None
-        if at is not None and source[axis] == result[at] != 1:
-            yield axis, at
-
-
-def _reshaped_axes(source: Shape, result: Shape) -> list[tuple[int, int]]:
-    """Return the axes that a reshape keeps: as many elements lie before them on both sides."""
-    known = {
-        (product(result[:axis]), extent): axis for axis, extent in enumerate(result) if extent != 1
-    }
-    places = [(product(source[:axis]), extent) for axis, extent in enumerate(source)]
-    return [(axis, known[place]) for axis, place in enumerate(places) if place in known]

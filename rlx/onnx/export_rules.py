@@ -10,6 +10,7 @@ import numpy as np
 from onnx import helper
 
 from rlx.errors import NoRuleError
+from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Node
 from rlx.ir.shape import normalize_axis, product
 
@@ -201,17 +202,11 @@ def is_finite(writer: Any, node: Node, x: str) -> str:
 
 @export_rule("dot_general")
 def dot_general(writer: Any, node: Node, a: str, b: str) -> str:
-    """Letters for the axes: those shared by both are batch or contracted."""
-    left = list(string.ascii_letters[: node.operands[0].rank])
-    right = list(string.ascii_letters[26 : 26 + node.operands[1].rank])
-    batch: list[str] = []
-    for ours, theirs in (("lhs_batch", "rhs_batch"), ("lhs_contracting", "rhs_contracting")):
-        for i, j in zip(node.attribute(ours), node.attribute(theirs), strict=True):
-            right[j] = left[i]
-            batch += [left[i]] if ours == "lhs_batch" else []
-    shared = set(left) & set(right)
-    free = [letter for letter in (*left, *right) if letter not in shared]
-    equation = f"{''.join(left)},{''.join(right)}->{''.join((*batch, *free))}"
+    """A letter for each axis of the result, and for each that is contracted."""
+    fold, letters = fold_map(node), string.ascii_letters
+    assert fold is not None, "products are folds"
+    left, right = ("".join(letters[i.axis or 0] for i in each) for each in fold.positions)
+    equation = f"{left},{right}->{letters[: node.result.rank]}"
     return str(writer.emit("Einsum", [a, b], equation=equation))
 
 

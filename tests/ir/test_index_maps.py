@@ -17,8 +17,6 @@ from rlx.ir.index_maps import (
     Index,
     Interval,
     Position,
-    axis_of_operand,
-    axis_of_result,
     index_map,
     is_aligned,
     maps,
@@ -215,25 +213,6 @@ def test_only_pointwise_nodes_are_aligned() -> None:
     ]
     assert all(is_aligned(value.node) for value in aligned)
     assert not any(is_aligned(value.node) for value in moved)
-
-
-def test_axes_that_are_kept_are_found_from_both_sides() -> None:
-    g = Graph("g")
-    x = g.input("x", (2, 3, 4))
-    cases = [
-        (g.transpose(x, perm=(2, 0, 1)), {0: 1, 1: 2, 2: 0}),
-        (g.pad(x, low=(1, 0, 0), high=(0, 0, 0)), {1: 1, 2: 2}),
-        (g.concat(x, x, axis=1), {0: 0, 2: 2}),
-        (g.reshape(x, shape=(6, 4)), {2: 1}),
-        (g.reshape(x, shape=(2, 1, 12)), {0: 0}),
-        (g.add(x, x), {0: 0, 1: 1, 2: 2}),
-        (g.slice(x, start=(0, 0, 1), stop=(2, 3, 4), step=(1, 2, 1)), {0: 0}),
-    ]
-    for value, kept in cases:
-        found = {axis: axis_of_result(value.node, 0, axis) for axis in range(3)}
-        assert {axis: at for axis, at in found.items() if at is not None} == kept
-        back = {at: axis_of_operand(value.node, 0, at) for at in range(value.rank)}
-        assert {axis: at for at, axis in back.items() if axis is not None} == kept
 
 
 def test_the_reach_of_an_index_spans_its_values() -> None:

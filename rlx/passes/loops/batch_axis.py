@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rlx.ir import ops
+from rlx.ir.axis_maps import axis_of_operand, axis_of_result, folded_axis, reads_along
 from rlx.ir.graph import Graph, Node, Value
-from rlx.ir.index_maps import axis_of_operand, axis_of_result, reads_along
 from rlx.ir.op import Trait
-from rlx.ir.ops.reduction import reduced_axes
 
 LEAST_LANES = 8
 """Fewer instances than this fill no vector; they are better written out."""
@@ -127,9 +126,11 @@ class _Search:
         if _sums_over(node, found):
             self.partial.add(node.result)
             return
-        rule = axis_rule(node)
         for operand, axis in found:
-            self._assign(node.result, rule.result_axis(node, operand, axis))
+            kept = axis_of_result(node, operand, axis)
+            if kept is None:
+                raise MixedError
+            self._assign(node.result, kept)
         self._backward(node, self.axes[node.result])
 
     def _share(self, node: Node) -> None:
@@ -147,11 +148,13 @@ class _Search:
         self.partial.add(node.result)
 
     def _backward(self, node: Node, axis: int) -> None:
-        """Demand the axis of the operands that have it."""
-        for i, operand in enumerate(node.operands):
-            source = axis_rule(node).operand_axis(node, i, axis)
-            if source is not None and operand.shape[source] == self.extent:
+        """Demand the axis of the operands that have it; to others it is a broadcast."""
+        for number, operand in enumerate(node.operands):
+            source = axis_of_operand(node, number, axis)
+            if source is not None:
                 self.demand(operand, source)
+            elif reads_along(node, number, axis):
+                raise MixedError
 
     def demand(self, value: Value, axis: int) -> None:
         """Have the lanes of `value` on `axis`, and so those of what it is computed from."""
@@ -170,88 +173,9 @@ class _Search:
             raise MixedError
 
 
-@dataclass(frozen=True, slots=True)
-class AxisRule:
-    """Where the lanes of an operand come out, and where those of the result come from.
-
-    `operand_axis` is None where the operand has no such axis: it broadcasts.
-    """
-
-    result_axis: Callable[[Node, int, int], int]
-    operand_axis: Callable[[Node, int, int], int | None]
-
-
-def axis_rule(node: Node) -> AxisRule:
-    if len(node.results) != 1:
-        raise MixedError
-    if node.op.has(Trait.ELEMENTWISE) or node.op.has(Trait.MOVEMENT):
-        return _MAPPED
-    if node.op.has(Trait.REDUCTION):
-        return _REDUCED
-    if node.op.name not in _RULES:
-        raise MixedError
-    return _RULES[node.op.name]
-
-
 def _sums_over(node: Node, found: Sequence[tuple[int, int]]) -> bool:
     """True for a sum along the lanes: a reduction, or a product that contracts them."""
-    if node.op is ops.reduce_sum:
-        return found[0][1] in reduced_axes(node)
-    if node.op is not ops.matmul or len(found) != 2:
+    if not (node.op is ops.reduce_sum or node.op.has(Trait.CONTRACTION)):
         return False
-    a, b = node.operands
-    return found[0] == (0, a.rank - 1) and found[1] == (1, b.rank - 2)
-
-
-def _mapped_result(node: Node, operand: int, axis: int) -> int:
-    found = axis_of_result(node, operand, axis)
-    if found is None:
-        raise MixedError
-    return found
-
-
-def _mapped_operand(node: Node, operand: int, axis: int) -> int | None:
-    found = axis_of_operand(node, operand, axis)
-    if found is None and reads_along(node, operand, axis):
-        raise MixedError
-    return found
-
-
-def _reduced_result(node: Node, operand: int, axis: int) -> int:
-    folded = reduced_axes(node)
-    if axis in folded:
-        raise MixedError
-    return axis if node.attribute("keepdims") else axis - sum(a < axis for a in folded)
-
-
-def _reduced_operand(node: Node, operand: int, axis: int) -> int:
-    folded = reduced_axes(node)
-    if node.attribute("keepdims"):
-        return axis
-    kept = [a for a in range(node.operands[0].rank) if a not in folded]
-    return kept[axis]
-
-
-def _product_result(node: Node, operand: int, axis: int) -> int:
-    value, result = node.operands[operand], node.result
-    from_end = value.rank - axis
-    inner = 1 if operand == 0 else 2
-    if min(o.rank for o in node.operands) < 2 or from_end == inner:
-        raise MixedError
-    if from_end <= 2 and node.operands[1 - operand] is value:
-        raise MixedError
-    return result.rank - from_end
-
-
-def _product_operand(node: Node, operand: int, axis: int) -> int | None:
-    value, from_end = node.operands[operand], node.result.rank - axis
-    owner = {2: 0, 1: 1}.get(from_end, operand)
-    source = value.rank - from_end
-    if owner != operand or source < 0 or value.shape[source] == 1:
-        return None
-    return source
-
-
-_MAPPED = AxisRule(_mapped_result, _mapped_operand)
-_REDUCED = AxisRule(_reduced_result, _reduced_operand)
-_RULES: dict[str, AxisRule] = {"matmul": AxisRule(_product_result, _product_operand)}
+    folded = {folded_axis(node, operand, axis) for operand, axis in found}
+    return len(found) == len(node.operands) and len(folded) == 1 and None not in folded

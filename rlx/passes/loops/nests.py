@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rlx.ir import ops
+from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.index_maps import index_map, moves
 from rlx.ir.op import Trait
-from rlx.ir.ops.reduction import reduced_axes
+from rlx.ir.shape import product, upper
 from rlx.passes.loops.vector_axes import is_long, vector_axes
 from rlx.passes.rewrites.decompose import is_pointwise_formula
 from rlx.target import Target
@@ -54,7 +55,7 @@ def _is_computed(node: Node) -> bool:
     if 0 in node.result.shape or any(0 in operand.shape for operand in node.operands):
         return False
     if node.op is ops.matmul:
-        return min(o.rank for o in node.operands) >= 2 and _is_small_product(node)
+        return _is_small_product(node)
     if node.op is ops.constant:
         return math.prod(node.result.type.static_shape) <= LARGEST_CONSTANT
     return not is_pointwise_formula(node) and has_elements(node)
@@ -69,7 +70,7 @@ def has_elements(node: Node) -> bool:
 
 
 def _is_small_product(node: Node) -> bool:
-    shape = (*node.result.type.static_shape, *folded_extents(node))
+    shape = (*node.result.type.static_shape, count_terms(node))
     tiled = all(is_long(extent) for extent in shape[-3:])
     return math.prod(shape) <= (MOST_TILED_PRODUCTS if tiled else MOST_PRODUCTS)
 
@@ -136,8 +137,8 @@ def _kept(body: Graph, asked: Callable[[Node], bool]) -> set[Value]:
 def _length(node: Node, lengths: dict[Value, int]) -> int:
     """Return the operations of the expression of one element."""
     length = sum(lengths.get(operand, 0) for operand in node.operands)
-    if is_fold(node):
-        return (length + 2) * math.prod(folded_extents(node))
+    if fold_map(node) is not None:
+        return (length + 2) * count_terms(node)
     return length + node.op.has(Trait.ELEMENTWISE)
 
 
@@ -158,32 +159,21 @@ def count_reads(body: Graph) -> Counter[Value]:
     reads: Counter[Value] = Counter(body.outputs)
     for node in reversed(body.nodes):
         times = math.prod(node.result.type.static_shape)
-        if is_fold(node):
-            times *= math.prod(folded_extents(node))
-        moves = not node.op.has(Trait.ELEMENTWISE) and not is_fold(node)
+        folds = fold_map(node) is not None
+        if folds:
+            times *= count_terms(node)
+        moves = not node.op.has(Trait.ELEMENTWISE) and not folds
         for operand in node.operands:
             again = times > math.prod(operand.type.static_shape)
             reads[operand] += max(2 if again else 1, reads[node.result] if moves else 1)
     return reads
 
 
-def is_fold(node: Node) -> bool:
-    """True for a reduction or matrix product."""
-    return node.op is ops.matmul or node.op.has(Trait.REDUCTION)
-
-
 def is_long_fold(node: Node) -> bool:
-    return is_fold(node) and math.prod(folded_extents(node)) > FEW_TERMS
+    return count_terms(node) > FEW_TERMS
 
 
-def folded_axes(node: Node) -> tuple[int, ...]:
-    """Return the axes of operand 0 that a reduction or product folds, in order."""
-    if node.op is ops.matmul:
-        return (node.operands[0].rank - 1,)
-    return reduced_axes(node)
-
-
-def folded_extents(node: Node) -> tuple[int, ...]:
-    """Return the extents of these axes."""
-    shape = node.operands[0].type.static_shape
-    return tuple(shape[axis] for axis in folded_axes(node))
+def count_terms(node: Node) -> int:
+    """Return how many terms an element of a fold has; 0 for what is no fold."""
+    fold = fold_map(node)
+    return 0 if fold is None else upper(product(fold.folded))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.ir import ops
+from rlx.ir.fold_maps import fold_map
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.lowering import OneKernel
 from rlx.ir.op import Trait, make_attrs
@@ -135,8 +136,8 @@ def _operations(nodes: Iterable[Node], lanes: Lanes) -> int:
 
 def _cost(node: Node, lanes: Lanes) -> int:
     elements = math.prod(lanes.local_shape(node.results[0]))
-    if node.op is ops.matmul:
-        return elements * lanes.local_shape(node.operands[0])[-1]
-    if node.op.has(Trait.REDUCTION):
-        return math.prod(lanes.local_shape(node.operands[0]))
+    fold = fold_map(node)
+    if fold is not None:
+        shape = lanes.local_shape(node.operands[0])
+        return elements * math.prod(shape[axis] for axis in fold.folded_axes(0))
     return elements if node.op.has(Trait.ELEMENTWISE) else 0

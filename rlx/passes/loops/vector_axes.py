@@ -6,8 +6,8 @@ operands had better be computed along that axis, too. So demands go from results
 
 from __future__ import annotations
 
+from rlx.ir.axis_maps import axis_of_operand
 from rlx.ir.graph import Graph, Node, Value
-from rlx.passes.loops.batch_axis import MixedError, axis_rule
 
 SHORT = 4
 """Extents up to this are unrolled, and never vectors."""
@@ -27,10 +27,7 @@ def vector_axes(body: Graph) -> dict[Value, int]:
 
 def _demand(node: Node, axis: int, axes: dict[Value, int]) -> None:
     for number, operand in enumerate(node.operands):
-        try:
-            source = axis_rule(node).operand_axis(node, number, axis)
-        except MixedError:
-            continue
+        source = axis_of_operand(node, number, axis)
         if source is not None and is_long(operand.type.static_shape[source]):
             axes.setdefault(operand, source)
 

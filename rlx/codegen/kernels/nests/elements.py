@@ -6,6 +6,7 @@ are computed where they are read. Movement ops move indices and cost nothing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -22,12 +23,12 @@ from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.codegen.loops.scalar import is_library_function, scalar_function
 from rlx.errors import InternalError
 from rlx.ir import ops
+from rlx.ir.fold_maps import FoldMap, fold_map
 from rlx.ir.graph import Node, Value
-from rlx.ir.index_maps import Box, IndexMap, Piece, index_map
+from rlx.ir.index_maps import Box, IndexMap, Piece, Position, index_map
 from rlx.ir.index_maps import Index as Affine
 from rlx.ir.op import Trait
 from rlx.ir.shape import normalize_axis, upper
-from rlx.passes.loops.nests import folded_axes, folded_extents
 
 Index: TypeAlias = tuple[E | int, ...]
 """Of an element, one coordinate per axis: literals where loops are spelled out."""
@@ -112,7 +113,7 @@ class Elements:
 
     def piece(self, node: Node, piece: Piece, index: Index) -> E:
         """Return the operand's element that a piece of an index map reads at `index`."""
-        return self.at(node.operands[piece.operand], _position(piece, index))
+        return self.at(node.operands[piece.operand], _located(piece.position, index))
 
     def _computed(self, node: Node, found: IndexMap, index: Index) -> E:
         pieces = found.pieces
@@ -131,7 +132,7 @@ class Elements:
 
     def _is_padding(self, node: Node, piece: Piece, index: Index) -> bool:
         """True if an operand is a zero that stands where a smaller array has no element."""
-        value, at = node.operands[piece.operand], _position(piece, index)
+        value, at = node.operands[piece.operand], _located(piece.position, index)
         if value in self.arrays or not (value.op.has(Trait.MOVEMENT) or value.op is ops.add):
             return False
         found = index_map(value.node)
@@ -147,8 +148,8 @@ class Elements:
         return Contraction(node)
 
 
-def _position(piece: Piece, index: Index) -> Index:
-    return tuple(_coordinate(each, index) for each in piece.position)
+def _located(position: Position, index: Index) -> Index:
+    return tuple(_coordinate(each, index) for each in position)
 
 
 def _piece_at(found: IndexMap, index: Index) -> Piece | None:
@@ -184,13 +185,6 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
-
-
-def broadcast_index(operand: Value, index: Index) -> Index:
-    """Return the index of an operand that broadcasts to a result's index."""
-    shape = operand.type.static_shape
-    last = index[len(index) - len(shape) :]
-    return tuple(0 if extent == 1 else i for extent, i in zip(shape, last, strict=True))
 
 
 @_rule("constant")
@@ -238,7 +232,7 @@ def _fold(elements: Elements, node: Node, index: Index) -> E:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A reduction or matrix product: what is folded into an element, along which axes."""
+    """A reduction or product: what is folded into an element, and how."""
 
     node: Node
     batch: int | None = None
@@ -246,17 +240,22 @@ class Contraction:
     instance: E | int = 0
 
     @property
+    def map(self) -> FoldMap:
+        """What is read where."""
+        found = fold_map(self.node)
+        assert found is not None, "only folds come here"
+        return found
+
+    @property
     def extents(self) -> Shape:
         """The extents that are folded."""
-        extents = list(folded_extents(self.node))
-        if self.batch is not None:
-            extents[self.batch] = 1
-        return tuple(extents)
+        every = enumerate(self.map.folded)
+        return tuple(1 if number == self.batch else upper(extent) for number, extent in every)
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes of operand 0 that are folded, in order."""
-        return folded_axes(self.node)
+        return self.map.folded_axes(0)
 
     @property
     def operation(self) -> str:
@@ -285,19 +284,9 @@ class Contraction:
         """Return what is folded at `at` into the element at `index`."""
         if self.batch is not None:
             at = (*at[: self.batch], self.instance, *at[self.batch + 1 :])
-        if self.node.op.name == "matmul":
-            a, b = self.node.operands
-            left = broadcast_index(a, (*index[:-1], at[0]))
-            right = broadcast_index(b, (*index[:-2], at[0], index[-1]))
-            return scalar_function("mul")(elements.at(a, left), elements.at(b, right))
-        axes = dict(zip(self.axes, at, strict=True))
-        if self.node.attribute("keepdims"):
-            place = tuple(axes.get(axis, i) for axis, i in enumerate(index))
-        else:
-            kept = iter(index)
-            rank = self.node.operands[0].rank
-            place = tuple(axes[a] if a in axes else next(kept) for a in range(rank))
-        return elements.at(self.node.operands[0], place)
+        read = zip(self.node.operands, self.map.positions, strict=True)
+        factors = [elements.at(x, _located(position, (*index, *at))) for x, position in read]
+        return functools.reduce(scalar_function("mul"), factors)
 
     def finish(self, total: E) -> E:
         if self.node.op.name != "reduce_mean":
