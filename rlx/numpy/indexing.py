@@ -60,7 +60,7 @@ def getitem(x: Any, index: Any) -> Any:
     x = as_tracer(x)
     plan = plan_index(x, index)
     if _reads_block(x, plan):
-        return _read_block(x, plan)
+        return read_block(x, plan)
     cut = _sliced(x, plan.slices)
     if not plan.arrays:
         return reshape(cut, _laid_out(cut.shape, plan.layout))
@@ -473,7 +473,8 @@ def _reads_block(x: Any, plan: Plan) -> bool:
     return (cut or len(picked) > 1) and all(isinstance(extent, int) for extent in x.shape)
 
 
-def _read_block(x: Any, plan: Plan) -> Any:
+def read_block(x: Any, plan: Plan) -> Any:
+    """Return the elements that a plan picks, a block, in their shape."""
     sizes = block_sizes(plan)
     block = emit(ops.dynamic_slice, x, block_starts(x, plan), weak=x.weak, sizes=sizes)
     return reshape(block, _picked_shape(plan, sizes))

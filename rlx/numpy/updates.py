@@ -30,6 +30,7 @@ from rlx.numpy.indexing import (
     getitem,
     is_block,
     plan_index,
+    read_block,
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, graph, wrap
@@ -81,7 +82,7 @@ def index_add(x: Any, index: Any, values: Any) -> Any:
     values = _like_target(x, index, values)
     plan = plan_index(x, index)
     if is_block(plan) and plan.arrays:
-        return _set_block(x, plan, elementwise.add(getitem(x, index), values))
+        return _set_block(x, plan, elementwise.add(_picked(x, index, plan), values))
     if is_block(plan):
         return elementwise.add(x, _block_in_zeros(x, plan, values))
     places = ravel(_places(static_shape(x), index))
@@ -96,13 +97,18 @@ def index_change(x: Any, index: Any, values: Any, change: Change) -> Any:
     """`x` with `change(element, value)` at `index`; one after the other where an index repeats."""
     x = as_tracer(x)
     plan = plan_index(x, index)
-    picked = getitem(x, index)
+    picked = _picked(x, index, plan)
     values = broadcast_to(values, picked.shape)
     if is_block(plan) or _differ(places := _places(static_shape(x), index)):
         return index_set(x, index, change(picked, values))
     if innermost().runs_once and change in _FOLDS and _keeps_type(x, values):
         return _fold(x, ravel(places), ravel(values), change)
     return _in_turn(x, _rows(x, plan, places, values), change)
+
+
+def _picked(x: Any, index: Any, plan: Plan) -> Any:
+    """Return `x[index]`: a block from where it is written to, so that its index is checked once."""
+    return read_block(x, plan) if is_block(plan) and plan.arrays else getitem(x, index)
 
 
 def _set_block(x: Any, plan: Plan, values: Any) -> Any:

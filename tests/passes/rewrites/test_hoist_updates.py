@@ -13,8 +13,10 @@ import rlx.numpy as rnp
 from rlx import lax
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node
+from rlx.ir.op import Trait
 from rlx.ir.reference import evaluate
 from rlx.passes.rewrite import bodies_of
+from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.dead_code import dead_code
 from rlx.passes.rewrites.hoist_updates import hoist_updates
 from rlx.passes.rewrites.update_in_place import update_in_place
@@ -137,3 +139,26 @@ def test_gradients_of_choices_in_loops_make_no_array_at_a_step(name: str) -> Non
     }
     assert len(bodies) > 1
     assert made <= {ops.input, ops.dynamic_update_slice, ops.reshape}
+
+
+CHANGES: dict[str, Step] = {
+    "set": lambda i, x: x.at[i].set(4.0),
+    "add": lambda i, x: x.at[i].add(4.0),
+    "multiply": lambda i, x: x.at[i].multiply(4.0),
+    "max": lambda i, x: x.at[i].max(4.0),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_index_is_checked_once_and_once_more_in_a_gradient(name: str) -> None:
+    def f(x: Any, i: Any) -> Any:
+        return lax.cond(x[0] > 0, lambda x: CHANGES[name](i, x), keep, x)
+
+    def checks(g: Any) -> int:
+        graph, _ = g.named_graph(X[:, 0], 2)
+        for graph_pass in (hoist_updates, update_in_place, common_subexpressions, dead_code):
+            graph = graph_pass(graph)
+        return sum(node.op.has(Trait.MAY_FAULT) for node in nodes_of(graph))
+
+    assert checks(rlx.jit(f)) == 1
+    assert checks(rlx.jit(rlx.grad(lambda x, i: f(x, i).sum()))) <= 2
