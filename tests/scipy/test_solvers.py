@@ -46,7 +46,10 @@ def test_unknowns_may_be_a_tree_and_be_preconditioned() -> None:
     np.testing.assert_allclose(both, np.linalg.solve(POSITIVE, B), rtol=1e-7)
 
 
-@pytest.mark.parametrize(("solve", "matrix"), [(linalg.cg, POSITIVE), (linalg.bicgstab, GENERAL)])
+@pytest.mark.parametrize(
+    ("solve", "matrix"),
+    [(linalg.cg, POSITIVE), (linalg.bicgstab, GENERAL), (linalg.gmres, GENERAL)],
+)
 def test_solutions_have_gradients_by_their_equation(solve: Callable[..., Any], matrix: Any) -> None:
     """`M` and the start move nothing; the gradient by the matrix is that of any solver."""
     weights = np.arange(10.0)
@@ -65,6 +68,14 @@ def test_solutions_have_gradients_by_their_equation(solve: Callable[..., Any], m
     direction = RANDOM.normal(size=10)
     moved = rlx.jvp(lambda b: loss(matrix, b, np.ones(10)), (B,), (direction,))[1]
     np.testing.assert_allclose(moved, found[1] @ direction, rtol=1e-8)
+
+
+@pytest.mark.parametrize("restart", [3, 20])
+def test_restarted_residuals_solve_complex_systems_for_several_right_sides(restart: int) -> None:
+    matrix = GENERAL + 1j * RANDOM.normal(size=(10, 10))
+    sides = RANDOM.normal(size=(3, 10)) + 1j
+    each = rlx.vmap(lambda b: linalg.gmres(matrix, b, tol=1e-12, restart=restart)[0])
+    np.testing.assert_allclose(each(sides), np.linalg.solve(matrix, sides.T).T, rtol=1e-9)
 
 
 def rosenbrock(x: Any, scale: float = 100.0) -> Any:

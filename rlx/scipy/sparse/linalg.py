@@ -1,8 +1,7 @@
 """Krylov methods for `A(x) = b`: `A` is a matrix or a linear function, `x` and `b` are trees.
 
-They end when the residual is small. Derivatives of `cg` and `bicgstab`, in both modes, are those of
-the solution, which solve a system with `A` again, or with its transpose; `gmres`, a long program to
-state twice, has forward derivatives only, those of its loop.
+They end when the residual is small. Derivatives, in both modes, are those of the solution, which
+solve a system with `A` again, or with its transpose.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.transforms.control import while_loop
+from rlx.transforms.control import fori_loop, while_loop
 from rlx.transforms.implicit import custom_linear_solve
 from rlx.transforms.ravel import ravel_pytree
 
@@ -128,34 +127,36 @@ def gmres(
 ) -> tuple[Any, None]:  # fmt: skip
     """Generalized minimal residuals, restarted, for any `A`; `(x, None)`."""
     del solve_method
-    right, back = ravel_pytree(b)
-    x = _start(right, x0)
-    apply, precondition = _on_vectors(A, back), _on_vectors(M, back)
-    size = min(restart, right.shape[0])
-    most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
 
-    def cycle(state: Any) -> Any:
-        k, x, r = state
-        basis = [r / rnp.linalg.norm(r)]
-        images = []
-        for _ in range(size):
-            image = apply(precondition(basis[-1]))
-            images.append(image)
+    def steps(apply: Map, right: Any, x: Any, precondition: Map) -> Any:
+        size = min(restart, right.shape[0])
+        most, limit = maxiter or 10 * right.shape[0], _limit(right, tol, atol)
+
+        def grow(j: Any, state: Any) -> Any:
+            basis, images = state
+            image = apply(precondition(basis[j]))
             rest = image
-            for _ in range(2):  # once more, for what rounding left
-                for direction in basis:
-                    rest = rest - rnp.vdot(direction, rest) * direction
+            for _ in range(2):  # once more, for what rounding left; rows to come are zeros
+                rest = rest - (rnp.conj(basis) @ rest) @ basis
             norm = rnp.linalg.norm(rest)
             small = rnp.less_equal(norm, 1e-12 * rnp.linalg.norm(image))
-            basis.append(rnp.where(small, 0.0, rest / rnp.where(small, 1, norm)))
-        moved = rnp.stack(images, -1)
-        weights = rnp.linalg.lstsq(moved, r)[0]
-        x = x + precondition(rnp.stack(basis[:-1], -1) @ weights)
-        return k + 1, x, right - apply(x)
+            row = rnp.where(small, 0.0, rest / rnp.where(small, 1, norm))
+            return basis.at[j + 1].set(row), images.at[j].set(image)
 
-    def moves(state: Any) -> Any:
-        return rnp.logical_and(
-            rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
-        )
+        def cycle(state: Any) -> Any:
+            k, x, r = state
+            rows = rnp.zeros((size, r.shape[0]), r.dtype)
+            basis = rnp.concatenate([(r / rnp.linalg.norm(r))[None], rows])
+            basis, images = fori_loop(0, size, grow, (basis, rows))
+            weights = rnp.linalg.lstsq(images.T, r)[0]
+            x = x + precondition(weights @ basis[:-1])
+            return k + 1, x, right - apply(x)
 
-    return back(while_loop(moves, cycle, (0, x, right - apply(x)))[1]), None
+        def moves(state: Any) -> Any:
+            return rnp.logical_and(
+                rnp.less(state[0], most), rnp.greater(rnp.linalg.norm(state[2]), limit)
+            )
+
+        return while_loop(moves, cycle, (0, x, right - apply(x)))[1]
+
+    return _solved(A, b, x0, M, steps), None
