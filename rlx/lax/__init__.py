@@ -90,10 +90,12 @@ from rlx.lax.names import platform_dependent as platform_dependent
 from rlx.lax.names import stage as stage
 from rlx.lax.names import with_sharding_constraint as with_sharding_constraint
 from rlx.lax.precision import reduce_precision as reduce_precision
+from rlx.lax.products import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from rlx.lax.products import batch_matmul as batch_matmul
 from rlx.lax.products import dot as dot
 from rlx.lax.products import dot_general as dot_general
 from rlx.lax.products import ragged_dot as ragged_dot
+from rlx.lax.products import ragged_dot_general as ragged_dot_general
 from rlx.lax.windows import conv_general_dilated_local as conv_general_dilated_local
 from rlx.lax.windows import conv_general_dilated_patches as conv_general_dilated_patches
 from rlx.lax.windows import conv_general_permutations as conv_general_permutations

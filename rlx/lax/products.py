@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
@@ -75,3 +79,78 @@ def ragged_dot(
         mine = shaping.expand_dims(elementwise.equal(group, place), -1)
         total = total + rnp.matmul(elementwise.where(mine, lhs, 0), rhs[place])
     return _preferred(total, preferred_element_type)
+
+
+@dataclass(frozen=True)
+class RaggedDotDimensionNumbers:
+    """Which axes `ragged_dot_general` pairs, divides into groups, and finds the groups along."""
+
+    dot_dimension_numbers: Any
+    """`((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`."""
+    lhs_ragged_dimensions: Sequence[int]
+    rhs_group_dimensions: Sequence[int]
+
+
+@function
+def ragged_dot_general(
+    lhs: Any, rhs: Any, group_sizes: Any,
+    ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: Any = None,
+    preferred_element_type: Any = None, group_offset: Any = None, out_sharding: Any = None,
+) -> Any:  # fmt: skip
+    """Sum products over paired axes, apart for groups of positions along the ragged axis of `lhs`.
+
+    A group of a free axis meets its part of `rhs` along the group axis; one of a contracted axis
+    has a sum of its own, in front of the result. Sizes are `[g]`, or have the axes in front that
+    are batched, and then those of the ragged axis's kind that stand before it.
+
+    It is the product with a mask of the groups, as many times the work as there are groups;
+    `ragged_dot` does the work once.
+    """
+    del out_sharding
+    if group_offset is not None:
+        raise UnsupportedError("there is no group_offset", remedy="pass the groups' part")
+    numbers = ragged_dot_dimension_numbers
+    (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
+    (ragged,) = numbers.lhs_ragged_dimensions
+    paired = ((left, right), (left_batch, right_batch))
+    if ragged in left_batch:
+        return dot_general(lhs, rhs, paired, precision, preferred_element_type)
+    lhs, rhs = promoted([lhs, rhs])
+    if ragged in left:
+        before = [*left_batch, *left[: left.index(ragged)]]
+        lhs = _by_groups(lhs, group_sizes, before, ragged)
+        rhs = shaping.broadcast_to(rhs, (static_shape(lhs)[0], *static_shape(rhs)))
+        batches = [0, *_behind(left_batch)], [0, *_behind(right_batch)]
+        paired = (_behind(left), _behind(right)), batches
+    else:
+        free = [a for a in range(lhs.ndim) if a not in left and a not in left_batch]
+        before = [*left_batch, *free[: free.index(ragged)]]
+        lhs = _by_groups(lhs, group_sizes, before, ragged)
+        (groups,) = numbers.rhs_group_dimensions
+        paired = ([*_behind(left), 0], [*right, groups]), (_behind(left_batch), right_batch)
+    return dot_general(lhs, rhs, paired, precision, preferred_element_type)
+
+
+def _behind(axes: Sequence[int]) -> list[int]:
+    return [axis + 1 for axis in axes]
+
+
+def _by_groups(x: Any, sizes: Any, before: Sequence[int], ragged: int) -> Any:
+    """Return a copy of `x` for each group, in front, that is zero outside of the group.
+
+    The axes of the sizes but the last are the axes `before` of `x`.
+    """
+    extents = static_shape(x)
+    sizes = shaping.broadcast_to(sizes, (*(extents[a] for a in before), rnp.shape(sizes)[-1]))
+    order = [len(before), *np.argsort(before).tolist()]
+    shape = (sizes.shape[-1], *(e if a in before else 1 for a, e in enumerate(extents)))
+    ends, counts = (
+        shaping.reshape(shaping.transpose(each, order), shape)
+        for each in (cumulative.cumsum(sizes, -1), sizes)
+    )
+    along = [-1 if a == ragged else 1 for a in range(len(extents))]
+    positions = np.arange(extents[ragged]).reshape(along)
+    inside = elementwise.logical_and(
+        elementwise.less_equal(ends - counts, positions), elementwise.less(positions, ends)
+    )
+    return elementwise.where(inside, x, 0)

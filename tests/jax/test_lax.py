@@ -158,3 +158,42 @@ def test_what_cannot_be_rounded_is_refused() -> None:
         lax.reduce_precision(np.arange(3), 5, 2)
     with pytest.raises(InputError, match="exponent_bits is 0"):
         lax.reduce_precision(np.zeros(3), 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes", "dims"),
+    [
+        (((5, 3), (2, 3, 4)), [2, 2], ((([1], [1]), ([], [])), [0], [0])),
+        (((2, 5, 3), (3, 2, 4, 2)), [[1, 3], [0, 5]], ((([2], [0]), ([0], [1])), [1], [3])),
+        (((6, 2, 5), (2, 2, 6)), [[2, 3], [1, 1]], ((([0], [2]), ([1], [0])), [2], [1])),
+        (((5, 3), (5, 4)), [2, 2], ((([0], [0]), ([], [])), [0], [])),
+        (((2, 5, 3), (5, 2, 4)), [[2, 1], [0, 3]], ((([1], [0]), ([0], [1])), [1], [])),
+        (((2, 2, 5), (2, 5, 4)), [2, 1], ((([2], [1]), ([0], [0])), [0], [])),
+        (((4, 5, 3), (2, 3, 4)), [[2, 1], [0, 3], [5, 0], [4, 1]],
+         ((([2], [1]), ([], [])), [1], [0])),
+    ],
+    ids=["rows", "batched_rows", "inner_batch", "sums", "batched_sums", "batches", "rows_of_rows"],
+)  # fmt: skip
+def test_products_of_groups_are_jaxs(shapes: Any, sizes: Any, dims: Any) -> None:
+    theirs = pytest.importorskip("jax.lax")
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    counts = np.array(sizes, np.int32)
+
+    def of(home: Any, x: Any, w: Any) -> Any:
+        return home.ragged_dot_general(x, w, counts, home.RaggedDotDimensionNumbers(*dims))
+
+    expected = of(theirs, x, w)
+    np.testing.assert_allclose(of(lax, x, w), expected, rtol=1e-5, atol=1e-6)
+    found = rlx.vmap(lambda x: of(lax, x, w))(np.stack([x, 2 * x]))
+    np.testing.assert_allclose(found[1], 2 * expected, rtol=1e-5, atol=1e-6)
+    gradients = rlx.grad(lambda *g: rnp.sum(of(lax, *g) ** 2), (0, 1))(x, w)
+    ways = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    wide = [np.float64(each) for each in (x, w)]
+    for place, (way, gradient) in enumerate(zip(ways, gradients, strict=True)):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = list(wide)
+            moved[place] = wide[place] + step * way
+            ends.append(np.sum(of(lax, moved[0], moved[1]) ** 2))
+        np.testing.assert_allclose(np.sum(gradient * way), (ends[0] - ends[1]) / 2e-5, rtol=1e-4)
