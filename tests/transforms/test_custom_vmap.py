@@ -115,7 +115,7 @@ def test_what_a_rule_cannot_be_told_is_refused() -> None:
         f.def_vmap(lambda _, in_batched, x: (x * w, in_batched[0]))
         return rlx.vmap(f)(x)
 
-    with pytest.raises(InputError, match="the rule of .* captures a traced array"):
+    with pytest.raises(InputError, match=r"the rule of .* captures a traced array"):
         rlx.jit(by_rule)(X, W)
 
 
@@ -129,5 +129,5 @@ def test_a_graph_from_another_process_names_the_rule_that_is_missing() -> None:
     spec = [Specification("x", rlx.ir.types.TensorType(rlx.ir.dtype.DType.F64, (3,)))]
     graph = trace(lambda arrays: f({"a": arrays[0]}, W)["sum"], "f", spec).graph
     text = format_graph(graph).replace('"f_', '"other_f_')
-    with pytest.raises(RlxError, match="'other_f_.* is not known in this process"):
+    with pytest.raises(RlxError, match=r"'other_f_.* is not known in this process"):
         batched_graph(parse_graph(text), [0], [0], size=4)

@@ -1,13 +1,14 @@
-"""What of `jax.experimental` is there: callbacks, the width of types, `odeint`, `shard_map`."""
+"""What of `jax.experimental` is there: callbacks, widths of types, `odeint`, `jet`, `shard_map`."""
 
 from contextlib import AbstractContextManager
 
 from rlx import io_callback as io_callback
 from rlx.jax.configuration import enable_x64 as enable_x64
+from rlx.jax.experimental import jet as jet
 from rlx.jax.experimental import mesh_utils as mesh_utils
 from rlx.jax.experimental import ode as ode
 
-__all__ = ["disable_x64", "enable_x64", "io_callback", "mesh_utils", "ode"]
+__all__ = ["disable_x64", "enable_x64", "io_callback", "jet", "mesh_utils", "ode"]
 
 
 def disable_x64() -> AbstractContextManager[None]:
