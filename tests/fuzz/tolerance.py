@@ -29,7 +29,6 @@ _NUDGE = 16.0
 """Roundings by which inputs are off."""
 _ERROR = 4.0
 """Roundings by which each op is off: functions of the back ends are as good, or better."""
-_TRIALS = 3
 _SAFETY = 4.0
 """How much further an element may be off than the largest change of the trials."""
 
@@ -42,9 +41,9 @@ def bounds(
     base = [np.full(y.shape, _ROUNDINGS * _epsilon(y, epsilon) * _scale(y)) for y in expected]
     yield base
     changes = [np.zeros(np.shape(y)) for y in expected]
-    for trials in (_nudged, _rounded_otherwise):
-        for trial in range(_TRIALS):
-            others = trials(graph, arrays, epsilon, [seed, trial])
+    for number, (changed, trials) in enumerate(_STAGES):
+        for trial in range(trials):
+            others = changed(graph, arrays, epsilon, [seed, number, trial])
             if others is not None:
                 changes = [_larger(*each) for each in zip(changes, expected, others, strict=True)]
         yield [_SAFETY * change + least for change, least in zip(changes, base, strict=True)]
@@ -61,6 +60,11 @@ def _rounded_otherwise(
 ) -> list[Array] | None:
     with changing_results(other_roundings(seed)):
         return _evaluated(graph, arrays)
+
+
+_STAGES = ((_nudged, 3), (_rounded_otherwise, 3), (_rounded_otherwise, 12))
+"""What is changed for each bound after the first, and how often: three trials may all have moved
+one of many elements by little, so what they do not explain is tried more often."""
 
 
 def _evaluated(graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
