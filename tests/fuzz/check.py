@@ -122,7 +122,7 @@ class Judge:
 
 def trace(program: Program) -> Graph:
     """Return the verified graph of a program."""
-    n = rlx.Dim("n", min=0, max=max([1, *(shape[0] for _, shape in program.inputs if shape)]))
+    n = rlx.Dim("n", min=0, max=_bound(program))
     types = [
         rlx.TensorType(DType(dtype), _symbolic(program, shape, n))
         for dtype, shape in program.inputs
@@ -253,6 +253,12 @@ def time_limit(seconds: float, *, patience: int = _PATIENCE) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _bound(program: Program) -> int:
+    """Return a bound of the symbol above its extent, by which memory grows little."""
+    extents = [shape[0] for _, shape in program.inputs if shape] or [1]
+    return max(1, min(max(extents), extents[0] + 64))
 
 
 def _symbolic(program: Program, shape: tuple[int, ...], n: Any) -> tuple[Any, ...]:
