@@ -32,6 +32,8 @@ class DType(enum.Enum):
     F8_E4M3FN = "f8_e4m3fn"
     F8_E5M2 = "f8_e5m2"
 
+    __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code
+
     @property
     def size(self) -> int:
         """Bytes per element."""

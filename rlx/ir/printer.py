@@ -195,14 +195,21 @@ def _declaration(symbol: Symbol) -> str:
     return f"dim {symbol.name} in {symbol.min}..{most}"
 
 
+_PLAIN = frozenset({bool, int, float, complex, str, DType, type(None)})
+"""Types of most attributes: no symbol is in them."""
+
+
 def _symbols(graph: Graph, seen: set[int]) -> Iterator[Symbol]:
     seen.add(id(graph))
     for node in graph.nodes:
         for result in node.results:
             yield from symbols_of(result.type.shape)
         for value in node.attrs.as_dict().values():
+            if type(value) in _PLAIN:
+                continue
             for part in parts(value):
-                yield from _symbols_of_value(part, seen)
+                if type(part) not in _PLAIN:
+                    yield from _symbols_of_value(part, seen)
 
 
 def _symbols_of_value(value: Any, seen: set[int]) -> Iterator[Symbol]:

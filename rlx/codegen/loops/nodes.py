@@ -70,10 +70,12 @@ class Prim(enum.Enum):
     F32 = "f32"
     F64 = "f64"
 
+    __hash__ = object.__hash__  # of the one object that each is: Enum's own is Python code
+
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return 1 if self is Prim.BOOL else int(self.value[1:]) // 8
+        return _SIZES[self]
 
     @property
     def is_float(self) -> bool:
@@ -94,6 +96,8 @@ class Prim(enum.Enum):
     def __str__(self) -> str:
         return self.value
 
+
+_SIZES = {prim: 1 if prim is Prim.BOOL else int(prim.value[1:]) // 8 for prim in Prim}
 
 _STORAGE = {
     DType.F8_E4M3FN: Prim.U8,
@@ -187,6 +191,8 @@ class UnaryOp(enum.Enum):
     TRUNC = "trunc"
     ROUND_EVEN = "round_even"
 
+    __hash__ = object.__hash__  # as `Prim`
+
 
 @dataclass(frozen=True, slots=True)
 class Unary:
@@ -213,6 +219,8 @@ class BinaryOp(enum.Enum):
     SHR = "shr"
     LSHR = "lshr"
 
+    __hash__ = object.__hash__  # as `Prim`
+
 
 @dataclass(frozen=True, slots=True)
 class Binary:
@@ -232,6 +240,8 @@ class CompareOp(enum.Enum):
     LE = "le"
     GT = "gt"
     GE = "ge"
+
+    __hash__ = object.__hash__  # as `Prim`
 
 
 @dataclass(frozen=True, slots=True)

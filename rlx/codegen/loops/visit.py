@@ -57,14 +57,14 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Const() | Var():
             return ()
+        case Binary() | Compare() | Shuffle():
+            return (expr.a, expr.b)
         case Load():
             return (expr.index,)
         case Unary() | Cast() | Bitcast() | Splat() | Lane() | Fold() | LookupBytes():
             return (expr.x,)
         case Ramp():
             return (expr.base,)
-        case Binary() | Compare() | Shuffle():
-            return (expr.a, expr.b)
         case Select():
             return (expr.condition, expr.a, expr.b)
         case Fma() | DotBytes() | DotBf16():
@@ -154,9 +154,12 @@ def blocks(statement: Stmt) -> tuple[Block, ...]:
 
 def walk_expression(expr: Expr) -> Iterator[Expr]:
     """Yield `expr` and everything below it, parents first; not the bodies of functions."""
-    yield expr
-    for operand in operands(expr):
-        yield from walk_expression(operand)
+    waiting = [expr]
+    while waiting:
+        expr = waiting.pop()
+        yield expr
+        if below := operands(expr):
+            waiting.extend(reversed(below))
 
 
 def walk(block: Block) -> Iterator[Stmt]:

@@ -176,8 +176,9 @@ def _is_clamp(expr: Expr) -> bool:
 
 def _is_idle(expr: Expr) -> bool:
     """True for what `simplify` may make less of."""
-    kinds = (_is_division, _is_clamp, _is_decided, _is_second_zero)
-    return any(is_kind(expr) for is_kind in kinds)
+    if isinstance(expr, Binary):
+        return _is_division(expr) or _is_clamp(expr) or _is_second_zero(expr)
+    return _is_decided(expr)
 
 
 def _is_second_zero(expr: Expr) -> bool:
