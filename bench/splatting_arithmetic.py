@@ -25,7 +25,8 @@ from rlx.codegen.loops.nodes import (
 from rlx.codegen.loops.visit import all_expressions, walk, walk_expression
 from rlx.ir.ops.splat_layout import Screen
 from rlx.ir.reference import splat as stages
-from rlx.runtime.compile import choose_backend, lower_for
+from rlx.runtime.compile import choose_backend
+from rlx.runtime.lower import lower_for
 from rlx.runtime.peaks import measure_peaks
 from rlx.runtime.profile import profile
 from rlx.target import detect_target

@@ -13,7 +13,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.reference import evaluate
 from rlx.passes.memory.check import check_plan
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 Array: TypeAlias = NDArray[Any]

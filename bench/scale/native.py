@@ -15,8 +15,9 @@ from rlx.distributed import Mesh
 from rlx.ir.graph import Graph
 from rlx.passes.pipeline import pipeline
 from rlx.passes.rewrite import GraphPass
-from rlx.runtime.compile import choose_backend, claimed_ops
+from rlx.runtime.compile import choose_backend
 from rlx.runtime.executable import Executable
+from rlx.runtime.lower import claimed_ops
 from rlx.runtime.native import function_at, pointer_to
 from rlx.target import detect_target
 

@@ -22,7 +22,8 @@ from rlx.codegen.schedule import Phase
 from rlx.distributed import Mesh, initialize
 from rlx.ir import ops
 from rlx.ir.shape import upper
-from rlx.runtime.compile import choose_backend, lower_for
+from rlx.runtime.compile import choose_backend
+from rlx.runtime.lower import lower_for
 from rlx.runtime.profile import clock_readings
 from rlx.target import detect_target
 

@@ -17,7 +17,7 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape
-from rlx.numpy import elementwise, index_modes, indexing, shaping, updates
+from rlx.numpy import elementwise, index_modes, index_plan, indexing, shaping, updates
 from rlx.tracing.trace import TracedArray, element_type, shape_of
 
 Change = Callable[[Any, Any], Any]
@@ -56,7 +56,7 @@ def _without_masks(index: Any, shape: Shape) -> Any:
     masks = [isinstance(item, np.ndarray) and item.dtype == np.bool_ for item in items]
     if not any(masks):
         return index
-    indexing.require_masks_fit(items, shape)
+    index_plan.require_masks_fit(items, shape)
     pairs = zip(items, masks, strict=True)
     return tuple(itertools.chain(*(np.nonzero(i) if mask else (i,) for i, mask in pairs)))
 

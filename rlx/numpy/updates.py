@@ -20,8 +20,8 @@ from rlx.ir.op import OpDef
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
+from rlx.numpy.index_plan import Plan, plan_index
 from rlx.numpy.indexing import (
-    Plan,
     as_index,
     block_sizes,
     block_starts,
@@ -29,7 +29,6 @@ from rlx.numpy.indexing import (
     dynamic_update_slice,
     getitem,
     is_block,
-    plan_index,
     read_block,
 )
 from rlx.numpy.shaping import broadcast_to, ravel, reshape

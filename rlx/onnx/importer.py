@@ -6,17 +6,15 @@ arithmetic of shapes above all, is evaluated by the reference interpreter at onc
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 
 from rlx.errors import FormatError, InternalError, RlxError, Source, UnsupportedError
-from rlx.ir.shape import symbols_of
 from rlx.onnx import functions, host, symbolic
 from rlx.onnx import operators as operators  # registers them
 from rlx.onnx.errors import ForeignDTypeError, relocated, unknown_operator
@@ -24,35 +22,20 @@ from rlx.onnx.folding import fold
 from rlx.onnx.model import Array, Model, dense
 from rlx.onnx.node_inputs import as_input, checked_attributes, computed, needs_all, static
 from rlx.onnx.registry import Operator, find_operator
+from rlx.onnx.scope import Scope, extents_read
 from rlx.onnx.values import (
-    Extents,
     Weight,
     folds,
     is_known,
     is_supported,
     is_symbolic,
-    traced_in,
     without_subnormals,
 )
 from rlx.onnx.versions import MOVED
 from rlx.onnx.violations import violation
 from rlx.tracing.apply import graph as open_graph
-from rlx.tracing.trace import Trace, as_value
+from rlx.tracing.trace import Trace
 from rlx.tracing.tracer import Tracer
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The values that the nodes of a graph see, and the rules they follow."""
-
-    values: MutableMapping[str, Any]
-    opsets: Mapping[str, int]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    """What attributes of a function stand for, as protos by name."""
-
-    def inner(self) -> Scope:
-        """Return the scope of a sub-graph, which sees this one."""
-        return Scope(ChainMap({}, self.values), self.opsets, self.attributes)
 
 
 @dataclass(frozen=True)
@@ -213,7 +196,7 @@ class Importer:
         except Exception as error:  # the file is at fault, or else rlx
             resolved = self._with_attributes(proto, scope)
             where = Source(self.model.title, number, f"{name} ({proto.op_type})")
-            extents = _extents_read(resolved, scope)
+            extents = extents_read(resolved, scope)
             if extents:
                 raise UnsupportedError(
                     f"{proto.op_type} is not known for extents that runs decide: {extents}",
@@ -400,14 +383,6 @@ class Importer:
                 resolved.attribute.append(meant)
                 resolved.attribute[-1].name = attribute.name
         return resolved
-
-
-def _extents_read(proto: Any, scope: Scope) -> str:
-    """Return the symbols of the extents that a node reads, or of its operands, as text."""
-    values = [scope.values.get(name) for name in proto.input]
-    shapes = [as_value(value).shape for value in traced_in(values)]
-    shapes += [tuple(value.flat) for value in values if isinstance(value, Extents)]
-    return ", ".join(dict.fromkeys(s.name for shape in shapes for s in symbols_of(shape)))
 
 
 def _unused(name: str, taken: Mapping[str, Any]) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 from rlx.errors import Source, UnsupportedError
 from rlx.ir.graph import Graph
-from rlx.onnx.importer import Importer, Scope
+from rlx.onnx.importer import Importer
 from rlx.onnx.inputs import Dims, declared_inputs, input_type
 from rlx.onnx.model import Model, names_of, read_model
+from rlx.onnx.scope import Scope
 from rlx.onnx.symbolic import computed
 from rlx.onnx.values import is_known, is_supported, is_symbolic
 from rlx.tracing.trace import Trace, TracedArray, as_value, opened

@@ -19,9 +19,10 @@ from rlx.ir.reference.binding import bind_extents
 from rlx.ir.shape import Shape, evaluate
 from rlx.ir.types import TensorType
 from rlx.onnx.errors import ValueNeededError
-from rlx.onnx.importer import Importer, Scope
+from rlx.onnx.importer import Importer
 from rlx.onnx.load import declare
 from rlx.onnx.model import Array, Model, names_of
+from rlx.onnx.scope import Scope
 from rlx.onnx.values import Map, Weight, is_known, is_supported, is_symbolic, traced_in
 from rlx.tracing.pytree import TreeDef, tree_flatten, tree_unflatten
 from rlx.tracing.trace import TracedArray, as_value, opened

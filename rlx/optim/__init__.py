@@ -77,27 +77,19 @@ from rlx.optim.protocol import stateless_with_tree_map as stateless_with_tree_ma
 from rlx.optim.quasi_newton import ScaleByLBFGSState as ScaleByLBFGSState
 from rlx.optim.quasi_newton import lbfgs as lbfgs
 from rlx.optim.quasi_newton import scale_by_lbfgs as scale_by_lbfgs
-from rlx.optim.scaling import ScaleByAdamState as ScaleByAdamState
-from rlx.optim.scaling import ScaleByAmsgradState as ScaleByAmsgradState
 from rlx.optim.scaling import TraceState as TraceState
 from rlx.optim.scaling import ema as ema
 from rlx.optim.scaling import scale_by_adadelta as scale_by_adadelta
-from rlx.optim.scaling import scale_by_adam as scale_by_adam
-from rlx.optim.scaling import scale_by_adamax as scale_by_adamax
-from rlx.optim.scaling import scale_by_amsgrad as scale_by_amsgrad
-from rlx.optim.scaling import scale_by_belief as scale_by_belief
 from rlx.optim.scaling import scale_by_lion as scale_by_lion
 from rlx.optim.scaling import scale_by_novograd as scale_by_novograd
 from rlx.optim.scaling import scale_by_optimistic_gradient as scale_by_optimistic_gradient
 from rlx.optim.scaling import scale_by_param_block_norm as scale_by_param_block_norm
 from rlx.optim.scaling import scale_by_param_block_rms as scale_by_param_block_rms
-from rlx.optim.scaling import scale_by_radam as scale_by_radam
 from rlx.optim.scaling import scale_by_rms as scale_by_rms
 from rlx.optim.scaling import scale_by_rss as scale_by_rss
 from rlx.optim.scaling import scale_by_sign as scale_by_sign
 from rlx.optim.scaling import scale_by_stddev as scale_by_stddev
 from rlx.optim.scaling import scale_by_trust_ratio as scale_by_trust_ratio
-from rlx.optim.scaling import scale_by_yogi as scale_by_yogi
 from rlx.optim.scaling import trace as trace
 from rlx.optim.schedules import constant_schedule as constant_schedule
 from rlx.optim.schedules import cosine_decay_schedule as cosine_decay_schedule
@@ -115,6 +107,14 @@ from rlx.optim.schedules import warmup_cosine_decay_schedule as warmup_cosine_de
 from rlx.optim.schedules import (
     warmup_exponential_decay_schedule as warmup_exponential_decay_schedule,
 )
+from rlx.optim.two_moments import ScaleByAdamState as ScaleByAdamState
+from rlx.optim.two_moments import ScaleByAmsgradState as ScaleByAmsgradState
+from rlx.optim.two_moments import scale_by_adam as scale_by_adam
+from rlx.optim.two_moments import scale_by_adamax as scale_by_adamax
+from rlx.optim.two_moments import scale_by_amsgrad as scale_by_amsgrad
+from rlx.optim.two_moments import scale_by_belief as scale_by_belief
+from rlx.optim.two_moments import scale_by_radam as scale_by_radam
+from rlx.optim.two_moments import scale_by_yogi as scale_by_yogi
 from rlx.optim.wrapping import ApplyEvery as ApplyEvery
 from rlx.optim.wrapping import ApplyIfFiniteState as ApplyIfFiniteState
 from rlx.optim.wrapping import MaskedState as MaskedState

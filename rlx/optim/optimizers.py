@@ -6,7 +6,7 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError
-from rlx.optim import scaling
+from rlx.optim import scaling, two_moments
 from rlx.optim.limiting import add_noise
 from rlx.optim.protocol import (
     GradientTransformation,
@@ -38,7 +38,7 @@ def adam(
     eps_root: float = 0.0, mu_dtype: Any = None, *, nesterov: bool = False,
 ) -> GradientTransformation:  # fmt: skip
     """Adam (Kingma and Ba, 2014)."""
-    scaled = scaling.scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov)
+    scaled = two_moments.scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov)
     return chain(scaled, scale_by_learning_rate(learning_rate))
 
 
@@ -48,7 +48,7 @@ def adamw(
     *, nesterov: bool = False,
 ) -> GradientTransformation:  # fmt: skip
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2017)."""
-    scaled = scaling.scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov)
+    scaled = two_moments.scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov)
     return _decayed(scaled, learning_rate, weight_decay, mask)
 
 
@@ -73,7 +73,7 @@ def adamax(
     learning_rate: Number, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 ) -> GradientTransformation:
     """Adam with the largest magnitude in place of the mean square."""
-    return chain(scaling.scale_by_adamax(b1, b2, eps), scale_by_learning_rate(learning_rate))
+    return chain(two_moments.scale_by_adamax(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
 
 def adamaxw(
@@ -81,7 +81,7 @@ def adamaxw(
     weight_decay: Number = 1e-4, mask: Any = None,
 ) -> GradientTransformation:  # fmt: skip
     """AdaMax with decoupled weight decay."""
-    return _decayed(scaling.scale_by_adamax(b1, b2, eps), learning_rate, weight_decay, mask)
+    return _decayed(two_moments.scale_by_adamax(b1, b2, eps), learning_rate, weight_decay, mask)
 
 
 def amsgrad(
@@ -90,7 +90,7 @@ def amsgrad(
     bias_correction_nu: bool = True,
 ) -> GradientTransformation:  # fmt: skip
     """Adam with the largest mean square so far."""
-    scaled = scaling.scale_by_amsgrad(
+    scaled = two_moments.scale_by_amsgrad(
         b1, b2, eps, eps_root, mu_dtype, bias_correction_mu, bias_correction_nu
     )
     return chain(scaled, scale_by_learning_rate(learning_rate))
@@ -101,7 +101,7 @@ def adabelief(
     eps_root: float = 1e-16, *, nesterov: bool = False,
 ) -> GradientTransformation:  # fmt: skip
     """Adam with the variance around the mean in place of the mean square."""
-    scaled = scaling.scale_by_belief(b1, b2, eps, eps_root, nesterov=nesterov)
+    scaled = two_moments.scale_by_belief(b1, b2, eps, eps_root, nesterov=nesterov)
     return chain(scaled, scale_by_learning_rate(learning_rate))
 
 
@@ -150,7 +150,7 @@ def radam(
     eps_root: float = 0.0, threshold: float = 5.0, *, nesterov: bool = False,
 ) -> GradientTransformation:  # fmt: skip
     """Rectified Adam."""
-    scaled = scaling.scale_by_radam(b1, b2, eps, eps_root, threshold, nesterov=nesterov)
+    scaled = two_moments.scale_by_radam(b1, b2, eps, eps_root, threshold, nesterov=nesterov)
     return chain(scaled, scale_by_learning_rate(learning_rate))
 
 
@@ -158,7 +158,7 @@ def yogi(
     learning_rate: Number, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-3
 ) -> GradientTransformation:
     """Yogi."""
-    return chain(scaling.scale_by_yogi(b1, b2, eps), scale_by_learning_rate(learning_rate))
+    return chain(two_moments.scale_by_yogi(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
 
 def lamb(
@@ -167,7 +167,7 @@ def lamb(
 ) -> GradientTransformation:  # fmt: skip
     """LAMB: Adam scaled by the norms of params, for large batches."""
     return chain(
-        scaling.scale_by_adam(b1, b2, eps, eps_root),
+        two_moments.scale_by_adam(b1, b2, eps, eps_root),
         add_decayed_weights(weight_decay, mask),
         scaling.scale_by_trust_ratio(),
         scale_by_learning_rate(learning_rate),

@@ -29,8 +29,8 @@ from rlx.passes.precision.mixed_precision import at_precision
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.report.assembly import assembly_of, functions_of
 from rlx.runtime.blas import has_lapack
-from rlx.runtime.compile import c_passes, claimed_ops
 from rlx.runtime.llvm_backend import llvm_assembly, llvm_text
+from rlx.runtime.lower import c_passes, claimed_ops
 from rlx.runtime.toolchain import find_toolchain, run_tool
 from rlx.target import Target
 

@@ -31,9 +31,9 @@ from rlx.ir.literal import Literal
 from rlx.passes.precision.policy import Precision, target_at
 from rlx.runtime.aot_source import ProgramSource, Traceable, program_source
 from rlx.runtime.blas import is_blas
-from rlx.runtime.compile import c_passes, lower_for
 from rlx.runtime.cross import Compiler, find_compiler, has_compiler, machine_of, triple_of
 from rlx.runtime.linked_blas import LinkedBlas, linked_blas
+from rlx.runtime.lower import c_passes, lower_for
 from rlx.runtime.model_files import load_model_file
 from rlx.runtime.mpi import mpi_flags
 from rlx.runtime.signature import Argument, Array, checked

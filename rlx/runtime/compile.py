@@ -8,15 +8,14 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from rlx.codegen.regions import Region
-from rlx.errors import GraphError, UnsupportedError, blamed
-from rlx.ir.graph import Graph, calling_source
-from rlx.locks import importing, unforkable
+from rlx.errors import GraphError, UnsupportedError
+from rlx.ir.graph import Graph
+from rlx.locks import unforkable
 from rlx.runtime.arena import Arena
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.blas import find_blas, has_lapack, takes_products
@@ -26,13 +25,20 @@ from rlx.runtime.image import Image
 from rlx.runtime.interface import Interface, NamedGraph, Origin
 from rlx.runtime.io_binding import IoBindingExecutable
 from rlx.runtime.llvm_backend import CachedLlvmBackend, has_llvm, require_llvm
+from rlx.runtime.lower import (
+    add_io_binding,
+    add_setup_at,
+    add_step,
+    add_threads,
+    c_passes,
+    lower_for,
+)
 from rlx.runtime.programs import Lapack, ProgramCache, RecalledProgram, copy_later
 from rlx.runtime.residents import Residents
-from rlx.runtime.signature import named_params, require_carried
+from rlx.runtime.signature import named_params
 from rlx.target import Target, detect_target
 
 if TYPE_CHECKING:
-    from rlx.codegen.loops.passes.pipeline import KernelPass
     from rlx.codegen.lower import Program
     from rlx.passes.precision.policy import Precision
     from rlx.runtime.nan_check import CheckedExecutable
@@ -289,90 +295,6 @@ def _lower_from(cache: ProgramCache, graph: Graph) -> Program:
     """Lower for the backend of `cache`."""
     passes = c_passes(cache.target) if cache.backend.name == "c" else ()
     return lower_for(graph, cache.target, lapack=cache.lapack, blas=cache.blas, passes=passes)
-
-
-_HALF_WIDE = 32
-"""Bytes of the vectors to which C compilers are held where loops move doubles."""
-
-
-def c_passes(target: Target) -> tuple[KernelPass, ...]:
-    """Return what kernels in C go through: one file has the same bits from every compiler."""
-    from rlx.codegen.c.vector_width import explicit_vectors
-    from rlx.codegen.loops.passes.order_sums import order_sums
-
-    wide = target.vector_bytes > _HALF_WIDE
-    spelled = (explicit_vectors(target.vector_bytes),) if wide else ()
-    return (order_sums(target.vector_bytes), *spelled)
-
-
-def lower_for(
-    graph: Graph,
-    target: Target,
-    *,
-    lapack: Callable[[], bool] | None = None,
-    blas: str = "none",
-    passes: Sequence[KernelPass] = (),
-) -> Program:
-    """Run the passes for our kernels and lower what they leave; dump it where `RLX_DUMP` says.
-
-    `blas` is the library that large products are left to, unless that is "none" or "auto". Kernels
-    go through `passes` last.
-    """
-    with importing():
-        from rlx.codegen.lower import lower_graph
-        from rlx.passes.pipeline import pipeline
-        from rlx.runtime.dump import dump_program
-
-    with blamed(f"compiling {graph.name!r}", calling_source()):
-        require_carried(graph)
-    large = takes_products(blas)
-    done = pipeline(claimed_ops(), target, lapack=lapack, takes_products=large).run(graph)
-    program = lower_graph(done, target, passes)
-    dump_program(program)
-    return program
-
-
-def add_threads(program: Program, regions: Sequence[Region] = ()) -> Program:
-    """Add the entries for running on several threads."""
-    from rlx.codegen.threaded import with_threads
-
-    symbols = [symbol.name for symbol in program.graph.symbols]
-    module = with_threads(program.module, program.schedule, program.kernels, symbols, regions)
-    return replace(program, module=module)
-
-
-def add_io_binding(program: Program, regions: Sequence[Region]) -> Program:
-    """Add the entry that takes large inputs and outputs where the caller has them."""
-    from rlx.codegen.io_binding import with_io_binding
-
-    module = with_io_binding(program.module, program.schedule, program.kernels, regions)
-    return replace(program, module=module)
-
-
-def add_setup_at(program: Program, params: Sequence[Region]) -> Program:
-    """Add the entry of `setup` that takes large params where the caller has them."""
-    from rlx.codegen.setup_at import with_setup_at
-
-    module = with_setup_at(program.module, program.schedule, program.kernels, params)
-    return replace(program, module=module)
-
-
-def add_step(program: Program) -> Program:
-    """Add the entry that runs one thunk."""
-    from rlx.codegen.stepping import with_step
-
-    symbols = [symbol.name for symbol in program.graph.symbols]
-    module = with_step(program.module, program.schedule, program.kernels, symbols)
-    return replace(program, module=module)
-
-
-def claimed_ops() -> set[str]:
-    """Return the names of the ops that have kernels, maybe for a lowering record only."""
-    with importing():
-        from rlx.codegen.kernels.build import has_kernel, has_lowered_kernel
-        from rlx.ir.op import OPS
-
-    return {name for name, op in OPS.items() if has_kernel(op) or has_lowered_kernel(op)}
 
 
 def choose_backend(name: str, blas: str = "auto") -> Backend:

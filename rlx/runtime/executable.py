@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -28,6 +28,7 @@ from rlx.runtime.arrays import ARRAY_CLASSES, frozen
 from rlx.runtime.arrays import Array as ImmutableArray
 from rlx.runtime.backend import NativeModule
 from rlx.runtime.c_backend import CBackend, CModule
+from rlx.runtime.compiled_code import AnyProgram, CompiledCode
 from rlx.runtime.gateway import FastCall, InputPort, OutputPort, find_gateway
 from rlx.runtime.image import Image
 from rlx.runtime.interface import Origin
@@ -40,28 +41,10 @@ from rlx.runtime.specialization import ArenaViews, Specialization
 from rlx.runtime.threads import Seat, worker_pool
 from rlx.target import detect_target
 
-if TYPE_CHECKING:
-    from rlx.codegen.loops.nodes import Module
-    from rlx.codegen.schedule import Schedule
-    from rlx.passes.memory.plan import MemoryPlan
-
 _CALLS_TO_HEAT = 2
 
 
-class AnyProgram(Protocol):
-    """What lowering hands over: `plan.graph` is the lowered graph that the offsets belong to."""
-
-    @property
-    def schedule(self) -> Schedule: ...
-
-    @property
-    def plan(self) -> MemoryPlan: ...
-
-    @property
-    def module(self) -> Module: ...
-
-
-class Executable:
+class Executable(CompiledCode):
     """Runs one compiled graph. Make it with `rlx.compile`."""
 
     def __init__(
@@ -224,51 +207,6 @@ class Executable:
         image, params = self._image, self.params
         return type(self)(self._origin, self._program, native, image=image, params=params)
 
-    # Looking inside
-
-    @property
-    def schedule(self) -> Schedule:
-        return self._program.schedule
-
-    @property
-    def plan(self) -> MemoryPlan:
-        return self._program.plan
-
-    @property
-    def module(self) -> Module:
-        """The kernels and entries in the loop language."""
-        return self._program.module
-
-    @property
-    def threads(self) -> int:
-        return self._threads
-
-    @property
-    def address(self) -> int:
-        """Address of `int run(uint8_t *arena, int64_t extents...)`."""
-        return self._native.address(self._entry("run"))
-
-    @property
-    def native(self) -> NativeModule:
-        """The loaded machine code, with the text that it was made from."""
-        return self._native
-
-    @property
-    def c_source(self) -> str:
-        """The C translation unit, whichever backend runs."""
-        from rlx.codegen.c.emit import emit_module
-
-        return self._native.text if isinstance(self._native, CModule) else emit_module(self.module)
-
-    @property
-    def llvm_ir(self) -> str:
-        """The LLVM IR, whichever backend runs."""
-        from rlx.runtime.llvm_backend import llvm_text
-
-        if isinstance(self._native, CModule):
-            return llvm_text(self.module)
-        return self._native.text
-
     # Execution
 
     def _execute(
@@ -399,9 +337,6 @@ class Executable:
 
     def _function(self, kind: str, type: str) -> Callable[..., int]:
         return function_at(self._native.address(self._entry(kind)), type)
-
-    def _entry(self, kind: str) -> str:
-        return f"{self._image.name}_{kind}"
 
     def _make_fast(self) -> FastCall | None:
         """Return the short way, where there can be one: extents are static."""

@@ -25,7 +25,7 @@ from rlx.errors import FormatError
 from rlx.ir.graph import Graph, Value
 from rlx.runtime.backend import Backend, NativeModule
 from rlx.runtime.cache import Cache, cache_directory, content_key
-from rlx.runtime.executable import AnyProgram
+from rlx.runtime.compiled_code import AnyProgram
 from rlx.runtime.image import Image, dumps_image, loads_image
 from rlx.runtime.interface import Interface, NamedGraph, interface_fields, interface_of
 from rlx.target import Target

@@ -11,29 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import itertools
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 
 from rlx.errors import InputError
-from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.shape import Shape
-from rlx.ir.types import TensorType
 from rlx.locks import unforkable
 from rlx.passes.precision.policy import Precision, as_policy
-from rlx.runtime.arrays import ARRAY_CLASSES, WeakArray, frozen
-from rlx.tracing.arguments import argument_name, call_names, parameter_names, positions
+from rlx.runtime.arrays import ARRAY_CLASSES
+from rlx.tracing.arguments import argument_name, call_names, positions
 from rlx.tracing.eager import CacheInfo
-from rlx.tracing.errors import StaticArgumentError
-from rlx.tracing.executor import QuickCall, Run, compile_program, quick_call
-from rlx.tracing.known_trees import Join, Split, joiner, splitter
+from rlx.tracing.executor import compile_program, quick_call
 from rlx.tracing.pytree import LEAF, TreeDef, leaf_names, tree_flatten, tree_unflatten
 from rlx.tracing.trace import _state, concrete, source_names
 from rlx.tracing.traced_function import (
@@ -48,13 +42,13 @@ from rlx.tracing.traced_function import (
 from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
+from rlx.transforms.jit_entries import WEAK, Entry, Key, ShortWay, told, type_of_call
 from rlx.transforms.stages import Compiled, Lowered, Traced
+from rlx.transforms.static_arguments import require_hashable, static_positions
 
-Key = tuple[Any, ...]
 _STATE = _state
 _RECENT = 4
 _ENTRIES_KEPT = 256
-_WEAK = (int, float, complex, WeakArray)
 
 
 @overload
@@ -118,7 +112,7 @@ def jit(
         )
     return JittedFunction(
         fun,
-        static=_static_positions(fun, static_argnums, names),
+        static=static_positions(fun, static_argnums, names),
         static_names=frozenset(names),
         donated=(donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums),
         buckets=checked_buckets(buckets),
@@ -126,84 +120,6 @@ def jit(
         threads=threads,
         precision=precision,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A compiled call: runs on leaves."""
-
-    run: Run
-    tree: TreeDef
-    program: TracedFunction
-    single: bool
-    """The result is one array, without a container."""
-
-    def results(self, leaves: Sequence[Any]) -> Any:
-        weak = self.program.weak
-        arrays = [frozen(x, w) for x, w in zip(self.run(*leaves), weak, strict=True)]
-        return arrays[0] if self.single else tree_unflatten(self.tree, arrays)
-
-
-def _type_of_call(key: Key) -> Key:
-    """Return what a program depends on; a number and an array of its dtype are alike to it."""
-    narrow, tree, fixed, leaves = key
-    return narrow, tree, fixed, tuple((dtype, shape) for dtype, shape, _ in leaves)
-
-
-class _Bare(str):
-    """A text that containers show without quotes."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-def _told(key: Key) -> str:
-    """Return what a call takes, as in `(f32[3], k=f32[])`."""
-    _, tree, fixed, leaves = key
-    types = [_Bare(TensorType(as_dtype(dtype), shape)) for dtype, shape, _ in leaves]
-    given, named = tree_unflatten(tree, types)
-    parts = [*map(repr, given), *(f"{name}={x!r}" for name, x in named.items())]
-    parts += [f"{place}={value!r}" for place, _, value in fixed]
-    return f"({', '.join(parts)})"
-
-
-@dataclass(frozen=True, slots=True)
-class _ShortWay:
-    """To an entry, for arguments like those that it was made for."""
-
-    entry: _Entry
-    attempt: QuickCall
-    split: Split | None
-    """None where every argument is an array."""
-    join: Join | None
-    """None where the result is an array."""
-    numbers: tuple[tuple[int, type], ...]
-    """Which leaves are Python's numbers."""
-
-    @staticmethod
-    def to(entry: _Entry, attempt: QuickCall, args: tuple[Any, ...]) -> _ShortWay:
-        leaves, tree = tree_flatten(args)
-        classes = enumerate(x.__class__ for x in leaves)
-        numbers = tuple((place, cls) for place, cls in classes if cls in _WEAK)
-        plain = not numbers and all(child == LEAF for child in tree.children)
-        return _ShortWay(
-            entry,
-            attempt,
-            split=None if plain else splitter(tree),
-            join=None if entry.single else joiner(entry.tree),
-            numbers=numbers,
-        )
-
-    def leaves(self, args: tuple[Any, ...]) -> list[Any] | None:
-        """Return the leaves of `args`, numbers as arrays; None if they are not alike."""
-        found = None if self.split is None else self.split(args)
-        if found is None:
-            return None
-        for place, cls in self.numbers:
-            if found[place].__class__ is not cls:
-                return None
-            found[place] = concrete(found[place])
-        return found
 
 
 _made: weakref.WeakSet[JittedFunction] = weakref.WeakSet()
@@ -240,9 +156,9 @@ class JittedFunction:
         self._threads = threads
         as_policy(precision)  # raises for what is none
         self._precision = precision
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._compiled = 0
-        self._recent: list[_ShortWay] = []
+        self._recent: list[ShortWay] = []
         """To the last entries that have one."""
         _made.add(self)
 
@@ -260,12 +176,12 @@ class JittedFunction:
             self._remember(entry, args)
         return entry.results(leaves)
 
-    def _remember(self, entry: _Entry, args: tuple[Any, ...]) -> None:
+    def _remember(self, entry: Entry, args: tuple[Any, ...]) -> None:
         """Try `entry` first the next time."""
         attempt = quick_call(entry.run)
         if attempt is not None:
             others = [way for way in self._recent if way.entry is not entry]
-            way = _ShortWay.to(entry, attempt, args)
+            way = ShortWay.to(entry, attempt, args)
             self._recent = [way, *others[: _RECENT - 1]]
 
     # Looking inside
@@ -295,10 +211,10 @@ class JittedFunction:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             asked, leaves = self._described(args, kwargs)
-            if _type_of_call(asked) != _type_of_call(own):
+            if type_of_call(asked) != type_of_call(own):
                 name = source_names(self._fun, "the function")
                 raise InputError(
-                    f"{name} was compiled for {_told(own)} and is given {_told(asked)}",
+                    f"{name} was compiled for {told(own)} and is given {told(asked)}",
                     source=calling_source(),
                     remedy="call the function itself, which compiles for every type it meets",
                 )
@@ -362,7 +278,7 @@ class JittedFunction:
             for position, x in enumerate(leaves)
         ]
         # A number of Python's is weakly typed; `np.float64`, which is a `float` too, is not.
-        kinds = [x.__class__ if x.__class__ in _WEAK else None for x in leaves]
+        kinds = [x.__class__ if x.__class__ in WEAK else None for x in leaves]
         shapes: list[Any] = [x.shape for x in arrays]
         if self._buckets:
             shapes = self._bucketed(tree, shapes)
@@ -370,7 +286,7 @@ class JittedFunction:
         types = tuple((x.dtype, shape, kind) for x, shape, kind in parts)
         return ((are_narrow(), PROCESS.draws_wide), tree, fixed, types), arrays
 
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry, list[Any]]:
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
         """Return the compiled entry for a call, and the leaves to run it on."""
         key, arrays = self._described(args, kwargs)
         entry = self._entries.get(key)
@@ -383,13 +299,13 @@ class JittedFunction:
             self._entries.move_to_end(key)
         return entry, arrays
 
-    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Entry:
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         with unforkable():
             program = self._trace(args, kwargs)
             run = compile_program(
                 program.graph, self._backend, self._threads, self._precision, weak=program.weak
             )
-        return _Entry(run, program.tree, program, program.tree == LEAF)
+        return Entry(run, program.tree, program, program.tree == LEAF)
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
         moving, _ = self._partition(args, kwargs)
@@ -420,7 +336,7 @@ class JittedFunction:
         fixed = [(i, a.__class__, a) for i, a in enumerate(args) if i in self._static]
         fixed += [(n, x.__class__, x) for n, x in kwargs.items() if n in self._static_names]  # type: ignore[misc]
         for name, _, value in fixed:
-            _require_hashable(name, value)
+            require_hashable(name, value)
         return (moving, named), tuple(fixed)
 
     def _names(self, tree: TreeDef) -> list[str]:
@@ -473,46 +389,6 @@ def _donate(program: TracedFunction, inputs: Sequence[Value]) -> None:
         if fitting:
             graph.donate(str(value.node.name), fitting[0])
             del free[fitting[0]]
-
-
-def _static_positions(
-    fun: Callable[..., Any], numbers: int | Sequence[int], names: Sequence[str]
-) -> frozenset[int]:
-    known = parameter_names(fun)
-    given = (numbers,) if isinstance(numbers, int) else tuple(numbers)
-    takes_any = _takes_any(fun)
-    for number in given:
-        if not takes_any and not -len(known) <= number < len(known):
-            raise StaticArgumentError(
-                f"static_argnums names argument {number}; the function has {len(known)}",
-                source=calling_source(),
-                remedy="count positional arguments from 0",
-            )
-    for name in names:
-        if name not in inspect.signature(fun).parameters and not takes_any:
-            raise StaticArgumentError(
-                f"static_argnames names {name!r}; the function has {', '.join(known) or 'none'}",
-                source=calling_source(),
-                remedy="use the name of an argument in the function's signature",
-            )
-    numbered = {number if number >= 0 else number + len(known) for number in given}
-    return frozenset(numbered | {known.index(name) for name in names if name in known})
-
-
-def _takes_any(fun: Callable[..., Any]) -> bool:
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return any(p.kind in kinds for p in inspect.signature(fun).parameters.values())
-
-
-def _require_hashable(name: Any, value: Any) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        raise StaticArgumentError(
-            f"static argument {name!r} of type {type(value).__name__} is not hashable",
-            source=calling_source(),
-            remedy="pass a tuple instead of a list or an array, or do not make it static",
-        ) from None
 
 
 def make_graph(fun: Callable[..., Any], **options: Any) -> Callable[..., Graph]:

@@ -20,8 +20,8 @@ from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime import cross
 from rlx.runtime.aot import aot
-from rlx.runtime.compile import lower_for
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 from tests.aot.building import needs_compiler, run
 from tests.aot.programs import encoder_layer, mlp, params_of, splat_step, training_step

@@ -11,7 +11,7 @@ from rlx.distributed import Mesh, simulate
 from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Shape
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 

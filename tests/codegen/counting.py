@@ -8,7 +8,7 @@ from typing import Any
 
 import rlx
 from rlx.codegen.loops.nodes import Block, Const, Expr, For, If, Invoke, Stmt, Store, While
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import rlx
 from rlx.codegen.attempts import attempt_of, take_part
 from rlx.codegen.entry import can_fail
-from rlx.codegen.kernels.slice_blocks import _PARTS
+from rlx.codegen.kernels.slice_tiles import MOST_PARTS
 from rlx.codegen.loops.nodes import Kernel
 from rlx.codegen.lower import lower_graph
 from rlx.codegen.schedule import Thunk
@@ -72,11 +72,11 @@ def test_the_lowest_position_is_reported_and_later_runs_are_sound(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_slices_report_the_lowest_position_too(threads: int) -> None:
-    n, slices = 100, 2 * _PARTS + 1
+    n, slices = 100, 2 * MOST_PARTS + 1
     graph = Graph("factors")
     graph.set_outputs([graph.cholesky(graph.input("a", (slices, n, n)))])
     a = np.tile(np.eye(n, dtype=np.float32), (slices, 1, 1))
-    a[[1, _PARTS]] = -a[0]
+    a[[1, MOST_PARTS]] = -a[0]
     with pytest.raises(SingularMatrixError, match=r"at position 1\b"):
         rlx.compile(graph, backend="llvm", threads=threads)(a)
 

@@ -18,7 +18,7 @@ from rlx.codegen.llvm.objects import compile_kernels
 from rlx.codegen.loops.math.storage import f16_to_f32, f32_to_f16
 from rlx.codegen.loops.nodes import Module
 from rlx.ir.graph import Graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 from tests.codegen.c.native import COMPILERS
 

@@ -12,7 +12,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import OneKernel
 from rlx.passes.autodiff import grad_with_loss
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import (
     Types,

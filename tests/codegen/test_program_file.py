@@ -16,7 +16,7 @@ from rlx.codegen.schedule_verify import schedule_faults
 from rlx.errors import FormatError
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.ir.graph import Graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 
 

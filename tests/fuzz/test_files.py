@@ -30,10 +30,10 @@ from rlx.ir.reference import evaluate
 from rlx.ir.serialize import dumps, loads
 from rlx.ir.verify import verify
 from rlx.runtime.cache import Cache
-from rlx.runtime.compile import lower_for
 from rlx.runtime.executable import Executable
 from rlx.runtime.image import Image, dumps_image, loads_image
 from rlx.runtime.llvm_backend import CachedLlvmBackend
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_words
 

@@ -29,8 +29,8 @@ from rlx.passes.autodiff import grad, jvp
 from rlx.passes.pipeline import pipeline
 from rlx.passes.rewrite import GraphPass
 from rlx.passes.vmap import vmap
-from rlx.runtime.compile import add_threads, claimed_ops
 from rlx.runtime.llvm_backend import llvm_text
+from rlx.runtime.lower import add_threads, claimed_ops
 from rlx.target import detect_target
 
 _GROWTH = 4

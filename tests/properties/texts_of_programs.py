@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from rlx.codegen.c.emit import emit_module
 from rlx.errors import RlxError
 from rlx.ir.graph import Graph
-from rlx.runtime.compile import lower_for
 from rlx.runtime.llvm_backend import llvm_text
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.aot.programs import encoder_layer, lookup, scaled_rows, training_step
 from tests.fuzz.check import trace

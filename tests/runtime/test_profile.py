@@ -12,7 +12,8 @@ from rlx.codegen.schedule import Phase
 from rlx.codegen.schedule_printer import format_schedule
 from rlx.ir.graph import Graph
 from rlx.ir.shape import Dim
-from rlx.runtime.compile import choose_backend, lower_for
+from rlx.runtime.compile import choose_backend
+from rlx.runtime.lower import lower_for
 from rlx.runtime.peaks import measure_peaks
 from rlx.runtime.profile import clock_readings, profile
 from rlx.target import detect_target

@@ -23,6 +23,7 @@ from rlx.runtime import programs
 from rlx.runtime.cache import Cache
 from rlx.runtime.executable import Executable
 from rlx.runtime.interface import Interface, NamedGraph, interface_fields, interface_of
+from rlx.runtime.lower import lower_for
 from rlx.runtime.signature import Array
 from rlx.target import detect_target
 
@@ -40,11 +41,10 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the graphs that went through the passes."""
     names: list[str] = []
-    lower = compile_module.lower_for
 
     def spy(graph: rlx.Graph, *args: object, **options: object) -> object:
         names.append(graph.name)
-        return lower(graph, *args, **options)  # type: ignore[arg-type]  # passed on as they came
+        return lower_for(graph, *args, **options)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(compile_module, "lower_for", spy)
     return names

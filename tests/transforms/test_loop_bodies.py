@@ -14,7 +14,7 @@ import rlx.numpy as rnp
 from rlx.ir.lowering import OneKernel
 from rlx.ir.op import OPS, Trait
 from rlx.passes.pipeline import pipeline
-from rlx.runtime.compile import claimed_ops
+from rlx.runtime.lower import claimed_ops
 from rlx.target import detect_target
 from rlx.tracing.pytree import tree_flatten
 

@@ -23,7 +23,7 @@ from rlx.ir.shape import (
     product,
 )
 from rlx.ir.types import TensorType
-from rlx.numpy.indexing import bound_within
+from rlx.numpy.index_plan import bound_within
 from rlx.onnx.registry import Static, operator
 from rlx.onnx.symbolic import computed, extents_array
 from rlx.onnx.types import numpy_dtype

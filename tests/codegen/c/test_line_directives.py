@@ -19,8 +19,9 @@ from rlx.codegen.c.line_directives import LineSources, with_line_directives
 from rlx.codegen.lower import Program
 from rlx.errors import Source
 from rlx.ir.graph import Graph
-from rlx.runtime.compile import compile, lower_for
+from rlx.runtime.compile import compile
 from rlx.runtime.executable import Executable
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 
 

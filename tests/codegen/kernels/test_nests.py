@@ -15,7 +15,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff import grad_with_loss
 from rlx.passes.loops.nests import LARGEST_NEST, fits_nest
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.codegen.kernels.test_small_loops import Step, feeds_of, looped
 from tests.loop_programs import Types, everywhere, graph_of

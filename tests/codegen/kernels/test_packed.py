@@ -20,6 +20,7 @@ from rlx.ir.graph import Graph
 from rlx.ir.lowering import Lowering, Streamed, Tile
 from rlx.ir.shape import Dim
 from rlx.runtime.executable import Executable
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 from tests.ir.test_block_decoding import random_blocks
 
@@ -66,7 +67,7 @@ def test_a_packed_product_reads_as_its_golden(golden: Callable[[str, str], None]
     g = Graph("product")
     x, w = g.input("x", (1, 64)), g.param("w", (32, 40), "u8")
     g.set_outputs([getattr(g, op)(x, w, scheme="q4_1")])
-    program = runtime.lower_for(g, named_target("x86-64-v4-vnni"))
+    program = lower_for(g, named_target("x86-64-v4-vnni"))
     product = [kernel for kernel in program.module.kernels if "dequant_matmul" in kernel.name]
     assert len(product) == 1
     golden(f"{op}_q4_1.c", emit_kernel(replace(product[0], doc=())) + "\n")
@@ -177,7 +178,7 @@ def test_threads_are_woken_for_large_products_and_share_small_ones(
 ) -> None:
     """Waking a thread takes a hundred microseconds, a product of 2^16 multiply-adds five."""
     g, packed = products_of(*columns)
-    program = runtime.lower_for(g, named_target("x86-64-v4"))
+    program = lower_for(g, named_target("x86-64-v4"))
     thunks = [thunk for thunk in program.schedule.phase(Phase.RUN) if isinstance(thunk, Thunk)]
     kernels = [program.kernels[thunk.kernel_key] for thunk in thunks]
     assert all(kernel.parallel_loop for kernel in kernels)

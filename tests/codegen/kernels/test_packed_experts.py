@@ -26,8 +26,8 @@ from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad
 from rlx.passes.vmap import vmap
-from rlx.runtime.compile import lower_for
 from rlx.runtime.executable import Executable
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from rlx.codegen.c.emit import emit_kernel
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff import grad_with_loss
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import Types, graph_of
 

@@ -15,7 +15,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.types import TensorType
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import Types, everywhere, graph_of
 

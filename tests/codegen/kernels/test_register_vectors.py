@@ -10,7 +10,7 @@ import pytest
 from rlx.codegen.c.emit import emit_kernel
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import everywhere, graph_of
 

@@ -13,7 +13,7 @@ from rlx.codegen.loops.visit import walk
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff import grad_with_loss
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 from tests.codegen.kernels.test_register_loops import kernels_of, without_lines
 from tests.loop_programs import Types, cell, everywhere, graph_of

@@ -17,7 +17,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.op import OPS
 from rlx.ir.reference import evaluate
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 SHAPE = (512, 512)

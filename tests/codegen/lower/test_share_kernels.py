@@ -16,7 +16,7 @@ from rlx.ir.graph import Graph, Value
 from rlx.ir.lowering import Turned
 from rlx.ir.op import make_attrs
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 
 SHAPES = ((40, 33), (17, 48), (3, 5, 7), (1, 1), (2, 1, 31), (200, 170), (129, 300))

@@ -14,7 +14,7 @@ from rlx.ir.reference import evaluate
 from rlx.passes.autodiff import NoDerivativeError, grad_with_loss, hvp, jvp
 from rlx.passes.memory.planner import plan_memory
 from rlx.runtime.compile import compile as compile_graph
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import (
     Array,

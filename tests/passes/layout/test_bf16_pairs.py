@@ -16,7 +16,7 @@ from rlx.ir.ops.bf16_products import words_of_bf16
 from rlx.passes.layout.pack_operands import pack_operands
 from rlx.passes.layout.tile_convolutions import tile_convolutions
 from rlx.passes.precision.mixed_precision import at_precision
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import Target, named_target
 
 X86, ARM = named_target("x86-64-v4-bf16"), named_target("aarch64-bf16")

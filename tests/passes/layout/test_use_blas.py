@@ -12,7 +12,7 @@ from rlx.ir.shape import Dim
 from rlx.passes.layout.choices import Choice, Why
 from rlx.passes.layout.use_blas import FEW_ROWS, LARGE, use_blas
 from rlx.passes.pipeline import pipeline
-from rlx.runtime.compile import claimed_ops, lower_for
+from rlx.runtime.lower import claimed_ops, lower_for
 from rlx.target import detect_target
 
 EDGE = round(LARGE ** (1 / 3))

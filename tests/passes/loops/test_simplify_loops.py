@@ -22,7 +22,7 @@ from rlx.passes.loops.simplify_loops import simplify_loops
 from rlx.passes.memory.report import format_plan
 from rlx.passes.rewrites.common_subexpressions import common_subexpressions
 from rlx.passes.rewrites.simplify import simplify
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import detect_target
 from tests.loop_programs import Formula, Types, graph_of, recurrent
 

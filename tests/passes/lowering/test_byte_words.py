@@ -11,7 +11,7 @@ import rlx
 from rlx.errors import DTypeError, ShapeError
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.exact_products import exact_products
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import Target, named_target
 
 VNNI, DOTPROD = named_target("x86-64-v4-vnni"), named_target("aarch64-dotprod")

@@ -10,7 +10,7 @@ import pytest
 import rlx
 from rlx.ir.graph import Graph, Value
 from rlx.passes.lowering.exact_products import EXACT, exact_products, range_of
-from rlx.runtime.compile import lower_for
+from rlx.runtime.lower import lower_for
 from rlx.target import named_target
 
 AVX512 = named_target("x86-64-v4")

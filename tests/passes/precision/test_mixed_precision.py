@@ -21,7 +21,7 @@ from rlx.passes.pipeline import pipeline
 from rlx.passes.precision.mixed_precision import at_precision, mixed_precision
 from rlx.passes.precision.policy import MixedPrecision
 from rlx.passes.rewrite import bodies_of
-from rlx.runtime.compile import claimed_ops
+from rlx.runtime.lower import claimed_ops
 from rlx.target import named_target
 from tests.aot.building import Loaded, needs_compiler
 

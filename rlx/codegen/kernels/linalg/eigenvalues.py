@@ -11,15 +11,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
+from rlx.codegen.kernels.linalg.complex_matrix import (
+    Matrix,
+    Turn,
+    add,
+    assign,
+    choose,
+    size_of,
+    size_squared,
+    subtract,
+    times,
+    turning,
+)
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.complex_scalar import Complex, divide, multiply, square_root
-from rlx.codegen.loops.expr import E, const, index, maximum, minimum, select
+from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, UnaryOp
 from rlx.errors import InternalError
 from rlx.ir.shape import product
@@ -32,86 +42,6 @@ _RESCALED_BEYOND = 1e6
 """Size of a component beyond which a vector is scaled down while it is substituted."""
 _ALMOST_LARGEST = 1.0 - 2.0**-10
 """Squared sizes of components that count as equal to the largest."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """The unitary matrix `[[a, b], [-conj(b), conj(a)]]` of two axes."""
-
-    a: Complex
-    b: Complex
-
-    def conjugate(self) -> _Turn:
-        return _Turn(_conjugate(self.a), _conjugate(self.b))
-
-    def apply(self, p: Complex, q: Complex) -> tuple[Complex, Complex]:
-        upper = _add(multiply(self.a, p), multiply(self.b, q))
-        back = self.conjugate()
-        return upper, _subtract(multiply(back.a, q), multiply(back.b, p))
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """Complex rows in scratch: all real parts, then all imaginary ones."""
-
-    k: KernelBuilder
-    buffer: Buffer
-    first: E
-    height: int
-    width: int
-
-    def load(self, i: E | int, j: E | int) -> Complex:
-        at = self.first + index(i) * self.width + j
-        return self.k.load(self.buffer, at), self.k.load(self.buffer, at + self._parts)
-
-    def store(self, i: E | int, j: E | int, value: Complex) -> None:
-        at = self.first + index(i) * self.width + j
-        self.k.store(self.buffer, at, value[0])
-        self.k.store(self.buffer, at + self._parts, value[1])
-
-    @property
-    def _parts(self) -> int:
-        return self.height * self.width
-
-    def number(self, value: float) -> E:
-        return const(value, self.buffer.prim)
-
-    @property
-    def zero(self) -> Complex:
-        return self.number(0.0), self.number(0.0)
-
-    @property
-    def epsilon(self) -> float:
-        return float(np.finfo(np.float32 if self.buffer.prim.size == 4 else np.float64).eps)
-
-    def named(self, name: str, value: Complex) -> Complex:
-        return self.k.let(f"{name}_re", value[0]), self.k.let(f"{name}_im", value[1])
-
-    def entry(self, name: str, i: E | int, j: E | int) -> Complex:
-        return self.named(name, self.load(i, j))
-
-    def variable(self, name: str, value: Complex) -> tuple[Mutable, Mutable]:
-        return self.k.mutable(f"{name}_re", value[0]), self.k.mutable(f"{name}_im", value[1])
-
-    def turn_rows(self, p: E, turn: _Turn, start: E | int = 0) -> None:
-        """Turn rows p and p + 1, from column `start` on."""
-        with self.k.loop("j", self.width, start=start, kind=LoopKind.SIMD) as j:
-            upper, lower = turn.apply(self.entry("upper", p, j), self.entry("lower", p + 1, j))
-            self.store(p, j, upper)
-            self.store(p + 1, j, lower)
-
-    def turn_columns(self, p: E, turn: _Turn, stop: E | int) -> None:
-        """Turn columns p and p + 1 back, up to row `stop`."""
-        with self.k.loop("i", stop) as i:
-            left, right = turn.apply(self.entry("left", i, p), self.entry("right", i, p + 1))
-            self.store(i, p, left)
-            self.store(i, p + 1, right)
-
-    def fill_identity(self) -> None:
-        with self.k.loop("i", self.height) as i:
-            with self.k.loop("j", self.width, kind=LoopKind.SIMD) as j:
-                self.store(i, j, self.zero)
-            self.store(i, i, (self.number(1.0), self.number(0.0)))
 
 
 def eig_sizes(a: TensorType) -> tuple[int, int]:
@@ -188,10 +118,10 @@ class EigenResults:
 class Eigenproblem:
     """One matrix: what becomes a triangle, the axes as rows, and room for a vector."""
 
-    matrix: _Matrix
-    axes: _Matrix
-    inside: _Matrix
-    vector: _Matrix
+    matrix: Matrix
+    axes: Matrix
+    inside: Matrix
+    vector: Matrix
     factors: E
     """Where the balancing factor of each axis lies."""
 
@@ -200,10 +130,10 @@ class Eigenproblem:
         square, row = 2 * n * n, 2 * n
         rows_at = first + 2 * square
         return cls(
-            _Matrix(k, buffer, first, n, n),
-            _Matrix(k, buffer, first + square, n, n),
-            _Matrix(k, buffer, rows_at, 1, n),
-            _Matrix(k, buffer, rows_at + row, 1, n),
+            Matrix(k, buffer, first, n, n),
+            Matrix(k, buffer, first + square, n, n),
+            Matrix(k, buffer, rows_at, 1, n),
+            Matrix(k, buffer, rows_at + row, 1, n),
             rows_at + 2 * row,
         )
 
@@ -252,8 +182,8 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         column, row = k.mutable("column", m.number(0.0)), k.mutable("row", m.number(0.0))
         with k.loop("j", self.n) as j:
-            column.set(column + _size(m.load(j, i)))
-            row.set(row + _size(m.load(i, j)))
+            column.set(column + size_of(m.load(j, i)))
+            row.set(row + size_of(m.load(i, j)))
         both, factor = k.let("both", column + row), k.mutable("factor", m.number(1.0))
         present = k.let("present", (column > 0.0) & (row > 0.0))
         with k.while_(present & (column < row * 0.5)):
@@ -267,9 +197,9 @@ class Eigenproblem:
             at = self.factors + i
             k.store(m.buffer, at, k.load(m.buffer, at) * factor)
             with k.loop("j", self.n) as j:
-                m.store(i, j, _times(m.load(i, j), 1.0 / factor))
+                m.store(i, j, times(m.load(i, j), 1.0 / factor))
             with k.loop("j", self.n) as j:
-                m.store(j, i, _times(m.load(j, i), factor))
+                m.store(j, i, times(m.load(j, i), factor))
 
     def reduce(self) -> None:
         """Make the matrix zero below the first subdiagonal (Hessenberg form)."""
@@ -277,12 +207,12 @@ class Eigenproblem:
         with k.loop("c", self.n - 2) as c, k.loop("back", self.n - 2 - c) as back:
             r = k.let("r", self.n - 1 - back)
             lower = m.entry("y", r, c)
-            with k.if_(_size(lower) > 0.0):
-                turn, _ = _turning(m, m.entry("x", r - 1, c), lower)
+            with k.if_(size_of(lower) > 0.0):
+                turn, _ = turning(m, m.entry("x", r - 1, c), lower)
                 self._turn(r - 1, turn, c, self.n)
                 m.store(r, c, m.zero)
 
-    def _turn(self, p: E, turn: _Turn, start: E, stop: E | int) -> None:
+    def _turn(self, p: E, turn: Turn, start: E, stop: E | int) -> None:
         """Turn axes p and p + 1 of the matrix: rows from `start` on, columns up to `stop`."""
         self.matrix.turn_rows(p, turn, start)
         self.matrix.turn_columns(p, turn.conjugate(), stop)
@@ -315,9 +245,9 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         low = k.mutable("low", index(0))
         with k.loop("i", last + 1, start=1) as i:
-            beside = k.let("beside", _size(m.load(i - 1, i - 1)) + _size(m.load(i, i)))
+            beside = k.let("beside", size_of(m.load(i - 1, i - 1)) + size_of(m.load(i, i)))
             reference = select(beside.eq(0.0), m.number(1.0), beside)
-            with k.if_(~(_size(m.load(i, i - 1)) > reference * m.epsilon)):
+            with k.if_(~(size_of(m.load(i, i - 1)) > reference * m.epsilon)):
                 low.set(i)
                 m.store(i, i - 1, m.zero)
         return k.let("first", low + 0)
@@ -329,17 +259,17 @@ class Eigenproblem:
         """
         m = self.matrix
         below = m.entry("below", last, last - 1)
-        size = self.k.let("size", _size(below) + _size(m.load(last - 1, last - 2)))
+        size = self.k.let("size", size_of(below) + size_of(m.load(last - 1, last - 2)))
         corner, before = m.load(last, last), m.load(last - 1, last - 1)
         across = multiply(below, m.load(last - 1, last))
         other = (corner[0] + size * 0.75, corner[1])
-        corner, before = _select(exceptional, other, corner), _select(exceptional, other, before)
-        across = _select(exceptional, (size * size * -0.4375, m.number(0.0)), across)
+        corner, before = choose(exceptional, other, corner), choose(exceptional, other, before)
+        across = choose(exceptional, (size * size * -0.4375, m.number(0.0)), across)
         top = m.entry("top", low, low)
-        r, s = m.named("r", _subtract(corner, top)), m.named("s", _subtract(before, top))
-        numerator = m.named("numerator", _subtract(multiply(r, s), across))
-        x = _add(divide(numerator, m.entry("first", low + 1, low)), m.load(low, low + 1))
-        y = _subtract(_subtract(m.load(low + 1, low + 1), top), _add(r, s))
+        r, s = m.named("r", subtract(corner, top)), m.named("s", subtract(before, top))
+        numerator = m.named("numerator", subtract(multiply(r, s), across))
+        x = add(divide(numerator, m.entry("first", low + 1, low)), m.load(low, low + 1))
+        y = subtract(subtract(m.load(low + 1, low + 1), top), add(r, s))
         return m.named("x", x), m.named("y", y), m.entry("z", low + 2, low + 1)
 
     def _sweep(self, low: E, last: E, *start: Complex) -> None:
@@ -351,15 +281,15 @@ class Eigenproblem:
             column = k.let("column", select(c > low, c - 1, low))
             stop = k.let("stop", minimum(c + 4, last + 1))
             with k.if_(c > low):
-                _assign(x, m.load(c, column))
-                _assign(y, m.load(c + 1, column))
+                assign(x, m.load(c, column))
+                assign(y, m.load(c + 1, column))
             with k.if_(has_third & (c > low)):
-                _assign(z, m.load(c + 2, column))
+                assign(z, m.load(c + 2, column))
             with k.if_(has_third):
-                turn, length = _turning(m, y, z)
+                turn, length = turning(m, y, z)
                 self._turn(c + 1, turn, column, stop)
-                _assign(y, (length, m.number(0.0)))
-            turn, _ = _turning(m, x, y)
+                assign(y, (length, m.number(0.0)))
+            turn, _ = turning(m, x, y)
             self._turn(c, turn, column, stop)
             with k.if_(c > low):
                 m.store(c + 1, column, m.zero)
@@ -371,20 +301,20 @@ class Eigenproblem:
         m = self.matrix
         a, b = m.entry("a", low, low), m.entry("b", low, low + 1)
         c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)
-        half = m.named("half", _times(_subtract(a, d), 0.5))
+        half = m.named("half", times(subtract(a, d), 0.5))
         across = m.named("across", multiply(b, c))
-        root = m.named("root", square_root(m.named("square", _add(multiply(half, half), across))))
+        root = m.named("root", square_root(m.named("square", add(multiply(half, half), across))))
         opposed = half[0] * root[0] + half[1] * root[1] < 0.0
-        root = m.named("way", _select(opposed, _times(root, -1.0), root))
-        moved = m.named("moved", _add(half, root))  # the larger of the two roots
-        middle = _times(_add(a, d), 0.5)
+        root = m.named("way", choose(opposed, times(root, -1.0), root))
+        moved = m.named("moved", add(half, root))  # the larger of the two roots
+        middle = times(add(a, d), 0.5)
         is_pair = root[0].eq(0.0) & half[1].eq(0.0)  # of conjugates, if the block is real
         none = (moved[0].eq(0.0)) & (moved[1].eq(0.0))
-        safe = _select(none, (m.number(1.0), m.number(0.0)), moved)
-        first = m.named("first", _select(is_pair, _add(middle, root), _add(d, moved)))
-        apart = _subtract(d, divide(across, safe))
-        second = m.named("second", _select(is_pair, _subtract(middle, root), apart))
-        turn, _ = _turning(m, moved, c)
+        safe = choose(none, (m.number(1.0), m.number(0.0)), moved)
+        first = m.named("first", choose(is_pair, add(middle, root), add(d, moved)))
+        apart = subtract(d, divide(across, safe))
+        second = m.named("second", choose(is_pair, subtract(middle, root), apart))
+        turn, _ = turning(m, moved, c)
         self._turn(low, turn, low, low + 2)
         m.store(low, low, first)
         m.store(low + 1, low, m.zero)
@@ -396,7 +326,7 @@ class Eigenproblem:
         k, m = self.k, self.matrix
         norm = k.mutable("norm", m.number(0.0))
         with k.loop("i", self.n) as i, k.loop("j", self.n, start=i) as j:
-            norm.set(maximum(norm, _size(m.load(i, j))))
+            norm.set(maximum(norm, size_of(m.load(i, j))))
         return k.let("largest", select(norm > 0.0, norm, m.number(1.0)))
 
     def place(self, value: Complex, c: E) -> E:
@@ -414,21 +344,21 @@ class Eigenproblem:
         """Find the eigenvector of the triangle for its diagonal entry c."""
         k, m, x = self.k, self.matrix, self.inside
         epsilon = m.epsilon
-        least = k.let("least", maximum(_size(value), norm * epsilon) * epsilon)
+        least = k.let("least", maximum(size_of(value), norm * epsilon) * epsilon)
         x.store(0, c, (m.number(1.0), m.number(0.0)))
         with k.loop("back", c) as back:
             i = k.let("i", c - 1 - back)
             total = m.variable("total", m.zero)
             folded = [(part, BinaryOp.ADD) for part in total]
             with k.loop("j", c + 1, start=i + 1, kind=LoopKind.SIMD, accumulators=folded) as j:
-                _assign(total, _add(total, multiply(m.entry("t", i, j), x.entry("xj", 0, j))))
-            gap = m.named("gap", _subtract(value, m.load(i, i)))
-            safe = _select(_size(gap) < least, (least, m.number(0.0)), gap)
+                assign(total, add(total, multiply(m.entry("t", i, j), x.entry("xj", 0, j))))
+            gap = m.named("gap", subtract(value, m.load(i, i)))
+            safe = choose(size_of(gap) < least, (least, m.number(0.0)), gap)
             component = m.named("component", divide(total, m.named("divisor", safe)))
             x.store(0, i, component)
-            size = k.let("size", _size(component))
+            size = k.let("size", size_of(component))
             with k.if_(size > _RESCALED_BEYOND), k.loop("j", c + 1, start=i) as j:
-                x.store(0, j, _times(x.load(0, j), 1.0 / size))
+                x.store(0, j, times(x.load(0, j), 1.0 / size))
 
     def turn_back(self, c: E) -> None:
         """Give the vector in the axes of the matrix that was read."""
@@ -439,89 +369,32 @@ class Eigenproblem:
             factor = self.inside.entry("factor", 0, j)
             with k.loop("i", self.n, kind=LoopKind.SIMD) as i:
                 added = multiply(factor, self.axes.entry("axis", j, i))
-                v.store(0, i, _add(v.load(0, i), added))
+                v.store(0, i, add(v.load(0, i), added))
         with k.loop("i", self.n) as i:
             factor_of = k.load(v.buffer, self.factors + i)
-            v.store(0, i, _times(v.load(0, i), factor_of))
+            v.store(0, i, times(v.load(0, i), factor_of))
 
     def turn_positive(self, is_real: E) -> E:
         """Make the largest component of the vector positive; return the vector's length."""
         k, v = self.k, self.vector
         size, square = k.mutable("size", v.number(0.0)), k.mutable("square", v.number(0.0))
         with k.loop("i", self.n) as i:
-            size.set(maximum(size, _size(v.load(0, i))))
+            size.set(maximum(size, size_of(v.load(0, i))))
         inverse = k.let("inverse", 1.0 / select(size > 0.0, size, v.number(1.0)))
         with k.loop("i", self.n) as i:
-            component = v.named("component", _times(v.load(0, i), inverse))
+            component = v.named("component", times(v.load(0, i), inverse))
             v.store(0, i, component)
-            square.set(maximum(square, _square(component)))
+            square.set(maximum(square, size_squared(component)))
         chosen = k.mutable("chosen", index(0))
         with k.loop("back", self.n) as back:
             i = k.let("i", self.n - 1 - back)
-            is_large = _square(v.load(0, i)) >= square * _ALMOST_LARGEST
+            is_large = size_squared(v.load(0, i)) >= square * _ALMOST_LARGEST
             chosen.set(select(is_large, i, chosen))
-        turn, _ = _turning(v, v.entry("largest", 0, chosen), v.zero)
+        turn, _ = turning(v, v.entry("largest", 0, chosen), v.zero)
         total = k.mutable("total", v.number(0.0))
         with k.loop("i", self.n) as i:
             re, im = v.named("turned", multiply(turn.a, v.load(0, i)))
             im = k.let("height", select(is_real | i.eq(chosen), v.number(0.0), im))
             v.store(0, i, (re, im))
-            total.set(total + _square((re, im)))
+            total.set(total + size_squared((re, im)))
         return k.let("length", total.unary(UnaryOp.SQRT))
-
-
-# Numbers
-
-
-def _turning(m: _Matrix, x: Complex, y: Complex) -> tuple[_Turn, E]:
-    """Return the turn that takes `(x, y)` to `(length, 0)`, and the length."""
-    k = m.k
-    largest = maximum(maximum(abs(x[0]), abs(x[1])), maximum(abs(y[0]), abs(y[1])))
-    size = k.let("size", largest)
-    is_zero = k.let("is_zero", size.eq(0.0))
-    safe = k.let("safe", select(is_zero, m.number(1.0), size))
-    x, y = m.named("x", _divided(x, safe)), m.named("y", _divided(y, safe))
-    root = (_square(x) + _square(y)).unary(UnaryOp.SQRT)
-    length = k.let("length", select(is_zero, m.number(1.0), root))
-    first = (select(is_zero, m.number(1.0), x[0] / length), -x[1] / length)
-    second = (y[0] / length, -y[1] / length)
-    return _Turn(m.named("a", first), m.named("b", second)), k.let("whole", root * size)
-
-
-def _add(a: Complex, b: Complex) -> Complex:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def _subtract(a: Complex, b: Complex) -> Complex:
-    return a[0] - b[0], a[1] - b[1]
-
-
-def _conjugate(a: Complex) -> Complex:
-    return a[0], -a[1]
-
-
-def _times(a: Complex, factor: E | float) -> Complex:
-    return a[0] * factor, a[1] * factor
-
-
-def _divided(a: Complex, divisor: E) -> Complex:
-    return a[0] / divisor, a[1] / divisor
-
-
-def _size(a: Complex) -> E:
-    """The sum of the parts' sizes."""
-    return abs(a[0]) + abs(a[1])
-
-
-def _square(a: Complex) -> E:
-    return a[0] * a[0] + a[1] * a[1]
-
-
-def _select(condition: E, a: Complex, b: Complex) -> Complex:
-    return select(condition, a[0], b[0]), select(condition, a[1], b[1])
-
-
-def _assign(target: tuple[Mutable, Mutable], value: Complex) -> None:
-    """Set both parts, neither of which sees the other's new value."""
-    target[0].set(value[0])
-    target[1].set(value[1])

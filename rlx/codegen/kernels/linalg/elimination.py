@@ -20,7 +20,7 @@ from rlx.codegen.kernels.linalg.arithmetic import (
     size,
     times,
 )
-from rlx.codegen.kernels.slice_blocks import Tile
+from rlx.codegen.kernels.slice_tiles import Tile
 from rlx.codegen.kernels.values import Scalar, chosen_where, real
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const, index, minimum, select

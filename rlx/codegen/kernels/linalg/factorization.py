@@ -17,7 +17,8 @@ from rlx.codegen.kernels.linalg.arithmetic import (
 from rlx.codegen.kernels.linalg.elimination import factor, integer_of, subtract_row
 from rlx.codegen.kernels.linalg.solve import settle
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, SliceBatch, Tile, blocks
+from rlx.codegen.kernels.slice_blocks import Block, blocks
+from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
 from rlx.codegen.loops.expr import E, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, UnaryOp
 from rlx.ir.types import TensorType

@@ -17,7 +17,8 @@ from rlx.codegen.kernels.linalg.elimination import (
     subtract_row,
 )
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.kernels.slice_blocks import Block, Load, SliceBatch, Tile, blocks
+from rlx.codegen.kernels.slice_blocks import Block, Load, blocks
+from rlx.codegen.kernels.slice_tiles import SliceBatch, Tile
 from rlx.codegen.kernels.values import Scalar, chosen_where
 from rlx.codegen.loops.expr import E, index, select
 from rlx.ir.types import TensorType

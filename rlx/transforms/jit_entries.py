@@ -1,0 +1,99 @@
+"""Entries of compiled functions: what a call runs, and the short way to it for alike arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.ir.dtype import as_dtype
+from rlx.ir.types import TensorType
+from rlx.runtime.arrays import WeakArray, frozen
+from rlx.tracing.executor import QuickCall, Run
+from rlx.tracing.known_trees import Join, Split, joiner, splitter
+from rlx.tracing.pytree import LEAF, TreeDef, tree_flatten, tree_unflatten
+from rlx.tracing.trace import concrete
+from rlx.tracing.traced_function import (
+    TracedFunction,
+)
+
+Key = tuple[Any, ...]
+WEAK = (int, float, complex, WeakArray)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A compiled call: runs on leaves."""
+
+    run: Run
+    tree: TreeDef
+    program: TracedFunction
+    single: bool
+    """The result is one array, without a container."""
+
+    def results(self, leaves: Sequence[Any]) -> Any:
+        weak = self.program.weak
+        arrays = [frozen(x, w) for x, w in zip(self.run(*leaves), weak, strict=True)]
+        return arrays[0] if self.single else tree_unflatten(self.tree, arrays)
+
+
+def type_of_call(key: Key) -> Key:
+    """Return what a program depends on; a number and an array of its dtype are alike to it."""
+    narrow, tree, fixed, leaves = key
+    return narrow, tree, fixed, tuple((dtype, shape) for dtype, shape, _ in leaves)
+
+
+class _Bare(str):
+    """A text that containers show without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def told(key: Key) -> str:
+    """Return what a call takes, as in `(f32[3], k=f32[])`."""
+    _, tree, fixed, leaves = key
+    types = [_Bare(TensorType(as_dtype(dtype), shape)) for dtype, shape, _ in leaves]
+    given, named = tree_unflatten(tree, types)
+    parts = [*map(repr, given), *(f"{name}={x!r}" for name, x in named.items())]
+    parts += [f"{place}={value!r}" for place, _, value in fixed]
+    return f"({', '.join(parts)})"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortWay:
+    """To an entry, for arguments like those that it was made for."""
+
+    entry: Entry
+    attempt: QuickCall
+    split: Split | None
+    """None where every argument is an array."""
+    join: Join | None
+    """None where the result is an array."""
+    numbers: tuple[tuple[int, type], ...]
+    """Which leaves are Python's numbers."""
+
+    @staticmethod
+    def to(entry: Entry, attempt: QuickCall, args: tuple[Any, ...]) -> ShortWay:
+        leaves, tree = tree_flatten(args)
+        classes = enumerate(x.__class__ for x in leaves)
+        numbers = tuple((place, cls) for place, cls in classes if cls in WEAK)
+        plain = not numbers and all(child == LEAF for child in tree.children)
+        return ShortWay(
+            entry,
+            attempt,
+            split=None if plain else splitter(tree),
+            join=None if entry.single else joiner(entry.tree),
+            numbers=numbers,
+        )
+
+    def leaves(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Return the leaves of `args`, numbers as arrays; None if they are not alike."""
+        found = None if self.split is None else self.split(args)
+        if found is None:
+            return None
+        for place, cls in self.numbers:
+            if found[place].__class__ is not cls:
+                return None
+            found[place] = concrete(found[place])
+        return found
