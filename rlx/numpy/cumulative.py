@@ -119,9 +119,14 @@ def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
 
 @function
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbors, `n` times; `prepend` and `append` are put around `x` before."""
+    """Differences of neighbors, `n` times; `prepend` and `append` are put around `x` before.
+
+    None at all, `n=0`, gives `x` as it is: nothing is put around it.
+    """
     x = as_tracer(x)
     position = normalize_axis(axis, x.ndim)
+    if n == 0:
+        return x
     ends = [x if end is x else _end(end, x, position) for end in (prepend, x, append)
             if end is not None]  # fmt: skip
     x = concatenate(ends, position) if len(ends) > 1 else x

@@ -28,6 +28,8 @@ from rlx.tracing.promotion import promote_types
 from rlx.tracing.trace import element_type
 from rlx.tracing.widths import canonical
 
+_SIGNED = {1: DType.I8, 2: DType.I16, 4: DType.I32, 8: DType.I64}  # by bytes
+
 
 def _floating(definition: OpDef, name: str, doc: str) -> Callable[[Any], Any]:
     """A function of one array that is computed, and given, in floating point."""
@@ -131,6 +133,7 @@ def floor_divide(x: Any, y: Any) -> Any:
     exact = _nearest(divide(emit(ops.sub, x, remainder_), y))
     tiny = where(logical_and(opposite, not_equal(x, 0.0)), -1.0, 0.0)  # of an infinity
     exact = where(logical_and(isinf(y), isfinite(x)), tiny, exact)
+    exact = where(equal(exact, 0), where(signbit(quotient), -0.0, 0.0), exact)
     return where(equal(y, 0.0), quotient, exact)
 
 
@@ -211,12 +214,21 @@ fabs = function(lambda x: abs(inexact(x)[0]))
 
 @function
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; of complex numbers their direction, 0 at 0."""
+    """-1, 0 or 1; of complex numbers their direction `x / abs(x)`, 0 at 0."""
     x = as_tracer(x)
-    if x.value.dtype.is_complex:
-        size = abs(x)
-        return where(equal(size, 0), 0, divide(x, where(equal(size, 0), 1, size)))
-    return _same(ops.sign, x)
+    if not x.value.dtype.is_complex:
+        return _same(ops.sign, x)
+    parts = real(x), imag(x)
+    largest = emit(ops.stop_gradient, maximum(*(abs(part) for part in parts)))
+    scale = where(equal(largest, 0), 1, largest)  # what is tiny or large has a direction, too
+    near = [where(isinf(scale), _beside_infinity(part), divide(part, scale)) for part in parts]
+    size = where(logical_and(*(isinf(part) for part in parts)), np.nan, hypot(*near))
+    return emit(ops.complex, *(divide(part, where(equal(size, 0), 1, size)) for part in near))
+
+
+def _beside_infinity(part: Any) -> Any:
+    """An infinity is 1 or -1, a number nothing; two infinities have no direction."""
+    return where(isinf(part), _same(ops.sign, part), where(isnan(part), part, 0))
 
 
 @function
@@ -515,11 +527,11 @@ def isinf(x: Any) -> Any:
 
 @function
 def signbit(x: Any) -> Any:
-    """True where `x` is negative or -0.0; the sign of a NaN is not looked at."""
+    """True where the bit of the sign is set: of negative numbers, -0.0 and NaN with a sign."""
     x = as_tracer(x)
-    if not x.value.dtype.is_float:
-        return less(x, 0)
-    return less(where(equal(x, 0), divide(1, x), x), 0)
+    if x.value.dtype.is_float:
+        x = emit(ops.bitcast, emit(ops.stop_gradient, x), to=_SIGNED[x.value.dtype.size])
+    return less(x, 0)
 
 
 @function

@@ -16,6 +16,7 @@ import numpy as np
 
 from rlx.numpy import (
     cumulative,
+    devices,
     diagonals,
     elementwise,
     indexing,
@@ -56,6 +57,17 @@ class _Methods(Tracer):
     def at(self) -> IndexUpdater:
         """`x.at[i].set(v)` and `x.at[i].add(v)` return an updated copy."""
         return IndexUpdater(self)
+
+    @property
+    def device(self) -> str:
+        """The one that there is."""
+        return devices.DEVICE
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array itself."""
+        del stream
+        devices.require_device(device)
+        return self
 
     def __getitem__(self, index: Any) -> Any:
         return indexing.getitem(self, index)
