@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.machine import measure_peak
 from bench.peers import PEERS
-from bench.program import Program
 from bench.program_report import describe_program
 from bench.report import describe_row, report
 from bench.rounds import Row, run
+from bench.routine import Routine
 from bench.workload import Workload
 from bench.workloads import PROGRAMS, WORKLOADS
 from rlx.target import detect_target
@@ -40,7 +40,7 @@ def main() -> None:
         seconds=options.seconds,
     ):
         rows.append(row)
-        is_program = isinstance(row.workload, Program)
+        is_program = isinstance(row.workload, Routine)
         print(describe_program(row, rows) if is_program else describe_row(row), flush=True)
     if options.write:
         today = datetime.date.today().isoformat()
@@ -51,8 +51,8 @@ def main() -> None:
         print(f"written to {options.write}")
 
 
-def _matching(patterns: Sequence[str]) -> list[Workload | Program]:
-    known: list[Workload | Program] = [*WORKLOADS, *PROGRAMS]
+def _matching(patterns: Sequence[str]) -> list[Workload | Routine]:
+    known: list[Workload | Routine] = [*WORKLOADS, *PROGRAMS]
     if not patterns:
         return known
     return [w for w in known if any(fnmatch.fnmatch(w.name, p) for p in patterns)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.program import Program
 from bench.rounds import Row, Timing
+from bench.routine import Routine
 from bench.text import milliseconds, notes, ratio, table, time
 
 _OURS = {"rlx": "LLVM", "rlx_c": "C"}
@@ -40,7 +40,7 @@ def describe_program(row: Row, rows: Sequence[Row]) -> str:
 
 def _cells(row: Row, by_name: dict[str, Row]) -> list[str]:
     program = row.workload
-    assert isinstance(program, Program), "rows of programs"
+    assert isinstance(program, Routine), "rows of programs"
     value = by_name.get(program.value or "")
     times = [time(row.timings.get(peer)) for peer in (*_OURS, "bound", "jax")]
     ratios = [_quotient(row, ours, row, other) for other in ("bound", "jax") for ours in _OURS]

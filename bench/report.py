@@ -7,9 +7,9 @@ import platform
 from collections.abc import Sequence
 
 from bench.machine import Peak, describe_machine
-from bench.program import Program
 from bench.program_report import program_table
 from bench.rounds import Row
+from bench.routine import Routine
 from bench.text import milliseconds, notes, ratio, table, time
 from bench.workload import Workload
 
@@ -19,7 +19,7 @@ _DISTRIBUTIONS = ("numpy", "llvmlite", "jax", "torch", "onnxruntime", "openvino"
 def report(rows: Sequence[Row], peak: Peak, *, command: str, date: str, threads: int) -> str:
     """Return the whole report; times are microseconds, best (median)."""
     graphs = [row for row in rows if isinstance(row.workload, Workload)]
-    programs = [row for row in rows if isinstance(row.workload, Program)]
+    programs = [row for row in rows if isinstance(row.workload, Routine)]
     parts = [
         f"# Bench, {date}",
         "\n".join(

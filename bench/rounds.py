@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.peers import PEERS
-from bench.program import Program
+from bench.routine import Routine
 from bench.worker import Made, Worker
 from bench.workload import Array, Workload
 
@@ -43,7 +43,7 @@ class Timing:
 class Row:
     """All peers on one workload."""
 
-    workload: Workload | Program
+    workload: Workload | Routine
     timings: dict[str, Timing]
 
     @property
@@ -68,7 +68,7 @@ class Row:
 
 
 def run(
-    workloads: Sequence[Workload | Program],
+    workloads: Sequence[Workload | Routine],
     *,
     peers: Sequence[str] = PEERS,
     threads: int,
@@ -86,7 +86,7 @@ def run(
 
 
 def _row(
-    workload: Workload | Program, workers: dict[str, Worker], rounds: int, seconds: float
+    workload: Workload | Routine, workers: dict[str, Worker], rounds: int, seconds: float
 ) -> Row:
     taking_part = [name for name in workers if name == "rlx" or name in workload.peers]
     timings = {name: Timing(workers[name].prepare(workload.name)) for name in taking_part}

@@ -39,7 +39,7 @@ CORES = ("cortex-m4", "cortex-m3")
 
 
 @dataclass(frozen=True)
-class Program:
+class CSources:
     """A program as C: its file, what runs it, and the bytes of the memory that it works in."""
 
     sources: tuple[str, ...]
@@ -48,21 +48,21 @@ class Program:
     arena: int | None
 
 
-def make(maker: str, name: str, target: str, directory: Path) -> Program | None:
+def make(maker: str, name: str, target: str, directory: Path) -> CSources | None:
     """Let `maker` write the program; None if it has none of this kind."""
     if maker == "rlx":
         artifact = export(name, target, directory)
         flags = (f"-I{directory}", f"-DGET_INFO={name}_get_info")
         sources = (str(HERE / "any.c"), str(artifact.source))
-        return Program(sources, flags, artifact.source, artifact.arena_bytes)
+        return CSources(sources, flags, artifact.source, artifact.arena_bytes)
     module: Any = {"casadi": peer_casadi, "tinygrad": peer_tinygrad}[maker]
     if name not in module.PROGRAMS:
         return None
     file = module.write(name, directory)
-    return Program((str(HERE / "run_peer.c"), str(file)), (), file, None)
+    return CSources((str(HERE / "run_peer.c"), str(file)), (), file, None)
 
 
-def instructions(program: Program, machine: str, directory: Path, level: str = "-O2") -> int:
+def instructions(program: CSources, machine: str, directory: Path, level: str = "-O2") -> int:
     triple, emulator, _, extra = MACHINES[machine]
     zig = zig_compiler(triple)
     out = directory / "program"
@@ -98,7 +98,7 @@ def fuel(program: Path, runs: str) -> int:
     return 10**10 - store.get_fuel()
 
 
-def on_core(program: Program, core: str, directory: Path) -> tuple[int, int, str]:
+def on_core(program: CSources, core: str, directory: Path) -> tuple[int, int, str]:
     """Return instructions and bytes of stack of a run, and code, constants and memory in bytes."""
     compiler, elf = find_compiler(core), directory / "program.elf"
     flags = ["-Os", "-w", *FLAGS[:-1], "-ffunction-sections", "-fdata-sections", *program.flags]

@@ -141,12 +141,12 @@ def rows(names: Sequence[str] = tuple(PROGRAMS)) -> None:
         for target in (*EMULATED, *CORES):
             with tempfile.TemporaryDirectory() as place:
                 artifact = export(name, target, Path(place))
-                arena, bound = artifact.arena_bytes, artifact.manifest["stack_bytes"]
+                arena, most = artifact.arena_bytes, artifact.manifest["stack_bytes"]
                 if target in CORES:
                     code, constants, stack = sections(artifact, target)
-                    cost = f"- | {code} | {constants} | {arena} | {stack} (bound {bound})"
+                    cost = f"- | {code} | {constants} | {arena} | {stack} (bound {most})"
                 else:
-                    cost = f"{instructions(artifact, target)} | - | - | {arena} | (bound {bound})"
+                    cost = f"{instructions(artifact, target)} | - | - | {arena} | (bound {most})"
             print(f"| {name} | {target} | {cost} |", flush=True)
 
 

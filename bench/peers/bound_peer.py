@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.peers.session import Session
-from bench.program import Bound, Program
+from bench.routine import Bound, Routine
 from bench.workload import Array
 from rlx.runtime.native import SharedLibrary, function_at, pointer_to
 from rlx.runtime.toolchain import find_toolchain
@@ -22,7 +22,7 @@ from rlx.target import detect_target
 _BOUNDS = Path(__file__).parent.parent / "bounds"
 
 
-def prepare_program(program: Program, threads: int) -> Session:  # noqa: ARG001  OpenMP reads the environment
+def prepare_program(program: Routine, threads: int) -> Session:  # noqa: ARG001  OpenMP reads the environment
     bound = program.bound
     started = time.perf_counter()
     library = _library(bound.file, bound.macros)

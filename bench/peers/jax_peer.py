@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.peers.session import Session, compile_a_loop, translate
 from bench.peers.training import BETA1, BETA2, EPSILON
-from bench.program import FrontEnd, Program
+from bench.routine import FrontEnd, Routine
 from bench.workload import Training, Workload
 from rlx.ir.graph import Graph
 
@@ -40,7 +40,7 @@ def prepare(workload: Workload, threads: int) -> Session:  # noqa: ARG001  the p
 FRONT_END = FrontEnd(jnp, jax, jax.lax)
 
 
-def prepare_program(program: Program, threads: int) -> Session:  # noqa: ARG001  the pool follows the environment
+def prepare_program(program: Routine, threads: int) -> Session:  # noqa: ARG001  the pool follows the environment
     arguments = [jnp.asarray(argument) for argument in program.arguments()]
     _warm_up()
     started = time.perf_counter()

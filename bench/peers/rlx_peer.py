@@ -14,7 +14,7 @@ import rlx
 import rlx.numpy
 from bench.peers.session import Session, compile_a_loop
 from bench.peers.training import training_graph
-from bench.program import FrontEnd, Program
+from bench.routine import FrontEnd, Routine
 from bench.workload import Array, Workload
 from rlx.ir.graph import Graph
 from rlx.runtime.gateway import find_gateway
@@ -57,7 +57,7 @@ def _first_result(
 FRONT_END = FrontEnd(rlx.numpy, rlx, rlx)
 
 
-def prepare_program(program: Program, threads: int, backend: str = "auto") -> Session:
+def prepare_program(program: Routine, threads: int, backend: str = "auto") -> Session:
     arguments = program.arguments()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["RLX_CACHE_DIR"] = cache

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from bench.program import FrontEnd, Program
+from bench.routine import FrontEnd, Routine
 from bench.workload import Array, Workload
 from rlx.ir.graph import Graph, Node, Value
 
@@ -35,7 +35,7 @@ class Prepare(Protocol):
 
 
 class PrepareProgram(Protocol):
-    def __call__(self, program: Program, threads: int) -> Session: ...
+    def __call__(self, program: Routine, threads: int) -> Session: ...
 
 
 def compile_a_loop(library: FrontEnd, jit: Callable[..., Any]) -> None:

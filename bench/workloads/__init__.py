@@ -1,6 +1,6 @@
 """All workloads, by family."""
 
-from bench.program import Program
+from bench.routine import Routine
 from bench.workload import Workload
 from bench.workloads.convolutions import CONVOLUTIONS
 from bench.workloads.data import DATA
@@ -26,5 +26,5 @@ WORKLOADS: tuple[Workload, ...] = (
 )
 """Graphs, in the order of the report."""
 
-PROGRAMS: tuple[Program, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *SAMPLING, *STENCILS)
+PROGRAMS: tuple[Routine, ...] = (*LOOPS, *PHYSICS, *SYSTEM_ROWS, *SAMPLING, *STENCILS)
 """Functions, which have a bound in C beside them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.program import Bound, FrontEnd, Function, Program, gradient, samples
+from bench.routine import Bound, FrontEnd, Function, Routine, gradient, samples
 from bench.workload import Array
 
 STEPS = 10_000
@@ -125,15 +125,15 @@ def _trip_arguments() -> tuple[Array, ...]:
     return np.array(1.5), np.array(0.75), np.array(TRIPS, np.int64)
 
 
-def _scalar_rows(name: str, write: Any) -> tuple[Program, ...]:
+def _scalar_rows(name: str, write: Any) -> tuple[Routine, ...]:
     value = f"loops.{name}.value"
     slopes = gradient(write, (0, 1))
     return (
-        Program(value, write, _scalars, Bound(name, "value", ((),))),
-        Program(
+        Routine(value, write, _scalars, Bound(name, "value", ((),))),
+        Routine(
             f"loops.{name}.gradient", slopes, _scalars, Bound(name, "gradient", ((), ())), value
         ),
-        Program(
+        Routine(
             f"loops.{name}.forward", forward(write), _scalars, Bound(name, "forward", ((),)), value
         ),
     )
@@ -142,8 +142,8 @@ def _scalar_rows(name: str, write: Any) -> tuple[Program, ...]:
 _CUMULATIVE = Bound("cumsum", "value", ((ELEMENTS,),))
 
 LOOPS = (
-    Program("loops.scan_3x3.value", scan_3x3, _matrices, Bound("scan_3x3", "value", ((),))),
-    Program(
+    Routine("loops.scan_3x3.value", scan_3x3, _matrices, Bound("scan_3x3", "value", ((),))),
+    Routine(
         "loops.scan_3x3.gradient",
         gradient(scan_3x3, (0, 1, 2)),
         _matrices,
@@ -152,7 +152,7 @@ LOOPS = (
     ),
     *_scalar_rows("recurrence", recurrence),
     *_scalar_rows("recurrence_of_sines", recurrence_of_sines),
-    Program("loops.cumsum.op", cumulative_sum, _row, _CUMULATIVE),
-    Program("loops.cumsum.scan", cumulative_scan, _row, _CUMULATIVE),
-    Program("loops.while.value", trips, _trip_arguments, Bound("trips", "value", ((),))),
+    Routine("loops.cumsum.op", cumulative_sum, _row, _CUMULATIVE),
+    Routine("loops.cumsum.scan", cumulative_scan, _row, _CUMULATIVE),
+    Routine("loops.while.value", trips, _trip_arguments, Bound("trips", "value", ((),))),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.program import Bound, FrontEnd, Function, Program, gradient, samples
+from bench.routine import Bound, FrontEnd, Function, Routine, gradient, samples
 from bench.workload import Array
 
 TRAJECTORIES, LORENZ_STEPS, LORENZ_STEP = 64, 1_000, 0.005
@@ -72,16 +72,16 @@ def _body_arguments() -> tuple[Array, ...]:
 
 
 PHYSICS = (
-    Program("loops.lorenz.value", lorenz, _lorenz_arguments, Bound("lorenz", "value", ((),))),
-    Program(
+    Routine("loops.lorenz.value", lorenz, _lorenz_arguments, Bound("lorenz", "value", ((),))),
+    Routine(
         "loops.lorenz.gradient",
         gradient(lorenz, (0, 1)),
         _lorenz_arguments,
         Bound("lorenz", "gradient", ((TRAJECTORIES, 3), (3,))),
         "loops.lorenz.value",
     ),
-    Program("loops.bodies.value", bodies, _body_arguments, Bound("bodies", "value", ((),))),
-    Program(
+    Routine("loops.bodies.value", bodies, _body_arguments, Bound("bodies", "value", ((),))),
+    Routine(
         "loops.bodies.gradient",
         gradient(bodies, (0, 1)),
         _body_arguments,

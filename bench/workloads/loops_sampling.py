@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.program import Bound, FrontEnd, Function, Program, samples
+from bench.routine import Bound, FrontEnd, Function, Routine, samples
 from bench.workload import Array
 
 LEAPS, DATA = 1_000, 200
@@ -134,21 +134,21 @@ def _row() -> tuple[Array, ...]:
 
 
 SAMPLING = (
-    Program(
+    Routine(
         "loops.hmc_regression", regression, _regression_arguments,
         Bound("hmc_regression", "trajectory", ((3,),)), tolerance=1e-7,
     ),
-    Program(
+    Routine(
         "loops.hmc_network", network, _network_arguments,
         Bound("hmc_network", "trajectory", (((INPUTS + 2) * HIDDEN,),)), tolerance=1e-7,
     ),
-    Program(
+    Routine(
         "loops.mass_matrix", pendulums, _pendulum_arguments,
         Bound("pendulums", "swings", ((LINKS,),)), tolerance=1e-7,
     ),
-    Program(
+    Routine(
         "loops.population", population, _population_arguments,
         Bound("population", "years", ((AGES,),)), tolerance=1e-7,
     ),
-    Program("loops.mish", mish, _row, Bound("mish", "mish", ((ELEMENTS,),)), tolerance=1e-7),
+    Routine("loops.mish", mish, _row, Bound("mish", "mish", ((ELEMENTS,),)), tolerance=1e-7),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.program import Bound, FrontEnd, Function, Program, gradient, samples
+from bench.routine import Bound, FrontEnd, Function, Routine, gradient, samples
 from bench.workload import Array
 
 SYSTEMS = 100_000
@@ -30,7 +30,7 @@ def loss_of_solve(library: FrontEnd) -> Function:
     return loss
 
 
-def _solves(n: int) -> tuple[Program, ...]:
+def _solves(n: int) -> tuple[Routine, ...]:
     def arguments() -> tuple[Array, ...]:
         a, b = samples((SYSTEMS, n, n), (SYSTEMS, n))
         return a + 2.0 * np.sqrt(n) * np.eye(n), b
@@ -38,8 +38,8 @@ def _solves(n: int) -> tuple[Program, ...]:
     value, size = f"loops.solve_{n}.value", (f"N={n}",)
     both = ((SYSTEMS, n, n), (SYSTEMS, n))
     return (
-        Program(value, solve, arguments, Bound("solve", "value", both[1:], size)),
-        Program(
+        Routine(value, solve, arguments, Bound("solve", "value", both[1:], size)),
+        Routine(
             f"loops.solve_{n}.gradient",
             gradient(loss_of_solve, (0, 1)),
             arguments,
@@ -71,13 +71,13 @@ def _likelihood_arguments() -> tuple[Array, ...]:
 
 SYSTEM_ROWS = (
     *(program for n in (3, 4, 6, 12) for program in _solves(n)),
-    Program(
+    Routine(
         "loops.likelihood.value",
         likelihood,
         _likelihood_arguments,
         Bound("likelihood", "value", ((),)),
     ),
-    Program(
+    Routine(
         "loops.likelihood.gradient",
         gradient(likelihood, (0,)),
         _likelihood_arguments,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.program import Bound, FrontEnd, Function, Program, gradient, samples
+from bench.routine import Bound, FrontEnd, Function, Routine, gradient, samples
 from bench.workload import Array
 
 EDGE = 128
@@ -28,13 +28,13 @@ def _cube() -> tuple[Array, ...]:
 
 
 STENCILS = (
-    Program(
+    Routine(
         "stencils.smoothness.value",
         smoothness,
         _cube,
         Bound("smoothness", "value", ((),)),
     ),
-    Program(
+    Routine(
         "stencils.smoothness.gradient",
         gradient(smoothness, (0,)),
         _cube,

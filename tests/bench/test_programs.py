@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.peers import load_program_peer
-from bench.program import Program
 from bench.program_report import describe_program, program_table
 from bench.rounds import Row, Timing, disagreement
+from bench.routine import Routine
 from bench.worker import Made
 from bench.workloads import PROGRAMS
 
@@ -18,7 +18,7 @@ QUICK = (
 )
 
 
-def named(name: str) -> Program:
+def named(name: str) -> Routine:
     return next(program for program in PROGRAMS if program.name == name)
 
 

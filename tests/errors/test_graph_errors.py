@@ -16,7 +16,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.ir.shape import Dim
 
-Program = Callable[[Graph, Value], Any]
+Build = Callable[[Graph, Value], Any]
 
 
 def other_value() -> Value:
@@ -43,7 +43,7 @@ def uneven_heads(graph: Graph, x: Value) -> None:
     blocks.multi_head_attention(x, weights, num_heads=2)
 
 
-WRONG_PROGRAMS: list[tuple[type[RlxError], str, Program]] = [
+WRONG_PROGRAMS: list[tuple[type[RlxError], str, Build]] = [
     (GraphError, "input: graph 'g' already has an input or param named 'x'",
      lambda g, x: g.input("x", (2,))),
     (GraphError, "param: the name is empty", lambda g, x: g.param("", (2,))),
@@ -114,7 +114,7 @@ WRONG_PROGRAMS: list[tuple[type[RlxError], str, Program]] = [
     ("kind", "message", "program"), WRONG_PROGRAMS, ids=[entry[1] for entry in WRONG_PROGRAMS]
 )
 def test_a_wrong_program_says_what_is_wrong(
-    kind: type[RlxError], message: str, program: Program
+    kind: type[RlxError], message: str, program: Build
 ) -> None:
     graph = Graph("g")
     x = graph.input("x", (2, 3))

@@ -21,7 +21,7 @@ from rlx.runtime.toolchain import has_toolchain
 from tests.fuzz.check import Failure, check
 from tests.fuzz.export import WAYS
 from tests.fuzz.generate import program
-from tests.fuzz.program import Program
+from tests.fuzz.program import RandomProgram
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Outcome, outcomes
 
@@ -42,12 +42,12 @@ def exports_for(seed: int) -> tuple[str, ...]:
     return (tuple(WAYS)[seed // 80 % len(WAYS)],)
 
 
-def checked(seed: int, made: Program) -> Failure | None:
+def checked(seed: int, made: RandomProgram) -> Failure | None:
     """Return how a program fails in what is asked of a seed's."""
     return check(made, backends_for(seed), jax=with_jax(seed), exports=exports_for(seed))
 
 
-def examine(seed: int) -> tuple[Program, Failure | None]:
+def examine(seed: int) -> tuple[RandomProgram, Failure | None]:
     """Return the program of a seed and how it fails, if it does."""
     made = program(seed, large=seed % 25 == 7)
     return made, checked(seed, made)
@@ -61,10 +61,10 @@ def seeds(first: int, count: int, minutes: float) -> Iterator[int]:
         yield seed
 
 
-def report(seed: int, made: Program, failure: Failure) -> str:
+def report(seed: int, made: RandomProgram, failure: Failure) -> str:
     """Return a failure and the smallest program that fails in the same way."""
 
-    def fails(candidate: Program) -> bool:
+    def fails(candidate: RandomProgram) -> bool:
         found = checked(seed, candidate)
         return found is not None and found.kind == failure.kind
 

@@ -24,7 +24,7 @@ from rlx.runtime.executable import Executable
 from tests.fuzz.export import ExportError, exported_results
 from tests.fuzz.jax_library import UNDEFINED, of_jax
 from tests.fuzz.native import lower
-from tests.fuzz.program import Array, Program, of_rlx
+from tests.fuzz.program import Array, RandomProgram, of_rlx
 from tests.fuzz.tolerance import bounds, wide
 
 _SECONDS, _PATIENCE = 120, 5
@@ -56,7 +56,7 @@ class HangError(Exception):
 
 
 def check(
-    program: Program,
+    program: RandomProgram,
     backends: Sequence[str] = ("llvm",),
     *,
     jax: bool = False,
@@ -72,7 +72,7 @@ def check(
 
 
 def _check(
-    program: Program, backends: Sequence[str], jax: bool, exports: Sequence[str]
+    program: RandomProgram, backends: Sequence[str], jax: bool, exports: Sequence[str]
 ) -> Failure | None:
     arrays = program.arrays()
     try:
@@ -120,7 +120,7 @@ class Judge:
         return number < len(self._bounds)
 
 
-def trace(program: Program) -> Graph:
+def trace(program: RandomProgram) -> Graph:
     """Return the verified graph of a program."""
     n = rlx.Dim("n", min=0, max=_bound(program))
     types = [
@@ -191,7 +191,7 @@ def poison_arena(executable: Executable, byte: int) -> None:
         executable._fast.ready = False
 
 
-def _compare_jax(program: Program, judge: Judge) -> Failure | None:
+def _compare_jax(program: RandomProgram, judge: Judge) -> Failure | None:
     import jax
 
     if any(text in line.template for line in program.lines for text in UNDEFINED):
@@ -255,13 +255,13 @@ def time_limit(seconds: float, *, patience: int = _PATIENCE) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _bound(program: Program) -> int:
+def _bound(program: RandomProgram) -> int:
     """Return a bound of the symbol above its extent, by which memory grows little."""
     extents = [shape[0] for _, shape in program.inputs if shape] or [1]
     return max(1, min(max(extents), extents[0] + 64))
 
 
-def _symbolic(program: Program, shape: tuple[int, ...], n: Any) -> tuple[Any, ...]:
+def _symbolic(program: RandomProgram, shape: tuple[int, ...], n: Any) -> tuple[Any, ...]:
     first = next((s[0] for _, s in program.inputs if s), None)
     if not program.symbolic or not shape or shape[0] != first:
         return shape

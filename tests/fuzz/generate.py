@@ -23,7 +23,7 @@ from tests.fuzz.program import (
     TRANSFORMATIONS,
     Array,
     Line,
-    Program,
+    RandomProgram,
     draw,
     of_rlx,
 )
@@ -126,7 +126,7 @@ def has_axis(x: Array) -> bool:
     return x.ndim > 0 and x.shape[-1] > 0
 
 
-def program(seed: int, *, lines: int = 12, large: bool = False) -> Program:
+def program(seed: int, *, lines: int = 12, large: bool = False) -> RandomProgram:
     """Return the program of a seed: of 1 to `lines` lines over 1 to 3 inputs."""
     pick = random.Random(seed)
     shapes = _LARGE if large else _SHAPES
@@ -146,7 +146,7 @@ def program(seed: int, *, lines: int = 12, large: bool = False) -> Program:
     if not any(dtype in FLOATS for dtype, _ in inputs) or large:
         transformation = "none"
     symbolic = transformation in ("none", "grad") and pick.random() < 0.15
-    return Program(inputs, tuple(draft.lines), outputs, transformation, seed, symbolic)
+    return RandomProgram(inputs, tuple(draft.lines), outputs, transformation, seed, symbolic)
 
 
 def _dtype(pick: random.Random) -> str:

@@ -44,7 +44,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class RandomProgram:
     """Inputs `v0, v1, ...`, lines, outputs, and what is done to the function."""
 
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
@@ -105,7 +105,7 @@ def of_rlx() -> SimpleNamespace:
     return SimpleNamespace(np=rlx.numpy, nn=rlx.nn, rlx=rlx)
 
 
-def transformed(f: Function, program: Program, library: SimpleNamespace) -> Function:
+def transformed(f: Function, program: RandomProgram, library: SimpleNamespace) -> Function:
     """Return `f` under the program's transformation."""
     lib, np_ = library.rlx, library.np
     places = [i for i, (dtype, _) in enumerate(program.inputs) if dtype in FLOATS]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.fuzz.program import Line, Program
+from tests.fuzz.program import Line, RandomProgram
 
 
-def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
+def shrink(program: RandomProgram, fails: Callable[[RandomProgram], bool]) -> RandomProgram:
     """Return a smaller program for which `fails` still holds; `program` itself fails."""
     while True:
         smaller = next((p for p in candidates(program) if fails(p)), None)
@@ -17,7 +17,7 @@ def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
         program = smaller
 
 
-def candidates(program: Program) -> Iterator[Program]:
+def candidates(program: RandomProgram) -> Iterator[RandomProgram]:
     """Yield programs that lack something of `program`, the boldest cuts first."""
     if program.symbolic:
         yield replace(program, symbolic=False)
@@ -33,7 +33,7 @@ def candidates(program: Program) -> Iterator[Program]:
             yield _live(replace(program, outputs=(line.target,)))
 
 
-def _without(program: Program, gone: Line, stand_in: int) -> Program:
+def _without(program: RandomProgram, gone: Line, stand_in: int) -> RandomProgram:
     """Return the program with an operand of `gone` in its place."""
 
     def new(number: int) -> int:
@@ -47,7 +47,7 @@ def _without(program: Program, gone: Line, stand_in: int) -> Program:
     return replace(program, lines=lines, outputs=tuple(dict.fromkeys(map(new, program.outputs))))
 
 
-def _live(program: Program) -> Program:
+def _live(program: RandomProgram) -> RandomProgram:
     """Return the program without lines that no output depends on."""
     needed = set(program.outputs)
     kept: list[Line] = []

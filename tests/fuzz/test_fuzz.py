@@ -20,7 +20,7 @@ from tests.fuzz.check import Failure, HangError, check, difference, feeds, time_
 from tests.fuzz.export import WAYS, exported_results, is_foreign
 from tests.fuzz.generate import program
 from tests.fuzz.native import target_of
-from tests.fuzz.program import Array, Line, Program
+from tests.fuzz.program import Array, Line, RandomProgram
 from tests.fuzz.shrink import shrink
 from tests.fuzz.tolerance import bounds
 from tests.fuzz.workers import outcomes
@@ -73,14 +73,14 @@ def test_a_wrong_number_is_a_difference_and_a_rounding_is_none() -> None:
 def test_a_failing_program_shrinks_to_the_line_that_fails() -> None:
     lines = [Line(n + 1, "np.tanh({0})", (n,)) for n in range(5)]
     lines[2] = Line(3, "np.sin({0})", (2,))
-    made = Program((("f32", (3,)),), tuple(lines), (2, 5), "grad", symbolic=True)
+    made = RandomProgram((("f32", (3,)),), tuple(lines), (2, 5), "grad", symbolic=True)
     small = shrink(made, lambda p: "np.sin" in p.source())
     assert small == replace(made, lines=(Line(3, "np.sin({0})", (0,)),), outputs=(3,),
                             transformation="none", symbolic=False)  # fmt: skip
 
 
 def test_a_fault_in_native_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
+    made = RandomProgram((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
     assert check(made) is None
     real = trace(made)
     wrong = [np.zeros(3, np.float32)]
@@ -93,17 +93,19 @@ def test_a_fault_in_native_code_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_jax_is_asked_with_the_derivatives_at_kinks_that_rlx_states() -> None:
     pytest.importorskip("jax")
     for line in ("np.abs({0})", "np.sqrt(np.abs({0}))", "np.rint({0} / 2)", "np.std({0} * 0)"):
-        made = Program((("f64", (7,)),), (Line(1, line, (0,)),), (1,), "grad", seed=1)
+        made = RandomProgram((("f64", (7,)),), (Line(1, line, (0,)),), (1,), "grad", seed=1)
         assert 0 in made.arrays()[0]
         assert check(made, (), jax=True) is None, line
-    empty = Program((("f32", (0, 2)),), (Line(1, "nn.logsumexp({0}, axis=0)", (0,)),), (1,), "jvp")
+    empty = RandomProgram(
+        (("f32", (0, 2)),), (Line(1, "nn.logsumexp({0}, axis=0)", (0,)),), (1,), "jvp"
+    )
     assert check(empty, (), jax=True) is None
 
 
 @pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
 def test_an_export_is_compiled_run_and_compared() -> None:
     lines = Line(1, "np.sort(np.tanh({0}), axis=0)", (0,)), Line(2, "np.cumsum({0})", (1,))
-    made = Program((("f32", (5, 3)),), lines, (1, 2))
+    made = RandomProgram((("f32", (5, 3)),), lines, (1, 2))
     built = dict(exported_results(trace(made), ("portable", "OpenMP"), made.arrays()))
     ours = {"gcc -O3 (portable)", "gcc -O2 -fopenmp (OpenMP)"}
     assert ours <= set(built) or not shutil.which("gcc")
@@ -112,7 +114,7 @@ def test_an_export_is_compiled_run_and_compared() -> None:
 
 
 def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Program((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
+    made = RandomProgram((("f32", (3,)),), (Line(1, "np.tanh({0})", (0,)),), (1,))
     wrong = [("gcc", [np.zeros(3, np.float32)])]
     monkeypatch.setattr("tests.fuzz.check.exported_results", lambda *_: iter(wrong))
     failure = check(made, (), exports=tuple(WAYS))
@@ -150,7 +152,7 @@ def test_a_tie_that_a_rounding_parts_is_no_fault() -> None:
         Line(1, "np.stack([{0} * 3, {0} + {0} + {0}])", (0,)),
         Line(2, "np.argmax({0}, axis=0).astype(DTYPES['f64'])", (1,)),
     )
-    made = Program((("f64", (7,)),), lines, (2,))
+    made = RandomProgram((("f64", (7,)),), lines, (2,))
     graph, arrays = trace(made), [np.linspace(1, 2, 7) / 3]
     expected = evaluate(graph, feeds(graph, arrays))
     few, nudged, rounded, often = bounds(graph, arrays, expected, 0)
@@ -163,7 +165,7 @@ def test_a_tie_that_a_rounding_parts_is_no_fault() -> None:
 
 def test_exact_ops_have_no_other_roundings() -> None:
     line = Line(1, "np.flip(np.maximum(-{0}, {0}), 0)", (0,))
-    made = Program((("f32", (5,)),), (line,), (1,))
+    made = RandomProgram((("f32", (5,)),), (line,), (1,))
     graph, arrays = trace(made), made.arrays()
     expected = evaluate(graph, feeds(graph, arrays))
     few, nudged, *rounded = bounds(graph, arrays, expected, 0)
@@ -174,7 +176,7 @@ def test_exact_ops_have_no_other_roundings() -> None:
 
 def test_the_bound_of_a_symbol_takes_no_memory_of_other_inputs() -> None:
     """A long vector beside [n, 97, 70] asked for arenas of 21 GB."""
-    made = Program((("f32", (3, 97)), ("u32", (131073,))), (), (0,), symbolic=True)
+    made = RandomProgram((("f32", (3, 97)), ("u32", (131073,))), (), (0,), symbolic=True)
     assert [symbol.max for symbol in trace(made).symbols] == [67]
 
 

@@ -16,7 +16,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
-from rlx.ir.shape import evaluate as bound
+from rlx.ir.shape import evaluate as extent_at
 from tests.ir.test_index_maps import located
 
 Array = npt.NDArray[Any]
@@ -34,7 +34,7 @@ def by_map(node: Node, arrays: list[Array], binding: dict[str, int]) -> Array:
     found = fold_map(node)
     assert found is not None
     shape, folded = (
-        tuple(bound(extent, binding) for extent in each)
+        tuple(extent_at(extent, binding) for extent in each)
         for each in (node.result.shape, found.folded)
     )
     result = np.empty(shape)
@@ -49,7 +49,7 @@ def by_map(node: Node, arrays: list[Array], binding: dict[str, int]) -> Array:
 
 def check(graph: Graph, value: Value, binding: dict[str, int] | None = None) -> None:
     random, sizes = np.random.default_rng(0), binding or {}
-    shapes = [tuple(bound(e, sizes) for e in leaf.shape) for leaf in graph.inputs]
+    shapes = [tuple(extent_at(e, sizes) for e in leaf.shape) for leaf in graph.inputs]
     # Few distinct numbers, so that searches meet ties.
     arrays = [random.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
     graph.set_outputs([value])

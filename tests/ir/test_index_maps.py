@@ -26,7 +26,7 @@ from rlx.ir.index_maps import (
 from rlx.ir.op import OPS, Trait
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, is_at_most
-from rlx.ir.shape import evaluate as bound
+from rlx.ir.shape import evaluate as extent_at
 
 Binding = dict[str, int]
 small = st.integers(0, 4)
@@ -34,12 +34,12 @@ small = st.integers(0, 4)
 
 def element(index: Index, at: tuple[int, ...], binding: Binding) -> int:
     terms = zip(index.coefficients, at, strict=True)
-    return bound(index.constant, binding) + sum(bound(c, binding) * i for c, i in terms)
+    return extent_at(index.constant, binding) + sum(extent_at(c, binding) * i for c, i in terms)
 
 
 def inside(box: Box, at: tuple[int, ...], binding: Binding) -> bool:
     pairs = zip(box, at, strict=True)
-    return all(bound(b.start, binding) <= i < bound(b.stop, binding) for b, i in pairs)
+    return all(extent_at(b.start, binding) <= i < extent_at(b.stop, binding) for b, i in pairs)
 
 
 def located(position: Position, at: tuple[int, ...], binding: Binding) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def by_map(node: Node, arrays: list[npt.NDArray[Any]], binding: Binding) -> npt.
     """Compute a movement op element by element, from its index map alone."""
     found = index_map(node)
     assert found is not None
-    shape = tuple(bound(extent, binding) for extent in node.result.shape)
+    shape = tuple(extent_at(extent, binding) for extent in node.result.shape)
     result = np.empty(shape, arrays[0].dtype)
     for at in np.ndindex(shape):
         pieces = [piece for piece in found.pieces if inside(piece.box, at, binding)]
@@ -69,7 +69,7 @@ def check(graph: Graph, value: Value, binding: Binding | None = None) -> None:
     sizes = binding or {}
     arrays = []
     for number, leaf in enumerate(graph.inputs):
-        shape = tuple(bound(extent, sizes) for extent in leaf.shape)
+        shape = tuple(extent_at(extent, sizes) for extent in leaf.shape)
         count = int(np.prod(shape, dtype=int))
         arrays.append(np.arange(count, dtype=np.float32).reshape(shape) + 100.0 * number)
     graph.set_outputs([value])

@@ -17,7 +17,7 @@ Make = Callable[[Any, Any, int], Made]
 
 
 @dataclass(frozen=True)
-class Program:
+class Sample:
     name: str
     make: Make
     size: int
@@ -25,12 +25,12 @@ class Program:
     reverse: bool = True
 
 
-PROGRAMS: list[Program] = []
+PROGRAMS: list[Sample] = []
 
 
 def program(size: int, *, derivative: bool = True, reverse: bool = True) -> Callable[[Make], Make]:
     def register(make: Make) -> Make:
-        PROGRAMS.append(Program(make.__name__, make, size, derivative, reverse))
+        PROGRAMS.append(Sample(make.__name__, make, size, derivative, reverse))
         return make
 
     return register

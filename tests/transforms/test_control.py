@@ -28,7 +28,7 @@ def assert_close(given: Any, expected: Any) -> None:
         np.testing.assert_allclose(one, np.asarray(other), rtol=1e-9, atol=1e-11)
 
 
-Program = Callable[[Any, Any, Any, Any], Any]
+ControlFlow = Callable[[Any, Any, Any, Any], Any]
 """Takes a library of control flow, its numpy, x of shape (3,) and y of shape (6, 3)."""
 
 
@@ -130,7 +130,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
-def loss(t: Any, n: Any, program: Program) -> Callable[[Any, Any], Any]:
+def loss(t: Any, n: Any, program: ControlFlow) -> Callable[[Any, Any], Any]:
     def of(x: Any, y: Any) -> Any:
         leaves = rlx.tree_leaves(program(t, n, x, y))
         return sum((n.sum(leaf * leaf) for leaf in leaves), 0.0)
@@ -138,7 +138,7 @@ def loss(t: Any, n: Any, program: Program) -> Callable[[Any, Any], Any]:
     return of
 
 
-USES: dict[str, Callable[[Any, Any, Any, Program], Any]] = {
+USES: dict[str, Callable[[Any, Any, Any, ControlFlow], Any]] = {
     "jit": lambda t, d, n, p: d.jit(lambda x, y: p(t, n, x, y))(X, Y),
     "grad": lambda t, d, n, p: d.jit(d.grad(loss(t, n, p), (0, 1)))(X, Y),
     "jvp": lambda t, d, n, p: d.jvp(loss(t, n, p), (X, Y), (Y[0], Y * Y)),
@@ -152,7 +152,7 @@ USES: dict[str, Callable[[Any, Any, Any, Program], Any]] = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_programs_mean_what_they_mean_in_jax(program: Program, use: str) -> None:
+def test_programs_mean_what_they_mean_in_jax(program: ControlFlow, use: str) -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     theirs = SimpleNamespace(**vars(jax.lax))
@@ -179,7 +179,7 @@ def test_scan_may_checkpoint_its_carries() -> None:
 
 @pytest.mark.parametrize("checkpoints", [1, 2, "sqrt"])
 @pytest.mark.parametrize("program", [nested_scans, scanned_tree], ids=lambda p: p.__name__)
-def test_checkpoints_nest_and_change_no_gradient(program: Program, checkpoints: Any) -> None:
+def test_checkpoints_nest_and_change_no_gradient(program: ControlFlow, checkpoints: Any) -> None:
     stored = SimpleNamespace(**vars(rlx))
     stored.scan = functools.partial(rlx.scan, checkpoints=checkpoints)
     assert_close(

@@ -13,7 +13,7 @@ import pytest
 import rlx
 import rlx.nn
 import rlx.numpy as rnp
-from tests.transforms.programs import PROGRAMS, Program
+from tests.transforms.programs import PROGRAMS, Sample
 
 RLX = SimpleNamespace(
     grad=rlx.grad,
@@ -35,7 +35,7 @@ TOLERANCE = {"float64": 1e-8, "float32": 2e-4, "complex64": 1e-4, "float16": 2e-
 DIFFERENTIABLE = [program for program in PROGRAMS if program.derivative]
 
 
-def of(programs: list[Program]) -> pytest.MarkDecorator:
+def of(programs: list[Sample]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("program", programs, ids=[p.name for p in programs])
 
 
@@ -157,7 +157,7 @@ DERIVATIVES_WITHIN = {
 """Programs that plain NumPy cannot run: the interpreter of graphs is their oracle."""
 
 
-def expected(program: Program) -> Any:
+def expected(program: Sample) -> Any:
     if program.name in DERIVATIVES_WITHIN:
         function, arguments = program.make(RLX, rnp, program.size)
         return rlx.jit(function, backend="reference")(*arguments)
@@ -167,13 +167,13 @@ def expected(program: Program) -> Any:
 
 
 @of([program for program in PROGRAMS if program.name not in ("half_scan", "brain_float_scan")])
-def test_a_program_computes_what_python_loops_do(program: Program) -> None:
+def test_a_program_computes_what_python_loops_do(program: Sample) -> None:
     function, arguments = program.make(RLX, rnp, program.size)
     assert_close(rlx.jit(function)(*arguments), expected(program))
 
 
 @of([program for program in DIFFERENTIABLE if not program.name.endswith("_scan")])
-def test_the_gradient_of_a_program_is_the_limit_of_differences(program: Program) -> None:
+def test_the_gradient_of_a_program_is_the_limit_of_differences(program: Sample) -> None:
     function, (first, *others) = program.make(RLX, rnp, program.size)
     scalar = objective(function, rnp)
     rng = np.random.default_rng(3)
@@ -206,7 +206,7 @@ def wide(tree: Any) -> Any:
 
 @pytest.mark.slow
 @of([program for program in DIFFERENTIABLE if program.reverse])
-def test_a_mapped_gradient_is_the_gradient_of_each_instance(program: Program) -> None:
+def test_a_mapped_gradient_is_the_gradient_of_each_instance(program: Sample) -> None:
     function, (first, *others) = program.make(RLX, rnp, program.size)
     slope = rlx.grad(objective(function, rnp))
     rows = [rlx.tree_map(lambda x, by=by: (x * by).astype(x.dtype), arrays(first))
@@ -219,7 +219,7 @@ def test_a_mapped_gradient_is_the_gradient_of_each_instance(program: Program) ->
 
 @pytest.mark.slow
 @of(PROGRAMS)
-def test_a_program_in_c_agrees_with_jax(program: Program) -> None:
+def test_a_program_in_c_agrees_with_jax(program: Sample) -> None:
     jax = pytest.importorskip("jax")
     jnp = pytest.importorskip("jax.numpy")
     lib = SimpleNamespace(

@@ -34,7 +34,7 @@ class Decline(enum.Enum):
 BY_FORMULA = Decline.BY_FORMULA
 
 Batched: TypeAlias = Value | MaybeBatched | Sequence[Value | MaybeBatched] | Decline
-"""What a rule gives: its results, batched unless they are `Carried` and say otherwise."""
+"""What a rule gives: its results, batched unless they are `MaybeBatched` and say otherwise."""
 BatchRule: TypeAlias = Callable[..., Batched]
 """`(at: Batching, *operands, **attributes) -> results`."""
 

@@ -2,8 +2,8 @@
 
     carry(target, graph.nodes, value_map, axis)        # appends the batched nodes to `target`
 
-`value_map` maps values of the graph to `Carried` ones of `target`, first those of the leaves. A
-node that no batched value reaches is copied as it is. The others are batched by the op's own
+`value_map` maps values of the graph to `MaybeBatched` ones of `target`, first those of the leaves.
+A node that no batched value reaches is copied as it is. The others are batched by the op's own
 rule, that of its trait, its formula, or by unrolling, whichever comes first.
 """
 

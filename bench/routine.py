@@ -1,4 +1,4 @@
-"""Programs: workloads written as functions, for front ends that share JAX's names.
+"""Routines: workloads written as functions, for front ends that share JAX's names.
 
 A graph says nothing of loops and derivatives as a user writes them; a function does. Each has
 a bound beside it: the same computation in straight C, in `bounds/`.
@@ -41,10 +41,10 @@ Function: TypeAlias = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Routine:
     """A function of arrays, its arguments, and its bound in C.
 
-    `value` names the program whose derivative this one is.
+    `value` names the routine whose derivative this one is.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Program:
 def gradient(
     of: Callable[[FrontEnd], Function], argnums: tuple[int, ...]
 ) -> Callable[[FrontEnd], Function]:
-    """Return what writes the derivative of a program by the arguments in `argnums`."""
+    """Return what writes the derivative of a routine by the arguments in `argnums`."""
     return lambda library: library.transform.grad(of(library), argnums=argnums)
 
 
