@@ -162,7 +162,7 @@ def test_symbolic_lengths_of_heads_that_share_keys(backend: str, queries: int, k
     check(backend, queries=queries, keys=keys, mask_kind="causal", **shared)
 
 
-def test_heads_that_share_keys_read_them_once() -> None:
+def test_heads_that_share_keys_are_rows_of_one_tile() -> None:
     """Rows of a tile are the queries of as many heads of a group as registers hold."""
     g = Graph("attention")
     q, k, v = (g.input(name, (1, heads * 64)) for name, heads in (("q", 9), ("k", 3), ("v", 3)))

@@ -69,7 +69,9 @@ def feeds_of(g: Graph, binding: dict[str, int] | None = None) -> dict[str, Any]:
 def run(g: Graph, feeds: dict[str, Any], backend: str, threads: int = 1) -> Any:
     params = {str(v.node.name): feeds[str(v.node.name)] for v in g.params}
     inputs = {name: array for name, array in feeds.items() if name not in params}
-    return rlx.compile(g, backend=backend, params=params, threads=threads)(**inputs)[0]
+    program = rlx.compile(g, backend=backend, params=params, threads=threads)
+    assert program.threads == threads, "too little work for threads to share"
+    return program(**inputs)[0]
 
 
 @pytest.mark.parametrize("name", CASES)

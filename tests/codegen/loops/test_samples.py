@@ -7,6 +7,8 @@ from typing import get_args
 import pytest
 
 from rlx.codegen.loops import nodes
+from rlx.codegen.loops.builder import KernelBuilder, function
+from rlx.codegen.loops.expr import E, call
 from rlx.codegen.loops.printer import format_kernel
 from rlx.codegen.loops.verify import verify_kernel
 from rlx.codegen.loops.visit import all_expressions, functions_of, walk
@@ -50,6 +52,11 @@ def test_samples_verify_print_and_run_within_bounds(part: int) -> None:
 
 
 def test_functions_are_collected_callees_first_and_once() -> None:
-    names = [function.name for function in functions_of(KERNELS)]
-    assert len(set(names)) == len(names)
-    assert "exp_f32" in names
+    x = nodes.Var("x", nodes.ValueType(nodes.Prim.F32))
+    inner = function("inner", "x + 1", [x], E(x) + 1.0)
+    outer = function("outer", "2 * inner(x)", [x], call(inner, E(x)) * 2.0)
+    k = KernelBuilder("calls_both")
+    y = k.argument("y", nodes.Prim.F32, writable=True)
+    for place, called in enumerate((outer, inner, outer)):
+        k.store(y, place, call(called, k.load(y, place)))
+    assert [each.name for each in functions_of([k.build()])] == ["inner", "outer"]
