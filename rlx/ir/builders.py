@@ -1245,6 +1245,11 @@ class Builders(Generic[Value]):
         results: tuple[Value, Value] = self.apply(OPS["qr"], (a,), full=full)
         return results
 
+    def schur(self, a: Operand[Value]) -> tuple[Value, Value]:
+        """Factor general complex matrices as `z @ t @ z.H`: unitary, and an upper triangle."""
+        results: tuple[Value, Value] = self.apply(OPS["schur"], (a,))
+        return results
+
     def slogdet(self, a: Operand[Value]) -> tuple[Value, Value]:
         """Sign and logarithm of the determinant's absolute value; 0 and -inf where it is 0."""
         results: tuple[Value, Value] = self.apply(OPS["slogdet"], (a,))

@@ -19,6 +19,8 @@ from rlx.numpy.linalg import lu_factor as lu_factor
 from rlx.numpy.linalg import lu_solve as lu_solve
 from rlx.numpy.linalg import solve_triangular as solve_triangular
 from rlx.numpy.linalg import toeplitz as toeplitz
+from rlx.scipy.matrix_functions import schur as schur
+from rlx.scipy.matrix_functions import sqrtm as sqrtm
 from rlx.scipy.structured import circulant as circulant
 from rlx.scipy.structured import companion as companion
 from rlx.scipy.structured import convolution_matrix as convolution_matrix

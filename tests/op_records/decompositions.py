@@ -65,6 +65,10 @@ RECORDS: list[OpRecord] = [
         for name, shape in _SQUARES.items()
     ),
     *(
+        over_all_dtypes(ops.schur, name, Operand(shape, general), growth=_GROWTH)
+        for name, shape in _SQUARES.items()
+    ),
+    *(
         over_all_dtypes(ops.svd, name, Operand(shape, apart), smooth=0 not in shape,
                         growth=_GROWTH)
         for name, shape in {**_SQUARES, **_TALL}.items()

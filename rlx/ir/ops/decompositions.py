@@ -15,7 +15,7 @@ from rlx.ir.op import Trait
 from rlx.ir.ops.requirements import require_dtype, require_rank
 from rlx.ir.types import TensorType
 
-__all__ = ["eig", "eigh", "qr", "svd"]
+__all__ = ["eig", "eigh", "qr", "schur", "svd"]
 
 _FAMILY = "linalg"
 _DTYPES = "f32 f64 complex"
@@ -55,6 +55,17 @@ def eig(a: TensorType) -> tuple[TensorType, TensorType]:
     """
     _require_square(a, "c64 c128")
     return a.with_shape(a.shape[:-1]), a
+
+
+@op(_FAMILY, Trait.WHOLE)
+def schur(a: TensorType) -> tuple[TensorType, TensorType]:
+    """Factor general complex matrices as `z @ t @ z.H`: unitary, and an upper triangle.
+
+    The eigenvalues ascend along the diagonal, as far as rounding lets them. Columns of `z` have the
+    direction of vectors here. A slice of which not all values are found is NaN.
+    """
+    _require_square(a, "c64 c128")
+    return a, a
 
 
 @op(_FAMILY, Trait.WHOLE)

@@ -34,6 +34,72 @@ def eig(a: Array) -> tuple[Array, Array]:
     return _poisoned(a, w), _poisoned(a, v)
 
 
+@reference(ops.schur)
+def schur(a: Array) -> tuple[Array, Array]:
+    t, z = np.empty_like(a), np.empty_like(a)
+    finite = _finite(a)
+    for at in np.ndindex(a.shape[:-2]):
+        t[at], z[at] = _triangle(finite[at])
+    return _poisoned(a, t), _poisoned(a, z)
+
+
+def _triangle(a: Array) -> tuple[Array, Array]:
+    """Return the Schur form of one matrix: shifted QR steps, then exchanges of neighbors."""
+    t, z = a.astype(np.complex128), np.eye(len(a), dtype=np.complex128)
+    for high in range(len(a) - 1, 0, -1):
+        for step in range(1, _MOST_STEPS + 1):
+            beside = np.abs(t[high, high]) + np.abs(t[high - 1, high - 1])
+            if np.abs(t[high, :high]).sum() <= np.finfo(np.float64).eps * (beside or 1.0):
+                break
+            block = slice(0, high + 1)
+            shift = _corner_value(t[high - 1 : high + 1, high - 1 : high + 1])
+            shift += np.abs(t[high, :high]).sum() * (step % 10 == 0)  # ends a cycle
+            q, _ = np.linalg.qr(t[block, block] - shift * np.eye(high + 1))
+            t[block], z[:, block] = q.conj().T @ t[block], z[:, block] @ q
+            t[:, block] = t[:, block] @ q
+        else:
+            return np.full_like(a, np.nan), np.full_like(a, np.nan)
+        t[high, :high] = 0
+    if len(a) and not a.imag.any():
+        _keep_real(t, np.linalg.eigvals(a.real))
+    _sort_diagonal(t, z)
+    signs = _signs(z, -2)
+    turned = np.triu(t) * signs * np.conj(signs).T
+    np.fill_diagonal(turned, np.diagonal(t))  # as it is: what is real stays so
+    return turned, z * signs
+
+
+def _keep_real(t: Array, values: Array) -> None:
+    """Make those of the diagonal real whose nearest eigenvalue, of a real matrix, is."""
+    found = np.diagonal(t)
+    nearest = values[np.argmin(np.abs(found[:, None] - values), axis=1)]
+    np.fill_diagonal(t, np.where(nearest.imag == 0, found.real, found))
+
+
+_MOST_STEPS = 300
+"""Per eigenvalue; two or three do."""
+
+
+def _corner_value(block: Array) -> complex:
+    """Return the eigenvalue of two rows that is the nearer one to their last entry."""
+    values = np.linalg.eigvals(block)
+    return complex(values[np.argmin(np.abs(values - block[1, 1]))])
+
+
+def _sort_diagonal(t: Array, z: Array) -> None:
+    """Exchange neighbors until the diagonal ascends by real, then by imaginary parts."""
+    for last in range(len(t) - 1, 0, -1):
+        for p in range(last):
+            first, second = t[p, p], t[p + 1, p + 1]
+            if (second.real, second.imag) < (first.real, first.imag):
+                vector = np.array([t[p, p + 1], second - first])
+                x, y = vector / np.linalg.norm(vector)
+                turn = np.array([[x, -np.conj(y)], [y, np.conj(x)]])
+                t[p : p + 2] = turn.conj().T @ t[p : p + 2]
+                t[:, p : p + 2], z[:, p : p + 2] = t[:, p : p + 2] @ turn, z[:, p : p + 2] @ turn
+                t[p, p], t[p + 1, p + 1], t[p + 1, p] = second, first, 0
+
+
 @reference(ops.svd)
 def svd(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
     u, s, vt = np.linalg.svd(_finite(a), full_matrices=full)

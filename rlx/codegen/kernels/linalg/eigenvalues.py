@@ -374,8 +374,18 @@ class Eigenproblem:
             factor_of = k.load(v.buffer, self.factors + i)
             v.store(0, i, times(v.load(0, i), factor_of))
 
-    def turn_positive(self, is_real: E) -> E:
-        """Make the largest component of the vector positive; return the vector's length."""
+    def exchange(self, p: E, first: Complex, second: Complex) -> None:
+        """Exchange two neighbors of a triangle's diagonal, p and p + 1."""
+        m = self.matrix
+        apart = m.named("apart", subtract(second, first))
+        turn, _ = turning(m, m.entry("beside", p, p + 1), apart)
+        self._turn(p, turn, p, p + 2)
+        m.store(p, p, second)
+        m.store(p + 1, p, m.zero)
+        m.store(p + 1, p + 1, first)
+
+    def direction(self) -> tuple[Complex, E]:
+        """Scale the vector; return what makes its largest component positive, and where it is."""
         k, v = self.k, self.vector
         size, square = k.mutable("size", v.number(0.0)), k.mutable("square", v.number(0.0))
         with k.loop("i", self.n) as i:
@@ -391,9 +401,15 @@ class Eigenproblem:
             is_large = size_squared(v.load(0, i)) >= square * _ALMOST_LARGEST
             chosen.set(select(is_large, i, chosen))
         turn, _ = turning(v, v.entry("largest", 0, chosen), v.zero)
+        return turn.a, k.let("place", chosen + 0)
+
+    def turn_positive(self, is_real: E) -> E:
+        """Make the largest component of the vector positive; return the vector's length."""
+        k, v = self.k, self.vector
+        direction, chosen = self.direction()
         total = k.mutable("total", v.number(0.0))
         with k.loop("i", self.n) as i:
-            re, im = v.named("turned", multiply(turn.a, v.load(0, i)))
+            re, im = v.named("turned", multiply(direction, v.load(0, i)))
             im = k.let("height", select(is_real | i.eq(chosen), v.number(0.0), im))
             v.store(0, i, (re, im))
             total.set(total + size_squared((re, im)))

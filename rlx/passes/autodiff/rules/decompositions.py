@@ -13,7 +13,9 @@ from rlx.ir.ops.solve import diagonal_of
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import adjoint, reshape_to, swap_last
 from rlx.passes.autodiff.errors import NonDifferentiableError
-from rlx.passes.autodiff.registry import Derivatives, Pushforward, jvp
+from rlx.passes.autodiff.registry import Derivatives, Pushforward, jvp, nondifferentiable
+
+nondifferentiable(ops.schur, because="equal eigenvalues have many triangles")
 
 
 @jvp(ops.qr)
