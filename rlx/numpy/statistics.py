@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import product
@@ -28,6 +28,7 @@ from rlx.numpy.shaping import (
 )
 from rlx.numpy.sorting import searchsorted, sort
 from rlx.tracing.apply import convert, emit, function, inexact
+from rlx.tracing.trace import TracedArray
 
 
 @function
@@ -54,6 +55,7 @@ def percentile(
     x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
 ) -> Any:
     """`quantile` of `q` in percent."""
+    _require_shares(q, 100)
     return quantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
 
 
@@ -62,6 +64,7 @@ def nanpercentile(
     x: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
 ) -> Any:
     """`nanquantile` of `q` in percent."""
+    _require_shares(q, 100)
     return nanquantile(x, elementwise.divide(q, 100), axis, method=method, keepdims=keepdims)
 
 
@@ -72,6 +75,7 @@ def nanmedian(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_nan: bool) -> Any:
+    _require_shares(q)
     x, q = inexact(x, q)
     axes = axes_of(axis, x.ndim)
     rows = sort(_merged(x, axes))
@@ -81,13 +85,27 @@ def _quantile(x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips_n
     missing = elementwise.isnan(rows)
     valid = sum(elementwise.logical_not(missing), -1, keepdims=True)
     last = convert(elementwise.subtract(valid, 1), x.value.dtype) if skips_nan else count - 1
-    places = elementwise.multiply(ravel(q), elementwise.maximum(last, 0))
+    shares = elementwise.where(elementwise.isnan(q), 0.0, q)
+    places = elementwise.multiply(ravel(shares), elementwise.maximum(last, 0))
     places = broadcast_to(places, (*rows.shape[:-1], places.shape[-1]))
     found = _between(rows, places, method)
     is_nan = elementwise.equal(valid, 0) if skips_nan else any(missing, -1, keepdims=True)
+    is_nan = elementwise.logical_or(is_nan, elementwise.isnan(ravel(q)))
     found = moveaxis(elementwise.where(is_nan, np.nan, found), -1, 0)
     found = reshape(found, (*q.shape, *found.shape[1:]))
     return expand_dims(found, tuple(q.ndim + a for a in axes)) if keepdims else found
+
+
+def _require_shares(q: Any, whole: int = 1) -> None:
+    """Raise InputError for known numbers that are no shares; traced ones are indices later."""
+    if isinstance(q, TracedArray):
+        return
+    numbers = np.ravel(np.asarray(q, np.float64))
+    if (wrong := numbers[(numbers < 0) | (numbers > whole)]).size:
+        raise InputError(
+            f"q is {wrong[0]}; it must lie in [0, {whole}]",
+            remedy="`quantile` takes shares of 1, `percentile` percent",
+        )
 
 
 def _between(rows: Any, places: Any, method: str) -> Any:

@@ -52,7 +52,7 @@ OTHER_VALUES: dict[str, Where] = {
     "loggamma": lambda x: x <= 0, "spence": np.isinf,
 }  # fmt: skip
 OTHER_SLOPES: dict[str, Where] = {
-    **dict.fromkeys(("abs", "absolute", "fabs", "angle", "celu", "leaky_relu", "i0"), at_zero),
+    **dict.fromkeys(("abs", "absolute", "fabs", "angle", "leaky_relu", "i0"), at_zero),
     **dict.fromkeys(("sqrt", "rsqrt"), lambda x: ~(x > 0)),  # 0, as the docs say
     **dict.fromkeys(("acosh", "arccosh"), lambda x: x <= -1),  # NaN, as the value is
     **dict.fromkeys(("hard_sigmoid", "hard_silu", "hard_swish"), at_ends),

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 import rlx
 import rlx.numpy as rnp
 from rlx import nn
+from rlx.errors import InputError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.graph import Graph
 from rlx.numpy import linalg
+from rlx.scipy import special
 
 Array = NDArray[Any]
 INTEGERS = np.array([-128, 127, -128, 5, 0, -7, -128, 100], np.int8)
@@ -235,3 +240,51 @@ def test_slopes_where_a_formula_has_cases() -> None:
     np.testing.assert_allclose(rlx.grad(rnp.nanvar)(known), [-4 / 3, 0, 0, 4 / 3])
     np.testing.assert_array_equal(rlx.grad(rnp.nanmedian)(np.zeros(4)), [0, 0.5, 0.5, 0])
     assert np.isnan(rlx.grad(lambda x: rnp.logaddexp(x, 1.0))(np.nan))
+
+
+@pytest.mark.parametrize("backend", ["reference", "llvm", "c"])
+@pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax])
+def test_rows_without_an_element_stay_so(op: Any, backend: str) -> None:
+    """Also where that is known at the call only: an axis of up to eight elements holds none."""
+    graph = Graph("rows")
+    graph.set_outputs([op(graph.input("x", (3, rlx.Dim("n", max=8)), DType.F32), axis=-1)])
+    compiled = rlx.compile(graph, backend=backend)
+    half = 0.5 if op is ops.softmax else np.log(0.5)
+    np.testing.assert_allclose(compiled.run({"x": np.ones((3, 2), np.float32)})[0], half, rtol=1e-6)
+    assert compiled.run({"x": np.ones((3, 0), np.float32)})[0].shape == (3, 0)
+    assert nn.softmax(np.ones((3, 0))).shape == nn.log_softmax(np.ones((3, 0))).shape == (3, 0)
+
+
+def test_a_share_that_is_none_has_no_quantile() -> None:
+    x = np.array([3.0, 1.0, 2.0])
+    shares = np.array([0.5, np.nan, 1.0])
+    for found in (rnp.quantile(x, shares), rlx.jit(rnp.quantile)(x, shares)):
+        np.testing.assert_array_equal(found, [2, np.nan, 3])
+    with pytest.raises(InputError, match="must lie in"):
+        rnp.quantile(x, 1.5)
+    with pytest.raises(InputError, match="must lie in"):
+        rnp.nanpercentile(x, -1)
+
+
+def test_the_beta_function_has_the_signs_of_its_gammas() -> None:
+    a, b = np.array([-2.5, -0.5, -1.5, 2.0]), np.array([1.0, -0.25, 0.25, 3.0])
+    expected = [
+        math.gamma(x) * math.gamma(y) / math.gamma(x + y) for x, y in zip(a, b, strict=True)
+    ]
+    np.testing.assert_allclose(rlx.jit(special.beta)(a, b), expected, rtol=1e-13)
+    assert rlx.grad(special.beta)(-2.5, 1.0) == pytest.approx(-0.16)  # that of 1 / a
+
+
+def test_what_cannot_be_chosen_has_no_slope() -> None:
+    n, k = np.array([2.0, -1.5, 3.0, 5.0]), np.array([3.0, 1.0, -0.5, 2.0])
+    slopes = rlx.jit(rlx.grad(lambda n: rnp.sum(special.comb(n, k))))(n)
+    np.testing.assert_allclose(slopes, [0, 0, 0, 4.5], rtol=1e-12)  # that of n (n - 1) / 2
+
+
+def test_slopes_of_a_choice_at_its_edge() -> None:
+    """`gammainc` rises from 0 with the density there, and a remainder with its own quotient."""
+    slope = rlx.grad(special.gammainc, argnums=1)
+    assert [float(slope(a, 0.0)) for a in (1.0, 1.5, 3.0)] == [1, 0, 0]
+    by_divisor = rlx.grad(rnp.mod, argnums=1)
+    for x, y in ((-3.0, 0.3), (7.5, 2.0), (-7.5, 2.0), (5.0, -3.0), (-3.0, np.inf), (3.0, np.inf)):
+        assert by_divisor(x, y) == -np.floor_divide(x, y), (x, y)

@@ -149,7 +149,7 @@ def softmax_formula(x: Value, *, axis: int) -> Value:
 def softmax(x: TensorType, *, axis: int) -> TensorType:
     """`exp(x) / sum(exp(x))` along `axis`; a slice with NaN or +inf, or all -inf, is NaN."""
     require_dtype(x, "float")
-    require_nonempty_axis(x, axis)
+    normalize_axis(axis, x.rank)
     return x
 
 
@@ -165,7 +165,7 @@ def log_softmax_formula(x: Value, *, axis: int) -> Value:
 def log_softmax(x: TensorType, *, axis: int) -> TensorType:
     """The logarithm of `softmax`, finite where softmax underflows."""
     require_dtype(x, "float")
-    require_nonempty_axis(x, axis)
+    normalize_axis(axis, x.rank)
     return x
 
 

@@ -19,8 +19,9 @@ def identity(x: Any) -> Any:
 @function
 def celu(x: Any, alpha: Any = 1.0) -> Any:
     """`x` where positive, else `alpha * (exp(x / alpha) - 1)`."""
-    below = rnp.multiply(alpha, rnp.expm1(rnp.divide(rnp.minimum(x, 0.0), alpha)))
-    return rnp.where(rnp.greater(x, 0), x, below)
+    above = rnp.greater(x, 0)  # a choice: the slope of a minimum would be a half at 0
+    below = rnp.multiply(alpha, rnp.expm1(rnp.divide(rnp.where(above, 0.0, x), alpha)))
+    return rnp.where(above, x, below)
 
 
 @function

@@ -295,7 +295,12 @@ def betaln(a: Any, b: Any) -> Any:
 @function
 def beta(a: Any, b: Any) -> Any:
     """The beta function."""
-    return elementwise.exp(betaln(a, b))
+    a, b = inexact(a, b)
+    signs = [gammasgn(x) for x in (a, b, elementwise.add(a, b))]
+    size = elementwise.exp(betaln(a, b))
+    for sign in signs:
+        size = elementwise.where(elementwise.less(sign, 0), elementwise.negative(size), size)
+    return size
 
 
 @function

@@ -125,6 +125,7 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     (a, x), (da, dx) = primals, tangents
     safe = rnp.where(rnp.greater(x, 0), x, 1)
     by_x = rnp.exp((a - 1) * rnp.log(safe) - x - gammaln(a))
+    by_x = rnp.where(rnp.greater(x, 0), by_x, rnp.where(rnp.equal(a, 1), 1, 0))  # 0 for infinite
 
     def lower(a: Any) -> Any:
         return _lower_factor(a, x) * _series(a, x, _TERMS_OF_SLOPES)

@@ -137,12 +137,17 @@ def _larger_takes(v: Value, large: Value, small: Value) -> Value:
     return ops.where(large > small, v, ops.where(ops.eq(large, small), 0.5 * v, 0.0))
 
 
+def _mod_divisor(v: Value, y: Value, a: Value, b: Value) -> Value:
+    """Less the quotient that the remainder belongs to; one that is the divisor itself is of -1."""
+    return v * ops.where(ops.eq(y, b), 1.0, -ops.round((a - y) / b))
+
+
 differential(ops.add, lambda v, y, a, b: v, lambda v, y, a, b: v)
 differential(ops.sub, lambda v, y, a, b: v, lambda v, y, a, b: -v)
 PRODUCT = derivative(ops.mul, lambda y, a, b: b, lambda y, a, b: a)
 differential(ops.div, lambda v, y, a, b: v / b, lambda v, y, a, b: -(v / b) * y)
 differential(ops.pow, _pow_base, _pow_exponent)
-differential(ops.mod, lambda v, y, a, b: v, lambda v, y, a, b: -(v * ops.floor(a / b)))
+differential(ops.mod, lambda v, y, a, b: v, _mod_divisor)
 differential(
     ops.atan2,
     lambda v, y, a, b: v * b / (a * a + b * b),
