@@ -75,6 +75,7 @@ from rlx.codegen.schedule import (
 )
 from rlx.errors import InternalError
 from rlx.ir.graph import Node
+from rlx.ir.inspect import computed_ops
 from rlx.ir.op import Trait
 from rlx.passes.rewrite import bodies_of
 
@@ -316,7 +317,7 @@ def describe(node: Node, number: int | None = None) -> str:
     place = ""
     if node.source is not None:
         place = f", {PurePath(node.source.file).name}:{node.source.line}"
-    return f"%{own} {_computes(node)}{name}{place}"
+    return f"%{own} {computed_ops(node)}{name}{place}"
 
 
 def failing_node(node: Node) -> Node:
@@ -348,10 +349,3 @@ def _in_place(thunk: Thunk) -> str:
     written = dict.fromkeys(thunk.operands[operand].label for operand, _ in thunk.aliased)
     named = ", ".join(label for label in written if label)
     return f", in place of {named}" if named else ", in place" if written else ""
-
-
-def _computes(node: Node) -> str:
-    if not node.is_one_kernel:
-        return node.op.name
-    inner = node.attribute("body").nodes
-    return ", ".join(each.op.name for each in inner if not each.op.has(Trait.LEAF))

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.op import Trait
 from rlx.ir.printer import format_node, symbols_in
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def computed_ops(node: Node) -> str:
+    """Return the ops that a kernel of its own computes, by first use, such as `add x3, exp`."""
+    if not node.is_one_kernel:
+        return node.op.name
+    inner = node.attribute("body").nodes
+    counts = Counter(each.op.name for each in inner if not each.op.has(Trait.LEAF))
+    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
 
 
 def summary(graph: Graph) -> str:

@@ -10,6 +10,7 @@ from rlx.codegen.schedule import Thunk, number_of
 from rlx.errors import Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
+from rlx.ir.inspect import computed_ops
 from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import Trait
 
@@ -26,7 +27,7 @@ def kernel_doc(thunks: Sequence[Thunk]) -> tuple[str, ...]:
     more = f" and {len(values) - _LISTED_VALUES} more" if len(values) > _LISTED_VALUES else ""
     shared = f", called {len(thunks)} times" if len(thunks) > 1 else ""
     in_place = ", in place" if thunks[0].aliased else ""
-    lines = [f"{_formula(thunks[0].node)} -> {listed}{more}{shared}{in_place}"]
+    lines = [f"{computed_ops(thunks[0].node)} -> {listed}{more}{shared}{in_place}"]
     places = list(dict.fromkeys(f"{PurePath(s.file).name}:{s.line}" for s in _sources(thunks)))
     if places:
         rest = ", ..." if len(places) > _LISTED_LINES else ""
@@ -104,14 +105,6 @@ def _last_word(value: Value) -> str:
 def _label(thunk: Thunk) -> str:
     suffix = ".0" if len(thunk.node.results) > 1 else ""
     return f"%{number_of(thunk)}{suffix}"
-
-
-def _formula(node: Node) -> str:
-    """Return the ops of a node, in order."""
-    if not node.is_one_kernel:
-        return node.op.name
-    body: Graph = node.attribute("body")
-    return ", ".join(n.op.name for n in body.nodes if not n.op.has(Trait.LEAF))
 
 
 def _sources(thunks: Sequence[Thunk]) -> Iterator[Source]:

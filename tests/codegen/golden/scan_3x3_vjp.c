@@ -1,4 +1,4 @@
-// transpose, transpose, matmul, matmul, add, add -> %8.0
+// transpose x2, matmul x2, add x2 -> %8.0
 static void scan_3x3_2(
     const double *restrict first_d_c, const double *restrict turn, const double *restrict saved_c,
     double *restrict last_d_c, double *restrict last_d_turn, double *restrict last_d_push) {

@@ -1,4 +1,4 @@
-// sin, mul, mul, sub, mul, add -> %3.0
+// sin, mul x3, sub, add -> %3.0
 static void scan_scalar(
     const double *restrict first_angle, const double *restrict first_speed,
     const double *restrict k, double *restrict last_angle, double *restrict last_speed) {

@@ -1,4 +1,4 @@
-// mul, add, neg, mul, mul, mul, mul, add, add -> %6.0
+// mul x5, add x3, neg -> %6.0
 static void scan_scalar_2(
     const double *restrict d_output, const double *restrict k, const double *restrict saved_sin,
     const double *restrict saved_cos, double *restrict last_d_angle, double *restrict last_d_speed,

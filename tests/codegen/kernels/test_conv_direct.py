@@ -17,6 +17,7 @@ from rlx.ir.layout import ChannelPanels
 from rlx.ir.lowering import Direct
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
+from rlx.runtime.executable import Executable
 from rlx.target import detect_target
 from tests.codegen.kernels.native import case_of, module_of, run_case
 
@@ -70,6 +71,7 @@ def run(g: Graph, feeds: dict[str, Any], backend: str, threads: int = 1) -> Any:
     params = {str(v.node.name): feeds[str(v.node.name)] for v in g.params}
     inputs = {name: array for name, array in feeds.items() if name not in params}
     program = rlx.compile(g, backend=backend, params=params, threads=threads)
+    assert isinstance(program, Executable)
     assert program.threads == threads, "too little work for threads to share"
     return program(**inputs)[0]
 

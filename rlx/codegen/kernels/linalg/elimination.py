@@ -219,6 +219,8 @@ def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
     first = rows[0][0].type
     least = const(math.inf, first.prim, first.lanes)
     for c in range(height):
+        if c + 1 < height:
+            k.comment(f"Row {c} becomes the one with the largest entry in column {c}.")
         for r in range(c + 1, height):
             _move_up(k, rows, c, r)
         least = k.let("least", smallest_size(rows[c][c], least))
@@ -226,6 +228,7 @@ def eliminate_rows(k: KernelBuilder, rows: list[list[E]]) -> E:
             multiple = k.let("multiple", rows[r][c] / rows[c][c])
             for j in range(c + 1, width):
                 rows[r][j] = k.let(f"m{r}{j}", rows[r][j] - multiple * rows[c][j])
+    k.comment("The solution, from the last row up.")
     for c in reversed(range(height)):
         for j in range(height, width):
             rows[c][j] = k.let(f"x{c}", rows[c][j] / rows[c][c])
