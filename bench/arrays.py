@@ -64,6 +64,16 @@ def _hermitian(*shape: int) -> Callable[[np.random.Generator], Array]:
     return make
 
 
+def _positive(*shape: int) -> Callable[[np.random.Generator], Array]:
+    def make(rng: np.random.Generator) -> Array:
+        x = _complex(*shape)(rng)
+        return np.asarray(
+            x @ np.swapaxes(x.conj(), -1, -2) + np.eye(shape[-1], dtype=np.complex64), np.complex64
+        )
+
+    return make
+
+
 ROWS = (
     Row("fft 1024x1024", "fft.fft", _complex(1024, 1024)),
     Row("fft 1000x1000", "fft.fft", _complex(1000, 1000)),
@@ -90,6 +100,8 @@ ROWS = (
     Row("svd 1000 of 8x8 complex", "linalg.svd", _complex(1000, 8, 8), 3),
     Row("inv 1000 of 8x8 complex", "linalg.inv", _complex(1000, 8, 8)),
     Row("inv 300x300 complex", "linalg.inv", _complex(300, 300)),
+    Row("cholesky 300x300 complex", "linalg.cholesky", _positive(300, 300)),
+    Row("det 300x300 complex", "linalg.det", lambda rng: _complex(300, 300)(rng) / 17),
     Row("normal 10^6", "random.normal", _real(10**6)),
     Row("uniform 10^6", "random.uniform", _real(10**6)),
 )

@@ -209,10 +209,10 @@ class Eigenproblem:
             lower = m.entry("y", r, c)
             with k.if_(size_of(lower) > 0.0):
                 turn, _ = turning(m, m.entry("x", r - 1, c), lower)
-                self._turn(r - 1, turn, c, self.n)
+                self.turn_axes(r - 1, turn, c, self.n)
                 m.store(r, c, m.zero)
 
-    def _turn(self, p: E, turn: Turn, start: E, stop: E | int) -> None:
+    def turn_axes(self, p: E, turn: Turn, start: E, stop: E | int) -> None:
         """Turn axes p and p + 1 of the matrix: rows from `start` on, columns up to `stop`."""
         self.matrix.turn_rows(p, turn, start)
         self.matrix.turn_columns(p, turn.conjugate(), stop)
@@ -287,10 +287,10 @@ class Eigenproblem:
                 assign(z, m.load(c + 2, column))
             with k.if_(has_third):
                 turn, length = turning(m, y, z)
-                self._turn(c + 1, turn, column, stop)
+                self.turn_axes(c + 1, turn, column, stop)
                 assign(y, (length, m.number(0.0)))
             turn, _ = turning(m, x, y)
-            self._turn(c, turn, column, stop)
+            self.turn_axes(c, turn, column, stop)
             with k.if_(c > low):
                 m.store(c + 1, column, m.zero)
             with k.if_(has_third & (c > low)):
@@ -315,7 +315,7 @@ class Eigenproblem:
         apart = subtract(d, divide(across, safe))
         second = m.named("second", choose(is_pair, subtract(middle, root), apart))
         turn, _ = turning(m, moved, c)
-        self._turn(low, turn, low, low + 2)
+        self.turn_axes(low, turn, low, low + 2)
         m.store(low, low, first)
         m.store(low + 1, low, m.zero)
         m.store(low + 1, low + 1, second)
@@ -373,16 +373,6 @@ class Eigenproblem:
         with k.loop("i", self.n) as i:
             factor_of = k.load(v.buffer, self.factors + i)
             v.store(0, i, times(v.load(0, i), factor_of))
-
-    def exchange(self, p: E, first: Complex, second: Complex) -> None:
-        """Exchange two neighbors of a triangle's diagonal, p and p + 1."""
-        m = self.matrix
-        apart = m.named("apart", subtract(second, first))
-        turn, _ = turning(m, m.entry("beside", p, p + 1), apart)
-        self._turn(p, turn, p, p + 2)
-        m.store(p, p, second)
-        m.store(p + 1, p, m.zero)
-        m.store(p + 1, p + 1, first)
 
     def direction(self) -> tuple[Complex, E]:
         """Scale the vector; return what makes its largest component positive, and where it is."""

@@ -10,6 +10,7 @@ import math
 
 from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import Reader, Writer
+from rlx.codegen.kernels.linalg.complex_matrix import subtract, turning
 from rlx.codegen.kernels.linalg.eigenvalues import (
     Eigenproblem,
     eig_scratch,
@@ -17,8 +18,8 @@ from rlx.codegen.kernels.linalg.eigenvalues import (
 )
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.loops.complex_scalar import multiply
-from rlx.codegen.loops.expr import select
+from rlx.codegen.loops.complex_scalar import Complex, multiply
+from rlx.codegen.loops.expr import E, select
 from rlx.errors import InternalError
 from rlx.ir.shape import product
 
@@ -65,7 +66,18 @@ def _sort_diagonal(problem: Eigenproblem) -> None:
         first, second = m.entry("first", p, p), m.entry("second", p + 1, p + 1)
         is_below = second[0].eq(first[0]) & (second[1] < first[1])
         with k.if_((second[0] < first[0]) | is_below):
-            problem.exchange(p, first, second)
+            _exchange(problem, p, first, second)
+
+
+def _exchange(problem: Eigenproblem, p: E, first: Complex, second: Complex) -> None:
+    """Exchange two neighbors of the diagonal, p and p + 1."""
+    m = problem.matrix
+    apart = m.named("apart", subtract(second, first))
+    turn, _ = turning(m, m.entry("beside", p, p + 1), apart)
+    problem.turn_axes(p, turn, p, p + 2)
+    m.store(p, p, second)
+    m.store(p + 1, p, m.zero)
+    m.store(p + 1, p + 1, first)
 
 
 def _find_directions(problem: Eigenproblem) -> None:
