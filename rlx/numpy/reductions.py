@@ -111,16 +111,24 @@ def var(
     ddof: float = 0,
     correction: float | None = None,
     keepdims: bool = False,
+    where: Any = None,
 ) -> Any:
     """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
     ddof = ddof if correction is None else correction
     (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
-    centered = elementwise.subtract(x, mean(x, axis, keepdims=True))
+    if where is not None:  # what is left out must not spoil slopes
+        x = elementwise.where(where, x, 0)
+    centered = elementwise.subtract(x, mean(x, axis, keepdims=True, where=where))
     squares = (
         emit(ops.complex_norm_sq, centered)
         if x.value.dtype.is_complex
         else elementwise.square(centered)
     )
+    if where is not None:
+        chosen = elementwise.where(where, ones_like(squares), 0)
+        count = elementwise.subtract(sum(chosen, axis, keepdims=keepdims), ddof)
+        total = sum(squares, axis, keepdims=keepdims, where=where)
+        return elementwise.divide(total, elementwise.maximum(count, 0))
     if ddof == 0:
         return mean(squares, axis, keepdims=keepdims)
     count = _count(x, axis) - ddof
@@ -136,11 +144,11 @@ def std(
     ddof: float = 0,
     correction: float | None = None,
     keepdims: bool = False,
+    where: Any = None,
 ) -> Any:
     """Standard deviation: the root of `var`."""
-    return elementwise.sqrt(
-        var(x, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims)
-    )
+    how: dict[str, Any] = {"ddof": ddof, "correction": correction, "keepdims": keepdims}
+    return elementwise.sqrt(var(x, axis, dtype, where=where, **how))
 
 
 @function

@@ -288,3 +288,21 @@ def test_slopes_of_a_choice_at_its_edge() -> None:
     by_divisor = rlx.grad(rnp.mod, argnums=1)
     for x, y in ((-3.0, 0.3), (7.5, 2.0), (-7.5, 2.0), (5.0, -3.0), (-3.0, np.inf), (3.0, np.inf)):
         assert by_divisor(x, y) == -np.floor_divide(x, y), (x, y)
+
+
+@pytest.mark.parametrize("how", [{}, {"axis": 0}, {"axis": 1, "ddof": 1, "keepdims": True},
+                                 {"axis": (0, 1), "ddof": 0.5}])  # fmt: skip
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_deviations_of_what_is_chosen(name: str, how: dict[str, Any]) -> None:
+    x = np.array([[1, np.nan, 3, -0.0], [-2, 5, np.inf, 2], [0.5, -1, 2, 7]])
+    chosen = np.isfinite(x) & (x != 7)
+    for each in (x, x.astype(np.float32), x + 0.5j):
+        expected = getattr(np, name)(each, where=chosen, **how)
+        for found in (
+            getattr(rnp, name)(each, where=chosen, **how),
+            rlx.jit(lambda x: getattr(rnp, name)(x, where=chosen, **how))(each),
+        ):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=2e-6)
+    slopes = rlx.jit(rlx.grad(lambda x: rnp.sum(getattr(rnp, name)(x, where=chosen, **how))))(x)
+    assert np.isfinite(slopes).all()  # also of what is left out
