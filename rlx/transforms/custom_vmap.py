@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlx.errors import InputError, ShapeError
-from rlx.ir.graph import Value
+from rlx.ir.graph import Graph, Value
 from rlx.passes.vmap.batching import Batching, MaybeBatched
 from rlx.passes.vmap.registry import STATED
 from rlx.tracing.arguments import Chosen
@@ -64,8 +64,9 @@ class CustomVmap(CustomFunction):
         if call not in self._known:
             self._known[call] = f"{name}_{next(_numbers)}"
             STATED[self._known[call]] = functools.partial(_batched, rule, self._fun, call)
-        bodies = {"body": body_of(primal, primal.captured), "batching": self._known[call]}
-        return Stated(primal.tree, primal.weak, primal.captured, bodies)
+        body = body_of(primal, primal.captured)
+        attributes: dict[str, Graph | str | None] = {"body": body, "batching": self._known[call]}
+        return Stated(primal.tree, primal.weak, primal.captured, attributes)
 
 
 def custom_vmap(fun: Function) -> CustomVmap:

@@ -43,7 +43,7 @@ def jet(
             given = [_curve(p, terms, scales, t) for p, terms in zip(primals, series, strict=True)]
             return [fun(*given)]
 
-        derivatives = along
+        derivatives: Callable[[Any], list[Any]] = along
         for _ in range(order):
             derivatives = _one_more(derivatives)
         value, *found = derivatives(0.0)
