@@ -48,7 +48,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 @custom_jvp
 def _xlogy(x: Any, y: Any) -> Any:
-    is_zero = elementwise.equal(x, 0)
+    is_zero = elementwise.logical_and(elementwise.equal(x, 0), elementwise.equal(y, y))  # no NaN
     product = elementwise.multiply(x, elementwise.log(elementwise.where(is_zero, 1, y)))
     return elementwise.where(is_zero, 0.0, product)
 
@@ -67,7 +67,7 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 @custom_jvp
 def _xlog1py(x: Any, y: Any) -> Any:
-    is_zero = elementwise.equal(x, 0)
+    is_zero = elementwise.logical_and(elementwise.equal(x, 0), elementwise.equal(y, y))  # no NaN
     product = elementwise.multiply(x, elementwise.log1p(elementwise.where(is_zero, 0, y)))
     return elementwise.where(is_zero, 0.0, product)
 
