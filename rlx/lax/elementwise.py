@@ -11,7 +11,8 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.parts import bitwise_count
 from rlx.numpy.shaping import stack
-from rlx.scipy.special import gammainc, gammaln
+from rlx.scipy.special import gammainc
+from rlx.scipy.special.incomplete import slope_over_density
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
 from rlx.tracing.widths import canonical
 from rlx.transforms.differentiate import jvp
@@ -192,5 +193,4 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
 def random_gamma_grad(a: Any, sample: Any) -> Any:
     """The slope of a gamma number by its shape `a`, at a fixed probability below it."""
     a, sample = inexact(a, sample)
-    density = elementwise.exp((a - 1) * elementwise.log(sample) - sample - gammaln(a))
-    return -igamma_grad_a(a, sample) / density
+    return -slope_over_density(a + 0 * sample, sample + 0 * a)

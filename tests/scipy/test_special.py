@@ -97,6 +97,44 @@ def test_slopes_of_incomplete_functions() -> None:
         np.testing.assert_allclose(rlx.grad(special.i0)(x), scipy.i1(x), rtol=1e-11)
 
 
+@pytest.mark.parametrize(
+    ("order", "x"), [(5.0, 7.0), (0.3, 39.0), (1000.0, 1000.0), (3000.0, 2950.0), (1000.0, 1050.0)]
+)
+def test_slopes_by_the_order_hold_in_tails_and_at_large_orders(order: float, x: float) -> None:
+    """Of the lesser function, whose differences lose nothing; a fraction of 5 ends after 5 terms."""
+    scipy = pytest.importorskip("scipy.special")
+    upper, h = x > order + 1, 1e-5 * order
+    of = (lambda a: -scipy.gammaincc(a, x)) if upper else (lambda a: scipy.gammainc(a, x))
+    expected = (8 * (of(order + h) - of(order - h)) - of(order + 2 * h) + of(order - 2 * h)) / 12
+    found = rlx.grad(special.gammainc)(order, x)
+    np.testing.assert_allclose(found, expected / h, rtol=1e-9)
+    density = np.exp((order - 1) * np.log(x) - x - scipy.gammaln(order))
+    draw = rlx.lax.random_gamma_grad(order, x)
+    np.testing.assert_allclose(draw, -expected / h / density, rtol=1e-9)
+
+
+def test_the_slope_of_a_draw_holds_where_its_density_is_no_float() -> None:
+    """JAX gives the same at 39, and underflows behind."""
+    slope = rlx.lax.random_gamma_grad(np.float32(0.3), np.float32(200))
+    wide = rlx.lax.random_gamma_grad(0.3, 200.0)
+    np.testing.assert_allclose(slope, wide, rtol=1e-5)
+    assert 5 < float(wide) < 20
+
+
+@pytest.mark.parametrize(("a", "b", "x"), [(2.0, 3.0, 0.4), (1e4, 2e4, 0.334), (1e6, 1e6, 0.5)])
+def test_slopes_of_the_incomplete_beta_function_by_its_orders(a: float, b: float, x: float) -> None:
+    scipy = pytest.importorskip("scipy.special")
+    found = rlx.grad(special.betainc, argnums=(0, 1))(a, b, x)
+    for number, slope in enumerate(found):
+        h = np.eye(2)[number] * 1e-4 * np.sqrt([a, b])
+
+        def at(steps: int, h: object = h) -> float:
+            return float(scipy.betainc(a + steps * h[0], b + steps * h[1], x))  # type: ignore[index]
+
+        expected = (8 * (at(1) - at(-1)) - at(2) + at(-2)) / (12 * h[number])
+        np.testing.assert_allclose(slope, expected, rtol=1e-6)
+
+
 def test_lax_has_them_under_its_own_names() -> None:
     assert rlx.lax.igamma is special.gammainc
     assert rlx.lax.igammac is special.gammaincc

@@ -1,6 +1,8 @@
 """Incomplete gamma and beta functions: series and continued fractions, as long as they move.
 
-Their slopes by the last argument are formulas, those by the others slopes of the series.
+Their slopes by the last argument are formulas; those by the others are of the series that gave
+the value, as long. Second derivatives by these are of series of a fixed length, which serves up
+to orders of about 500.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.scipy.special.elementary import betaln, gammaln
+from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop, while_loop
 from rlx.transforms.custom_jvp import custom_jvp
@@ -16,6 +18,7 @@ from rlx.transforms.differentiate import jvp
 
 _MOST_TERMS = 5000
 _TERMS_OF_SLOPES = 200
+"""At least: of whole numbers a fraction may end, and its slopes go on."""
 
 
 def _eps(x: Any) -> float:
@@ -61,25 +64,32 @@ def _series(a: Any, x: Any, terms: int | None) -> Any:
     return while_loop(moves, go, (1, one, one))[1]
 
 
-def _fraction(a: Any, x: Any) -> Any:
+def _fraction(a: Any, x: Any, terms: int | None, least: int = 0) -> Any:
     """The continued fraction of the upper function (Lentz), for x above a + 1."""
     tiny, eps = _tiny(x), _eps(x)
     b = x + 1 - a
     c, d = rnp.full_like(b, 1 / tiny), 1 / b
-    state = (1, b, c, d, d, rnp.ones_like(b, dtype=bool))
 
-    def moves(state: Any) -> Any:
-        return rnp.logical_and(rnp.any(state[5]), rnp.less(state[0], _MOST_TERMS))
-
-    def go(state: Any) -> Any:
-        n, b, c, d, h, _ = state
+    def step(n: Any, b: Any, c: Any, d: Any, h: Any) -> Any:
         number = rnp.astype(n, x.dtype)
         factor, b = -number * (number - a), b + 2
         d = 1 / _away(factor * d + b, tiny)
         c = _away(b + factor / c, tiny)
-        change = c * d
-        return n + 1, b, c, d, h * change, rnp.greater(rnp.abs(change - 1), eps)
+        return b, c, d, h * (c * d)
 
+    if terms is not None:
+        return fori_loop(1, terms, lambda n, state: step(n, *state), (b, c, d, d))[3]
+
+    def moves(state: Any) -> Any:
+        alive = rnp.logical_or(rnp.any(state[5]), rnp.less(state[0], least))
+        return rnp.logical_and(alive, rnp.less(state[0], _MOST_TERMS))
+
+    def go(state: Any) -> Any:
+        n, b, c, d, h, _ = state
+        b, c, d, new = step(n, b, c, d, h)
+        return n + 1, b, c, d, new, rnp.greater(rnp.abs(c * d - 1), eps)
+
+    state = (1, b, c, d, d, rnp.ones_like(b, dtype=bool))
     return while_loop(moves, go, state)[4]
 
 
@@ -97,7 +107,7 @@ def _both(a: Any, x: Any) -> Any:
     lower = factor * _series(a, rnp.where(right, 0, x), None)
     above = rnp.where(right, x, a + 2)
     upper = rnp.where(
-        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above))
+        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above), None)
     )
     lower = rnp.where(right, 1 - upper, lower)
     upper = rnp.where(right, upper, 1 - lower)
@@ -123,17 +133,58 @@ def gammaincc(a: Any, x: Any) -> Any:
 def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     """The tangent of the lower function."""
     (a, x), (da, dx) = primals, tangents
-    safe = rnp.where(rnp.greater(x, 0), x, 1)
-    by_x = rnp.exp((a - 1) * rnp.log(safe) - x - gammaln(a))
-    by_x = rnp.where(rnp.greater(x, 0), by_x, rnp.where(rnp.equal(a, 1), 1, 0))  # 0 for infinite
-
-    def lower(a: Any) -> Any:
-        return _lower_factor(a, x) * _series(a, x, _TERMS_OF_SLOPES)
+    safe = rnp.where(rnp.greater(x, 0) & rnp.logical_not(rnp.isinf(x)), x, 1)
+    by_x = rnp.exp((a - 1) * rnp.log(safe) - safe - gammaln(a))
+    by_x = rnp.where(rnp.greater(x, 0), by_x, rnp.where(rnp.equal(a, 1), 1, 0))
+    by_x = rnp.where(rnp.isinf(x), 0, by_x)
 
     # No slope where there is no value; a factor, so that the tangent stays linear
     known = rnp.where(rnp.isnan(gammainc(a, x)), rnp.nan, 1.0)
-    by_a = jvp(lower, (a * rnp.ones_like(x),), (da * rnp.ones_like(x),))[1]
-    return known * (by_x * dx + by_a)
+    return known * (by_x * dx + _slope_by_order(a * rnp.ones_like(x), x * rnp.ones_like(a)) * da)
+
+
+def _moved(a: Any, x: Any, terms: int | None) -> tuple[Any, Any, Any]:
+    """Return where the fraction serves, and the slopes by `a` beside the functions' factors.
+
+    The lower function is a factor times the series, the upper one a factor times the fraction;
+    both factors' logarithms have the slope `log(x)` less a digamma function.
+    """
+    right = rnp.greater(x, a + 1)
+    inside = rnp.logical_and(rnp.greater(x, 0), rnp.logical_not(rnp.isinf(x)))
+    low = rnp.where(rnp.logical_or(right, rnp.logical_not(inside)), a / 2, x)
+    high = rnp.where(rnp.logical_and(right, inside), x, a + 2)
+    one = (rnp.ones_like(a),)
+    series = jvp(lambda a: _series(a, low, terms), (a,), one)
+    fraction = jvp(lambda a: _fraction(a, high, terms, _TERMS_OF_SLOPES), (a,), one)
+    below = series[0] * (rnp.log(low) - digamma(a + 1)) + series[1]
+    above = fraction[0] * (rnp.log(high) - digamma(a)) + fraction[1]
+    return right, below, above
+
+
+def _slope(a: Any, x: Any, terms: int | None) -> Any:
+    right, below, above = _moved(a, x, terms)
+    factor = _lower_factor(a, x)
+    found = factor * rnp.where(right, -a * above, below)
+    return rnp.where(rnp.isinf(x), 0, found)
+
+
+@custom_jvp
+def _slope_by_order(a: Any, x: Any) -> Any:
+    """The slope of the lower function by `a`, to the last bits; its own ones are of few terms."""
+    return _slope(a, x, None)
+
+
+@_slope_by_order.defjvp
+def _slope_by_order_jvp(primals: Any, tangents: Any) -> Any:
+    return _slope_by_order(*primals), jvp(
+        lambda a, x: _slope(a, x, _TERMS_OF_SLOPES), primals, tangents
+    )[1]
+
+
+def slope_over_density(a: Any, x: Any) -> Any:
+    """The slope of the lower function by `a` over that by `x`, which may be less than any float."""
+    right, below, above = _moved(a, x, None)
+    return x * rnp.where(right, -above, below / a)
 
 
 @gammainc.defjvp
@@ -146,7 +197,7 @@ def _gammaincc_jvp(primals: Any, tangents: Any) -> Any:
     return gammaincc(*primals), -_gamma_slopes(primals, tangents)
 
 
-def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None) -> Any:
+def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None, least: int) -> Any:
     """The continued fraction of the incomplete beta function (Lentz)."""
     tiny, eps = _tiny(x), _eps(x)
     one = rnp.ones_like(a + b + x)
@@ -170,7 +221,8 @@ def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None) -> Any:
         return fori_loop(1, terms, body, (one, d, d))[2]
 
     def moves(state: Any) -> Any:
-        return rnp.logical_and(rnp.any(state[4]), rnp.less(state[0], _MOST_TERMS))
+        alive = rnp.logical_or(rnp.any(state[4]), rnp.less(state[0], least))
+        return rnp.logical_and(alive, rnp.less(state[0], _MOST_TERMS))
 
     def go(state: Any) -> Any:
         m, c, d, h, _ = state
@@ -181,7 +233,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None) -> Any:
 
 
 @function
-def _betainc(a: Any, b: Any, x: Any, terms: int | None = None) -> Any:
+def _betainc(a: Any, b: Any, x: Any, terms: int | None = None, least: int = 0) -> Any:
     a, b, x = inexact(a, b, x)
     a, b, x = rnp.broadcast_arrays(a, b, x)
     inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
@@ -190,7 +242,7 @@ def _betainc(a: Any, b: Any, x: Any, terms: int | None = None) -> Any:
     p, q = rnp.where(swapped, b, a), rnp.where(swapped, a, b)
     y = rnp.where(swapped, 1 - safe, safe)
     factor = rnp.exp(p * rnp.log(y) + q * rnp.log1p(-y) - betaln(p, q)) / p
-    value = factor * _beta_fraction(p, q, y, terms)
+    value = factor * _beta_fraction(p, q, y, terms, least)
     found = rnp.where(swapped, 1 - value, value)
     found = rnp.where(inside, found, rnp.where(rnp.less_equal(x, 0), 0.0, 1.0))
     valid = rnp.logical_and(rnp.greater_equal(x, 0), rnp.less_equal(x, 1))
@@ -210,9 +262,25 @@ def _betainc_jvp(primals: Any, tangents: Any) -> Any:
     safe = rnp.where(inside, x, 0.5)
     by_x = rnp.exp((a - 1) * rnp.log(safe) + (b - 1) * rnp.log1p(-safe) - betaln(a, b))
 
-    def of_shapes(a: Any, b: Any) -> Any:
-        return _betainc(a, b, x, _TERMS_OF_SLOPES)
-
     one = rnp.ones_like(a + b + x)
-    by_shapes = jvp(of_shapes, (a * one, b * one), (da * one, db * one))[1]
-    return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_shapes
+    by_a, by_b = _slopes_by_shapes(a * one, b * one, x * one)
+    return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_a * da + by_b * db
+
+
+def _shape_slopes(a: Any, b: Any, x: Any, terms: int | None) -> tuple[Any, Any]:
+    one = (rnp.ones_like(x),)
+    by_a = jvp(lambda a: _betainc(a, b, x, terms, _TERMS_OF_SLOPES), (a,), one)[1]
+    return by_a, jvp(lambda b: _betainc(a, b, x, terms, _TERMS_OF_SLOPES), (b,), one)[1]
+
+
+@custom_jvp
+def _slopes_by_shapes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """The slopes by `a` and `b`, to the last bits; their own ones are of few terms."""
+    return _shape_slopes(a, b, x, None)
+
+
+@_slopes_by_shapes.defjvp
+def _slopes_by_shapes_jvp(primals: Any, tangents: Any) -> Any:
+    return _slopes_by_shapes(*primals), jvp(
+        lambda *given: _shape_slopes(*given, _TERMS_OF_SLOPES), primals, tangents
+    )[1]
