@@ -114,11 +114,11 @@ def test_slopes_by_the_order_hold_in_tails_and_at_large_orders(order: float, x: 
 
 
 def test_the_slope_of_a_draw_holds_where_its_density_is_no_float() -> None:
-    """JAX gives the same at 39, and underflows behind."""
-    slope = rlx.lax.random_gamma_grad(np.float32(0.3), np.float32(200))
-    wide = rlx.lax.random_gamma_grad(0.3, 200.0)
-    np.testing.assert_allclose(slope, wide, rtol=1e-5)
-    assert 5 < float(wide) < 20
+    """As JAX has it."""
+    x = np.array([200, 2000], np.float32)
+    np.testing.assert_allclose(
+        rlx.lax.random_gamma_grad(np.float32(0.3), x), [8.775239, 11.100042], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("a", "b", "x"), [(2.0, 3.0, 0.4), (1e4, 2e4, 0.334), (1e6, 1e6, 0.5)])
