@@ -98,13 +98,13 @@ _CORES = {
     ),
     "cortex-m4": _Core(
         f"{_THUMB}-eabihf",
-        ("-mcpu=cortex_m4",),
+        ("-mcpu=cortex_m4+vfp4d16sp",),
         _GCC_OF_ARM,
         ("-mcpu=cortex-m4", "-mthumb", *_SINGLE),
     ),
     "cortex-m7": _Core(
         f"{_THUMB}-eabihf",
-        ("-mcpu=cortex_m7",),
+        ("-mcpu=cortex_m7+fp_armv8d16",),
         _GCC_OF_ARM,
         ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
     ),

@@ -331,6 +331,7 @@ def test_an_interrupt_waits_until_ops_and_rules_are_declared(
     printed = run_alone(f"DECLARES, NUMBER = {declares!r}, {number}\n" + textwrap.dedent("""
         import os, signal
         import numpy as np
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
         from rlx.ir import declaration, registry
         owner = registry.Registry if "." in DECLARES else declaration
         name = DECLARES.split(".")[-1]

@@ -118,4 +118,4 @@ def test_the_schedule_prints_calls_by_phase() -> None:
     lines = format_schedule(program.schedule, program.kernels).splitlines()
     assert lines[0] == f"schedule two, arena {program.plan.arena_bytes} bytes"
     assert any(line.startswith("  softmax_nx128_in_place(f32[n, 128] @") for line in lines)
-    assert lines[-1].endswith("test_profile.py:27; in place")
+    assert lines[-1].endswith("test_profile.py:28; in place")

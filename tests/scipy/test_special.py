@@ -100,8 +100,8 @@ def test_slopes_of_incomplete_functions() -> None:
 @pytest.mark.parametrize(
     ("order", "x"), [(5.0, 7.0), (0.3, 39.0), (1000.0, 1000.0), (3000.0, 2950.0), (1000.0, 1050.0)]
 )
-def test_slopes_by_the_order_hold_in_tails_and_at_large_orders(order: float, x: float) -> None:
-    """Of the lesser function, whose differences lose nothing; a fraction of 5 ends after 5 terms."""
+def test_slopes_by_the_order_hold_in_tails_and_large_orders(order: float, x: float) -> None:
+    """Of the lesser function, whose differences lose nothing; that of 5 ends after 5 terms."""
     scipy = pytest.importorskip("scipy.special")
     upper, h = x > order + 1, 1e-5 * order
     of = (lambda a: -scipy.gammaincc(a, x)) if upper else (lambda a: scipy.gammainc(a, x))
