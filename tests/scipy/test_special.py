@@ -104,7 +104,10 @@ def test_slopes_by_the_order_hold_in_tails_and_large_orders(order: float, x: flo
     """Of the lesser function, whose differences lose nothing; that of 5 ends after 5 terms."""
     scipy = pytest.importorskip("scipy.special")
     upper, h = x > order + 1, 1e-5 * order
-    of = (lambda a: -scipy.gammaincc(a, x)) if upper else (lambda a: scipy.gammainc(a, x))
+
+    def of(a: float) -> float:
+        return float(-scipy.gammaincc(a, x) if upper else scipy.gammainc(a, x))
+
     expected = (8 * (of(order + h) - of(order - h)) - of(order + 2 * h) + of(order - 2 * h)) / 12
     found = rlx.grad(special.gammainc)(order, x)
     np.testing.assert_allclose(found, expected / h, rtol=1e-9)

@@ -282,5 +282,5 @@ def _slopes_by_shapes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
 @_slopes_by_shapes.defjvp
 def _slopes_by_shapes_jvp(primals: Any, tangents: Any) -> Any:
     return _slopes_by_shapes(*primals), jvp(
-        lambda *given: _shape_slopes(*given, _TERMS_OF_SLOPES), primals, tangents
+        lambda a, b, x: _shape_slopes(a, b, x, _TERMS_OF_SLOPES), primals, tangents
     )[1]
