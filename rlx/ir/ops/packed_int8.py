@@ -120,11 +120,12 @@ def _decoded_product(
     scheme: str, transposed: bool = False,
 ) -> Value:  # fmt: skip
     """Decode both, then multiply."""
-    del sums, codebook
+    del sums
     codes = reshape(cast(_signed_bytes(words), to=DType.F32), shape=_rows_of(words, ROUNDED))
     x = reshape(codes * reshape(scales, shape=(*scales.shape, 1)), shape=_rows_of(words))
     rows = block_bytes(swapped(blocks), scheme) if transposed else blocks
-    result: Value = dequant_matmul(x, rows, scheme=scheme)
+    book = () if codebook is None else (codebook,)
+    result: Value = dequant_matmul(x, rows, *book, scheme=scheme)
     return result
 
 
