@@ -21,7 +21,8 @@ from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim
 from rlx.passes.autodiff import grad
 from rlx.runtime.executable import Executable
-from rlx.target import detect_target
+from rlx.runtime.lower import lower_for
+from rlx.target import detect_target, named_target
 from tests.codegen.kernels.test_packed import packed_rows
 
 needs_dots = pytest.mark.skipif(
@@ -64,6 +65,17 @@ def lowerings(compiled: object) -> list[type[Lowering]]:
     nodes += [i for n in compiled.plan.graph.nodes if n.op.name == "fused"
               for i in n.attribute("body").nodes]  # fmt: skip
     return [type(n.lowering) for n in nodes if n.op.name == "dequant_matmul_words" and n.lowering]
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+@pytest.mark.parametrize("scheme", BLOCK_TYPES)
+def test_every_block_type_is_decoded_where_no_instruction_multiplies_bytes(
+    scheme: str, rows: int
+) -> None:
+    graph, _ = product(scheme, rows, 37, 3)
+    schedule = str(lower_for(graph, named_target("x86-64-v3")).schedule)
+    assert "dequant_matmul" in schedule
+    assert "dequant_matmul_words" not in schedule
 
 
 @pytest.mark.parametrize("scheme", BLOCK_TYPES)
