@@ -51,9 +51,10 @@ def nowhere(a: Array, _: Array) -> Any:
 OTHER_VALUES: dict[str, Where] = {
     "celu": lambda x, alpha: (x > 0) | (alpha == 0) | np.isinf(alpha),  # JAX: NaN beside x itself
     "leaky_relu": lambda x, _: x == 0,  # 0 times infinity
-    **dict.fromkeys(("gammainc", "gammaincc", "igamma", "igammac", "igamma_grad_a"), no_shape),
+    **dict.fromkeys(("gammainc", "gammaincc", "igamma", "igammac"), no_shape),
+    "igamma_grad_a": lambda a, x: no_shape(a, x) | np.isinf(x),  # JAX: NaN, for 0
     "polygamma": lambda n, x: (n != np.floor(n)) | (n <= 0) | (x <= 0) | np.isinf(n),
-    "random_gamma_grad": no_shape,
+    "random_gamma_grad": lambda a, x: no_shape(a, x) | np.isinf(x),
     "rel_entr": lambda x, _: np.isinf(x),  # as in SciPy
     "zeta": lambda s, q: (s < 1) | (q <= 0), "beta": poles, "betaln": poles,  # as in SciPy
 }  # fmt: skip
