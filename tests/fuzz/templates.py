@@ -47,7 +47,7 @@ VECTORS = (
     "np.unwrap({{0}})", "np.ediff1d({{0}})",
     "rlx.lax.dynamic_slice({{0}}, (np.argmax({{0}}),), (min(2, {n}),))",
     "rlx.lax.cummax({{0}}, 0)", "rlx.lax.top_k({{0}}, min(2, {n}))[0]",
-    "rlx.while_loop(lambda c: np.sum(c * c) < 9, lambda c: c * 1.5 + 0.5, np.tanh({{0}}))",
+    "rlx.while_loop(lambda c: np.sum(c * c) < 9, lambda c: c * 1.5 + 0.5, np.abs(np.tanh({{0}})))",
     "rlx.switch(np.argmax({{0}}) % 3, [lambda c: c, lambda c: c * 2, lambda c: -c], {{0}})",
     "rlx.lax.associative_scan(lambda a, b: np.tanh(a) + b, {{0}})",
 )  # fmt: skip
