@@ -7,6 +7,7 @@ other roundings of every op change, which part values that are equal in the refe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -56,15 +57,28 @@ def _nudged(
 
 
 def _rounded_otherwise(
-    graph: Graph, arrays: Sequence[Array], _: float, seed: Sequence[int]
+    graph: Graph,
+    arrays: Sequence[Array],
+    _: float,
+    seed: Sequence[int],
+    error: float = _ERROR,
 ) -> list[Array] | None:
-    with changing_results(other_roundings(seed)):
+    with changing_results(other_roundings(seed, error)):
         return _evaluated(graph, arrays)
 
 
-_STAGES = ((_nudged, 3), (_rounded_otherwise, 3), (_rounded_otherwise, 12))
-"""What is changed for each bound after the first, and how often: three trials may all have moved
-one of many elements by little, so what they do not explain is tried more often."""
+_STAGES = (
+    (_nudged, 3),
+    (_rounded_otherwise, 3),
+    (_rounded_otherwise, 12),
+    (functools.partial(_rounded_otherwise, error=1.0), 48),
+)
+"""What is changed for each bound after the first, and how often.
+
+Three trials may all have moved one of many elements by little, so what they do not explain is
+tried more often. Two numbers a rounding apart, which `==` tells from equal ones, seldom meet
+among errors of four roundings; among errors of one they do.
+"""
 
 
 def _evaluated(graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
@@ -80,14 +94,16 @@ def nudge(x: Array, epsilon: float, seed: Sequence[int]) -> Array:
     return _off(x, _NUDGE * epsilon, np.random.default_rng(seed))
 
 
-def other_roundings(seed: Sequence[int]) -> Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]:
+def other_roundings(
+    seed: Sequence[int], error: float = _ERROR
+) -> Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]:
     """Return what gives ops that round other roundings; those that are exact stay exact."""
     random = np.random.default_rng(seed)
 
     def change(definition: OpDef, results: tuple[Array, ...]) -> tuple[Array, ...]:
         if definition.has(Trait.EXACT) or reference.is_exact(definition):
             return results
-        return tuple(_off(x, _ERROR * _EPSILON.get(_name(x), 0.0), random) for x in results)
+        return tuple(_off(x, error * _EPSILON.get(_name(x), 0.0), random) for x in results)
 
     return change
 
