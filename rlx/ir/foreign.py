@@ -118,8 +118,8 @@ TARGETS: dict[str, Target] = {}
 _CALLBACKS: weakref.WeakValueDictionary[str, Callback] = weakref.WeakValueDictionary()
 SYMBOLS: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary()
 """What compiled code calls by these symbols."""
-_OF_REALS = ("gesv", "syevd", "gesdd", "geqrf", "orgqr", "geev")
-_OF_COMPLEX_NUMBERS = ("gesv", "heevd", "gesdd", "geqrf", "ungqr", "geev")
+_OF_REALS = ("gesv", "potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr", "geev")
+_OF_COMPLEX_NUMBERS = ("gesv", "potrf", "getrf", "heevd", "gesdd", "geqrf", "ungqr", "geev")
 LAPACK = (
     *(f"{letter}{name}_" for name in _OF_REALS for letter in "sd"),
     *(f"{letter}{name}_" for name in _OF_COMPLEX_NUMBERS for letter in "cz"),

@@ -129,6 +129,13 @@ def lu(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     return a, rows, rows
 
 
+@lowered_by(cholesky, Library)
+@lowered_by(lu, Library)
+def _factor_by_library(_: Library, a: TensorType, **__: object) -> None:
+    """LAPACK's `potrf` and `getrf`, one matrix on one thread."""
+    require_dtype(a, "f32 f64 complex", "a")
+
+
 @composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def solve_backward(
     a: Value,

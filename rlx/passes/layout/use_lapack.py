@@ -25,7 +25,8 @@ from rlx.passes.rewrite import (
 )
 
 LARGE: Mapping[OpDef, int] = {
-    ops.solve: 192, ops.eigh: 24, ops.svd: 48, ops.qr: 64, ops.eig: 64,
+    ops.solve: 192, ops.cholesky: 192, ops.lu: 192, ops.eigh: 24, ops.svd: 48, ops.qr: 64,
+    ops.eig: 64,
 }  # fmt: skip
 """From how many rows or columns on, whichever are fewer, LAPACK is faster: as measured."""
 

@@ -157,7 +157,8 @@ def test_attention_is_tiled_where_a_vector_divides_the_head() -> None:
 def test_large_systems_go_to_a_library_that_is_there() -> None:
     assert choose_library(ops.solve, 500, lambda: True).lowering == Library("lapack")
     assert choose_library(ops.solve, 500, lambda: False).why is Why.NO_LIBRARY
-    for op, extent in ((ops.solve, 192), (ops.eigh, 24), (ops.svd, 48), (ops.qr, 64)):
+    large = {ops.solve: 192, ops.cholesky: 192, ops.lu: 192, ops.eigh: 24, ops.svd: 48, ops.qr: 64}
+    for op, extent in large.items():
         assert choose_library(op, extent, lambda: True).why is Why.LARGE_SYSTEM
         assert str(choose_library(op, extent - 1, lambda: True)).endswith(
             f"{extent - 1} rows, below {extent} it is as fast as a library"

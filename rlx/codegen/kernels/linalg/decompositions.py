@@ -323,7 +323,7 @@ def qr(scope: Scope, a: Reader, q: Writer, r: Writer, *, full: bool) -> None:
                 us.at(j).write(i, value=moved(axes.load(i, j), poison))
             with k.loop("j", n) as j:
                 row = select(i <= j, i, j)  # below the diagonal lie the reflections
-                found = scaled(columns.load(j, row), scale)
+                found = let(k, "found", scaled(columns.load(j, row), scale))
                 entry = chosen_where(i <= j, found, filled(0.0, found))
                 triangle.at(i).write(j, value=moved(entry, poison))
 

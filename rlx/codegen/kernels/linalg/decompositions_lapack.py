@@ -214,7 +214,7 @@ def qr_by_lapack(
             call(k, "geqrf", prim, "", args, is_complex=is_complex)
         triangle = rights.at(slice_.number)
         with k.loop("i", count) as i, k.loop("j", n) as j:
-            found = columns.load(j, i)
+            found = let(k, "found", columns.load(j, i))  # not under a condition
             entry = chosen_where(i <= j, found, filled(0.0, found))
             triangle.at(i).write(j, value=moved(entry, poison))
         given, kept = integer(k, "steps", steps), integer(k, "kept", count)
