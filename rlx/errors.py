@@ -114,6 +114,26 @@ class NonFiniteError(RlxError, FloatingPointError):
     """A kernel made a NaN or an infinity from finite numbers, in a run that looks for them."""
 
 
+class CheckError(RlxError, ValueError):
+    """A check of a running program failed; `rlx.jax.experimental.checkify` makes it a result."""
+
+
+class FailedCheckError(CheckError):
+    """A predicate of the user's does not hold."""
+
+
+class NaNError(CheckError):
+    """An op made a NaN, or passed one on."""
+
+
+class DivisionByZeroError(CheckError):
+    """A divisor is zero."""
+
+
+class OOBError(CheckError):
+    """An index lies outside of its range."""
+
+
 class FormatError(RlxError, ValueError):
     """A file or text that is not what it claims to be."""
 

@@ -324,6 +324,10 @@ class Builders(Generic[Value]):
         """`x` itself, available only once `dependencies` are computed."""
         return self._one(OPS["barrier"], (x, *dependencies))
 
+    def check(self, failed: Operand[Value], *values: Operand[Value], report: int) -> Value:
+        """End the run where `failed`, one bool, holds, with the error that `ir.reports` keeps."""
+        return self._one(OPS["check"], (failed, *values), report=report)
+
     def checkpoint(self, *operands: Operand[Value], body: Self, kept: int = 0) -> tuple[Value, ...]:
         """Apply `body`, whose inputs bind to the operands in order; it has no params."""
         results: tuple[Value, ...] = self.apply(

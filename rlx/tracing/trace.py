@@ -47,6 +47,8 @@ class Trace:
         self.is_open = True
         self.runs_once = False
         """A call outside `jit`: NumPy runs the graph, to which loops are dear."""
+        self.functionalizes_checks = False
+        """`checkify` traces: a check becomes a result of the function."""
         self.captured: list[TracedArray] = []
         """Arrays of enclosing traces, in the order of the inputs that stand for them."""
         self._inputs: dict[Value, Value] = {}
@@ -92,6 +94,11 @@ def current_trace() -> Trace | None:
 def innermost() -> Trace:
     """Return the innermost open trace; there must be one."""
     return _state.open[-1]
+
+
+def is_functionalized() -> bool:
+    """True where `checkify` makes results of the checks of what is being traced."""
+    return any(trace.functionalizes_checks for trace in _state.open)
 
 
 @contextmanager

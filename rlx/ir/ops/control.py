@@ -1,8 +1,9 @@
-"""Ops that say when something is computed, not what: rematerialization.
+"""Ops that say when something is computed, or whether, not what: rematerialization, checks.
 
 checkpoint   a sub-program whose intermediates are not kept for the backward pass
 named        an operand, by a name that a policy of what is kept knows
 barrier      an operand, but not before others are computed
+check        nothing, but it ends the run where something does not hold
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from rlx.errors import GraphError
 from rlx.ir.composite import composite
 from rlx.ir.declaration import op
+from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Value
 from rlx.ir.op import Trait
+from rlx.ir.ops.requirements import require_dtype, require_shape
 from rlx.ir.types import TensorType
 
 _FAMILY = "control"
@@ -57,3 +60,15 @@ def barrier(x: TensorType, *dependencies: TensorType) -> TensorType:
     What reads it is scheduled after them, and is no common subexpression with what reads `x`.
     """
     return x
+
+
+@op(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT, Trait.FOREIGN, Trait.IMPURE, Trait.EFFECT)
+def check(failed: TensorType, *values: TensorType, report: int) -> TensorType:
+    """End the run where `failed`, one bool, holds, with the error that `ir.reports` keeps.
+
+    The report of that number tells of the `values`. The result is 0: a value for what has to
+    hold on to the check. Compiled programs have no checks: `passes.checks` makes them results.
+    """
+    require_dtype(failed, "bool", "failed")
+    require_shape(failed, (), "failed")
+    return TensorType(DType.I32, ())

@@ -1,14 +1,15 @@
-"""What of `jax.experimental` is there: callbacks, widths of types, `odeint`, `jet`, `shard_map`."""
+"""What of `jax.experimental` is there: callbacks, checks, widths of types, `odeint`, `jet`."""
 
 from contextlib import AbstractContextManager
 
 from rlx import io_callback as io_callback
 from rlx.jax.configuration import enable_x64 as enable_x64
+from rlx.jax.experimental import checkify as checkify
 from rlx.jax.experimental import jet as jet
 from rlx.jax.experimental import mesh_utils as mesh_utils
 from rlx.jax.experimental import ode as ode
 
-__all__ = ["disable_x64", "enable_x64", "io_callback", "jet", "mesh_utils", "ode"]
+__all__ = ["checkify", "disable_x64", "enable_x64", "io_callback", "jet", "mesh_utils", "ode"]
 
 
 def disable_x64() -> AbstractContextManager[None]:

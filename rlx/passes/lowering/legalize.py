@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from rlx.errors import UnsupportedError
+from rlx.errors import GraphError, UnsupportedError
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import OpDef, Trait
@@ -19,12 +19,21 @@ def legalize(graph: Graph) -> Rewritten:
     %1: f32[4] = stop_gradient %0      ->      %1: f32[4] = exp %0
     %2: f32[4] = exp %1
     """
-    return apply_rewrites(graph, [_stop_gradient])
+    return apply_rewrites(graph, [_stop_gradient, _check])
 
 
 @rewrite(ops.stop_gradient)
 def _stop_gradient(node: Node) -> Value:
     return node.operands[0]
+
+
+@rewrite(ops.check)
+def _check(node: Node) -> None:
+    raise GraphError(
+        "check: compiled code does not raise what a check says, which nobody made a result",
+        source=node.source,
+        remedy="compile rlx.jax.experimental.checkify.checkify(f), and throw its error outside",
+    )
 
 
 def unsupported_nodes(graph: Graph, supports: Callable[[OpDef], bool]) -> list[Node]:

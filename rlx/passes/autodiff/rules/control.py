@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value
 from rlx.passes.autodiff.derived import graft, place, present
-from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp
+from rlx.passes.autodiff.registry import Derivatives, Pullback, Pushforward, jvp, vjp, zero
 from rlx.passes.autodiff.sweep import vjp_in_graph
+
+zero(ops.check, because="it is done for its effect, which the values of a program decide")
 
 
 @vjp(ops.checkpoint)

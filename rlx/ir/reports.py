@@ -1,0 +1,53 @@
+"""What checks tell when they fail, by the numbers that ops `check` have of them.
+
+A report is data: two equal ones have one number, which holds in this process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlx.errors import CheckError, GraphError, Source
+
+
+@dataclass(frozen=True)
+class Report:
+    """Which error a check is, and where it stands in the user's program."""
+
+    error: type[CheckError]
+    source: Source | None = field(default=None, kw_only=True)
+
+    def message(self, values: Sequence[Any]) -> str:
+        """Tell what is wrong, by the values that the check was given."""
+        raise NotImplementedError
+
+    def raised(self, values: Sequence[Any]) -> CheckError:
+        """Return the error to raise."""
+        return self.error(self.message(values), source=self.source)
+
+
+_lock = threading.Lock()
+_numbers: dict[Report, int] = {}
+_reports: list[Report] = []
+
+
+def number_of(report: Report) -> int:
+    """Return the number of a report."""
+    with _lock:
+        if report not in _numbers:
+            _numbers[report] = len(_reports)
+            _reports.append(report)
+        return _numbers[report]
+
+
+def report_of(number: int) -> Report:
+    """Return the report of a number, or raise GraphError where this process has none."""
+    if not 0 <= number < len(_reports):
+        raise GraphError(
+            f"report {number} of a check is not known in this process",
+            remedy="trace the function here, instead of loading its graph",
+        )
+    return _reports[number]
