@@ -15,7 +15,8 @@ from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
 from rlx.numpy.shaping import expand_dims, ravel, reshape, transpose
-from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
+from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, wrap
+from rlx.tracing.trace import TracedArray, as_value, element_type
 
 
 @function
@@ -31,7 +32,7 @@ def sum(
     """Sum; bools and small integers add up in i64."""
     x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 0)
     found = _fold(ops.reduce_sum, x, axis, keepdims)
-    return found if initial is None else elementwise.add(found, initial)
+    return found if initial is None else elementwise.add(found, _initial_of(found, initial))
 
 
 @function
@@ -47,7 +48,7 @@ def prod(
     """Product; bools and small integers multiply in i64."""
     x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 1)
     found = _fold(ops.reduce_prod, x, axis, keepdims)
-    return found if initial is None else elementwise.multiply(found, initial)
+    return found if initial is None else elementwise.multiply(found, _initial_of(found, initial))
 
 
 @function
@@ -156,7 +157,8 @@ def max(
     x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Largest element; NaN if there is one. `where` needs `initial`, which takes part."""
-    if where is not None or initial is not None:
+    initial = None if initial is None else _initial_of(x, initial)
+    if where is not None:
         x = _with_initial(x, initial, where)
     found = _extremum(ops.reduce_max, x, axis, keepdims, initial)
     return found if initial is None else elementwise.maximum(found, initial)
@@ -167,7 +169,8 @@ def min(
     x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Smallest element; NaN if there is one. `where` needs `initial`, which takes part."""
-    if where is not None or initial is not None:
+    initial = None if initial is None else _initial_of(x, initial)
+    if where is not None:
         x = _with_initial(x, initial, where)
     found = _extremum(ops.reduce_min, x, axis, keepdims, initial)
     return found if initial is None else elementwise.minimum(found, initial)
@@ -275,21 +278,31 @@ def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bo
 def nanmean(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
             where: Any = None) -> Any:  # fmt: skip
     """Mean of what is no NaN."""
+    return mean(x, axis, dtype, keepdims=keepdims, where=_present(x, where))
+
+
+def _present(x: Any, where: Any) -> Any:
+    """Return where elements are no NaN, and chosen."""
     valid = elementwise.logical_not(elementwise.isnan(x))
-    chosen = valid if where is None else elementwise.logical_and(valid, where)
-    return mean(x, axis, dtype, keepdims=keepdims, where=chosen)
+    return valid if where is None else elementwise.logical_and(valid, where)
 
 
 @function
-def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Largest element that is no NaN; NaN if there is none."""
-    return _nan_extremum(max, -np.inf, x, axis, keepdims)
+def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None,
+           where: Any = None) -> Any:  # fmt: skip
+    """Largest element that is no NaN; NaN if there is none. `where` needs `initial`."""
+    if initial is None and where is None:
+        return _nan_extremum(max, -np.inf, x, axis, keepdims)
+    return max(x, axis, keepdims=keepdims, initial=initial, where=_present(x, where))
 
 
 @function
-def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Smallest element that is no NaN; NaN if there is none."""
-    return _nan_extremum(min, np.inf, x, axis, keepdims)
+def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None,
+           where: Any = None) -> Any:  # fmt: skip
+    """Smallest element that is no NaN; NaN if there is none. `where` needs `initial`."""
+    if initial is None and where is None:
+        return _nan_extremum(min, np.inf, x, axis, keepdims)
+    return min(x, axis, keepdims=keepdims, initial=initial, where=_present(x, where))
 
 
 def _nan_extremum(fold: Any, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -312,7 +325,24 @@ def _with_initial(x: Any, initial: Any, where: Any) -> Any:
             "an extremum over a mask has no result where the mask is false everywhere",
             remedy="pass initial= as well",
         )
-    return as_tracer(x) if where is None else elementwise.where(where, x, initial)
+    return elementwise.where(where, x, initial)
+
+
+def _initial_of(x: Any, initial: Any) -> Any:
+    """Return the initial value in the dtype of what it takes part in, as in NumPy."""
+    type, given = element_type(x), element_type(initial).dtype
+    if given.is_complex and not type.dtype.is_complex:
+        raise DTypeError(
+            f"initial is a complex number and the elements are {type.dtype}",
+            remedy="convert the array to complex numbers, or pass the real part",
+        )
+    is_known = not isinstance(initial, TracedArray)
+    if is_known and given.is_float and type.dtype.is_int and not np.all(np.isfinite(initial)):
+        raise DTypeError(
+            f"initial is {initial} and the elements are {type.dtype}",
+            remedy="convert the array to floats, or pass an integer",
+        )
+    return wrap(as_value(initial, type.dtype), weak=type.weak)
 
 
 def _extremum(definition: OpDef, x: Any, axis: Any, keepdims: bool, initial: Any = None) -> Any:
