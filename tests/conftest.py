@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +28,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if isinstance(mark.kwargs.get("argvalues", mark.args[-1]), set | frozenset):
             name = metafunc.definition.nodeid
             raise pytest.UsageError(f"{name}: parametrized by a set, whose order differs: sort it")
+
+
+def pytest_collection_finish() -> None:
+    """Keep Python's collector away from the tests themselves, which are millions of objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

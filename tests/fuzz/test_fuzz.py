@@ -170,13 +170,13 @@ def test_a_number_a_rounding_off_another_may_equal_it() -> None:
         Line(2, "{0} != np.sum(np.stack([{0}, np.abs({0}) * 6e-8]), axis=0)", (1,)),
         Line(3, "{0}.astype(DTYPES['f32'])", (2,)),
     )
-    made = RandomProgram((("f32", (3000,)),), lines, (3,))
-    graph, arrays = trace(made), [np.linspace(0.1, 0.9, 3000, dtype=np.float32)]
+    made = RandomProgram((("f32", (300,)),), lines, (3,))
+    graph, arrays = trace(made), [np.linspace(0.1, 0.9, 300, dtype=np.float32)]
     expected = evaluate(graph, feeds(graph, arrays))
     *_, often, always = bounds(graph, arrays, expected, 0)
     unequal = expected[0] == 1
-    assert np.sum(unequal) > 1000
-    assert np.sum(often[0][unequal] < 1) > 100, "what four roundings leave unexplained"
+    assert np.sum(unequal) > 100
+    assert np.sum(often[0][unequal] < 1) > 5, "what four roundings leave unexplained"
     assert np.all(always[0][unequal] >= 1)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,8 +18,11 @@ from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
 from rlx.ir.op import OpDef, Trait
 from rlx.ir.reference import evaluate
-from rlx.ir.reference.registry import changing_results, reference
+from rlx.ir.reference.registry import Change, changing_results, reference
 from tests.fuzz.program import Array
+
+Trial: TypeAlias = Callable[[Graph, Sequence[Array], float, Sequence[int]], list[Array] | None]
+"""Gives a program's results with something changed, by a seed."""
 
 _EPSILON = {
     **{"f64": 2.3e-16, "f32": 1.2e-7, "f16": 1e-3, "bf16": 8e-3},
@@ -30,6 +34,8 @@ _NUDGE = 16.0
 """Roundings by which inputs are off."""
 _ERROR = 4.0
 """Roundings by which each op is off: functions of the back ends are as good, or better."""
+_TERMS = 4000.0
+"""How many terms of a sum double that: a lane of a vector adds an eighth of them in order."""
 _SAFETY = 4.0
 """How much further an element may be off than the largest change of the trials."""
 
@@ -67,7 +73,7 @@ def _rounded_otherwise(
         return _evaluated(graph, arrays)
 
 
-_STAGES = (
+_STAGES: tuple[tuple[Trial, int], ...] = (
     (_nudged, 3),
     (_rounded_otherwise, 3),
     (_rounded_otherwise, 12),
@@ -94,18 +100,26 @@ def nudge(x: Array, epsilon: float, seed: Sequence[int]) -> Array:
     return _off(x, _NUDGE * epsilon, np.random.default_rng(seed))
 
 
-def other_roundings(
-    seed: Sequence[int], error: float = _ERROR
-) -> Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]:
+def other_roundings(seed: Sequence[int], error: float = _ERROR) -> Change:
     """Return what gives ops that round other roundings; those that are exact stay exact."""
     random = np.random.default_rng(seed)
 
-    def change(definition: OpDef, results: tuple[Array, ...]) -> tuple[Array, ...]:
+    def change(
+        definition: OpDef, operands: Sequence[Array], results: tuple[Array, ...]
+    ) -> tuple[Array, ...]:
         if definition.has(Trait.EXACT) or reference.is_exact(definition):
             return results
-        return tuple(_off(x, error * _EPSILON.get(_name(x), 0.0), random) for x in results)
+        most = error * (1 + _most_terms(definition, operands) / _TERMS)
+        return tuple(_off(x, most * _EPSILON.get(_name(x), 0.0), random) for x in results)
 
     return change
+
+
+def _most_terms(definition: OpDef, operands: Sequence[Array]) -> int:
+    """Return how many elements an op may add up for one of its result."""
+    if definition.has(Trait.ELEMENTWISE):
+        return 1
+    return max((x.size for x in operands), default=1)
 
 
 def _off(x: Array, most: float, random: np.random.Generator) -> Array:

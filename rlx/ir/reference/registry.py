@@ -27,7 +27,8 @@ from rlx.ir.types import TensorType
 
 Array = NDArray[Any]
 Rule = Callable[..., Any]
-Change: TypeAlias = Callable[[OpDef, tuple[Array, ...]], tuple[Array, ...]]
+Change: TypeAlias = Callable[[OpDef, Sequence[Array], tuple[Array, ...]], tuple[Array, ...]]
+"""Gives other results for an op, its operands and its results."""
 
 _CHANGE: ContextVar[Change | None] = ContextVar("change of results", default=None)
 
@@ -81,7 +82,7 @@ def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[
         results = tuple(_narrow(np.asarray(array), type.dtype) for array, type in pairs)
     _check(definition, results, types)
     change = _CHANGE.get()
-    return results if change is None else change(definition, results)
+    return results if change is None else change(definition, arrays, results)
 
 
 def viewed(array: Array, type: TensorType) -> Array:
