@@ -30,7 +30,7 @@ from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, column_blocks
 from rlx.codegen.kernels.values import compute_prim
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, minimum
+from rlx.codegen.loops.expr import E, index, minimum
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.ir.dtype import DType
 from rlx.ir.shape import Extent, Shape, normalize_axis, product, upper
@@ -98,7 +98,7 @@ def _reduce(
     scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element], split: Axes
 ) -> None:
     if not split.reduced:
-        _copy(scope, x, y)
+        _fold_single(scope, x, y, fold)
     elif _in_rows(x.shape, split):
         _reduce_rows(scope, x, y, fold, split)
     else:
@@ -123,14 +123,16 @@ def result_groups(y: Writer, x: Shape, split: Axes) -> Groups:
     return axes[: len(axes) - inner], axes[len(axes) - inner :]
 
 
-def _copy(scope: Scope, x: Source[Element], y: Writer) -> None:
+def _fold_single(scope: Scope, x: Source[Element], y: Writer, fold: FoldOf[Element]) -> None:
+    """Fold each element alone: the sum of -0.0 is 0.0, with which sums begin."""
     source = x.grouped((tuple(range(len(x.shape))),))
     target = y.grouped((tuple(range(len(y.shape))),))
     with (
         blocks(scope.k, source.extent(0), x.type.elements) as (start, stop),
         scope.k.loop("i", stop, start=start, kind=LoopKind.SIMD) as i,
     ):
-        target.write(i, value=source.read(i))
+        state = fold.take(fold.start, source.read(i))
+        target.write(i, value=fold.finish(state, index(1)))
 
 
 # Rows: the fastest axis is folded away

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Trait
+from rlx.ir.ops.reduction import reduced_axes
 from rlx.ir.shape import Extent
 from rlx.passes.rewrite import LocalRewrite, rewrite
 
@@ -145,13 +146,16 @@ def reverse_of_reverse(node: Node) -> Value | None:
 
 
 @rewrite()
-def reduction_over_nothing(node: Node) -> Value | None:
-    """The empty set of axes reduces nothing."""
-    axes = node.attrs.get("axes")
-    if not node.op.has(Trait.REDUCTION) or axes != ():
+def reduction_of_one_element(node: Node) -> Value | None:
+    """A fold of one element is the element; sums begin with 0.0, which makes 0.0 of -0.0."""
+    if not node.op.has(Trait.REDUCTION) or node.op.has(Trait.SEARCH):
         return None
     operand = node.operands[0]
-    return operand if operand.type == node.result.type else None
+    if any(operand.shape[axis] != 1 for axis in reduced_axes(node)):
+        return None
+    element = ops.reshape(operand, shape=node.result.shape)
+    is_sum = node.op is ops.reduce_sum or node.op is ops.reduce_mean
+    return element + 0.0 if is_sum and not operand.dtype.is_int else element
 
 
 def _axes(node: Node) -> frozenset[int]:
@@ -172,5 +176,5 @@ MOVEMENT: tuple[LocalRewrite, ...] = (
     slice_of_one_axis,
     reverse_of_nothing,
     reverse_of_reverse,
-    reduction_over_nothing,
+    reduction_of_one_element,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
 from rlx.codegen.kernels.accumulators import accumulators, assign, fill, loaded, local_state, stored
@@ -18,8 +19,8 @@ from rlx.codegen.kernels.folds import (
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
-from rlx.codegen.kernels.values import named
-from rlx.codegen.loops.expr import E
+from rlx.codegen.kernels.values import compute_prim, named
+from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import Buffer, LoopKind
 from rlx.ir.dtype import DType
 
@@ -35,7 +36,10 @@ def cumsum(
     reverse: bool = False,
 ) -> None:
     """Write the sum up to each element; without the element itself if `exclusive`."""
-    _running(scope, x, y, sum_fold(x.dtype), axis=axis, exclusive=exclusive, reverse=reverse)
+    fold = sum_fold(x.dtype)
+    if not exclusive and not x.dtype.is_int:
+        fold = replace(fold, start=(const(-0.0, compute_prim(x.dtype)),) * len(fold.names))
+    _running(scope, x, y, fold, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 def _along(fold_of: Callable[[DType], Fold]) -> Callable[..., None]:
