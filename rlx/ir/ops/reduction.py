@@ -1,7 +1,8 @@
 """Reductions, running sums and the softmax family.
 
 `axes` is a set of axes, counted from either end; the empty set reduces nothing and copies.
-Sums may be taken in any order.
+Sums begin with 0.0 and may be taken in any order. The largest or least of zeros of both signs may
+have either sign.
 """
 
 from __future__ import annotations
