@@ -180,6 +180,18 @@ def test_a_number_a_rounding_off_another_may_equal_it() -> None:
     assert np.all(always[0][unequal] >= 1)
 
 
+def test_the_sign_of_a_nan_that_was_computed_is_no_fault() -> None:
+    lines = (
+        Line(1, "np.signbit(np.mean({0}, axis=0))", (0,)),
+        Line(2, "{0}.astype(DTYPES['f32'])", (1,)),
+    )
+    made = RandomProgram((("f32", (0, 4)),), lines, (2,))
+    graph, arrays = trace(made), [np.zeros((0, 4), np.float32)]
+    expected = evaluate(graph, feeds(graph, arrays))
+    *_, last = bounds(graph, arrays, expected, 0)
+    assert np.all(last[0] >= 1)
+
+
 def test_exact_ops_have_no_other_roundings() -> None:
     line = Line(1, "np.flip(np.maximum(-{0}, {0}), 0)", (0,))
     made = RandomProgram((("f32", (5,)),), (line,), (1,))

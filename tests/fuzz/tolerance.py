@@ -123,9 +123,14 @@ def _most_terms(definition: OpDef, operands: Sequence[Array]) -> int:
 
 
 def _off(x: Array, most: float, random: np.random.Generator) -> Array:
+    """Return floats off by so much; the sign of a NaN that was computed is anybody's."""
     if _name(x) not in _EPSILON:
         return x
-    return np.asarray(wide(x) * (1 + most * random.uniform(-1, 1, x.shape))).astype(x.dtype)
+    moved = wide(x) * (1 + most * random.uniform(-1, 1, x.shape))
+    if x.dtype.kind != "c":
+        signs = random.uniform(-1, 1, x.shape)
+        moved = np.where(np.isnan(moved), np.copysign(moved, signs), moved)
+    return np.asarray(moved).astype(x.dtype)
 
 
 def _name(x: Array) -> str:
