@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.errors import UnsupportedError
+from rlx.lax.reflections import hessenberg as hessenberg
+from rlx.lax.reflections import householder_product as householder_product
+from rlx.lax.reflections import ormqr as ormqr
+from rlx.lax.reflections import tridiagonal as tridiagonal
 from rlx.numpy import linalg, shaping
 from rlx.numpy.axes import static_shape
+from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import scan
@@ -75,6 +81,20 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 def qr(x: Any, *, full_matrices: bool = True, **_: Any) -> Any:
     """Factor as `q @ r`."""
     return linalg.qr(x, "complete" if full_matrices else "reduced")
+
+
+@function
+def schur(
+    x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> Any:  # fmt: skip
+    """Schur's form, real of real matrices (blocks of two for pairs of eigenvalues), and vectors."""
+    if sort_eig_vals or select_callable is not None:
+        raise UnsupportedError(
+            "schur does not sort eigenvalues", remedy="leave sort_eig_vals and select_callable out"
+        )
+    t, z = schur_form(x)
+    return (t, z) if compute_schur_vectors else (t,)
 
 
 @function

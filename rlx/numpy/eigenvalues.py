@@ -46,6 +46,15 @@ def eigvals(a: Any) -> Any:
     return eig(a).eigenvalues
 
 
+@function
+def schur_form(a: Any) -> tuple[Any, Any]:
+    """`t` and a unitary `z` with `a = z @ t @ z.H`; of real matrices real, with blocks of two."""
+    (a,) = inexact(a)
+    is_small = a.value.dtype.is_float and a.value.dtype.size < 4
+    t, z = emit_several(ops.schur, elementwise.astype(a, "f32") if is_small else a)
+    return t, z
+
+
 def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     """The zeros of a polynomial, by the eigenvalues of its companion matrix.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.errors import ShapeError, UnsupportedError
+from rlx.errors import InputError, ShapeError, UnsupportedError
 from rlx.numpy import linalg
 from rlx.numpy.linalg import block_diag as block_diag
 from rlx.numpy.linalg import cho_factor as cho_factor
@@ -19,6 +19,9 @@ from rlx.numpy.linalg import lu_factor as lu_factor
 from rlx.numpy.linalg import lu_solve as lu_solve
 from rlx.numpy.linalg import solve_triangular as solve_triangular
 from rlx.numpy.linalg import toeplitz as toeplitz
+from rlx.scipy.matrix_functions import funm as funm
+from rlx.scipy.matrix_functions import hessenberg as hessenberg
+from rlx.scipy.matrix_functions import rsf2csf as rsf2csf
 from rlx.scipy.matrix_functions import schur as schur
 from rlx.scipy.matrix_functions import sqrtm as sqrtm
 from rlx.scipy.structured import circulant as circulant
@@ -27,6 +30,7 @@ from rlx.scipy.structured import convolution_matrix as convolution_matrix
 from rlx.scipy.structured import dft as dft
 from rlx.scipy.structured import eigh_tridiagonal as eigh_tridiagonal
 from rlx.scipy.structured import fiedler as fiedler
+from rlx.scipy.structured import fiedler_companion as fiedler_companion
 from rlx.scipy.structured import hadamard as hadamard
 from rlx.scipy.structured import hankel as hankel
 from rlx.scipy.structured import helmert as helmert
@@ -82,6 +86,23 @@ def qr(
         raise UnsupportedError("qr does not exchange columns", remedy="leave pivoting out")
     names = {"full": "complete", "economic": "reduced"}
     return linalg.qr(a, names.get(mode, mode))
+
+
+@function
+def qr_multiply(
+    a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+    overwrite_a: bool = False, overwrite_c: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`c @ q`, or of mode left `q @ c`, and `r`, of the economic factors of `a`.
+
+    A vector `c` is a row or a column; `conjugate` takes the conjugate of `q`.
+    """
+    del overwrite_a, overwrite_c
+    if mode not in ("left", "right"):
+        raise InputError(f"mode is {mode!r}", remedy="use left or right")
+    q, r = qr(a, mode="economic", pivoting=pivoting)
+    q = rnp.conj(q) if conjugate else q
+    return (q @ rnp.asarray(c) if mode == "left" else rnp.asarray(c) @ q), r
 
 
 @function

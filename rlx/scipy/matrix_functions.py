@@ -1,4 +1,4 @@
-"""Schur's form of a matrix, and the square root that is read from it."""
+"""Forms of a matrix by unitary turns, and the functions that are read from Schur's."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import InputError, ShapeError, UnsupportedError
-from rlx.ir import ops
+from rlx.errors import InputError, ShapeError
+from rlx.lax import reflections
 from rlx.numpy import linalg
-from rlx.tracing.apply import emit_several, function, inexact
+from rlx.numpy.eigenvalues import schur_form
+from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop
 from rlx.transforms.custom_jvp import custom_jvp
 
@@ -19,20 +20,97 @@ from rlx.transforms.custom_jvp import custom_jvp
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """A triangle `t` and a unitary `z` with `a = z @ t @ z.H`; leading axes are batches.
 
-    Eigenvalues ascend along the diagonal by their real, then their imaginary parts. There is no
-    derivative. The form of a real matrix that stays real, with blocks of two, is not built: ask for
-    output="complex".
+    Complex eigenvalues ascend along the diagonal by their real, then their imaginary parts. A real
+    matrix has real factors, with blocks of two for pairs of eigenvalues, in an order of the
+    iteration's, unless output="complex". There is no derivative.
     """
     if output not in ("real", "complex"):
         raise InputError(f"output is {output!r}", remedy="use real or complex")
     (a,) = inexact(a)
-    if output == "real" and not a.value.dtype.is_complex:
-        raise UnsupportedError(
-            "schur has no real form with blocks of two for pairs of eigenvalues",
-            remedy='pass output="complex", whose triangle has the pairs on its diagonal',
-        )
-    t, z = emit_several(ops.schur, _as_complex(a))
+    t, z = schur_form(_as_complex(a) if output == "complex" else a)
     return t, z
+
+
+@function
+def hessenberg(
+    a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """A matrix `h` that is zero below its first subdiagonal, and with `calc_q` the unitary `q`.
+
+    `a = q @ h @ q.H`; leading axes are batches.
+    """
+    del overwrite_a, check_finite
+    found, taus = reflections.hessenberg(a)
+    h = rnp.triu(found, -1)
+    if not calc_q:
+        return h
+    count = found.shape[-1]
+    unit = np.eye(count, dtype=found.dtype)
+    q = reflections.ormqr(found[..., 1:, :-1], taus, unit[1:, 1:]) if count > 1 else unit[1:, 1:]
+    return h, unit + rnp.pad(q - unit[1:, 1:], [(0, 0)] * (found.ndim - 2) + [(1, 0)] * 2)
+
+
+@function
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803
+    """The triangle and its basis of a real Schur form: blocks of two are turned into triangles."""
+    del check_finite
+    t, z = (_as_complex(x) for x in inexact(T, Z))
+    if t.shape != z.shape or t.ndim != 2 or t.shape[0] != t.shape[1]:
+        raise ShapeError(
+            f"T has shape {t.shape} and Z {z.shape}", remedy="pass square matrices of one shape"
+        )
+    count = t.shape[0]
+
+    def turn(back: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        t, z = state
+        at = count - 2 - back
+        pair = rnp.stack([at, at + 1])
+        rows = rnp.take(t, pair, 0)
+        (a, b), (c, d) = rnp.take(rows, pair, 1)
+        half = (a - d) / 2
+        vector = rnp.stack([half + rnp.sqrt(half * half + b * c), c])
+        vector = rnp.where(rnp.equal(c, 0), np.array([1, 0]), vector)  # a triangle already
+        x, y = vector / linalg.vector_norm(vector)
+        way = rnp.stack([rnp.stack([rnp.conj(x), rnp.conj(y)]), rnp.stack([-y, x])])
+        t = t.at[pair].set(way @ rows)
+        t, z = (m.at[:, pair].set(rnp.take(m, pair, 1) @ _adjoint(way)) for m in (t, z))
+        return t.at[at + 1, at].set(0), z
+
+    t, z = fori_loop(0, max(count - 1, 0), turn, (t, z))
+    return t, z
+
+
+@function
+def funm(A: Any, func: Any, disp: bool = True) -> Any:  # noqa: N803
+    """A function of a matrix by its values at the eigenvalues; an estimate of the error, too.
+
+    Parlett's recurrence fills the triangle, one diagonal after the other. Where eigenvalues are
+    equal it has no divisor, and the estimate, which `disp` leaves out, says that the result is not
+    to be relied on.
+    """
+    (a,) = inexact(A)
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ShapeError(f"A has shape {a.shape}", remedy="pass a square matrix; vmap takes more")
+    t, z = schur(a, "complex")
+    count = t.shape[0]
+    values = rnp.diagonal(t)
+    apart = values - values[:, None]
+    divisors = rnp.where(rnp.equal(apart, 0), 1, apart)
+    ahead = np.arange(count) - np.arange(count)[:, None]
+
+    def fill(p: Any, f: Any) -> Any:
+        sums = t @ f - f @ t
+        return rnp.where(rnp.equal(ahead, p), sums / divisors, f)
+
+    f = fori_loop(1, count, fill, rnp.diag(rnp.astype(func(values), t.dtype)))
+    least = rnp.min(rnp.where(ahead > 0, rnp.abs(apart), 1), initial=1)
+    found = z @ f @ _adjoint(z)
+    if disp:
+        return found
+    eps = np.finfo(t.dtype).eps
+    least = rnp.where(rnp.equal(least, 0), eps, least)
+    size = linalg.matrix_norm(rnp.triu(t, 1), ord=1)
+    return found, rnp.minimum(1, rnp.maximum(eps, eps / least * size))
 
 
 @function

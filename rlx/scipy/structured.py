@@ -67,6 +67,25 @@ def fiedler(a: Any) -> Any:
     return rnp.abs(a[:, None] - a)
 
 
+@function
+def fiedler_companion(a: Any) -> Any:
+    """A matrix of five diagonals whose eigenvalues are the zeros of the polynomial `a`."""
+    (a,) = inexact(a)
+    if a.ndim != 1:
+        raise InputError(f"a has {a.ndim} axes", remedy="pass the coefficients of one polynomial")
+    n = max(a.shape[0] - 1, 0)
+    numbers, odd = np.arange(2, n + 1), np.arange(2, n + 1) % 2
+    # Coefficient 1 stands in the corner, 2 right of it, 3 below that, 4 right of that, ...
+    rows = np.concatenate([np.zeros(min(n, 1), int), np.where(odd, numbers - 1, numbers - 2)])
+    columns = np.concatenate([np.zeros(min(n, 1), int), np.where(odd, numbers - 2, numbers - 1)])
+    ones = np.zeros((n, n))
+    ones[1:2, :1] = 1
+    ones[np.arange(0, n - 2, 2), np.arange(2, n, 2)] = 1
+    ones[np.arange(3, n, 2), np.arange(1, n - 2, 2)] = 1
+    start = rnp.asarray(ones, a.dtype)
+    return start.at[rows, columns].set(-a[1:] / a[0]) if n else start
+
+
 def dft(n: int, scale: str | None = None) -> Any:
     """The matrix of the Fourier transform of `n` elements."""
     divisors = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}

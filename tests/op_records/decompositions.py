@@ -41,8 +41,20 @@ def symmetric(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def general(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Matrices with eigenvalues 1 + 2i, 2 + 1i, 3 + 2i, .. in a random basis."""
+    """Matrices with eigenvalues 1 + 2i, 2 + 1i, 3 + 2i, .. in a random basis.
+
+    Real ones have pairs of 1 +- 1i, 3 +- 3i, .. instead, behind a 1 if there is an odd one, and an
+    orthogonal basis.
+    """
     n = shape[-1]
+    if not dtype.is_complex:
+        form = np.diag(np.arange(n) + 1.0)
+        for i in range(n % 2, n - 1, 2):
+            form[i : i + 2, i : i + 2] = (i + 1) * np.array([[1, 1], [-1, 1]])
+        real, _ = np.linalg.qr(rng.standard_normal(shape))
+        above = np.triu(rng.standard_normal(shape), 2) * 0.5
+        moved: Array = real @ (form + above) @ np.swapaxes(real, -1, -2)
+        return moved.astype(dtype.numpy)
     basis = rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3 * np.eye(n)
     values = np.arange(n) + 1 + 1j * (2 - np.arange(n) % 2)
     found: Array = (basis * values) @ np.linalg.inv(basis)

@@ -59,12 +59,15 @@ def eig(a: TensorType) -> tuple[TensorType, TensorType]:
 
 @op(_FAMILY, Trait.WHOLE)
 def schur(a: TensorType) -> tuple[TensorType, TensorType]:
-    """Factor general complex matrices as `z @ t @ z.H`: unitary, and an upper triangle.
+    """Factor general matrices as `z @ t @ z.H`: unitary, and an upper triangle.
 
-    The eigenvalues ascend along the diagonal, as far as rounding lets them. Columns of `z` have the
-    direction of vectors here. A slice of which not all values are found is NaN.
+    Complex eigenvalues ascend along the diagonal, as far as rounding lets them. Of real matrices
+    both factors are real, and a pair of complex eigenvalues is a block of two on the diagonal of
+    `t`, with equal entries there and beside it of opposite signs, the larger one above; they come
+    as the iteration finds them. Columns of `z` have the direction of vectors here. A slice of which
+    not all values are found is NaN.
     """
-    _require_square(a, "c64 c128")
+    _require_square(a, _DTYPES)
     return a, a
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlx.ir import ops
+from rlx.ir.reference.real_schur import real_schur
 from rlx.ir.reference.registry import Array, reference
 
 
@@ -39,8 +40,15 @@ def schur(a: Array) -> tuple[Array, Array]:
     t, z = np.empty_like(a), np.empty_like(a)
     finite = _finite(a)
     for at in np.ndindex(a.shape[:-2]):
-        t[at], z[at] = _triangle(finite[at])
+        t[at], z[at] = _triangle(finite[at]) if np.iscomplexobj(a) else _real_form(finite[at])
     return _poisoned(a, t), _poisoned(a, z)
+
+
+def _real_form(a: Array) -> tuple[Array, Array]:
+    """Return the real Schur form of one matrix, with signs as the op states them."""
+    t, z = real_schur(a)
+    signs = _signs(z, -2)
+    return t * signs * signs.T, z * signs
 
 
 def _triangle(a: Array) -> tuple[Array, Array]:

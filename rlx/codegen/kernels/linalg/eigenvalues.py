@@ -1,47 +1,22 @@
-"""The kernel of eigenvalues and eigenvectors of general complex matrices, one slice at a time.
-
-A matrix is scaled, balanced, reduced to Hessenberg form and then to a triangle by Francis's
-iteration with two shifts, all by turns of two axes. Real matrices stay real until a pair of
-complex eigenvalues is split, so that real eigenvalues are exactly real and pairs are conjugate.
-The vectors follow from the triangle by substitution.
-"""
+"""The kernel of eigenvalues and eigenvectors of general complex matrices, one slice at a time."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.linalg.complex_matrix import (
-    Matrix,
-    Turn,
-    add,
-    assign,
-    choose,
-    size_of,
-    size_squared,
-    subtract,
-    times,
-    turning,
-)
+from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem, SolvePair
 from rlx.codegen.kernels.parallel import rows
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
-from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.complex_scalar import Complex, divide, multiply, square_root
-from rlx.codegen.loops.expr import E, index, maximum, minimum, select
-from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, UnaryOp
+from rlx.codegen.loops.complex_scalar import Complex
+from rlx.codegen.loops.expr import E, select
 from rlx.errors import InternalError
 from rlx.ir.shape import product
 from rlx.ir.types import TensorType
-
-_MOST_ITERATIONS = 30
-"""Per eigenvalue; two or three do."""
-_MOST_BALANCINGS = 20
-_RESCALED_BEYOND = 1e6
-"""Size of a component beyond which a vector is scaled down while it is substituted."""
-_ALMOST_LARGEST = 1.0 - 2.0**-10
-"""Squared sizes of components that count as equal to the largest."""
 
 
 def eig_sizes(a: TensorType) -> tuple[int, int]:
@@ -54,32 +29,63 @@ def eig_sizes(a: TensorType) -> tuple[int, int]:
 def eig_scratch(operands: list[TensorType], results: list[TensorType], **_: object) -> int:
     del results
     (a,) = operands
-    return a.with_shape((product(a.shape[:-2]), eig_sizes(a)[1])).bytes // 2
+    numbers = a.with_shape((product(a.shape[:-2]), eig_sizes(a)[1]))
+    return numbers.with_dtype(a.dtype.part).bytes
 
 
 @kernel("eig")
 def eig(scope: Scope, a: Reader, w: Writer, v: Writer) -> None:
     """Turn axes until the matrix is a triangle, whose diagonal is the eigenvalues."""
-    k = scope.k
-    n, each = eig_sizes(a.type)
-    source, values_of, vectors_of = eig_groups(a, w, v)
-    if scope.scratch is None:
-        raise InternalError("eigenvalues need scratch")
-    with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
-        slice_ = Eigenproblem.at(k, scope.scratch, number * each, n)
-        scale, poison, is_real = slice_.read(source.at(number))
-        slice_.axes.fill_identity()
-        slice_.balance()
-        slice_.reduce()
-        done = slice_.iterate()
-        poison = k.let("poison", select(done, poison, slice_.matrix.number(math.nan)))
+    _, values_of, vectors_of = eig_groups(a, w, v)
+    with triangles(scope, a, balanced=True) as found:
+        slice_, number = found.problem, found.number
         norm = slice_.norm()
-        results = EigenResults(values_of.at(number), vectors_of.at(number), scale, poison, is_real)
-        with k.loop("c", n) as c:
+        results = EigenResults(
+            values_of.at(number), vectors_of.at(number), found.scale, found.poison, found.is_real
+        )
+        with slice_.k.loop("c", slice_.n) as c:
             value = slice_.matrix.entry("value", c, c)
             slice_.substitute(c, value, norm)
             slice_.turn_back(c)
             results.write(slice_, c, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """A slice that has become a triangle, what it is multiplied by, and what spoils it, or 0."""
+
+    problem: Eigenproblem
+    number: E
+    scale: E
+    poison: E
+    is_real: E
+
+
+@contextmanager
+def triangles(
+    scope: Scope,
+    a: Reader,
+    *,
+    balanced: bool,
+    solve_pair: SolvePair = Eigenproblem.solve_pair,
+) -> Iterator[Triangle]:
+    """Go over the slices, each of which is read, reduced and turned until it is a triangle."""
+    k = scope.k
+    n, each = eig_sizes(a.type)
+    rank = len(a.shape)
+    source = a.grouped((tuple(range(rank - 2)), (rank - 2,), (rank - 1,)))
+    if scope.scratch is None:
+        raise InternalError("eigenvalues need scratch")
+    with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
+        problem = Eigenproblem.at(k, scope.scratch, number * each, n)
+        scale, rest, is_real = problem.read(source.at(number))
+        problem.axes.fill_identity()
+        if balanced:
+            problem.balance()
+        problem.reduce()
+        done = problem.iterate(solve_pair)
+        poison = k.let("poison", select(done, rest, problem.matrix.number(math.nan)))
+        yield Triangle(problem, number, scale, poison, is_real)
 
 
 def eig_groups(
@@ -112,295 +118,3 @@ class EigenResults:
             re, im = slice_.vector.load(0, i)
             component = values.Complex(re / length + poison, im / length + poison)
             self.vectors.write(i, place, value=component)
-
-
-@dataclass(frozen=True, slots=True)
-class Eigenproblem:
-    """One matrix: what becomes a triangle, the axes as rows, and room for a vector."""
-
-    matrix: Matrix
-    axes: Matrix
-    inside: Matrix
-    vector: Matrix
-    factors: E
-    """Where the balancing factor of each axis lies."""
-
-    @classmethod
-    def at(cls, k: KernelBuilder, buffer: Buffer, first: E, n: int) -> Eigenproblem:
-        square, row = 2 * n * n, 2 * n
-        rows_at = first + 2 * square
-        return cls(
-            Matrix(k, buffer, first, n, n),
-            Matrix(k, buffer, first + square, n, n),
-            Matrix(k, buffer, rows_at, 1, n),
-            Matrix(k, buffer, rows_at + row, 1, n),
-            rows_at + 2 * row,
-        )
-
-    @property
-    def k(self) -> KernelBuilder:
-        return self.matrix.k
-
-    @property
-    def n(self) -> int:
-        return self.matrix.width
-
-    # To a triangle
-
-    def read(self, source: GroupedReader) -> tuple[E, E, E]:
-        """Read it, scaled; return the scale, NaN unless all is finite, and whether it is real."""
-        k, m = self.k, self.matrix
-        largest, height, rest = (k.mutable(name, m.number(0.0)) for name in ("size", "im", "rest"))
-        with k.loop("i", self.n) as i, k.loop("j", self.n) as j:
-            value = source.read(i, j)
-            if not isinstance(value, values.Complex):
-                raise InternalError("eig reads complex matrices")
-            re, im = m.named("x", (value.re, value.im))
-            m.store(i, j, (re, im))
-            largest.set(maximum(largest, maximum(abs(re), abs(im))))
-            height.set(maximum(height, abs(im)))
-            rest.set(rest + (re - re) + (im - im))
-        scale = k.let("scale", select(largest > 0.0, largest, m.number(1.0)))
-        with k.loop("i", self.n) as i, k.loop("j", self.n, kind=LoopKind.SIMD) as j:
-            re, im = m.load(i, j)
-            m.store(i, j, (re / scale, im / scale))
-        return scale, k.let("finite", rest), k.let("is_real", height.eq(0.0))
-
-    def balance(self) -> None:
-        """Scale axes by powers of two until rows and columns are of about equal size."""
-        k, m = self.k, self.matrix
-        with k.loop("i", self.n) as i:
-            k.store(m.buffer, self.factors + i, m.number(1.0))
-        changed, count = k.mutable("changed", index(1)), k.mutable("balancings", index(0))
-        with k.while_(changed.ne(0) & (count < _MOST_BALANCINGS)):
-            changed.set(0)
-            count.set(count + 1)
-            with k.loop("i", self.n) as i:
-                self._balance_axis(i, changed)
-
-    def _balance_axis(self, i: E, changed: Mutable) -> None:
-        k, m = self.k, self.matrix
-        column, row = k.mutable("column", m.number(0.0)), k.mutable("row", m.number(0.0))
-        with k.loop("j", self.n) as j:
-            column.set(column + size_of(m.load(j, i)))
-            row.set(row + size_of(m.load(i, j)))
-        both, factor = k.let("both", column + row), k.mutable("factor", m.number(1.0))
-        present = k.let("present", (column > 0.0) & (row > 0.0))
-        with k.while_(present & (column < row * 0.5)):
-            factor.set(factor * 2.0)
-            column.set(column * 4.0)
-        with k.while_(present & (column >= row * 2.0)):
-            factor.set(factor * 0.5)
-            column.set(column * 0.25)
-        with k.if_(present & ((column + row) < both * factor * 0.95)):
-            changed.set(1)
-            at = self.factors + i
-            k.store(m.buffer, at, k.load(m.buffer, at) * factor)
-            with k.loop("j", self.n) as j:
-                m.store(i, j, times(m.load(i, j), 1.0 / factor))
-            with k.loop("j", self.n) as j:
-                m.store(j, i, times(m.load(j, i), factor))
-
-    def reduce(self) -> None:
-        """Make the matrix zero below the first subdiagonal (Hessenberg form)."""
-        k, m = self.k, self.matrix
-        with k.loop("c", self.n - 2) as c, k.loop("back", self.n - 2 - c) as back:
-            r = k.let("r", self.n - 1 - back)
-            lower = m.entry("y", r, c)
-            with k.if_(size_of(lower) > 0.0):
-                turn, _ = turning(m, m.entry("x", r - 1, c), lower)
-                self.turn_axes(r - 1, turn, c, self.n)
-                m.store(r, c, m.zero)
-
-    def turn_axes(self, p: E, turn: Turn, start: E, stop: E | int) -> None:
-        """Turn axes p and p + 1 of the matrix: rows from `start` on, columns up to `stop`."""
-        self.matrix.turn_rows(p, turn, start)
-        self.matrix.turn_columns(p, turn.conjugate(), stop)
-        self.axes.turn_rows(p, turn.conjugate())
-
-    def iterate(self) -> E:
-        """Make a Hessenberg matrix a triangle; return whether all eigenvalues were found."""
-        k = self.k
-        high = k.mutable("high", index(self.n - 1))
-        since, total = k.mutable("since", index(0)), k.mutable("total", index(0))
-        with k.while_((high >= 0) & (total < _MOST_ITERATIONS * self.n)):
-            last = k.let("last", high + 0)
-            low = self._split_off(last)
-            with k.if_(low.eq(last)):
-                high.set(last - 1)
-                since.set(0)
-            with k.else_():
-                with k.if_((low + 1).eq(last)):
-                    self._solve_pair(low)
-                    high.set(last - 2)
-                    since.set(0)
-                with k.else_():
-                    since.set(since + 1)
-                    total.set(total + 1)
-                    self._sweep(low, last, *self._start(low, last, (since % 10).eq(0)))
-        return k.let("done", high < 0)
-
-    def _split_off(self, last: E) -> E:
-        """Return where the last block begins that is not split by a negligible entry."""
-        k, m = self.k, self.matrix
-        low = k.mutable("low", index(0))
-        with k.loop("i", last + 1, start=1) as i:
-            beside = k.let("beside", size_of(m.load(i - 1, i - 1)) + size_of(m.load(i, i)))
-            reference = select(beside.eq(0.0), m.number(1.0), beside)
-            with k.if_(~(size_of(m.load(i, i - 1)) > reference * m.epsilon)):
-                low.set(i)
-                m.store(i, i - 1, m.zero)
-        return k.let("first", low + 0)
-
-    def _start(self, low: E, last: E, exceptional: E) -> tuple[Complex, Complex, Complex]:
-        """Return the first column of `(h - s1)(h - s2)`, the shifts being those of the last pair.
-
-        It is divided by the first subdiagonal entry. Now and then other shifts end a cycle.
-        """
-        m = self.matrix
-        below = m.entry("below", last, last - 1)
-        size = self.k.let("size", size_of(below) + size_of(m.load(last - 1, last - 2)))
-        corner, before = m.load(last, last), m.load(last - 1, last - 1)
-        across = multiply(below, m.load(last - 1, last))
-        other = (corner[0] + size * 0.75, corner[1])
-        corner, before = choose(exceptional, other, corner), choose(exceptional, other, before)
-        across = choose(exceptional, (size * size * -0.4375, m.number(0.0)), across)
-        top = m.entry("top", low, low)
-        r, s = m.named("r", subtract(corner, top)), m.named("s", subtract(before, top))
-        numerator = m.named("numerator", subtract(multiply(r, s), across))
-        x = add(divide(numerator, m.entry("first", low + 1, low)), m.load(low, low + 1))
-        y = subtract(subtract(m.load(low + 1, low + 1), top), add(r, s))
-        return m.named("x", x), m.named("y", y), m.entry("z", low + 2, low + 1)
-
-    def _sweep(self, low: E, last: E, *start: Complex) -> None:
-        """Turn the first axes onto `start` and chase what this spoils down the diagonal."""
-        k, m = self.k, self.matrix
-        x, y, z = (m.variable(name, part) for name, part in zip("xyz", start, strict=True))
-        with k.loop("c", last, start=low) as c:
-            has_third = k.let("has_third", c + 2 <= last)
-            column = k.let("column", select(c > low, c - 1, low))
-            stop = k.let("stop", minimum(c + 4, last + 1))
-            with k.if_(c > low):
-                assign(x, m.load(c, column))
-                assign(y, m.load(c + 1, column))
-            with k.if_(has_third & (c > low)):
-                assign(z, m.load(c + 2, column))
-            with k.if_(has_third):
-                turn, length = turning(m, y, z)
-                self.turn_axes(c + 1, turn, column, stop)
-                assign(y, (length, m.number(0.0)))
-            turn, _ = turning(m, x, y)
-            self.turn_axes(c, turn, column, stop)
-            with k.if_(c > low):
-                m.store(c + 1, column, m.zero)
-            with k.if_(has_third & (c > low)):
-                m.store(c + 2, column, m.zero)
-
-    def _solve_pair(self, low: E) -> None:
-        """Turn a block of two axes so that its eigenvalues lie on the diagonal."""
-        m = self.matrix
-        a, b = m.entry("a", low, low), m.entry("b", low, low + 1)
-        c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)
-        half = m.named("half", times(subtract(a, d), 0.5))
-        across = m.named("across", multiply(b, c))
-        root = m.named("root", square_root(m.named("square", add(multiply(half, half), across))))
-        opposed = half[0] * root[0] + half[1] * root[1] < 0.0
-        root = m.named("way", choose(opposed, times(root, -1.0), root))
-        moved = m.named("moved", add(half, root))  # the larger of the two roots
-        middle = times(add(a, d), 0.5)
-        is_pair = root[0].eq(0.0) & half[1].eq(0.0)  # of conjugates, if the block is real
-        none = (moved[0].eq(0.0)) & (moved[1].eq(0.0))
-        safe = choose(none, (m.number(1.0), m.number(0.0)), moved)
-        first = m.named("first", choose(is_pair, add(middle, root), add(d, moved)))
-        apart = subtract(d, divide(across, safe))
-        second = m.named("second", choose(is_pair, subtract(middle, root), apart))
-        turn, _ = turning(m, moved, c)
-        self.turn_axes(low, turn, low, low + 2)
-        m.store(low, low, first)
-        m.store(low + 1, low, m.zero)
-        m.store(low + 1, low + 1, second)
-
-    # From the triangle
-
-    def norm(self) -> E:
-        k, m = self.k, self.matrix
-        norm = k.mutable("norm", m.number(0.0))
-        with k.loop("i", self.n) as i, k.loop("j", self.n, start=i) as j:
-            norm.set(maximum(norm, size_of(m.load(i, j))))
-        return k.let("largest", select(norm > 0.0, norm, m.number(1.0)))
-
-    def place(self, value: Complex, c: E) -> E:
-        """Return how many eigenvalues come before one, by real and then by imaginary parts."""
-        k, m = self.k, self.matrix
-        count = k.mutable("count", index(0))
-        with k.loop("j", self.n) as j:
-            re, im = m.entry("other", j, j)
-            first = (im < value[1]) | (im.eq(value[1]) & (j < c))
-            is_before = (re < value[0]) | (re.eq(value[0]) & first)
-            count.set(count + select(is_before, index(1), index(0)))
-        return k.let("before", count + 0)
-
-    def substitute(self, c: E, value: Complex, norm: E) -> None:
-        """Find the eigenvector of the triangle for its diagonal entry c."""
-        k, m, x = self.k, self.matrix, self.inside
-        epsilon = m.epsilon
-        least = k.let("least", maximum(size_of(value), norm * epsilon) * epsilon)
-        x.store(0, c, (m.number(1.0), m.number(0.0)))
-        with k.loop("back", c) as back:
-            i = k.let("i", c - 1 - back)
-            total = m.variable("total", m.zero)
-            folded = [(part, BinaryOp.ADD) for part in total]
-            with k.loop("j", c + 1, start=i + 1, kind=LoopKind.SIMD, accumulators=folded) as j:
-                assign(total, add(total, multiply(m.entry("t", i, j), x.entry("xj", 0, j))))
-            gap = m.named("gap", subtract(value, m.load(i, i)))
-            safe = choose(size_of(gap) < least, (least, m.number(0.0)), gap)
-            component = m.named("component", divide(total, m.named("divisor", safe)))
-            x.store(0, i, component)
-            size = k.let("size", size_of(component))
-            with k.if_(size > _RESCALED_BEYOND), k.loop("j", c + 1, start=i) as j:
-                x.store(0, j, times(x.load(0, j), 1.0 / size))
-
-    def turn_back(self, c: E) -> None:
-        """Give the vector in the axes of the matrix that was read."""
-        k, v = self.k, self.vector
-        with k.loop("i", self.n) as i:
-            v.store(0, i, v.zero)
-        with k.loop("j", c + 1) as j:
-            factor = self.inside.entry("factor", 0, j)
-            with k.loop("i", self.n, kind=LoopKind.SIMD) as i:
-                added = multiply(factor, self.axes.entry("axis", j, i))
-                v.store(0, i, add(v.load(0, i), added))
-        with k.loop("i", self.n) as i:
-            factor_of = k.load(v.buffer, self.factors + i)
-            v.store(0, i, times(v.load(0, i), factor_of))
-
-    def direction(self) -> tuple[Complex, E]:
-        """Scale the vector; return what makes its largest component positive, and where it is."""
-        k, v = self.k, self.vector
-        size, square = k.mutable("size", v.number(0.0)), k.mutable("square", v.number(0.0))
-        with k.loop("i", self.n) as i:
-            size.set(maximum(size, size_of(v.load(0, i))))
-        inverse = k.let("inverse", 1.0 / select(size > 0.0, size, v.number(1.0)))
-        with k.loop("i", self.n) as i:
-            component = v.named("component", times(v.load(0, i), inverse))
-            v.store(0, i, component)
-            square.set(maximum(square, size_squared(component)))
-        chosen = k.mutable("chosen", index(0))
-        with k.loop("back", self.n) as back:
-            i = k.let("i", self.n - 1 - back)
-            is_large = size_squared(v.load(0, i)) >= square * _ALMOST_LARGEST
-            chosen.set(select(is_large, i, chosen))
-        turn, _ = turning(v, v.entry("largest", 0, chosen), v.zero)
-        return turn.a, k.let("place", chosen + 0)
-
-    def turn_positive(self, is_real: E) -> E:
-        """Make the largest component of the vector positive; return the vector's length."""
-        k, v = self.k, self.vector
-        direction, chosen = self.direction()
-        total = k.mutable("total", v.number(0.0))
-        with k.loop("i", self.n) as i:
-            re, im = v.named("turned", multiply(direction, v.load(0, i)))
-            im = k.let("height", select(is_real | i.eq(chosen), v.number(0.0), im))
-            v.store(0, i, (re, im))
-            total.set(total + size_squared((re, im)))
-        return k.let("length", total.unary(UnaryOp.SQRT))

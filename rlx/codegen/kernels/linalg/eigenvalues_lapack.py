@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 from rlx.codegen.kernels.access import Reader, Writer
-from rlx.codegen.kernels.linalg.eigenvalues import Eigenproblem, EigenResults, eig_groups, eig_sizes
+from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
+from rlx.codegen.kernels.linalg.eigenvalues import EigenResults, eig_groups, eig_sizes
 from rlx.codegen.kernels.linalg.lapack import BLOCK, Room, Slice, call, integer, slices
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.expr import E, maximum, minimum, select

@@ -1,62 +1,83 @@
 """The kernel of Schur's form: the triangle that eigenvalues are read from, and its basis.
 
-The steps are those of `eigenvalues`, without balancing, which is no unitary change. Neighbors on
-the diagonal are then exchanged until they ascend.
+The steps are those of `eigenvalues`, without balancing, which is no unitary change. Complex
+neighbors on the diagonal are then exchanged until they ascend. A real matrix stays real: pairs of
+complex eigenvalues stay blocks of two, with equal entries on the diagonal.
 """
 
 from __future__ import annotations
 
-import math
-
 from rlx.codegen.kernels import values
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.complex_matrix import subtract, turning
-from rlx.codegen.kernels.linalg.eigenvalues import (
-    Eigenproblem,
-    eig_scratch,
-    eig_sizes,
-)
-from rlx.codegen.kernels.parallel import rows
+from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
+from rlx.codegen.kernels.linalg.eigenvalues import eig_scratch, triangles
 from rlx.codegen.kernels.registry import Scope, kernel, scratch
 from rlx.codegen.loops.complex_scalar import Complex, multiply
 from rlx.codegen.loops.expr import E, select
-from rlx.errors import InternalError
-from rlx.ir.shape import product
+from rlx.codegen.loops.nodes import UnaryOp
 
 scratch("schur")(eig_scratch)
 
 
 @kernel("schur")
 def schur(scope: Scope, a: Reader, t: Writer, z: Writer) -> None:
-    """Turn axes until the matrix is a triangle, and its diagonal ascends."""
-    k = scope.k
-    n, each = eig_sizes(a.type)
-    rank = len(a.shape)
+    """Turn axes until the matrix is a triangle, and its diagonal ascends if it is complex."""
+    k, is_complex, rank = scope.k, a.type.dtype.is_complex, len(a.shape)
     groups = tuple(range(rank - 2)), (rank - 2,), (rank - 1,)
-    source, triangles, bases = a.grouped(groups), t.grouped(groups), z.grouped(groups)
-    if scope.scratch is None:
-        raise InternalError("Schur's form needs scratch")
-    with rows(k, "slice", scope.extents(product(a.shape[:-2])), a.type.elements * 64) as number:
-        problem = Eigenproblem.at(k, scope.scratch, number * each, n)
-        scale, rest, _ = problem.read(source.at(number))
-        problem.axes.fill_identity()
-        problem.reduce()
-        done = problem.iterate()
-        poison = k.let("poison", select(done, rest, problem.matrix.number(math.nan)))
-        _sort_diagonal(problem)
+    solve_pair = Eigenproblem.solve_pair if is_complex else _solve_real_pair
+    with triangles(scope, a, balanced=False, solve_pair=solve_pair) as found:
+        problem, poison = found.problem, found.poison
+        triangle, basis = (each.grouped(groups).at(found.number) for each in (t, z))
+        if is_complex:
+            _sort_diagonal(problem)
         _find_directions(problem)
-        with k.loop("i", n) as i, k.loop("j", n) as j:
+        with k.loop("i", problem.n) as i, k.loop("j", problem.n) as j:
             own, other = problem.inside.load(0, i), problem.inside.entry("other", 0, j)
             entry = problem.matrix.entry("entry", i, j)
             turned = problem.matrix.named(
                 "turned", multiply(multiply((own[0], -own[1]), entry), other)
             )
             # The diagonal stays as it is: what is real stays so. Below it there are zeros.
-            kept = k.let("kept", select(i > j, 0.0, scale))
+            last = j if is_complex else j + 1
+            kept = k.let("kept", select(i > last, 0.0, found.scale))
             re, im = (select(i.eq(j), x, y) * kept for x, y in zip(entry, turned, strict=True))
-            triangles.at(number).write(i, j, value=values.Complex(re + poison, im + poison))
-            re, im = problem.matrix.named("z", multiply(problem.axes.load(j, i), other))
-            bases.at(number).write(i, j, value=values.Complex(re + poison, im + poison))
+            axis = problem.matrix.named("z", multiply(problem.axes.load(j, i), other))
+            for writer, (x, y) in ((triangle, (re, im)), (basis, axis)):
+                whole = values.Complex(x + poison, y + poison)
+                writer.write(i, j, value=whole if is_complex else whole.re)
+
+
+def _solve_real_pair(problem: Eigenproblem, low: E) -> None:
+    """Turn a block of two real axes: real eigenvalues apart, of others onto equal diagonals."""
+    k, m = problem.k, problem.matrix
+    a, b = m.load(low, low)[0], m.load(low, low + 1)[0]
+    c, d = m.load(low + 1, low)[0], m.load(low + 1, low + 1)[0]
+    half, middle = k.let("half", (a - d) * 0.5), k.let("middle", (a + d) * 0.5)
+    both, apart = k.let("both", (b + c) * 0.5), k.let("apart", b - c)
+    with k.if_(half * half + b * c < 0.0):
+        _make_diagonal_equal(problem, low, half, both, apart)
+        for at in (low, low + 1):
+            m.store(at, at, (middle, m.number(0.0)))
+    with k.else_():
+        problem.solve_pair(low)
+
+
+def _make_diagonal_equal(problem: Eigenproblem, low: E, half: E, both: E, apart: E) -> None:
+    """Turn by the angle whose double has the tangent `-half / both`, the larger entry upwards."""
+    k, m = problem.k, problem.matrix
+    length = k.let("length", (half * half + both * both).unary(UnaryOp.SQRT))
+    is_done = k.let("is_done", length.eq(0.0))
+    signed = k.let("signed", select(apart < 0.0, -length, length))
+    safe = k.let("safe", select(is_done, m.number(1.0), signed))
+    double = k.let("double", select(is_done, m.number(1.0), both / safe))
+    large = k.let("large", ((abs(double) + 1.0) * 0.5).unary(UnaryOp.SQRT))
+    small = k.let("small", -half / safe / (large * 2.0))
+    is_steep = double < 0.0
+    cosine = k.let("cosine", select(is_steep, small, large))
+    sine = k.let("sine", select(is_steep, large, small))
+    turn, _ = turning(m, (cosine, m.number(0.0)), (sine, m.number(0.0)))
+    problem.turn_axes(low, turn, low, low + 2)
 
 
 def _sort_diagonal(problem: Eigenproblem) -> None:

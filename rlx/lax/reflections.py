@@ -1,0 +1,142 @@
+"""Householder reflections as LAPACK stores them, and the forms that they bring matrices to.
+
+Reflection c is `1 - tau v v.H`, with 1 at its own place in `v`, zeros before it and what stands
+below that place in column c behind it. `k` of them in a row are `1 - V T V.H` with a triangle `T`
+(Schreiber and Van Loan), so that products with them are products of matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import rlx.numpy as rnp
+from rlx.errors import ShapeError
+from rlx.numpy import linalg, shaping
+from rlx.numpy.axes import static_shape
+from rlx.tracing.apply import function, inexact
+from rlx.transforms.control import fori_loop
+
+
+@function
+def householder_product(a: Any, taus: Any) -> Any:
+    """The product of the reflections in the columns of `a`: as many first columns as `a` has."""
+    a, taus = inexact(a, taus)
+    rows, columns = static_shape(a)[-2:]
+    if rows < columns:
+        raise ShapeError(
+            f"a has shape {a.shape}; it must have at least as many rows as columns",
+            remedy="pass the columns that hold reflections",
+        )
+    vectors, triangle = _block(a, taus)
+    first = _adjoint(vectors[..., :columns, :])
+    return np.eye(rows, columns, dtype=a.dtype) - vectors @ (triangle @ first)
+
+
+@function
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+    """`q @ c` or, not `left`, `c @ q`, of the product `q` of the reflections in `a`.
+
+    With `transpose`, `q` is replaced by its (conjugate) transpose.
+    """
+    a, taus, c = inexact(a, taus, c)
+    vectors, triangle = _block(a, taus)
+    triangle = _adjoint(triangle) if transpose else triangle
+    if left:
+        return c - vectors @ (triangle @ (_adjoint(vectors) @ c))
+    return c - ((c @ vectors) @ triangle) @ _adjoint(vectors)
+
+
+def _block(a: Any, taus: Any) -> tuple[Any, Any]:
+    """Return `V` and `T`: by `(1 + D S) T = D`, `S` what is above the diagonal of `V.H V`."""
+    rows, count = static_shape(a)[-2], static_shape(taus)[-1]
+    vectors = rnp.tril(a[..., :count], -1) + np.eye(rows, count, dtype=a.dtype)
+    above = rnp.triu(_adjoint(vectors) @ vectors, 1)
+    system = taus[..., :, None] * above
+    scaled = taus[..., :, None] * np.eye(count, dtype=a.dtype)
+    return vectors, linalg.solve_triangular(system, scaled, unit_diagonal=True)
+
+
+@function
+def hessenberg(a: Any) -> tuple[Any, Any]:
+    """A matrix that is zero below its first subdiagonal, with the reflections there, and factors.
+
+    The reflections, in the rows from the second on, turn it back: see `householder_product`.
+    """
+    (a,) = inexact(a)
+    count = _extent(a)
+    if count < 2:
+        return a, rnp.zeros((*a.shape[:-2], max(count - 1, 0)), a.dtype)
+    taus = rnp.zeros((*a.shape[:-2], count - 1), a.dtype)
+
+    def eliminate(c: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        whole, factors = state
+        found, vector, factor = _reflection(rnp.take(whole, c, -1), c + 1)
+        row = rnp.conj(vector)[..., None, :]
+        beyond = rnp.greater(np.arange(count), c)
+        turned = whole - factor[..., None, None] * (whole @ vector[..., :, None]) * row
+        back = rnp.conj(factor)[..., None, None] * vector[..., :, None]
+        turned = turned - back * (row @ turned)
+        whole = rnp.where(beyond, turned, whole)
+        return whole.at[..., :, c].set(found), factors.at[..., c].set(factor)
+
+    whole, factors = fori_loop(0, count - 1, eliminate, (a, taus))
+    return whole, factors
+
+
+def _reflection(x: Any, place: Any) -> tuple[Any, Any, Any]:
+    """Return `x` with its length at `place` and the reflection's vector behind; vector and factor.
+
+    The length has the opposite sign of the (real part of the) entry there, as LAPACK has it.
+    """
+    numbers = np.arange(x.shape[-1])
+    behind, here = rnp.greater(numbers, place), rnp.equal(numbers, place)
+    tail = rnp.where(behind, x, 0)
+    top = rnp.take(x, place, -1)
+    largest = rnp.max(rnp.abs(rnp.where(behind | here, x, 0)), -1)
+    scale = rnp.where(rnp.equal(largest, 0), 1, largest)
+    squares = rnp.sum(rnp.abs(tail / scale[..., None]) ** 2, -1)
+    first = rnp.abs(top / scale) ** 2
+    is_done = rnp.equal(squares, 0) & rnp.equal(rnp.imag(top), 0)
+    length = scale * rnp.sqrt(rnp.where(is_done, 1, squares + first))
+    found = rnp.where(rnp.real(top) < 0, length, -length)
+    apart = rnp.where(is_done, 1, top - found)
+    factor = rnp.where(is_done, 0, (found - top) / found)
+    vector = rnp.where(here, 1, tail / apart[..., None])
+    end = rnp.where(is_done, top, found)[..., None]
+    return rnp.where(behind, vector, rnp.where(here, end, x)), vector, factor
+
+
+@function
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Three diagonals that a symmetric (Hermitian) matrix is turned into by reflections.
+
+    Returns the matrix with them and the reflections in one triangle, the only one that is read, the
+    main diagonal, the one beside it, and the factors.
+    """
+    (a,) = inexact(a)
+    count = _extent(a)
+    given = a if lower else rnp.flip(a, (-2, -1))
+    below = rnp.tril(given, -1)
+    diagonal = rnp.astype(rnp.real(rnp.diagonal(given, axis1=-2, axis2=-1)), a.dtype)
+    whole = below + _adjoint(below) + diagonal[..., :, None] * np.eye(count, dtype=a.dtype)
+    turned, taus = hessenberg(whole)
+    kept = rnp.where(np.tri(count, dtype=bool), turned, given)
+    main = rnp.real(rnp.diagonal(turned, axis1=-2, axis2=-1))
+    beside = rnp.real(rnp.diagonal(turned, -1, -2, -1))
+    if lower:
+        return kept, main, beside, taus
+    flipped = (rnp.flip(x, -1) for x in (main, beside, taus))
+    return rnp.flip(kept, (-2, -1)), *flipped
+
+
+def _extent(a: Any) -> int:
+    rows, columns = static_shape(a)[-2:]
+    if rows != columns:
+        raise ShapeError(f"a has shape {a.shape}", remedy="pass square matrices")
+    return rows
+
+
+def _adjoint(x: Any) -> Any:
+    return rnp.conj(shaping.matrix_transpose(x))
