@@ -183,7 +183,7 @@ def fold_row(
                     part = _fold_run(scope, segment, fold, bounds, 1, prepare)
                     assign(scope.k, fold, total, fold.join(tuple(total), part))
             return tuple(total)
-        bounds = stack.enter_context(_chunks(scope, length, ROW_CHUNK))
+        bounds = stack.enter_context(chunks(scope, length, ROW_CHUNK))
         part = _fold_run(scope, x, fold, bounds, streams, prepare)
         assign(scope.k, fold, total, fold.join(tuple(total), part))
     return tuple(total)
@@ -316,7 +316,7 @@ def fold_columns(
             x = x.at(stack.enter_context(k.loop(LOOP_NAMES[number], x.extent(0))))
         start, stop = scope.extents(0), x.extent(0)
         if chunked:
-            start, stop = stack.enter_context(_chunks(scope, lengths[-1], COLUMN_CHUNK))
+            start, stop = stack.enter_context(chunks(scope, lengths[-1], COLUMN_CHUNK))
             fill(k, fold, part, columns.width)
         for first, last, height in _passes(k, x, start, stop):
             with k.loop("r", last, start=first, step=height) as r:
@@ -352,7 +352,7 @@ def _passes(k: KernelBuilder, x: Reads[Element], start: E, stop: E) -> Iterator[
 
 
 @contextmanager
-def _chunks(scope: Scope, length: Extent, size: int) -> Iterator[tuple[E, E]]:
+def chunks(scope: Scope, length: Extent, size: int) -> Iterator[tuple[E, E]]:
     """Open a loop over chunks of a run; a short run is its own chunk."""
     whole = scope.extents(length)
     if upper(length) <= size:

@@ -8,17 +8,26 @@ local array, so that each is computed once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.codegen.kernels.access import GroupedReader, GroupedWriter, Reader, Writer
-from rlx.codegen.kernels.accumulators import fill, local_state
+from rlx.codegen.kernels.accumulators import fill, loaded, local_state, stored
 from rlx.codegen.kernels.folds import peak_fold, sum_fold
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.reduction import fold_columns, fold_row, streams_for
+from rlx.codegen.kernels.reduction import (
+    COLUMN_CHUNK,
+    ROW_CHUNK,
+    chunks,
+    fold_columns,
+    fold_row,
+    streams_for,
+)
 from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.slices import Columns, Slices, column_blocks, slices
 from rlx.codegen.kernels.weights import exp_weight
+from rlx.codegen.loops.builder import KernelBuilder, Mutable
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind
 from rlx.codegen.loops.scalar import scalar_function
@@ -88,11 +97,24 @@ def exponential(x_row: GroupedReader, i: E, largest: E) -> E:
 
 
 def exponential_sum(scope: Scope, x_row: GroupedReader, largest: E, keep: Keep | None = None) -> E:
-    """Sum the exponentials of a row; `keep` is given each of them."""
+    """Sum the exponentials of a row, a long one by chunks; `keep` is given each of them."""
     k = scope.k
+    length = x_row.extent_of(0)
+    if upper(length) <= ROW_CHUNK:
+        return _sum_between(k, x_row, largest, (scope.extents(0), x_row.extent(0)), keep)
+    total = k.mutable("total", const(0.0, largest.type.prim))
+    with chunks(scope, length, ROW_CHUNK) as bounds:
+        total.set(total + _sum_between(k, x_row, largest, bounds, keep))
+    return total
+
+
+def _sum_between(
+    k: KernelBuilder, x_row: GroupedReader, largest: E, bounds: tuple[E, E], keep: Keep | None
+) -> Mutable:
+    start, stop = bounds
     total = k.mutable("sum", const(0.0, largest.type.prim))
     folded = [(total, BinaryOp.ADD)]
-    with k.loop("i", x_row.extent(0), kind=LoopKind.SIMD, accumulators=folded) as i:
+    with k.loop("i", stop, start=start, kind=LoopKind.SIMD, accumulators=folded) as i:
         weight = exponential(x_row, i, largest)
         if keep is not None:
             weight = k.let("weight", weight)
@@ -168,17 +190,27 @@ def _column_sums(
 ) -> tuple[Buffer, Buffer]:
     """Return local arrays of each column's maximum and sum of exponentials."""
     k = scope.k
-    folds = peak_fold(dtype), sum_fold(dtype)
-    (largest,), (total,) = (local_state(k, fold, columns.most) for fold in folds)
-    for fold, state in zip(folds, (largest, total), strict=True):
-        fill(k, fold, [state], columns.width)
-    fold_columns(scope, x, folds[0], [largest], columns)
-    with k.loop("r", x.extent(0)) as r:
-        line, kept = x.at(r), None if keep is None else keep.at(r)
-        with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
-            at = columns.start + j
-            weight = k.let("weight", exponential(line, at, k.load(largest, j)))
-            if kept is not None:
-                kept.write(at, value=weight)
-            k.store(total, j, k.load(total, j) + weight)
-    return largest, total
+    peak, sum_ = peak_fold(dtype), sum_fold(dtype)
+    (largest,), total = local_state(k, peak, columns.most), local_state(k, sum_, columns.most)
+    fill(k, peak, [largest], columns.width)
+    fill(k, sum_, total, columns.width)
+    fold_columns(scope, x, peak, [largest], columns)
+    is_long = upper(x.extent_of(0)) > 2 * COLUMN_CHUNK
+    part = local_state(k, sum_, columns.most, "part_") if is_long else total
+    with ExitStack() as stack:
+        bounds = scope.extents(0), x.extent(0)
+        if is_long:
+            bounds = stack.enter_context(chunks(scope, x.extent_of(0), COLUMN_CHUNK))
+            fill(k, sum_, part, columns.width)
+        with k.loop("r", bounds[1], start=bounds[0]) as r:
+            line, kept = x.at(r), None if keep is None else keep.at(r)
+            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                at = columns.start + j
+                weight = k.let("weight", exponential(line, at, k.load(largest, j)))
+                if kept is not None:
+                    kept.write(at, value=weight)
+                stored(k, sum_, part, j, sum_.take(loaded(k, part, j), weight))
+        if is_long:
+            with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
+                stored(k, sum_, total, j, sum_.join(loaded(k, total, j), loaded(k, part, j)))
+    return largest, total[0]
