@@ -22,7 +22,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.read_text --output build
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=20
 
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto -m "not slow"
