@@ -1,11 +1,12 @@
 """Checks that nobody wrote: NaN, division by zero, an index out of range.
 
 An op whose index is checked is given index 0 in place of one that lies outside, so that the
-program goes on to say so.
+program goes on to say so. Where NaN is checked for, a singular matrix gives one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from rlx.errors import CheckError, DivisionByZeroError, NaNError, OOBError, Unsu
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
-from rlx.ir.op import OpDef, Trait
+from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.reports import Report
 from rlx.ir.shape import Shape, format_shape, normalize_axis
 from rlx.passes.checks.first_error import FirstError
@@ -78,6 +79,14 @@ def guarded(
     if node.op in (ops.dynamic_slice, ops.dynamic_update_slice):
         _note_starts(node, operands, errors)
     return operands
+
+
+def without_faults(node: Node, kinds: frozenset[type[CheckError]]) -> Attrs:
+    """Return attributes by which a singular matrix gives NaN, if that is noted."""
+    if NaNError not in kinds or node.attrs.get("on_singular") != "error":
+        return node.attrs
+    changed: dict[str, object] = {"on_singular": "nan"}
+    return dataclasses.replace(node.attrs, **changed)
 
 
 def note_results(

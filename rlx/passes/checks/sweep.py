@@ -21,7 +21,7 @@ from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
 from rlx.ir.op import Attrs, Trait
 from rlx.ir.reports import Report, report_of
-from rlx.passes.checks.automatic import AUTOMATIC, guarded, note_results
+from rlx.passes.checks.automatic import AUTOMATIC, guarded, note_results, without_faults
 from rlx.passes.checks.first_error import FirstError, by_report, carried_on, nothing_yet
 from rlx.passes.rewrite import bodies_of, copy_node, has_effect, map_bodies
 
@@ -102,7 +102,7 @@ class _Sweep:
             return copy_node(self.target, node, value_map)
         operands = guarded(node, operands, self.errors, self.kinds)
         bound = dict(zip(node.operands, operands, strict=True))
-        results = copy_node(self.target, node, bound)
+        results = copy_node(self.target, node, bound, attrs=without_faults(node, self.kinds))
         note_results(node, results, self.errors, self.kinds)
         return results
 
