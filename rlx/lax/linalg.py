@@ -9,6 +9,7 @@ from rlx.errors import UnsupportedError
 from rlx.lax.reflections import hessenberg as hessenberg
 from rlx.lax.reflections import householder_product as householder_product
 from rlx.lax.reflections import ormqr as ormqr
+from rlx.lax.reflections import pivoted_qr
 from rlx.lax.reflections import tridiagonal as tridiagonal
 from rlx.numpy import linalg, shaping
 from rlx.numpy.axes import static_shape
@@ -78,8 +79,10 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 
 
 @function
-def qr(x: Any, *, full_matrices: bool = True, **_: Any) -> Any:
-    """Factor as `q @ r`."""
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, **_: Any) -> Any:
+    """Factor as `q @ r`; with `pivoting` columns in an order that is the third result."""
+    if pivoting:
+        return pivoted_qr(x, full_matrices)
     return linalg.qr(x, "complete" if full_matrices else "reduced")
 
 

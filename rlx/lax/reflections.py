@@ -85,6 +85,47 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
     return whole, factors
 
 
+@function
+def pivoted_qr(a: Any, full: bool) -> tuple[Any, Any, Any]:
+    """`q`, `r` and the order of columns with `a[:, order] = q @ r`: the longest that is left first.
+
+    The sizes on the diagonal of `r` descend, which tells the rank.
+    """
+    (a,) = inexact(a)
+    rows, columns = static_shape(a)[-2:]
+    steps = min(rows, columns)
+    taus = rnp.zeros((*a.shape[:-2], steps), a.dtype)
+    order = rnp.broadcast_to(rnp.arange(columns, dtype="int32"), (*a.shape[:-2], columns))
+    places = np.arange(columns)
+
+    def eliminate(c: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        whole, factors, order = state
+        chosen = _longest(whole, c)[..., None]
+        swapped = rnp.where(rnp.equal(places, chosen), c, places)
+        swapped = rnp.where(rnp.equal(places, c), chosen, swapped)
+        whole = rnp.take_along_axis(whole, swapped[..., None, :], -1)
+        found, vector, factor = _reflection(rnp.take(whole, c, -1), c)
+        back = rnp.conj(factor)[..., None, None] * vector[..., :, None]
+        turned = whole - back * (rnp.conj(vector)[..., None, :] @ whole)
+        whole = rnp.where(rnp.greater(places, c), turned, whole).at[..., :, c].set(found)
+        return whole, factors.at[..., c].set(factor), rnp.take_along_axis(order, swapped, -1)
+
+    whole, factors, order = fori_loop(0, steps, eliminate, (a, taus, order))
+    count = rows if full else steps
+    q = ormqr(whole, factors, np.eye(rows, count, dtype=a.dtype))
+    return q, rnp.triu(whole)[..., :count, :], order
+
+
+def _longest(whole: Any, c: Any) -> Any:
+    """Return which column from `c` on is the longest from row `c` on, the first of equal ones."""
+    rows, columns = static_shape(whole)[-2:]
+    sizes = rnp.where(rnp.less(np.arange(rows), c)[:, None], 0, rnp.abs(whole))
+    largest = rnp.max(sizes, (-2, -1), keepdims=True, initial=0)
+    scaled = sizes / rnp.where(rnp.equal(largest, 0), 1, largest)
+    squares = rnp.where(rnp.less(np.arange(columns), c), -1, rnp.sum(scaled**2, -2))
+    return rnp.argmax(squares, -1)
+
+
 def _reflection(x: Any, place: Any) -> tuple[Any, Any, Any]:
     """Return `x` with its length at `place` and the reflection's vector behind; vector and factor.
 

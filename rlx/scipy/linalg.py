@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.errors import InputError, ShapeError, UnsupportedError
+from rlx.errors import InputError, ShapeError
+from rlx.lax.reflections import pivoted_qr
 from rlx.numpy import linalg
 from rlx.numpy.linalg import block_diag as block_diag
 from rlx.numpy.linalg import cho_factor as cho_factor
@@ -80,10 +81,14 @@ def qr(
     a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     pivoting: bool = False, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Factor as `q @ r`; mode full, economic or r."""
+    """Factor as `q @ r`; mode full, economic or r.
+
+    With `pivoting` columns come in an order, the last result: the longest that is left first.
+    """
     del overwrite_a, lwork, check_finite
     if pivoting:
-        raise UnsupportedError("qr does not exchange columns", remedy="leave pivoting out")
+        q, r, order = pivoted_qr(a, mode != "economic")
+        return (r, order) if mode == "r" else (q, r, order)
     names = {"full": "complete", "economic": "reduced"}
     return linalg.qr(a, names.get(mode, mode))
 
@@ -92,17 +97,18 @@ def qr(
 def qr_multiply(
     a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
     overwrite_a: bool = False, overwrite_c: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, ...]:  # fmt: skip
     """`c @ q`, or of mode left `q @ c`, and `r`, of the economic factors of `a`.
 
-    A vector `c` is a row or a column; `conjugate` takes the conjugate of `q`.
+    A vector `c` is a row or a column; `conjugate` takes the conjugate of `q`; `pivoting` adds the
+    order of columns.
     """
     del overwrite_a, overwrite_c
     if mode not in ("left", "right"):
         raise InputError(f"mode is {mode!r}", remedy="use left or right")
-    q, r = qr(a, mode="economic", pivoting=pivoting)
+    q, *rest = qr(a, mode="economic", pivoting=pivoting)
     q = rnp.conj(q) if conjugate else q
-    return (q @ rnp.asarray(c) if mode == "left" else rnp.asarray(c) @ q), r
+    return (q @ rnp.asarray(c) if mode == "left" else rnp.asarray(c) @ q), *rest
 
 
 @function

@@ -32,8 +32,9 @@ def drawn(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def near(found: Any, expected: Any, scale: float = 1.0) -> None:
-    """Agree to a hundred roundings of the dtype found."""
-    atol = 200 * scale * float(np.finfo(np.asarray(found).dtype).eps)
+    """Agree to two hundred roundings of the dtype found; integers are equal."""
+    dtype = np.asarray(found).dtype
+    atol = 200 * scale * float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0
     np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=atol)
 
 
@@ -216,6 +217,41 @@ def test_products_with_orthogonal_factors_are_scipys(shape: tuple[int, int], dty
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(6, 4), (3, 5)])
+def test_columns_are_exchanged_as_in_scipy(shape: tuple[int, int], dtype: str) -> None:
+    a = drawn(shape, dtype)
+    for mode in ("full", "economic", "r"):
+        expected = scipy.qr(a, mode=mode, pivoting=True)
+        for found, other in zip(linalg.qr(a, mode=mode, pivoting=True), expected, strict=True):
+            near(found, other, 4)
+    full = scipy.qr(a, pivoting=True)
+    for run in ways(lambda a: lax.qr(a, pivoting=True)):
+        for found, other in zip(run(a), full, strict=True):
+            near(found, other, 4)
+    c = drawn((2, shape[0]), dtype)
+    pairs = zip(linalg.qr_multiply(a, c, pivoting=True), scipy.qr_multiply(a, c, pivoting=True),
+                strict=True)  # fmt: skip
+    for found, other in pairs:
+        near(found, other, 4)
+
+
+def test_exchanged_columns_are_mapped_tell_the_rank_and_have_derivatives() -> None:
+    stack = drawn((3, 5, 2), "f8") @ drawn((3, 2, 4), "f8")
+    q, r, order = rlx.vmap(lambda a: lax.qr(a, pivoting=True))(stack)
+    near(q @ r, np.take_along_axis(stack, np.asarray(order)[:, None, :], -1), 10)
+    sizes = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    assert (np.diff(sizes) <= 1e-12).all()
+    assert ((sizes > 1e-12).sum(-1) == 2).all()
+    a, way = drawn((5, 3), "f8"), drawn((5, 3), "f8")
+
+    def total(a: Any) -> Any:
+        return rnp.sum(linalg.qr(a, pivoting=True, mode="economic")[0] ** 3)
+
+    slope = (total(a + 1e-6 * way) - total(a - 1e-6 * way)) / 2e-6
+    np.testing.assert_allclose(np.sum(rlx.grad(total)(a) * way), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_functions_of_matrices_are_scipys(dtype: str) -> None:
     a = drawn((5, 5), dtype)
     for run in (linalg.funm, rlx.jit(linalg.funm, static_argnums=1)):
@@ -288,7 +324,5 @@ def test_what_does_not_fit_is_told() -> None:
         linalg.funm(a, rnp.exp)
     with pytest.raises(InputError, match="mode is 'both'"):
         linalg.qr_multiply(a, a, "both")
-    with pytest.raises(UnsupportedError, match="does not exchange columns"):
-        linalg.qr_multiply(a, a, pivoting=True)
     with pytest.raises(UnsupportedError, match="does not sort"):
         lax.schur(a[:, :3], sort_eig_vals=True)
