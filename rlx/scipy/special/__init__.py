@@ -32,6 +32,7 @@ from rlx.scipy.special.elementary import xlogy as xlogy
 from rlx.scipy.special.faddeeva import dawsn as dawsn
 from rlx.scipy.special.faddeeva import erfcx as erfcx
 from rlx.scipy.special.faddeeva import wofz as wofz
+from rlx.scipy.special.hypergeometric import hyp2f1 as hyp2f1
 from rlx.scipy.special.incomplete import betainc as betainc
 from rlx.scipy.special.incomplete import gammainc as gammainc
 from rlx.scipy.special.incomplete import gammaincc as gammaincc

@@ -1,0 +1,132 @@
+"""Gauss's hypergeometric function beside numbers of 40 digits, beside SciPy, and its slopes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special as scipy
+
+import rlx
+from rlx.errors import RlxError
+from rlx.scipy.special import hyp2f1
+from tests.scipy.hypergeometric_numbers import POSITIVE, SIGNED, SLOPES, WHOLE, ZS
+
+BOUNDS: dict[str, tuple[dict[tuple[float, ...], tuple[float, ...]], float]] = {
+    "positive parameters": (POSITIVE, 5e-14),
+    "parameters of any sign": (SIGNED, 3e-13),
+    "c - a - b near an integer": (WHOLE, 1e-14),
+}
+POINTS = np.array([at for at, _, _ in SLOPES]).T
+
+
+def arguments(table: dict[tuple[float, ...], tuple[float, ...]]) -> tuple[Any, ...]:
+    numbers = np.array(list(table))[:, :, None]
+    return (*(numbers[:, i] for i in range(3)), np.array(ZS))
+
+
+@pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
+def test_errors_stay_within_the_bounds_of_the_docs(backend: str) -> None:
+    run = rlx.jit(lambda a, b, c, z: hyp2f1(a, b, c, z), backend=backend)
+    for table, bound in BOUNDS.values():
+        expected = np.array(list(table.values()))
+        np.testing.assert_allclose(run(*arguments(table)), expected, rtol=bound)
+
+
+def test_single_precision_stays_single() -> None:
+    for table in (POSITIVE, WHOLE):
+        a, b, c, z = (np.asarray(x, np.float32) for x in arguments(table))
+        inside = (z > -1e9) & (z < 1)  # 1e-6 below 1 is there, 2^-50 is not
+        found = np.asarray(rlx.jit(hyp2f1)(a, b, c, z[inside]))
+        assert found.dtype == np.float32
+        expected = hyp2f1(*(x.astype(float) for x in (a, b, c, z[inside])))
+        np.testing.assert_allclose(found, expected, rtol=5e-6)
+
+
+def test_a_grid_is_scipys() -> None:
+    """Where SciPy does not lose digits itself: its errors reach 1e-12 at the ends of this range."""
+    numbers = np.array(list(product([0.3, 1, 2.5], [0.4, 1, 3], [0.5, 1, 2, 4.25]))).T
+    z = np.linspace(-0.95, 0.95, 24)
+    given = (*(x[:, None] for x in numbers), z)
+    np.testing.assert_allclose(rlx.jit(hyp2f1)(*given), scipy.hyp2f1(*given), rtol=2e-13)
+
+
+def test_polynomials_are_scipys_at_any_z() -> None:
+    numbers = list(product([-1, -2, -5, -9, 0], [0.5, 2.25, -3.5], [0.75, 3, -9.5, -12]))
+    a, b, c = (x[:, None] for x in np.array(numbers, float).T)
+    z = np.array([-30, -2, -0.5, 0.3, 0.8, 1, 1.5, 4, 40.0])
+    expected = scipy.hyp2f1(a, b, c, z)
+    for given in ((a, b), (b, a)):
+        found = np.asarray(rlx.jit(hyp2f1)(*given, c, z))
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_poles_ends_and_what_lies_behind_them_are_scipys() -> None:
+    cases = [
+        (1, 2, -3, 0.5), (-4, 2, -3, 0.5), (-2, 2, -3, 0.5), (2, -3, -3, 0.5), (1, 1, -2, 0),
+        (0, 2, -1, 0.5), (1, 1, 2, 1), (1, 1, 2.5, 1), (-2.5, 1, -3.5, 1), (-2, 5, 2, 1),
+        (-2.0, 3, 2, 1), (2, 1, 1, 1), (0.25, -0.5, 1.5, 1), (1, 2, 3, 1.5), (3, 4, 2, 1.5),
+        (4, 3, 2, 1.5), (3.5, 4, 2.5, 1.5), (3.5, 4.5, 2.5, 1.5), (2.5, 3, 2.5, 1.5),
+        (3, 4.5, 2, 0.5), (3, 4.5, 2, -7), (-2, 3, 1, 5), (1, 2, 3, np.inf), (1, 2, 3, -np.inf),
+        (-2, 2, 3, -np.inf), (0, 2, 3, -np.inf), (np.nan, 1, 1, 0.1), (1, np.nan, 1, 0.1),
+        (1, 1, np.nan, 0.1), (1, 1, 2, np.nan),
+    ]  # fmt: skip
+    given = np.array(cases, float).T
+    np.testing.assert_allclose(rlx.jit(hyp2f1)(*given), scipy.hyp2f1(*given), rtol=2e-14)
+
+
+def test_equal_negative_integers_end_the_series_on_either_side() -> None:
+    """SciPy has `(1 - z) ** -b` on one side alone."""
+    assert float(hyp2f1(2.0, -3.0, -3.0, 0.5)) == scipy.hyp2f1(2, -3, -3, 0.5) == 3.25
+    assert float(hyp2f1(-3.0, 2.0, -3.0, 0.5)) == 3.25
+    assert scipy.hyp2f1(-3, 2, -3, 0.5) == 4.0
+
+
+def test_slopes_by_all_arguments_are_those_of_many_digits() -> None:
+    """Among them polynomials, whole numbers, and places far from 0 and close to 1."""
+    expected = np.array([slopes for _, slopes, _ in SLOPES]).T
+    run = rlx.jit(rlx.vmap(rlx.grad(hyp2f1, argnums=(0, 1, 2, 3))))
+    np.testing.assert_allclose(run(*POINTS), expected, rtol=5e-15)
+    for place in range(4):
+        tangents = tuple(np.ones_like(x) * (i == place) for i, x in enumerate(POINTS))
+        _, slope = rlx.jvp(hyp2f1, tuple(POINTS), tangents)
+        np.testing.assert_allclose(slope, expected[place], rtol=5e-15)
+
+
+def test_second_slopes_by_a_parameter_are_those_of_many_digits() -> None:
+    def second(a: Any, *rest: Any) -> Any:
+        return rlx.jvp(lambda a: rlx.grad(hyp2f1)(a, *rest), (a,), (rlx.numpy.ones_like(a),))[1]
+
+    found = rlx.jit(rlx.vmap(second))(*POINTS)
+    np.testing.assert_allclose(found, [second for _, _, second in SLOPES], rtol=1e-13)
+    with pytest.raises(RlxError, match="use forward mode"):
+        rlx.grad(rlx.grad(hyp2f1))(*(float(x) for x in POINTS[:, 0]))
+
+
+def test_slopes_by_z_have_any_order_and_slopes_at_one_are_gausss() -> None:
+    third = rlx.grad(rlx.grad(rlx.grad(hyp2f1, argnums=3), argnums=3), argnums=3)
+    expected = 6 * 24 / 60 * scipy.hyp2f1(4, 5, 6, 0.3)  # 15.5.2
+    np.testing.assert_allclose(third(1.0, 2.0, 3.0, 0.3), expected, rtol=1e-13)
+    at = (0.5, 0.25, 3.0)
+
+    def gauss(a: float, b: float, c: float) -> Any:
+        return scipy.gamma(c) * scipy.gamma(c - a - b) / scipy.gamma(c - a) / scipy.gamma(c - b)
+
+    found = rlx.grad(hyp2f1, argnums=(0, 1, 2, 3))(*at, 1.0)
+    h = 1e-6
+    for place in range(3):
+        step = np.eye(3)[place] * h
+        slope = (gauss(*(at + step)) - gauss(*(at - step))) / (2 * h)
+        np.testing.assert_allclose(found[place], slope, rtol=1e-8)
+    np.testing.assert_allclose(found[3], 0.125 / 3 * gauss(1.5, 1.25, 4), rtol=1e-13)
+
+
+def test_slopes_by_parameters_are_unknown_behind_one_but_that_by_z_is_not() -> None:
+    """The polynomial 1 - 6 z + 6 z^2."""
+    slopes = np.array(rlx.grad(hyp2f1, argnums=(0, 1, 2, 3))(-2.0, 3.0, 1.0, 5.0))
+    assert np.isnan(slopes[:3]).all()
+    assert slopes[3] == 54
+    _, tangent = rlx.jvp(lambda z: hyp2f1(-2.0, 3.0, 1.0, z), (5.0,), (1.0,))
+    assert tangent == 54
