@@ -127,20 +127,24 @@ def test_steps_behind_the_last_trip_are_not_run() -> None:
 
 
 def test_names_of_carries_may_be_those_of_derivatives() -> None:
-    types: Types = dict.fromkeys(("c", "d_c", "t_c", "d_row0"), ((), "f64"))
-
     def step(*carries: Value) -> list[Value]:
         c, *rest = carries
         return [ops.sin(c * rest[0]), *rest, c]
 
-    inner = graph_of("named", types, step)
+    def derivatives(*names: str) -> list[Array]:
+        """Return gradient and Hessian product by the first two carries."""
+        types: Types = dict.fromkeys(names, ((), "f64"))
+        inner = graph_of("named", types, step)
 
-    def loss(*given: Value) -> Value:
-        last, *_, rows = ops.scan(*given, body=inner, length=3, num_carries=4)
-        return ops.reduce_sum(rows, axes=(0,)) + last
+        def loss(*given: Value) -> Value:
+            last, *_, rows = ops.scan(*given, body=inner, length=3, num_carries=4)
+            return ops.reduce_sum(rows, axes=(0,)) + last
 
-    graph = grad_with_loss(graph_of("loss", types, loss), ["c", "d_c"])
-    given = {name: f64(0.2 + index) for index, name in enumerate(types)}
-    tangents = {f"tangent_{name}": f64(1.0) for name in ("c", "d_c")}
-    everywhere(graph, given | ONE)
-    everywhere(hvp(graph_of("loss", types, loss), ["c", "d_c"]), given | tangents | ONE)
+        graph, wrt = graph_of("loss", types, loss), list(names[:2])
+        given: Feeds = {name: f64(0.2 + index) for index, name in enumerate(names)} | ONE
+        tangents = {f"tangent_{name}": f64(1.0) for name in wrt}
+        gradient = everywhere(grad_with_loss(graph, wrt), given)
+        return [*gradient, *everywhere(hvp(graph, wrt), {**given, **tangents})]
+
+    found, plain = derivatives("c", "d_c", "t_c", "d_row0"), derivatives("p", "q", "r", "s")
+    np.testing.assert_array_equal(found, plain)

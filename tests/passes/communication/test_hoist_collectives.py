@@ -27,13 +27,16 @@ def test_a_sum_stands_behind_its_operand() -> None:
     ]  # fmt: skip
 
 
-def test_sums_over_two_axes_keep_their_order() -> None:
+def test_reductions_of_one_value_and_of_each_other_keep_their_order() -> None:
     def step(x: Any) -> Any:
+        product = rnp.tanh(x) @ x.T
         twice = rlx.psum(rlx.psum(x, "ranks"), "ranks")
-        return rnp.tanh(x) @ x.T, twice
+        return product, twice, rlx.pmax(x, "ranks"), rlx.pmin(x, "ranks")
 
     graph = hoist_collectives(graph_of(step, X))
-    assert names(graph)[:2] == ["all_reduce", "all_reduce"]
+    assert names(graph) == ["all_reduce"] * 4 + ["matmul"]
+    reductions = [node for node in graph.nodes if node.op.name == "all_reduce"]
+    assert [node.attribute("reduction") for node in reductions] == ["sum", "sum", "max", "min"]
     assert hoist_collectives(graph) is graph
 
 

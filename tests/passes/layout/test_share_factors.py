@@ -65,7 +65,9 @@ def test_the_gradient_of_a_solve_factors_once_and_is_that_of_the_reference() -> 
 
     random = np.random.default_rng(0)
     a, b = random.standard_normal((40, 40)) + 8 * np.eye(40), random.standard_normal(40)
-    value, (da, db) = rlx.jit(rlx.value_and_grad(loss, argnums=(0, 1)))(a, b)
+    slopes = rlx.jit(rlx.value_and_grad(loss, argnums=(0, 1)))
+    value, (da, db) = slopes(a, b)
+    assert factorizations(slopes.lower(a, b).compile().executable) == 1
     x = np.linalg.solve(a, b)
     expected = np.linalg.solve(a.T, 2 * x)
     np.testing.assert_allclose(value, np.sum(x * x), rtol=1e-10)
@@ -96,7 +98,7 @@ def test_a_singular_matrix_is_named_or_nan(backend: str) -> None:
     g = two_systems(LEAST, batch=(3,))
     feeds = arrays(g)
     feeds["a"][1] = 0.0
-    with pytest.raises(SingularMatrixError, match="1"):
+    with pytest.raises(SingularMatrixError, match="at position 1"):
         compile(g, backend=backend, threads=1).run(feeds)
     g = two_systems(LEAST, batch=(3,), on_singular="nan")
     x, y = compile(g, backend=backend, threads=1).run(feeds)

@@ -202,6 +202,8 @@ def test_backends_agree_with_the_reference(backend: str) -> None:
     params = {"w": w, "v": v}
     (expected,) = rlx.compile(two_layers(), backend="reference", params=params, precision="bf16")(x)
     (found,) = rlx.compile(two_layers(), backend=backend, params=params, precision="bf16")(x)
+    (exact,) = rlx.compile(two_layers(), backend="reference", params=params)(x)
+    assert np.abs(found - expected).max() < np.abs(exact - expected).max() / 4
     # A sum that falls on the other side of a rounding moves its result by one step of bf16.
     np.testing.assert_allclose(found, expected, rtol=32 * STEPS["bf16"], atol=STEPS["bf16"])
 

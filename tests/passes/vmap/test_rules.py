@@ -20,11 +20,10 @@ from rlx.ir.shape import Dim
 from rlx.ir.types import TensorType
 from rlx.ir.verify import verify
 from rlx.passes.rewrite import with_lowering
-from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.vmap import ImpureOpError, UnboundSizeError, sweep, vmap
 from rlx.passes.vmap.batching import Batching
 from rlx.passes.vmap.registry import kind_of
-from tests.passes.vmap.checking import assert_is_loop, tensors
+from tests.passes.vmap.checking import assert_is_loop, looped, tensors
 
 SIZE = 3
 
@@ -145,15 +144,18 @@ def test_packed_product_is_a_loop(
 
 
 def test_tiled_attention_is_batched_as_attention() -> None:
-    graph = Graph("tiled")
-    q = graph.input("q", (2, 5, 8), "f64")
-    plain = ops.attention(q, q, q, num_heads=2, head_dim=4)
-    graph.set_outputs(with_lowering(plain.node, Tile(rows=4, columns=4, lanes=4)))
+    def attended(q: Value) -> Value:
+        return ops.attention(q, q, q, num_heads=2, head_dim=4)
+
+    graph = graph_of(attended, (2, 5, 8))
+    node = graph.outputs[0].node
+    graph.set_outputs(with_lowering(node, Tile(rows=4, columns=4, lanes=4)))
     batched = vmap(graph, [0], size=SIZE)
     assert op_counts(batched)["attention"] == 1
     assert all(node.lowering is None for node in batched.nodes)
     (data,) = tensors(6, (SIZE, 2, 5, 8))
-    given, expected = (evaluate(g, {"q": data})[0] for g in (batched, decompose()(batched)))
+    given = evaluate(batched, {"x0": data})[0]
+    expected = looped(graph_of(attended, (2, 5, 8)), {"x0": data}, {"x0": 0}, SIZE)[0]
     np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-12)
 
 
