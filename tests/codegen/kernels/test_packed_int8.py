@@ -25,10 +25,6 @@ from rlx.runtime.lower import lower_for
 from rlx.target import detect_target, named_target
 from tests.codegen.kernels.test_packed import packed_rows
 
-needs_dots = pytest.mark.skipif(
-    not detect_target().dots_unsigned_bytes, reason="no instruction multiplies four bytes"
-)
-
 
 def product(scheme: str, rows: int | Dim, columns: int, blocks: int) -> tuple[Graph, np.ndarray]:
     width = BLOCK_TYPES[scheme].elements * blocks

@@ -46,11 +46,11 @@ def check(
     compiled = runtime.compile(g, backend=backend, params={"b": feeds["b"]}, threads=1)
     (expected,) = evaluate(g, feeds)
     (got,) = compiled.run({"a": feeds["a"]})
-    inner = max(sizes)
-    ulp = {"f32": 1e-6, "c64": 1e-6, "f64": 1e-14, "f16": 2e-3, "bf16": 2e-2}[dtype]
     exact = np.complex128 if dtype == "c64" else np.float64
-    bound = ulp * max(inner, 1) * 8
-    np.testing.assert_allclose(got.astype(exact), expected.astype(exact), atol=bound)
+    bound = 8 * max(*sizes, 1) * (1e-14 if dtype == "f64" else 1e-6)
+    # Sums of 16-bit floats are f32: on the other side of a tie they are rounded to a neighbor.
+    step = {"f16": 2.0**-10, "bf16": 2.0**-7}.get(dtype, 1e-7)
+    np.testing.assert_allclose(got.astype(exact), expected.astype(exact), rtol=step, atol=bound)
     assert got.dtype == expected.dtype
     return [thunk.kind for thunk in compiled.schedule.thunks]  # type: ignore[union-attr]
 

@@ -13,6 +13,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Dim, Extent
+from rlx.runtime.executable import Executable
 
 RANDOM = np.random.default_rng(8)
 
@@ -38,11 +39,14 @@ def feeds(shape: tuple[int, ...], axis: int, size: int = 9) -> dict[str, Any]:
 def test_large_operands_have_the_bits_of_the_reference_on_any_number_of_threads(
     backend: str, axis: int
 ) -> None:
-    g, arrays = graph((30, 40, 35), axis), feeds((30, 40, 35), axis)
+    shape = (60, 90, 70)
+    g, arrays = graph(shape, axis, 80), feeds(shape, axis, 80)
     expected = evaluate(g, arrays)[0]
     for threads in (1, 2):
-        found = rlx.compile(g, backend=backend, threads=threads)(**arrays)[0]
-        np.testing.assert_array_equal(found, expected)
+        program = rlx.compile(g, backend=backend, threads=threads)
+        assert isinstance(program, Executable)
+        assert program.threads == threads
+        np.testing.assert_array_equal(program(**arrays)[0], expected)
 
 
 def test_what_follows_is_computed_in_the_kernel() -> None:

@@ -104,7 +104,9 @@ def test_bodies_compute_what_they_mean(name: str, reverse: bool) -> None:
 
 def assert_small(graph: Graph) -> None:
     """One loop over steps, and no element spelled out by its number."""
-    for text in kernels_of(graph):
+    texts = kernels_of(graph)
+    assert len(texts) == 1
+    for text in texts:
         assert text.count("step <") == 1
         assert "c00" not in text
         assert len(text.splitlines()) < 100
