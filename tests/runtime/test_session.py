@@ -136,7 +136,8 @@ def test_submitted_runs_are_futures() -> None:
 
 def test_what_was_submitted_is_done_before_the_session_is_closed() -> None:
     with rlx.Session(scaled(SMALL), arenas=1) as session:
-        futures = [session.submit({"x": numbers(SMALL, seed)}) for seed in range(20)]
+        futures = [session.submit({"x": numbers(SMALL, seed)}) for seed in range(200)]
+    assert all(future.done() for future in futures)
     for seed, future in enumerate(futures):
         np.testing.assert_array_equal(future.result()[0], numbers(SMALL, seed) * 2)
 
