@@ -38,6 +38,7 @@ def measured(command: tuple[str, ...], source: Path, directory: Path) -> Mapping
     frames: dict[str, int] = collections.Counter()
     for name, size in re.findall(r":(\w+)[^:\s]*\t(\d+)\t", unit.with_suffix(".su").read_text()):
         frames[name] += int(size)
+    assert frames
     return frames
 
 
