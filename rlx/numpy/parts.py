@@ -134,7 +134,9 @@ def bitwise_count(x: Any) -> Any:
     x = as_tracer(x)
     if x.value.dtype is DType.BOOL:
         return convert(x, DType.U8)
-    bits = convert(elementwise.abs(x), DType.I64)
+    bits = convert(x, DType.I64)
+    if x.value.dtype.is_signed_int:
+        bits = elementwise.abs(bits)  # widened first: the least of 8 bits has a magnitude, too
     if x.value.dtype.size == 4 and not x.value.dtype.is_signed_int:
         bits = elementwise.bitwise_and(bits, 0xFFFFFFFF)
     count: Any = 0

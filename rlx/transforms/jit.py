@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,9 +43,9 @@ from rlx.tracing.traced_function import (
 from rlx.tracing.widths import PROCESS, are_narrow, when_widths_change
 from rlx.transforms.abstract import ShapeDtypeStruct
 from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
-from rlx.transforms.jit_entries import WEAK, Entry, Key, ShortWay, told, type_of_call
+from rlx.transforms.jit_entries import WEAK, Entry, Key, ShortWay, donate, told, type_of_call
 from rlx.transforms.stages import Compiled, Lowered, Traced
-from rlx.transforms.static_arguments import require_hashable, static_positions
+from rlx.transforms.static_arguments import static_key, static_positions
 
 _STATE = _state
 _RECENT = 4
@@ -161,6 +162,10 @@ class JittedFunction:
         self._recent: list[ShortWay] = []
         """To the last entries that have one."""
         _made.add(self)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Return the method of `instance`, which is argument 0."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function; inside a trace, trace the function itself."""
@@ -324,7 +329,7 @@ class JittedFunction:
             return self._fun(*filled, **named, **fixed)
 
         program = trace(call, source_names(self._fun, "function"), inputs)
-        _donate(program, self._donated_inputs(program, moving, len(args)))
+        donate(program, self._donated_inputs(program, moving, len(args)))
         return program
 
     def _partition(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -333,10 +338,8 @@ class JittedFunction:
             return (args, kwargs), ()
         moving = tuple(a for i, a in enumerate(args) if i not in self._static)
         named = {n: x for n, x in kwargs.items() if n not in self._static_names}
-        fixed = [(i, a.__class__, a) for i, a in enumerate(args) if i in self._static]
-        fixed += [(n, x.__class__, x) for n, x in kwargs.items() if n in self._static_names]  # type: ignore[misc]
-        for name, _, value in fixed:
-            require_hashable(name, value)
+        fixed = [static_key(i, a) for i, a in enumerate(args) if i in self._static]
+        fixed += [static_key(n, x) for n, x in kwargs.items() if n in self._static_names]
         return (moving, named), tuple(fixed)
 
     def _names(self, tree: TreeDef) -> list[str]:
@@ -378,17 +381,6 @@ class JittedFunction:
             own = [next(inputs) for _ in tree_flatten(argument)[0]]
             found += own if place in donated else []
         return found
-
-
-def _donate(program: TracedFunction, inputs: Sequence[Value]) -> None:
-    """Let each input be replaced in place by the first free output of its type."""
-    graph = program.graph
-    free = dict(enumerate(graph.outputs))
-    for value in inputs:
-        fitting = [place for place, output in free.items() if output.type == value.type]
-        if fitting:
-            graph.donate(str(value.node.name), fitting[0])
-            del free[fitting[0]]
 
 
 def make_graph(fun: Callable[..., Any], **options: Any) -> Callable[..., Graph]:

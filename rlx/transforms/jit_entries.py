@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.ir.dtype import as_dtype
+from rlx.ir.graph import Value
 from rlx.ir.types import TensorType
 from rlx.runtime.arrays import WeakArray, frozen
 from rlx.tracing.executor import QuickCall, Run
@@ -97,3 +98,14 @@ class ShortWay:
                 return None
             found[place] = concrete(found[place])
         return found
+
+
+def donate(program: TracedFunction, inputs: Sequence[Value]) -> None:
+    """Let each input be replaced in place by the first free output of its type."""
+    graph = program.graph
+    free = dict(enumerate(graph.outputs))
+    for value in inputs:
+        fitting = [place for place, output in free.items() if output.type == value.type]
+        if fitting:
+            graph.donate(str(value.node.name), fitting[0])
+            del free[fitting[0]]

@@ -1,8 +1,10 @@
-"""Static arguments of compiled functions: which positions they are, and that they hash."""
+"""Static arguments of compiled functions: which positions they are, and what tells them apart."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,7 +42,32 @@ def _takes_any(fun: Callable[..., Any]) -> bool:
     return any(p.kind in kinds for p in inspect.signature(fun).parameters.values())
 
 
-def require_hashable(name: Any, value: Any) -> None:
+def static_key(name: Any, value: Any) -> tuple[Any, Any, Any]:
+    """Return a static argument beside what tells it from equal values, of which programs differ."""
+    _require_hashable(name, value)
+    return name, _kind(value), value
+
+
+def _kind(value: Any) -> Any:
+    """Return the class of a value and of all within: `(1,)`, `(1.0,)` and `(True,)` are equal.
+
+    So are 0.0 and -0.0.
+    """
+    within: Any = None
+    if isinstance(value, float):
+        within = math.copysign(1, value)
+    elif isinstance(value, complex):
+        within = _kind(value.real), _kind(value.imag)
+    elif isinstance(value, tuple):
+        within = tuple(map(_kind, value))
+    elif isinstance(value, frozenset):
+        within = frozenset((_kind(x), x) for x in value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        within = tuple(_kind(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return value.__class__, within
+
+
+def _require_hashable(name: Any, value: Any) -> None:
     try:
         hash(value)
     except TypeError:

@@ -23,6 +23,7 @@ KEYS = np.stack([N % 3, N % 2, -N])
 LONG = np.sort(RNG.standard_normal(200)).round(1)
 UP = np.array([0.0, 1.0, 2.5, 4.0])
 
+SIGNED = (np.int8, np.int16, np.int32, np.int64)
 USES: dict[str, Callable[[Any, Any], Any]] = {
     # bits
     "nextafter": lambda n, _: (
@@ -127,7 +128,10 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "ldexp": lambda n, _: n.ldexp(V, np.arange(-4, 5) * 100),
     "logaddexp2": lambda n, _: n.logaddexp2(V, 2 * V),
     "gcd": lambda n, _: (n.gcd(I * 6, 15), n.lcm(I, 4)),
-    "bitwise_count": lambda n, _: n.bitwise_count(np.array([0, 1, 255, 1 << 62, -7])),
+    "bitwise_count": lambda n, _: (
+        n.bitwise_count(np.array([0, 1, 255, 1 << 62, -7])),
+        *(n.bitwise_count(np.array([np.iinfo(t).min, -1, np.iinfo(t).max], t)) for t in SIGNED),
+    ),
     # comparisons
     "allclose": lambda n, _: (n.allclose(V, V + 1e-9), n.array_equal(V, M), n.array_equiv(V, V)),
     "isposinf": lambda n, _: (n.isposinf(GAPS / 0), n.isneginf(GAPS / 0)),

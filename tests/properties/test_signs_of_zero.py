@@ -75,3 +75,38 @@ def assert_same_signs(found: Any, expected: Any, where: str) -> None:
         np.testing.assert_array_equal(
             np.signbit(part(found)), np.signbit(part(expected)), err_msg=where
         )
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
+def test_products_of_one_term_begin_with_zero(dtype: str, backend: str) -> None:
+    column, row = np.full((3, 1), -0.0, dtype), np.ones((1, 40), dtype)
+    found = rlx.jit(rnp.matmul, backend=backend)(column, row)
+    assert_same_signs(np.asarray(found), np.zeros((3, 40), dtype), backend)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("integer", ["int8", "int32", "int64", "uint8", "uint32", "uint64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_integers_have_no_negative_zero(dtype: str, integer: str, backend: str) -> None:
+    # GCC makes `trunc(x)` of `(float)(int)x` under -fno-trapping-math.
+    x = np.tile(np.array([-0.75, -0.0, 0.5, 3.5, -1.0, -2.5], dtype), 9)
+    there_and_back = rlx.jit(lambda x: (x.astype(integer).astype(dtype), x * 2), backend=backend)
+    found = np.asarray(there_and_back(x)[0])
+    expected = np.trunc(x) + 0 if integer.startswith("int") else np.trunc(np.maximum(x, 0)) + 0
+    np.testing.assert_array_equal(found, expected)
+    assert_same_signs(found, expected, backend)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1)])
+def test_powers_by_a_half_are_no_square_roots(shape: tuple[int, ...], backend: str) -> None:
+    for base in (-0.0, -np.inf):
+        x = np.full(shape, base, np.float32)
+        expected = np.full(shape, abs(base), np.float32)
+        compiled = rlx.jit(lambda x: x**0.5, backend=backend)
+        graph = compiled.graph(x)
+        (reference,) = evaluate(graph, {str(graph.inputs[0].node.name): x})
+        for found in (reference, np.asarray(compiled(x)), np.asarray(rnp.power(x, 0.5))):
+            np.testing.assert_array_equal(found, expected)
+            assert_same_signs(np.asarray(found), expected, backend)

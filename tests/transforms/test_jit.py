@@ -165,3 +165,21 @@ def test_results_that_do_not_depend_on_arguments_are_arrays() -> None:
     one, two = rlx.jit(lambda x: (3.0, np.ones(2)), backend="reference")(X)
     assert one == 3.0
     assert two.shape == (2,)
+
+
+def test_methods_are_compiled_as_functions_of_their_object() -> None:
+    class Scale:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @rlx.jit(static_argnums=0)
+        def apply(self, x: Any, *, plus: float = 0.0) -> Any:
+            return x * self.factor + plus
+
+    x = np.arange(3, dtype=np.float32)
+    two, three = Scale(2), Scale(3)
+    for each in (two, three, two):
+        np.testing.assert_array_equal(each.apply(x), x * each.factor)
+        np.testing.assert_array_equal(each.apply(x, plus=1.0), x * each.factor + 1)
+    np.testing.assert_array_equal(Scale.apply(three, x), x * 3)
+    np.testing.assert_array_equal(rlx.vmap(two.apply)(x), x * 2)

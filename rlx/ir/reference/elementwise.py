@@ -88,7 +88,11 @@ def _div(a: Array, b: Array) -> Array:
 
 
 def _pow(a: Array, b: Array) -> Array:
-    return np.power(a, np.maximum(b, 0) if np.issubdtype(b.dtype, np.integer) else b)
+    if np.issubdtype(b.dtype, np.integer):
+        return np.power(a, np.maximum(b, 0))
+    # Of an exponent for all elements, 0.5, NumPy takes square roots: NaN of -inf, -0.0 of -0.0.
+    base, exponent = np.broadcast_arrays(a, b)
+    return np.power(np.atleast_1d(base), np.array(exponent, ndmin=1, order="C")).reshape(base.shape)
 
 
 def _expm1(x: Array) -> Array:

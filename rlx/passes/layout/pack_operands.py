@@ -3,9 +3,9 @@
 `matmul(a, b)` gets a tile, and reads `pack_panels(b)` unless `b` changes and meets too few rows
 to pay for packing, or has the columns of one panel, which packing would only copy. Rows of a `b`
 that changes are streamed past few rows of `a`: reading `b` takes the time. Where nothing pays it
-stays as it is. Sums of one term are elementwise products. Transposes of either operand are absorbed
-(`matmul_transposed`). Products of bf16 run over words of two where the target multiplies pairs
-and that pays (`matmul_bf16`), and are widened elsewhere:
+stays as it is. Sums of one term are elementwise products, to which 0.0 is added. Transposes of
+either operand are absorbed (`matmul_transposed`). Products of bf16 run over words of two where the
+target multiplies pairs and that pays (`matmul_bf16`), and are widened elsewhere:
 
     %2 = matmul %x, %w    ->    %2 = pack_panels %w {width = 32}
                                 %3 = matmul %x, %2 lowering = tile(rows = 12, columns = 32, ...)
@@ -173,7 +173,7 @@ def packed_product(node: Node, choice: Choice) -> Value | None:
     if choice.why is Why.ONE_TERM:
         column, row = node.operands
         outer: Value = ops.mul(column, row)
-        return outer
+        return outer if outer.dtype.is_int else outer + 0.0  # with which sums begin
     if choice.why in (Why.WIDENED, Why.SLOW_PAIRS):
         return in_single_precision(node)
     if choice.lowering is None:

@@ -52,12 +52,22 @@ def _bounded(builder: FunctionBuilder, x: E, target: Prim) -> E:
     low, high = (const(float(bound(target)), x.type.prim) for bound in (least, greatest))
     inside = builder.let("inside", minimum(high, maximum(low, x)))
     wide = target if target.size >= Prim.I32.size else Prim.I32  # whose vectors machines have
-    return select(inside.eq(inside), inside, 0.0).cast(wide).cast(target)
+    return select(_size(inside, target) >= 1, inside, 0.0).cast(wide).cast(target)
 
 
 def _saturated(x: E, target: Prim) -> E:
     """Convert what lies between the bounds, and choose them beyond."""
     low, high = float(least(target)), float(greatest(target) + 1)
-    whole = select((x >= low) & (x < high), x, 0.0).cast(target)
+    size = _size(x, target)
+    whole = select((size >= 1) & (size < high), x, 0.0).cast(target)
     above = select(x >= high, const(greatest(target), target), whole)
-    return select(x < low, const(least(target), target), above)
+    return select(x <= low, const(least(target), target), above)
+
+
+def _size(x: E, target: Prim) -> E:
+    """Return what is at least 1 where the integer is not 0.
+
+    Only such numbers are converted, so that no -0.5 is: GCC makes `trunc(x)` of `(float)(int)x`
+    (under `-fno-trapping-math`), which is -0.0 there.
+    """
+    return abs(x) if target.is_signed else x
