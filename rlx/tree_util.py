@@ -9,7 +9,7 @@ import builtins
 import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from rlx.errors import InputError
@@ -46,8 +46,14 @@ def register_dataclass(
     meta_fields: Iterable[str] = (),
     drop_fields: Iterable[str] = (),
 ) -> _Class:
-    """Make a dataclass a container of its data fields; its meta fields belong to the structure."""
-    del data_fields, drop_fields
+    """Make a dataclass a container of its data fields; its meta fields belong to the structure.
+
+    These are named, or marked by `field(metadata={"static": True})`.
+    """
+    del drop_fields
+    if data_fields is None:
+        marked = (f.name for f in fields(nodetype) if f.metadata.get("static", False))
+        meta_fields = (*meta_fields, *marked)
     return _register_dataclass(nodetype, static=meta_fields)
 
 

@@ -106,7 +106,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     if not isinstance(operand, (tuple, list)):
         return sorting.sort(operand, dimension)
     order = sorting.lexsort([*operand[:num_keys]][::-1], dimension)
-    return [indexing.take_along_axis(x, order, dimension) for x in operand]
+    return type(operand)(indexing.take_along_axis(x, order, dimension) for x in operand)
 
 
 @function

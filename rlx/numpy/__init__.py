@@ -246,7 +246,6 @@ from rlx.numpy.elementwise import tan as tan
 from rlx.numpy.elementwise import tanh as tanh
 from rlx.numpy.elementwise import true_divide as true_divide
 from rlx.numpy.elementwise import trunc as trunc
-from rlx.numpy.elementwise import where as where
 from rlx.numpy.indexing import dynamic_slice as dynamic_slice
 from rlx.numpy.indexing import dynamic_update_slice as dynamic_update_slice
 from rlx.numpy.indexing import getitem as getitem
@@ -354,6 +353,7 @@ from rlx.numpy.sets import unique_all as unique_all
 from rlx.numpy.sets import unique_counts as unique_counts
 from rlx.numpy.sets import unique_inverse as unique_inverse
 from rlx.numpy.sets import unique_values as unique_values
+from rlx.numpy.sets import where as where
 from rlx.numpy.shaping import array_split as array_split
 from rlx.numpy.shaping import atleast_1d as atleast_1d
 from rlx.numpy.shaping import atleast_2d as atleast_2d

@@ -31,11 +31,13 @@ def dtype_of(dtype: Any, default: DType) -> DType:
     return canonical(named.get(dtype) or as_array_dtype(dtype))
 
 
-def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None) -> Any:
+def array(
+    x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = None, ndmin: int = 0
+) -> Any:
     """An array of numbers, arrays, or nested lists of them.
 
     What can change is copied; an `rlx.Array` of that dtype is given back as it is. `copy=False`
-    refuses what would be copied.
+    refuses what would be copied. Axes of one element come first where there are less than `ndmin`.
     """
     require_device(device)
     if copy is False and not isinstance(x, (Array, TracedArray)):
@@ -43,6 +45,9 @@ def array(x: Any, dtype: Any = None, *, copy: bool | None = None, device: Any = 
             f"an object of type {type(x).__name__} cannot be taken without a copy",
             remedy="leave copy out, or pass an rlx.Array",
         )
+    if ndmin:
+        found = array(x, dtype, copy=copy)
+        return expand_dims(found, tuple(range(ndmin - found.ndim)))
     if x.__class__ is list and dtype is None and current_trace() is None:
         found = _of_plain_numbers(x)
         if found is not None:
@@ -68,6 +73,8 @@ _PLAIN = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
 
 
 def _array(x: Any, dtype: Any = None) -> Any:
+    if isinstance(x, range):
+        x = np.arange(x.start, x.stop, x.step)
     if isinstance(x, (list, tuple)):
         x = _from_list(x)
     if x is None or isinstance(x, str):

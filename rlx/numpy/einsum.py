@@ -30,17 +30,17 @@ class Term:
 
 @function
 def einsum(
-    subscripts: str, *arrays: Any, optimize: Any = True, precision: Any = None,
+    subscripts: Any, *arrays: Any, optimize: Any = True, precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
-    """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes."""
+    """Sum of products by subscripts such as `"bij,bjk->bik"`; `...` stands for leading axes.
+
+    NumPy's other form is taken, too: each operand with a list of numbers, one for each axis.
+    """
     del optimize, precision  # operands are multiplied in their order
-    arrays = preferred(preferred_element_type, *arrays)
     if not isinstance(subscripts, str):
-        raise ShapeError(
-            "einsum takes its subscripts as a string, as in 'ij,jk->ik'",
-            remedy="pass the subscripts first, then the operands",
-        )
+        subscripts, arrays = _by_letters((subscripts, *arrays))
+    arrays = preferred(preferred_element_type, *arrays)
     inputs, output = parse(subscripts, [len(shape_of(x)) for x in arrays])
     tracers = promoted(arrays)
     _check_extents(subscripts, inputs, tracers)
@@ -51,6 +51,22 @@ def einsum(
         terms = [_product(first, second, later), *terms[2:]]
     last = _summed(terms[0], output)
     return transpose(last.array, tuple(last.letters.index(letter) for letter in output))
+
+
+def _by_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return the subscripts and operands of `(x, [0, 1], y, [1, 2], [0, 2])`."""
+    paired = len(given) // 2 * 2
+    arrays, lists = given[:paired:2], [*given[1:paired:2], *given[paired:]]
+    if not all(isinstance(axes, (list, tuple)) for axes in lists):
+        raise ShapeError(
+            "einsum takes its subscripts as a string, as in 'ij,jk->ik'",
+            remedy="pass the subscripts first, then the operands; or a list behind each operand",
+        )
+    terms = [
+        "".join("..." if n is ... else string.ascii_letters[n] for n in axes) for axes in lists
+    ]
+    right = "->" + terms.pop() if len(terms) > len(arrays) else ""
+    return ",".join(terms) + right, arrays
 
 
 def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:

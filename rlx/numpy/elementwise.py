@@ -130,7 +130,7 @@ def floor_divide(x: Any, y: Any) -> Any:
         truncated = emit(ops.div, x, y)
         return emit(ops.sub, truncated, convert(below, x.value.dtype), weak=x.weak)
     quotient = divide(x, y)
-    exact = _nearest(divide(emit(ops.sub, x, remainder_), y))
+    exact = _nearest(divide(emit(ops.sub, x, remainder_, weak=x.weak), y))
     tiny = where(logical_and(opposite, not_equal(x, 0.0)), -1.0, 0.0)  # of an infinity
     exact = where(logical_and(isinf(y), isfinite(x)), tiny, exact)
     exact = where(equal(exact, 0), where(signbit(quotient), -0.0, 0.0), exact)
@@ -403,8 +403,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """`x` where `condition` holds, else `y`."""
     if x is None or y is None:
         raise DTypeError(
-            "where needs both branches: the number of true elements is not known while tracing",
-            remedy="call where(condition, x, y)",
+            "where is given one branch of two",
+            remedy="call where(condition, x, y), or where(condition) for indices",
         )
     type = promote_types([element_type(x), element_type(y)])
     branches = [convert(each, type.dtype) for each in (x, y)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rlx.errors import DTypeError, ShapeError
+from rlx.errors import DTypeError, InputError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
 from rlx.ir.shape import Shape
@@ -61,11 +61,27 @@ def _without_masks(index: Any, shape: Shape) -> Any:
     return tuple(itertools.chain(*(np.nonzero(i) if mask else (i,) for i, mask in pairs)))
 
 
+_HINTS = ("indices_are_sorted", "unique_indices", "out_sharding")
+"""What JAX takes about indices, and nothing depends on here."""
+
+
+def _require_hints(hints: dict[str, Any]) -> None:
+    """Refuse names that no update has, and negative indices that do not count from the end."""
+    for name, value in hints.items():
+        if name in _HINTS or (name == "wrap_negative_indices" and value):
+            continue
+        raise InputError(
+            f"{name} is {value!r:.40}, which has no meaning for x.at[index]",
+            source=calling_source(),
+            remedy=f"leave {name} out; there are mode, {', '.join(_HINTS)}",
+        )
+
+
 class _Update(ABC):
     """Waits for what to do with some elements. Each method returns a changed copy.
 
     An index out of range is an error; `mode` clip moves it inside, drop (or fill) leaves it out.
-    What else JAX takes, about indices that are sorted or unique, is not needed.
+    What JAX takes about indices that are sorted or unique is not needed.
     """
 
     __slots__ = ("_array",)
@@ -91,7 +107,7 @@ class _Update(ABC):
         return self.add(elementwise.negative(values), mode=mode, **hints)
 
     def multiply(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(elementwise.multiply, values, mode)
 
@@ -99,7 +115,7 @@ class _Update(ABC):
 
     def divide(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy divided there; of integers it holds floats, as in JAX."""
-        del hints
+        _require_hints(hints)
         own = self._array
         if not element_type(own).dtype.is_differentiable:
             given = element_type(values)
@@ -108,17 +124,17 @@ class _Update(ABC):
         return self._of(own)._changed(elementwise.divide, values, mode)
 
     def power(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(elementwise.power, values, mode)
 
     def min(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(elementwise.minimum, values, mode)
 
     def max(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(elementwise.maximum, values, mode)
 
@@ -126,7 +142,7 @@ class _Update(ABC):
         self, function: Callable[[Any], Any], *, mode: str | None = None, **hints: Any
     ) -> Any:
         """Return a copy with `function` of the elements there."""
-        del hints
+        _require_hints(hints)
 
         def change(element: Any, _: Any) -> Any:
             found = function(element)
@@ -147,20 +163,20 @@ class IndexedUpdate(_Update):
 
     def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: Any) -> Any:
         """Return the elements; `mode` fill reads `fill_value` outside, by default NaN."""
-        del hints
+        _require_hints(hints)
         if mode is None:
             return indexing.getitem(self._array, self._index)
         return index_modes.take_at(self._array, self._index, mode, fill_value)
 
     def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` at the index; where an index repeats, the last one stays."""
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._update(updates.index_set, values, mode)
 
     def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with `values` added at the index; repeated indices add up."""
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._update(updates.index_add, values, mode)
 
@@ -198,12 +214,12 @@ class MaskedUpdate(_Update):
 
     def set(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
         """Return a copy with the number `values` at all of them."""
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(lambda _, new: new, values, mode)
 
     def add(self, values: Any, *, mode: str | None = None, **hints: Any) -> Any:
-        del hints
+        _require_hints(hints)
         _require_kept(self._array, values)
         return self._changed(elementwise.add, values, mode)
 

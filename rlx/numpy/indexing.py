@@ -265,7 +265,7 @@ def take(
 def take_along_axis(
     x: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
 ) -> Any:
-    """For every position the element of `x` at the index that stands there."""
+    """For every position the element of `x` at the index that stands there; modes as in `take`."""
     x = as_tracer(x)
     if axis is None:
         return take(x, indices, mode=mode, fill_value=fill_value)
@@ -286,7 +286,9 @@ def take_along_axis(
             aligned = [1] * x.ndim
             aligned[a] = x.shape[a]
             index.append(np.arange(x.shape[a]).reshape(aligned))
-    return getitem(x, tuple(index))
+    if mode is None or mode == "raise":
+        return getitem(x, tuple(index))
+    return x.at[tuple(index)].get(mode=mode, fill_value=fill_value)
 
 
 @function

@@ -91,7 +91,10 @@ class _Methods(Tracer):
     def __abs__(self) -> Any:
         return elementwise.abs(self)
 
-    def __round__(self, digits: int = 0) -> Any:
+    def __round__(self, digits: int | None = None) -> Any:
+        """As Python's: an integer if no number of digits is named."""
+        if digits is None:
+            return elementwise.astype(elementwise.round(self), int)
         return elementwise.round(self, digits)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
@@ -104,8 +107,8 @@ class _Methods(Tracer):
     def block_until_ready(self) -> Any:
         return self
 
-    def reshape(self, *shape: Any) -> Any:
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes: Any) -> Any:
         if not axes:
@@ -115,19 +118,19 @@ class _Methods(Tracer):
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return shaping.swapaxes(self, axis1, axis2)
 
-    def ravel(self) -> Any:
-        return shaping.ravel(self)
+    def ravel(self, order: str = "C") -> Any:
+        return shaping.ravel(self, order)
 
     flatten = ravel
 
     def squeeze(self, axis: Any = None) -> Any:
         return shaping.squeeze(self, axis)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
-        return repetition.repeat(self, repeats, axis)
+    def repeat(self, repeats: Any, axis: int | None = None, **how: Any) -> Any:
+        return repetition.repeat(self, repeats, axis, **how)
 
-    def take(self, indices: Any, axis: int | None = None) -> Any:
-        return indexing.take(self, indices, axis)
+    def take(self, indices: Any, axis: int | None = None, **how: Any) -> Any:
+        return indexing.take(self, indices, axis, **how)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         return diagonals.diagonal(self, offset, axis1, axis2)
@@ -135,32 +138,32 @@ class _Methods(Tracer):
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         return diagonals.trace(self, offset, axis1, axis2)
 
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return reductions.sum(self, axis, dtype, keepdims=keepdims)
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.sum(self, axis, dtype, keepdims=keepdims, **how)
 
-    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return reductions.prod(self, axis, dtype, keepdims=keepdims)
+    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.prod(self, axis, dtype, keepdims=keepdims, **how)
 
-    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return reductions.mean(self, axis, dtype, keepdims=keepdims)
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.mean(self, axis, dtype, keepdims=keepdims, **how)
 
-    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        return reductions.var(self, axis, ddof=ddof, keepdims=keepdims)
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.var(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
-    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        return reductions.std(self, axis, ddof=ddof, keepdims=keepdims)
+    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.std(self, axis, ddof=ddof, keepdims=keepdims, **how)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return reductions.max(self, axis, keepdims=keepdims)
+    def max(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.max(self, axis, keepdims=keepdims, **how)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return reductions.min(self, axis, keepdims=keepdims)
+    def min(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.min(self, axis, keepdims=keepdims, **how)
 
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return reductions.any(self, axis, keepdims=keepdims)
+    def any(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.any(self, axis, keepdims=keepdims, **how)
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return reductions.all(self, axis, keepdims=keepdims)
+    def all(self, axis: Any = None, keepdims: bool = False, **how: Any) -> Any:
+        return reductions.all(self, axis, keepdims=keepdims, **how)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
         return reductions.argmax(self, axis, keepdims=keepdims)
@@ -174,8 +177,8 @@ class _Methods(Tracer):
     def cumprod(self, axis: int | None = None, dtype: Any = None) -> Any:
         return cumulative.cumprod(self, axis, dtype)
 
-    def dot(self, other: Any) -> Any:
-        return products.dot(self, other)
+    def dot(self, other: Any, **how: Any) -> Any:
+        return products.dot(self, other, **how)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:
         return elementwise.clip(self, min, max)
@@ -188,11 +191,11 @@ class _Methods(Tracer):
 
     conjugate = conj
 
-    def sort(self, axis: int = -1) -> Any:
-        return sorting.sort(self, axis)
+    def sort(self, axis: int | None = -1, **how: Any) -> Any:
+        return sorting.sort(self, axis, **how)
 
-    def argsort(self, axis: int = -1) -> Any:
-        return sorting.argsort(self, axis)
+    def argsort(self, axis: int | None = -1, **how: Any) -> Any:
+        return sorting.argsort(self, axis, **how)
 
 
 _ARITHMETIC = {

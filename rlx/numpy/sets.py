@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
@@ -106,6 +107,21 @@ def nonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * x.ndim
     pairs = zip(unravel_index(places, static_shape(x)), fills, strict=True)
     return tuple(elementwise.where(exist, index, fill) for index, fill in pairs)
+
+
+def where(
+    condition: Any, x: Any = None, y: Any = None, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """`x` where `condition` holds, else `y`; of the condition alone, the indices where it does."""
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if size is not None or fill_value is not None:
+        raise InputError(
+            "where: size and fill_value are for the indices of a condition alone",
+            source=calling_source(),
+            remedy="leave them out, or x and y",
+        )
+    return elementwise.where(condition, x, y)
 
 
 @_counted(np.flatnonzero)

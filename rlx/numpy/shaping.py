@@ -346,15 +346,15 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 @function
 def size(x: Any, axis: int | None = None) -> Any:
     """The number of elements, in all or along an axis."""
-    shape = shape_of(x)
-    return product(shape) if axis is None else shape[axis]
+    found = shape(x)
+    return product(found) if axis is None else found[axis]
 
 
 @function
 def ndim(x: Any) -> Any:
-    return len(shape_of(x))
+    return len(shape(x))
 
 
 @function
 def shape(x: Any) -> Any:
-    return shape_of(x)
+    return np.shape(x) if isinstance(x, (list, tuple)) else shape_of(x)

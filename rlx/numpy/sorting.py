@@ -157,7 +157,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     (count,) = static_shape(bins)
     if count == 0:
         return zeros(x.shape, DType.I64)
-    up = searchsorted(bins, x, "left" if right else "right")
-    down = searchsorted(flip(bins, 0), x, "right" if right else "left")
+    side = "left" if right else "right"
+    up, down = searchsorted(bins, x, side), searchsorted(flip(bins, 0), x, side)
     ascends = elementwise.greater_equal(bins[count - 1], bins[0])
     return elementwise.where(ascends, up, elementwise.subtract(count, down))

@@ -215,7 +215,8 @@ def interp(
 ) -> Any:
     """The piecewise linear function through the points (xp, fp), whose positions ascend.
 
-    Outside it is `left` and `right`, by default the values at the ends; or it has a period.
+    Outside it is `left` and `right`, by default the values at the ends, for "extrapolate" the line
+    through the last two points; or it has a period.
     """
     x, xp, fp = inexact(x, xp, fp)
     if period is not None:
@@ -231,9 +232,15 @@ def interp(
     found = elementwise.where(is_step, y0, inner)
     if period is not None:
         return found
-    low, high = fp[0] if left is None else left, fp[count - 1] if right is None else right
-    found = elementwise.where(elementwise.less(x, xp[0]), low, found)
-    return elementwise.where(elementwise.greater(x, xp[count - 1]), high, found)
+    ends = (elementwise.less(x, xp[0]), left, 0), (elementwise.greater(x, xp[-1]), right, count - 1)
+    for outside, value, place in ends:
+        if not isinstance(value, str):
+            found = elementwise.where(outside, fp[place] if value is None else value, found)
+        elif value != "extrapolate":
+            raise InputError(
+                f"a value outside is {value!r}", remedy='use "extrapolate", or a number'
+            )
+    return found
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import rlx.numpy as rnp
@@ -30,7 +30,7 @@ def vectorize(
     `signature` names the axes of one example; without it examples are numbers. Arguments at
     positions in `excluded` are passed on as they are.
     """
-    cores = None if signature is None else _parse(signature)
+    cores, results = (None, None) if signature is None else _parse(signature)
 
     @functools.wraps(pyfunc)
     def call(*args: Any) -> Any:
@@ -45,7 +45,9 @@ def vectorize(
 
         def single(*examples: Any) -> Any:
             given = dict(zip(places, examples, strict=True))
-            return pyfunc(*[given.get(i, x) for i, x in enumerate(args)])
+            found = pyfunc(*[given.get(i, x) for i, x in enumerate(args)])
+            _require_results(found, results, dict(_extents(examples, wanted)))
+            return found
 
         return _mapped(single, [rnp.asarray(args[i]) for i in places], wanted)
 
@@ -81,20 +83,42 @@ def _leading(x: Any, core: Core) -> tuple[int, ...]:
     return tuple(shape[: len(shape) - len(core)])  # type: ignore[arg-type]  # extents are known
 
 
+def _extents(arrays: Sequence[Any], cores: list[Core]) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the extent of every axis of one example."""
+    for x, core in zip(arrays, cores, strict=True):
+        yield from zip(core, shape_of(x)[len(shape_of(x)) - len(core) :], strict=True)
+
+
 def _require_equal_extents(arrays: list[Any], cores: list[Core]) -> None:
     known: dict[str, Any] = {}
-    for x, core in zip(arrays, cores, strict=True):
-        for name, extent in zip(core, shape_of(x)[len(shape_of(x)) - len(core) :], strict=True):
-            if known.setdefault(name, extent) != extent or (name.isdigit() and extent != int(name)):
-                raise ShapeError(
-                    f"axis {name!r} of the signature is {known[name]} and {extent}",
-                    source=calling_source(),
-                    remedy="pass examples whose axes of one name are equally long",
-                )
+    for name, extent in _extents(arrays, cores):
+        if known.setdefault(name, extent) != extent or (name.isdigit() and extent != int(name)):
+            raise ShapeError(
+                f"axis {name!r} of the signature is {known[name]} and {extent}",
+                source=calling_source(),
+                remedy="pass examples whose axes of one name are equally long",
+            )
 
 
-def _parse(signature: str) -> list[Core]:
-    """Return the names of the axes of each argument."""
+def _require_results(found: Any, cores: list[Core] | None, known: dict[str, Any]) -> None:
+    """Refuse results of one example that have other axes than the signature says."""
+    if cores is None:
+        return
+    results = list(found) if isinstance(found, (tuple, list)) else [found]
+    shapes = [shape_of(x) for x in results]
+    if [len(shape) for shape in shapes] == [len(core) for core in cores]:
+        pairs = list(_extents(results, cores))
+        if all(known.setdefault(name, extent) == extent for name, extent in pairs):
+            return
+    raise ShapeError(
+        f"the results of one example have shapes {shapes}, which the signature does not give",
+        source=calling_source(),
+        remedy="name the axes of every result behind ->",
+    )
+
+
+def _parse(signature: str) -> tuple[list[Core], list[Core]]:
+    """Return the names of the axes of each argument, and of each result."""
     text = re.sub(r"\s", "", signature)
     if not re.fullmatch(rf"{_LIST}->{_LIST}", text):
         raise InputError(
@@ -102,5 +126,9 @@ def _parse(signature: str) -> list[Core]:
             source=calling_source(),
             remedy="write it as in '(m,n),(n)->(m)'",
         )
-    given = re.findall(_ARGUMENT, text.split("->")[0])
-    return [tuple(name for name in part[1:-1].split(",") if name) for part in given]
+    arguments, results = (re.findall(_ARGUMENT, side) for side in text.split("->"))
+    return [_names(part) for part in arguments], [_names(part) for part in results]
+
+
+def _names(part: str) -> Core:
+    return tuple(name for name in part[1:-1].split(",") if name)

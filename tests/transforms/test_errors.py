@@ -87,6 +87,10 @@ def returns_text(x: Any) -> Any:
 
 
 def one_branch(x: Any) -> Any:
+    return rnp.where(x > 0, x)
+
+
+def no_branch(x: Any) -> Any:
     return rnp.where(x > 0)
 
 
@@ -109,6 +113,7 @@ CASES: list[tuple[Callable[[Any], Any], type[RlxError], str]] = [
     (float_index, DTypeError, "astype"),
     (returns_text, InputError, "return arrays"),
     (one_branch, DTypeError, "where(condition, x, y)"),
+    (no_branch, ConcretizationError, "pass how many to give"),
     (bitwise, DTypeError, "compare first"),
 ]
 
