@@ -36,14 +36,14 @@ def lowered(graph: Graph, target: Target) -> list[str]:
 def agree(graph: Graph, given: dict[str, Any]) -> None:
     """Compare the reference, the lowered graphs of both machines, and both back ends here.
 
-    Those run the kernels of words, too: a machine without the instruction multiplies one by one.
+    LLVM's code of words runs on any machine: without the instruction it multiplies one by one.
     """
     inputs = {name: array for name, array in given.items() if name != "w"}
     params = {name: array for name, array in given.items() if name == "w"}
     expected = rlx.compile(graph, params=params, backend="reference").run(inputs)[0]
-    for target in (VNNI, DOTPROD):
+    for target, backends in ((VNNI, ("reference", "llvm")), (DOTPROD, ("reference",))):
         found = exact_products(target)(graph)
-        for backend in ("reference", "c", "llvm"):
+        for backend in backends:
             made = rlx.compile(found, params=params, backend=backend).run(inputs)[0]
             np.testing.assert_array_equal(made, expected)
     for backend in ("c", "llvm"):
