@@ -1,8 +1,7 @@
 """Incomplete gamma and beta functions: series and continued fractions, as long as they move.
 
 Their slopes by the last argument are formulas; those by the others are of the series that gave
-the value, as long. Second derivatives by these are of series of a fixed length, which serves up
-to orders of about 500.
+the value, as long, and so are second ones. Third ones by these are there in forward mode.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
-from rlx.transforms.control import fori_loop, while_loop
+from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
 from rlx.transforms.differentiate import jvp
 
@@ -37,20 +36,13 @@ def _lower_factor(a: Any, x: Any) -> Any:
     return rnp.where(rnp.greater(x, 0), found, 0)
 
 
-def _series(a: Any, x: Any, terms: int | None) -> Any:
-    """`sum x ** n / ((a + 1) ... (a + n))`: to the last bit, or so many terms."""
+def _series(a: Any, x: Any) -> Any:
+    """`sum x ** n / ((a + 1) ... (a + n))`, to the last bit."""
     one = rnp.ones_like(a + x)
 
     def step(n: Any, total: Any, term: Any) -> Any:
         term = term * x / (a + n)
         return total + term, term
-
-    if terms is not None:
-
-        def body(n: Any, state: Any) -> Any:
-            return step(rnp.astype(n, x.dtype), *state)
-
-        return fori_loop(1, terms, body, (one, one))[0]
 
     def moves(state: Any) -> Any:
         n, total, term = state
@@ -64,7 +56,7 @@ def _series(a: Any, x: Any, terms: int | None) -> Any:
     return while_loop(moves, go, (1, one, one))[1]
 
 
-def _fraction(a: Any, x: Any, terms: int | None, least: int = 0) -> Any:
+def _fraction(a: Any, x: Any, least: int = 0) -> Any:
     """The continued fraction of the upper function (Lentz), for x above a + 1."""
     tiny, eps = _tiny(x), _eps(x)
     b = x + 1 - a
@@ -76,9 +68,6 @@ def _fraction(a: Any, x: Any, terms: int | None, least: int = 0) -> Any:
         d = 1 / _away(factor * d + b, tiny)
         c = _away(b + factor / c, tiny)
         return b, c, d, h * (c * d)
-
-    if terms is not None:
-        return fori_loop(1, terms, lambda n, state: step(n, *state), (b, c, d, d))[3]
 
     def moves(state: Any) -> Any:
         alive = rnp.logical_or(rnp.any(state[5]), rnp.less(state[0], least))
@@ -104,10 +93,10 @@ def _both(a: Any, x: Any) -> Any:
     a, x = inexact(a, x)
     right = rnp.greater(x, a + 1)
     factor = _lower_factor(a, x)
-    lower = factor * _series(a, rnp.where(right, 0, x), None)
+    lower = factor * _series(a, rnp.where(right, 0, x))
     above = rnp.where(right, x, a + 2)
     upper = rnp.where(
-        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above), None)
+        rnp.isinf(x), 0, factor * a * _fraction(a, rnp.where(rnp.isinf(above), a + 2, above))
     )
     lower = rnp.where(right, 1 - upper, lower)
     upper = rnp.where(right, upper, 1 - lower)
@@ -143,7 +132,7 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     return known * (by_x * dx + _slope_by_order(a * rnp.ones_like(x), x * rnp.ones_like(a)) * da)
 
 
-def _moved(a: Any, x: Any, terms: int | None) -> tuple[Any, Any, Any]:
+def _moved(a: Any, x: Any) -> tuple[Any, Any, Any]:
     """Return where the fraction serves, and the slopes by `a` beside the functions' factors.
 
     The lower function is a factor times the series, the upper one a factor times the fraction;
@@ -154,15 +143,15 @@ def _moved(a: Any, x: Any, terms: int | None) -> tuple[Any, Any, Any]:
     low = rnp.where(rnp.logical_or(right, rnp.logical_not(inside)), a / 2, x)
     high = rnp.where(rnp.logical_and(right, inside), x, a + 2)
     one = (rnp.ones_like(a),)
-    series = jvp(lambda a: _series(a, low, terms), (a,), one)
-    fraction = jvp(lambda a: _fraction(a, high, terms, _TERMS_OF_SLOPES), (a,), one)
+    series = jvp(lambda a: _series(a, low), (a,), one)
+    fraction = jvp(lambda a: _fraction(a, high, _TERMS_OF_SLOPES), (a,), one)
     below = series[0] * (rnp.log(low) - digamma(a + 1)) + series[1]
     above = fraction[0] * (rnp.log(high) - digamma(a)) + fraction[1]
     return right, below, above
 
 
-def _slope(a: Any, x: Any, terms: int | None) -> Any:
-    right, below, above = _moved(a, x, terms)
+def _slope(a: Any, x: Any) -> Any:
+    right, below, above = _moved(a, x)
     factor = _lower_factor(a, x)
     found = factor * rnp.where(right, -a * above, below)
     return rnp.where(rnp.isinf(x), 0, found)
@@ -170,20 +159,24 @@ def _slope(a: Any, x: Any, terms: int | None) -> Any:
 
 @custom_jvp
 def _slope_by_order(a: Any, x: Any) -> Any:
-    """The slope of the lower function by `a`, to the last bits; its own ones are of few terms."""
-    return _slope(a, x, None)
+    """The slope of the lower function by `a`."""
+    return _slope(a, x)
 
 
 @_slope_by_order.defjvp
 def _slope_by_order_jvp(primals: Any, tangents: Any) -> Any:
-    return _slope_by_order(*primals), jvp(
-        lambda a, x: _slope(a, x, _TERMS_OF_SLOPES), primals, tangents
-    )[1]
+    (a, x), (da, dx) = primals, tangents
+    by_a = jvp(lambda a: _slope(a, x), (a,), (rnp.ones_like(a),))[1]
+    inside = rnp.logical_and(rnp.greater(x, 0), rnp.logical_not(rnp.isinf(x)))
+    safe = rnp.where(inside, x, 1)
+    density = rnp.exp((a - 1) * rnp.log(safe) - safe - gammaln(a))
+    by_x = rnp.where(inside, density * (rnp.log(safe) - digamma(a)), 0)
+    return _slope_by_order(a, x), by_a * da + by_x * dx
 
 
 def slope_over_density(a: Any, x: Any) -> Any:
     """The slope of the lower function by `a` over that by `x`, which may be less than any float."""
-    right, below, above = _moved(a, x, None)
+    right, below, above = _moved(a, x)
     return x * rnp.where(right, -above, below / a)
 
 
@@ -197,7 +190,7 @@ def _gammaincc_jvp(primals: Any, tangents: Any) -> Any:
     return gammaincc(*primals), -_gamma_slopes(primals, tangents)
 
 
-def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None, least: int) -> Any:
+def _beta_fraction(a: Any, b: Any, x: Any, least: int) -> Any:
     """The continued fraction of the incomplete beta function (Lentz)."""
     tiny, eps = _tiny(x), _eps(x)
     one = rnp.ones_like(a + b + x)
@@ -213,13 +206,6 @@ def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None, least: int) -> Any
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m))
         return half(odd, *half(even, c, d, h))
 
-    if terms is not None:
-
-        def body(m: Any, state: Any) -> Any:
-            return step(rnp.astype(m, x.dtype), *state)
-
-        return fori_loop(1, terms, body, (one, d, d))[2]
-
     def moves(state: Any) -> Any:
         alive = rnp.logical_or(rnp.any(state[4]), rnp.less(state[0], least))
         return rnp.logical_and(alive, rnp.less(state[0], _MOST_TERMS))
@@ -233,7 +219,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, terms: int | None, least: int) -> Any
 
 
 @function
-def _betainc(a: Any, b: Any, x: Any, terms: int | None = None, least: int = 0) -> Any:
+def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
     a, b, x = inexact(a, b, x)
     a, b, x = rnp.broadcast_arrays(a, b, x)
     inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
@@ -242,7 +228,7 @@ def _betainc(a: Any, b: Any, x: Any, terms: int | None = None, least: int = 0) -
     p, q = rnp.where(swapped, b, a), rnp.where(swapped, a, b)
     y = rnp.where(swapped, 1 - safe, safe)
     factor = rnp.exp(p * rnp.log(y) + q * rnp.log1p(-y) - betaln(p, q)) / p
-    value = factor * _beta_fraction(p, q, y, terms, least)
+    value = factor * _beta_fraction(p, q, y, least)
     found = rnp.where(swapped, 1 - value, value)
     found = rnp.where(inside, found, rnp.where(rnp.less_equal(x, 0), 0.0, 1.0))
     valid = rnp.logical_and(rnp.greater_equal(x, 0), rnp.less_equal(x, 1))
@@ -267,20 +253,28 @@ def _betainc_jvp(primals: Any, tangents: Any) -> Any:
     return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_a * da + by_b * db
 
 
-def _shape_slopes(a: Any, b: Any, x: Any, terms: int | None) -> tuple[Any, Any]:
+def _shape_slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     one = (rnp.ones_like(x),)
-    by_a = jvp(lambda a: _betainc(a, b, x, terms, _TERMS_OF_SLOPES), (a,), one)[1]
-    return by_a, jvp(lambda b: _betainc(a, b, x, terms, _TERMS_OF_SLOPES), (b,), one)[1]
+    by_a = jvp(lambda a: _betainc(a, b, x, _TERMS_OF_SLOPES), (a,), one)[1]
+    return by_a, jvp(lambda b: _betainc(a, b, x, _TERMS_OF_SLOPES), (b,), one)[1]
 
 
 @custom_jvp
 def _slopes_by_shapes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
-    """The slopes by `a` and `b`, to the last bits; their own ones are of few terms."""
-    return _shape_slopes(a, b, x, None)
+    """The slopes by `a` and `b`."""
+    return _shape_slopes(a, b, x)
 
 
 @_slopes_by_shapes.defjvp
 def _slopes_by_shapes_jvp(primals: Any, tangents: Any) -> Any:
-    return _slopes_by_shapes(*primals), jvp(
-        lambda a, b, x: _shape_slopes(a, b, x, _TERMS_OF_SLOPES), primals, tangents
-    )[1]
+    (a, b, x), (da, db, dx) = primals, tangents
+    one = (rnp.ones_like(x),)
+    by_aa, by_ab = jvp(lambda a: _shape_slopes(a, b, x), (a,), one)[1]
+    by_bb = jvp(lambda b: _shape_slopes(a, b, x)[1], (b,), one)[1]
+    inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
+    safe, both = rnp.where(inside, x, 0.5), digamma(a + b)
+    density = rnp.exp((a - 1) * rnp.log(safe) + (b - 1) * rnp.log1p(-safe) - betaln(a, b))
+    dx = rnp.where(inside, density, 0) * dx
+    by_ax = by_aa * da + by_ab * db + (rnp.log(safe) - digamma(a) + both) * dx
+    by_bx = by_ab * da + by_bb * db + (rnp.log1p(-safe) - digamma(b) + both) * dx
+    return _slopes_by_shapes(a, b, x), (by_ax, by_bx)
