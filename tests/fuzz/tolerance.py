@@ -8,6 +8,7 @@ other roundings of every op change, which part values that are equal in the refe
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -68,8 +69,10 @@ def _rounded_otherwise(
     _: float,
     seed: Sequence[int],
     error: float = _ERROR,
+    *,
+    cancels: bool = False,
 ) -> list[Array] | None:
-    with changing_results(other_roundings(seed, error)):
+    with changing_results(other_roundings(seed, error, cancels=cancels)):
         return _evaluated(graph, arrays)
 
 
@@ -78,12 +81,14 @@ _STAGES: tuple[tuple[Trial, int], ...] = (
     (_rounded_otherwise, 3),
     (_rounded_otherwise, 12),
     (functools.partial(_rounded_otherwise, error=1.0), 48),
+    (functools.partial(_rounded_otherwise, cancels=True), 12),
 )
 """What is changed for each bound after the first, and how often.
 
 Three trials may all have moved one of many elements by little, so what they do not explain is
 tried more often. Two numbers a rounding apart, which `==` tells from equal ones, seldom meet
-among errors of four roundings; among errors of one they do.
+among errors of four roundings; among errors of one they do. Where large terms cancel, as in a
+transform whose exact result is 0, what is left has their error.
 """
 
 
@@ -100,17 +105,18 @@ def nudge(x: Array, epsilon: float, seed: Sequence[int]) -> Array:
     return _off(x, _NUDGE * epsilon, np.random.default_rng(seed))
 
 
-def other_roundings(seed: Sequence[int], error: float = _ERROR) -> Change:
+def other_roundings(seed: Sequence[int], error: float = _ERROR, *, cancels: bool = False) -> Change:
     """Return what gives ops that round other roundings; those that are exact stay exact."""
     random = np.random.default_rng(seed)
 
     def change(
         definition: OpDef, operands: Sequence[Array], results: tuple[Array, ...]
     ) -> tuple[Array, ...]:
-        if definition.has(Trait.EXACT) or reference.is_exact(definition):
+        terms = _largest_term(definition, operands) if cancels else 0.0
+        if definition.has(Trait.EXACT) or (reference.is_exact(definition) and not terms):
             return results
         most = error * (1 + _most_terms(definition, operands) / _TERMS)
-        return tuple(_off(x, most * _EPSILON.get(_name(x), 0.0), random) for x in results)
+        return tuple(_off(x, most * _EPSILON.get(_name(x), 0.0), random, terms) for x in results)
 
     return change
 
@@ -122,11 +128,28 @@ def _most_terms(definition: OpDef, operands: Sequence[Array]) -> int:
     return max((x.size for x in operands), default=1)
 
 
-def _off(x: Array, most: float, random: np.random.Generator) -> Array:
-    """Return floats off by so much; the sign of a NaN that was computed is anybody's."""
+def _largest_term(definition: OpDef, operands: Sequence[Array]) -> float:
+    """Return the size of what an op adds up; 0 for one that does not, or element by element."""
+    if definition.has(Trait.ELEMENTWISE) or definition.has(Trait.MOVEMENT):
+        return 0.0
+    sizes = [_size(x) for x in operands if _name(x) in _EPSILON]
+    if definition.has(Trait.BILINEAR) or definition.has(Trait.CONTRACTION):
+        return math.prod(sizes)
+    return max(sizes, default=0.0) if definition.has(Trait.LINEAR) else 0.0
+
+
+def _off(x: Array, most: float, random: np.random.Generator, terms: float = 0.0) -> Array:
+    """Return floats off by `most` of themselves, and of the largest of them and of `terms`.
+
+    The sign of a NaN that was computed is anybody's.
+    """
     if _name(x) not in _EPSILON:
         return x
     moved = wide(x) * (1 + most * random.uniform(-1, 1, x.shape))
+    if terms:
+        moved = moved + most * max(terms, _size(x)) * random.uniform(-1, 1, x.shape)
+        if x.dtype.kind == "c":
+            moved = moved + most * max(terms, _size(x)) * 1j * random.uniform(-1, 1, x.shape)
     if x.dtype.kind != "c":
         signs = random.uniform(-1, 1, x.shape)
         moved = np.where(np.isnan(moved), np.copysign(moved, signs), moved)
@@ -151,9 +174,14 @@ def _epsilon(y: Array, epsilon: float) -> float:
 
 
 def _scale(y: Array) -> float:
-    size = np.abs(wide(y))
-    finite = size[np.isfinite(size)]
-    return max(1.0, float(finite.max())) if finite.size else 1.0
+    return max(1.0, _size(y))
+
+
+def _size(x: Array) -> float:
+    """Return the largest size of a finite element."""
+    sizes = np.abs(wide(x))
+    finite = sizes[np.isfinite(sizes)]
+    return float(finite.max()) if finite.size else 0.0
 
 
 def _larger(change: Array, y: Array, other: Array) -> Array:

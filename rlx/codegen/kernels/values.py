@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, Number, const, select
+from rlx.codegen.loops.expr import E, Number, const, select, shuffle
 from rlx.codegen.loops.math.storage import from_storage, to_storage
 from rlx.codegen.loops.nodes import Buffer, Const, Prim, ValueType, Var, storage
 from rlx.errors import InternalError
@@ -97,17 +97,41 @@ def converted(count: E, prim: Prim) -> E:
 def load(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, lanes: int = 1) -> Scalar:
     """Read element `at` (with `lanes`: consecutive ones), widened to its compute type."""
     if dtype.is_complex:
-        return Complex(k.load(buffer, at * 2), k.load(buffer, at * 2 + 1))
+        return Complex(*load_parts(k, buffer, at, lanes))
     return from_storage(k.load(buffer, at, lanes), dtype)
 
 
 def store(k: KernelBuilder, buffer: Buffer, dtype: DType, at: E, value: Scalar) -> None:
     """Write element `at`, rounded once from its compute type."""
     if isinstance(value, Complex):
-        k.store(buffer, at * 2, value.re)
-        k.store(buffer, at * 2 + 1, value.im)
+        store_parts(k, buffer, at, value.re, value.im)
         return
     k.store(buffer, at, to_storage(value, dtype))
+
+
+def load_parts(k: KernelBuilder, buffer: Buffer, at: E, lanes: int = 1) -> tuple[E, E]:
+    """Read complex element `at` (with `lanes`: consecutive ones), and take its parts apart."""
+    if lanes == 1:
+        return k.load(buffer, at * 2), k.load(buffer, at * 2 + 1)
+    low = k.let("low", k.load(buffer, at * 2, lanes))
+    high = k.let("high", k.load(buffer, at * 2 + lanes, lanes))
+    parts = (list(range(part, 2 * lanes, 2)) for part in (0, 1))
+    re, im = (k.let("part", shuffle(low, high, places)) for places in parts)
+    return re, im
+
+
+def store_parts(k: KernelBuilder, buffer: Buffer, at: E, re: E, im: E) -> None:
+    """Write the parts of complex element `at`, of consecutive ones if they are vectors."""
+    lanes = max(re.type.lanes, im.type.lanes)
+    if lanes == 1:
+        k.store(buffer, at * 2, re)
+        k.store(buffer, at * 2 + 1, im)
+        return
+    re, im = k.let("re", re.splat(lanes)), k.let("im", im.splat(lanes))
+    pairs = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    for part in (0, 1):
+        both = shuffle(re, im, pairs[part * lanes : (part + 1) * lanes])
+        k.store(buffer, at * 2 + part * lanes, both)
 
 
 def named(k: KernelBuilder, name: str, value: Scalar) -> Scalar:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from rlx.codegen.kernels.fourier.stages import Complex, Points
 from rlx.codegen.kernels.registry import Scope
 from rlx.codegen.kernels.transposes import turned
+from rlx.codegen.kernels.values import load_parts, store_parts
 from rlx.codegen.loops.builder import KernelBuilder
-from rlx.codegen.loops.expr import E, const, minimum, shuffle
+from rlx.codegen.loops.expr import E, const, minimum
 from rlx.codegen.loops.nodes import Buffer, Prim
 from rlx.ir.shape import Extent
 
@@ -35,28 +36,6 @@ class PointOrder(ABC):
         if self.order is None:
             return points.place(base, i)
         return points.place(base, self.k.let("slot", self.k.load(self.order, i).cast(Prim.I64)))
-
-    def _load(self, buffer: Buffer, at: E) -> Complex:
-        """Read consecutive complex numbers, and take their parts apart."""
-        k, lanes = self.k, self.lanes
-        if lanes == 1:
-            return k.let("re", k.load(buffer, at * 2)), k.let("im", k.load(buffer, at * 2 + 1))
-        low = k.let("low", k.load(buffer, at * 2, lanes))
-        high = k.let("high", k.load(buffer, at * 2 + lanes, lanes))
-        parts = (list(range(part, 2 * lanes, 2)) for part in (0, 1))
-        re, im = (k.let("part", shuffle(low, high, places)) for places in parts)
-        return re, im
-
-    def _store(self, buffer: Buffer, at: E, value: Complex) -> None:
-        k, lanes = self.k, self.lanes
-        if lanes == 1:
-            k.store(buffer, at * 2, value[0])
-            k.store(buffer, at * 2 + 1, value[1])
-            return
-        pairs = [place for lane in range(lanes) for place in (lane, lanes + lane)]
-        for part in (0, 1):
-            both = shuffle(*value, pairs[part * lanes : (part + 1) * lanes])
-            k.store(buffer, at * 2 + part * lanes, both)
 
     def _read_lanes(
         self, source: Buffer, points: Points, to: E, places: Sequence[tuple[E, E]]
@@ -114,7 +93,7 @@ class Rows(PointOrder):
         k, lanes, starts = self.k, self.lanes, self._starts()
         with k.loop("tile", self._whole // lanes) as tile:
             at = k.let("at", tile * lanes)
-            numbers = [self._load(source, start + at) for start in starts]
+            numbers = [load_parts(self.k, source, start + at, self.lanes) for start in starts]
             columns = [turned(k, [number[part] for number in numbers]) for part in (0, 1)]
             for lane in range(lanes):
                 points.store(
@@ -131,7 +110,7 @@ class Rows(PointOrder):
             columns = [points.load(self._place(points, base, at + i)) for i in range(lanes)]
             rows = [turned(k, [_times(c[part], scale) for c in columns]) for part in (0, 1)]
             for lane, start in enumerate(starts):
-                self._store(target, start + at, (rows[0][lane], rows[1][lane]))
+                store_parts(self.k, target, start + at, rows[0][lane], rows[1][lane])
         with k.loop("i", self.n, start=self._whole) as i:
             places = [_parts(start + i) for start in starts]
             self._write_lanes(target, points, self._place(points, base, i), places, scale)
@@ -161,10 +140,10 @@ class Columns(PointOrder):
 
     def _load_line(self, buffer: Buffer, line: E, column: E) -> Complex:
         """Read the points of neighboring columns from `column` on."""
-        return self._load(buffer, line + column)
+        return load_parts(self.k, buffer, line + column, self.lanes)
 
     def _store_line(self, buffer: Buffer, line: E, column: E, value: Complex) -> None:
-        self._store(buffer, line + column, value)
+        store_parts(self.k, buffer, line + column, *value)
 
     def _parts_in_line(self, line: E, column: E) -> tuple[E, E]:
         return _parts(line + column)
