@@ -21,6 +21,7 @@ from rlx.tracing.known_trees import Join, Split, joiner, splitter
 from rlx.tracing.pytree import TreeDef, broadcast_prefix, kind_of, leaf_names, tree_flatten
 from rlx.tracing.trace import TracedArray, concrete, source_names
 from rlx.transforms.jit import jit
+from rlx.transforms.wrapping import stand_for
 
 _KNOWN = 4
 """A training loop calls one function with one structure, and perhaps a last batch."""
@@ -121,7 +122,7 @@ class ShardMapped:
         backend: str,
         threads: int | None,
     ) -> None:
-        functools.update_wrapper(self, fun)
+        stand_for(self, fun)
         self._mesh = mesh
         self._in_specs = in_specs
         self._out_specs = out_specs

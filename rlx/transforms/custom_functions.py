@@ -6,7 +6,6 @@ they capture instead of taking them as arguments are constants to it.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 import types
@@ -35,6 +34,7 @@ from rlx.tracing.trace import (
 )
 from rlx.tracing.traced_function import TracedFunction
 from rlx.transforms.closures import state_of
+from rlx.transforms.wrapping import stand_for
 
 Function = Callable[..., Any]
 
@@ -127,7 +127,7 @@ class CustomFunction:
 
     def __init__(self, fun: Function, nondiff_argnums: Sequence[int]) -> None:
         self.__name__ = source_names(fun, "function")
-        functools.update_wrapper(self, fun)
+        stand_for(self, fun)
         self._fun = fun
         self._fixed = tuple(nondiff_argnums)
         self._rule: Rule | None = None

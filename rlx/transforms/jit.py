@@ -46,6 +46,7 @@ from rlx.transforms.buckets import Axes, checked_buckets, symbolic_shapes
 from rlx.transforms.jit_entries import WEAK, Entry, Key, ShortWay, donate, told, type_of_call
 from rlx.transforms.stages import Compiled, Lowered, Traced
 from rlx.transforms.static_arguments import static_key, static_positions
+from rlx.transforms.wrapping import stand_for
 
 _STATE = _state
 _RECENT = 4
@@ -147,7 +148,7 @@ class JittedFunction:
         threads: int | None,
         precision: Precision,
     ) -> None:
-        functools.update_wrapper(self, fun)
+        stand_for(self, fun)
         self._fun = fun
         self._static = static
         self._static_names = static_names

@@ -183,3 +183,26 @@ def test_methods_are_compiled_as_functions_of_their_object() -> None:
         np.testing.assert_array_equal(each.apply(x, plus=1.0), x * each.factor + 1)
     np.testing.assert_array_equal(Scale.apply(three, x), x * 3)
     np.testing.assert_array_equal(rlx.vmap(two.apply)(x), x * 2)
+
+
+def test_a_function_with_a_rule_is_lowered_and_compiled() -> None:
+    """Its state is not taken for that of the compiled function."""
+
+    @rlx.custom_jvp
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    doubled.defjvp(lambda primals, tangents: (2 * primals[0], 3 * tangents[0]))
+    compiled = rlx.jit(doubled).lower(np.float32(1)).compile()
+    assert compiled(np.float32(4)) == 8
+
+
+def test_attributes_of_a_function_are_there_but_replace_none() -> None:
+    def identity(x: Any) -> Any:
+        return x
+
+    identity.note = "kept"  # type: ignore[attr-defined]
+    identity.graph = "not the one"  # type: ignore[attr-defined]
+    jitted = rlx.jit(identity)
+    assert jitted.note == "kept"  # type: ignore[attr-defined]
+    assert len(jitted.graph(np.float32(1)).outputs) == 1

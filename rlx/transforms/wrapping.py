@@ -1,0 +1,20 @@
+"""Objects that stand for functions: they have the function's name, documentation and attributes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def stand_for(wrapper: Any, fun: Callable[..., Any]) -> None:
+    """Give `wrapper` what is known of `fun`, but none of its attributes in place of own ones.
+
+    `functools.update_wrapper` copies all of a function's attributes; where that is such an object
+    itself, its state would be taken for the wrapper's.
+    """
+    functools.update_wrapper(wrapper, fun, updated=())
+    own = dir(type(wrapper))
+    for name, value in getattr(fun, "__dict__", {}).items():
+        if not name.startswith("_") and name not in own:
+            setattr(wrapper, name, value)
