@@ -6,15 +6,15 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
-from rlx.lax.reflections import hessenberg as hessenberg
-from rlx.lax.reflections import householder_product as householder_product
-from rlx.lax.reflections import ormqr as ormqr
-from rlx.lax.reflections import pivoted_qr
-from rlx.lax.reflections import tridiagonal as tridiagonal
 from rlx.numpy import linalg, shaping
 from rlx.numpy.axes import static_shape
 from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
+from rlx.scipy.reflections import hessenberg as hessenberg
+from rlx.scipy.reflections import householder_product as householder_product
+from rlx.scipy.reflections import ormqr as ormqr
+from rlx.scipy.reflections import pivoted_qr
+from rlx.scipy.reflections import tridiagonal as tridiagonal
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import scan
 from rlx.transforms.vectorize import vectorize

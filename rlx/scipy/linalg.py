@@ -6,7 +6,6 @@ from typing import Any
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.lax.reflections import pivoted_qr
 from rlx.numpy import linalg
 from rlx.numpy.linalg import block_diag as block_diag
 from rlx.numpy.linalg import cho_factor as cho_factor
@@ -25,6 +24,7 @@ from rlx.scipy.matrix_functions import hessenberg as hessenberg
 from rlx.scipy.matrix_functions import rsf2csf as rsf2csf
 from rlx.scipy.matrix_functions import schur as schur
 from rlx.scipy.matrix_functions import sqrtm as sqrtm
+from rlx.scipy.reflections import pivoted_qr
 from rlx.scipy.structured import circulant as circulant
 from rlx.scipy.structured import companion as companion
 from rlx.scipy.structured import convolution_matrix as convolution_matrix

@@ -8,9 +8,9 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
-from rlx.lax import reflections
 from rlx.numpy import linalg
 from rlx.numpy.eigenvalues import schur_form
+from rlx.scipy import reflections
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop
 from rlx.transforms.custom_jvp import custom_jvp

@@ -22,10 +22,10 @@ class Modules:
         self.checkify: Any = importlib.import_module(f"{name}.experimental.checkify")
 
 
-Program = Callable[..., Any]
+Function = Callable[..., Any]
 
 
-def straight(at: Modules) -> Program:
+def straight(at: Modules) -> Function:
     def f(x: Any) -> Any:
         at.checkify.check(x < 5, "{} is large", x)
         at.checkify.check(x > 0, "{x:.2f} is small, {y}", x=x, y=at.jnp.arange(2))
@@ -34,7 +34,7 @@ def straight(at: Modules) -> Program:
     return f
 
 
-def scanned(at: Modules) -> Program:
+def scanned(at: Modules) -> Function:
     def f(x: Any) -> Any:
         def step(c: Any, y: Any) -> Any:
             at.checkify.check(c < 5, "{} at {}", c, y)
@@ -45,7 +45,7 @@ def scanned(at: Modules) -> Program:
     return f
 
 
-def counted(at: Modules) -> Program:
+def counted(at: Modules) -> Function:
     def f(x: Any) -> Any:
         def step(i: Any, c: Any) -> Any:
             at.checkify.check(c * i < 8, "{} times {}", c, i)
@@ -56,7 +56,7 @@ def counted(at: Modules) -> Program:
     return f
 
 
-def waiting(at: Modules) -> Program:
+def waiting(at: Modules) -> Function:
     def f(x: Any) -> Any:
         def goes_on(c: Any) -> Any:
             at.checkify.check(c != 3, "condition {}", c)
@@ -71,7 +71,7 @@ def waiting(at: Modules) -> Program:
     return f
 
 
-def branched(at: Modules) -> Program:
+def branched(at: Modules) -> Function:
     def f(x: Any) -> Any:
         def large(x: Any) -> Any:
             at.checkify.check(x < 2, "large {}", x)
@@ -86,11 +86,11 @@ def branched(at: Modules) -> Program:
     return f
 
 
-def computed(at: Modules) -> Program:
+def computed(at: Modules) -> Function:
     return lambda x: at.jnp.log(x) / at.jnp.sin(x)
 
 
-def indexed(at: Modules) -> Program:
+def indexed(at: Modules) -> Function:
     def f(x: Any) -> Any:
         i = x.astype(at.jnp.int32)
         return at.jnp.ones((2, 3), at.jnp.float32)[:, i].sum()
@@ -102,7 +102,7 @@ PROGRAMS = (straight, scanned, counted, waiting, branched, computed, indexed)
 NUMBERS = [F32(x) for x in (-4, -1, 0, 1, 2.5, 3, 4, 6)]
 
 
-def told(at: Modules, program: Program, batched: str) -> list[str | None]:
+def told(at: Modules, program: Function, batched: str) -> list[str | None]:
     """Return what is told at all numbers, one by one or as a batch."""
     kinds, f, batch = at.checkify.all_checks, program(at), at.jnp.array(NUMBERS)
     if batched == "batch of checked":
@@ -115,7 +115,7 @@ def told(at: Modules, program: Program, batched: str) -> list[str | None]:
 
 @pytest.mark.parametrize("batched", ["one by one", "batch of checked", "checked batch"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_messages_are_those_of_jax(program: Program, batched: str) -> None:
+def test_messages_are_those_of_jax(program: Function, batched: str) -> None:
     pytest.importorskip("jax")
     if batched != "one by one" and program in (waiting, branched):
         pytest.skip("JAX refuses a batched condition, and checks branches that no example takes")
