@@ -7,7 +7,7 @@ A batched value carries the batch axis in front: the `x` of one example, `f32[3,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rlx.ir import ops
 from rlx.ir.dtype import DType
@@ -30,6 +30,11 @@ class MappedAxis:
 
     size: Extent
     name: str | None = None
+    whole: dict[int, tuple[Graph, Graph]] = field(default_factory=dict, compare=False, repr=False)
+    """What became of bodies that are batched whole, by the identity of each.
+
+    Rules of calls hold calls with the same rules; batched one by one, they grow with every level.
+    """
 
 
 @dataclass(frozen=True, slots=True)
