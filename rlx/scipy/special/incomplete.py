@@ -13,7 +13,7 @@ from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
-from rlx.transforms.differentiate import jvp
+from rlx.transforms.differentiate import jvp, stop_gradient
 
 _MOST_TERMS = 5000
 _TERMS_OF_SLOPES = 200
@@ -128,7 +128,8 @@ def _gamma_slopes(primals: Any, tangents: Any) -> Any:
     by_x = rnp.where(rnp.isinf(x), 0, by_x)
 
     # No slope where there is no value; a factor, so that the tangent stays linear
-    known = rnp.where(rnp.isnan(gammainc(a, x)), rnp.nan, 1.0)
+    value = _both(stop_gradient(a), stop_gradient(x))[0]
+    known = rnp.where(rnp.isnan(value), rnp.nan, 1.0)
     return known * (by_x * dx + _slope_by_order(a * rnp.ones_like(x), x * rnp.ones_like(a)) * da)
 
 
