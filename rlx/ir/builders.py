@@ -1250,7 +1250,7 @@ class Builders(Generic[Value]):
         return results
 
     def schur(self, a: Operand[Value]) -> tuple[Value, Value]:
-        """Factor general complex matrices as `z @ t @ z.H`: unitary, and an upper triangle."""
+        """Factor general matrices as `z @ t @ z.H`: unitary, and an upper triangle."""
         results: tuple[Value, Value] = self.apply(OPS["schur"], (a,))
         return results
 
