@@ -6,6 +6,7 @@ A report is data: two equal ones have one number, which holds in this process.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +15,15 @@ from rlx.errors import CheckError, GraphError, Source
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(ABC):
     """Which error a check is, and where it stands in the user's program."""
 
     error: type[CheckError]
     source: Source | None = field(default=None, kw_only=True)
 
+    @abstractmethod
     def message(self, values: Sequence[Any]) -> str:
         """Tell what is wrong, by the values that the check was given."""
-        raise NotImplementedError
 
     def raised(self, values: Sequence[Any]) -> CheckError:
         """Return the error to raise."""
