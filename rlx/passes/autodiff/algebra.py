@@ -38,7 +38,8 @@ def unbroadcast(z: Value, shape: Shape) -> Value:
     """Sum `z` over the axes along which `shape` was broadcast: the transpose of `expand_to`.
 
     One reduction whatever the number of axes; a reshape (a view) only where the result has
-    axes of extent 1 behind dropped ones.
+    axes of extent 1 behind dropped ones. An axis that had one element all the time is not summed:
+    a sum would begin with 0.0, which costs an addition and the sign of a -0.0.
     """
     if z.shape == shape:
         return z
@@ -48,7 +49,7 @@ def unbroadcast(z: Value, shape: Shape) -> Value:
         for axis, extent in enumerate(shape[max(len(shape) - z.rank, 0) :])
         if extent == 1 and z.shape[lead + axis] != 1
     ]
-    axes = (*range(lead), *stretched)
+    axes = (*(axis for axis in range(lead) if z.shape[axis] != 1), *stretched)
     if axes:
         z = ops.reduce_sum(z, axes=axes, keepdims=lead == 0)
     return reshape_to(z, shape)

@@ -28,6 +28,9 @@ from tests.passes.autodiff.checking import (
 )
 
 
+SHAPES_OF_A_LAYER = {"x": (1, 5), "w": (5, 3), "b": (3,)}
+
+
 def gradient_of(build: Any, *arrays: Any) -> Array:
     """Return the gradient of the sum of `build` by its first operand."""
     case = Case("gradient", build, tuple(np.asarray(array, float) for array in arrays))
@@ -55,6 +58,15 @@ def test_tangent_of_a_tied_maximum_is_the_mean_of_the_tied_tangents() -> None:
     case = Case("max", lambda x: ops.reduce_max(x, axes=(0,)), (np.array([2.0, 2.0, 1.0]),))
     (pushed,) = tangents(case.graph(), case.feeds, {"x0": np.array([1.0, 5.0, 7.0])})
     np.testing.assert_allclose(pushed, 3.0)
+
+
+def test_gradients_of_a_batch_of_one_add_no_zero() -> None:
+    """One row through a layer: no axis of one element is summed, no product begins with 0.0."""
+    graph = Graph("layer")
+    x, w, b = (graph.input(name, shape, "f32") for name, shape in SHAPES_OF_A_LAYER.items())
+    graph.set_outputs([ops.reduce_sum(ops.tanh(ops.matmul(x, w) + b), axes=(0, 1))])
+    used = [node.op for node in grad_with_loss(graph, ("w", "b")).nodes]
+    assert used.count(ops.reduce_sum) == used.count(ops.matmul) == 1  # those of the loss itself
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,20 @@ from rlx.passes.autodiff.registry import bilinear, zero
 
 
 def matmul_left(g: Value, a: Value, b: Value) -> Value:
-    return unbroadcast(ops.matmul(g, adjoint(b)), a.shape)
+    return unbroadcast(_product(g, adjoint(b)), a.shape)
 
 
 def matmul_right(g: Value, a: Value, b: Value) -> Value:
     """A matrix shared by a batch takes one product over all rows, not a sum of products."""
     if b.rank == 2:
         a, g = _stack_rows(a), _stack_rows(g)
-    return unbroadcast(ops.matmul(adjoint(a), g), b.shape)
+    return unbroadcast(_product(adjoint(a), g), b.shape)
+
+
+def _product(a: Value, b: Value) -> Value:
+    """Multiply matrices; a sum of one term is that term, to which no 0.0 is added."""
+    product_of_terms: Value = ops.mul(a, b) if a.shape[-1] == 1 else ops.matmul(a, b)
+    return product_of_terms
 
 
 def _stack_rows(x: Value) -> Value:
