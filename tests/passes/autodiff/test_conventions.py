@@ -27,7 +27,6 @@ from tests.passes.autodiff.checking import (
     tensors,
 )
 
-
 SHAPES_OF_A_LAYER = {"x": (1, 5), "w": (5, 3), "b": (3,)}
 
 
