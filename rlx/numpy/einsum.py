@@ -10,6 +10,8 @@ import string
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rlx.errors import ShapeError
 from rlx.numpy import elementwise
 from rlx.numpy.diagonals import diagonal
@@ -62,11 +64,24 @@ def _by_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
             "einsum takes its subscripts as a string, as in 'ij,jk->ik'",
             remedy="pass the subscripts first, then the operands; or a list behind each operand",
         )
-    terms = [
-        "".join("..." if n is ... else string.ascii_letters[n] for n in axes) for axes in lists
-    ]
+    terms = ["".join(map(_letter, axes)) for axes in lists]
     right = "->" + terms.pop() if len(terms) > len(arrays) else ""
     return ",".join(terms) + right, arrays
+
+
+_NUMBERED = string.ascii_uppercase + string.ascii_lowercase
+"""Letters of the axes 0, 1, ... in the order in which a result without a list has them."""
+
+
+def _letter(number: Any) -> str:
+    if number is ...:
+        return "..."
+    if not isinstance(number, (int, np.integer)) or not 0 <= number < len(_NUMBERED):
+        raise ShapeError(
+            f"einsum numbers axes from 0 to {len(_NUMBERED) - 1}, or has ..., not {number!r}",
+            remedy="use other numbers in the lists behind the operands",
+        )
+    return _NUMBERED[number]
 
 
 def parse(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:

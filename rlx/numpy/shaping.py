@@ -357,4 +357,13 @@ def ndim(x: Any) -> Any:
 
 @function
 def shape(x: Any) -> Any:
-    return np.shape(x) if isinstance(x, (list, tuple)) else shape_of(x)
+    """The extents of an array, or of nested lists of numbers and arrays."""
+    if not isinstance(x, (list, tuple)):
+        return shape_of(x)
+    shapes = [shape(each) for each in x]
+    if any(other != shapes[0] for other in shapes):
+        raise ShapeError(
+            f"the elements of a list have shapes {shapes}",
+            remedy="pass a list whose elements have equal shapes",
+        )
+    return len(x), *(shapes[0] if shapes else ())

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rlx.ir.graph import calling_source
 from rlx.tracing.arguments import parameter_names
 from rlx.tracing.errors import StaticArgumentError
@@ -54,9 +56,9 @@ def _kind(value: Any) -> Any:
     So are 0.0 and -0.0.
     """
     within: Any = None
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         within = math.copysign(1, value)
-    elif isinstance(value, complex):
+    elif isinstance(value, (complex, np.complexfloating)):
         within = _kind(value.real), _kind(value.imag)
     elif isinstance(value, tuple):
         within = tuple(map(_kind, value))

@@ -92,12 +92,17 @@ def _extents(arrays: Sequence[Any], cores: list[Core]) -> Iterator[tuple[str, An
 def _require_equal_extents(arrays: list[Any], cores: list[Core]) -> None:
     known: dict[str, Any] = {}
     for name, extent in _extents(arrays, cores):
-        if known.setdefault(name, extent) != extent or (name.isdigit() and extent != int(name)):
+        if not _agrees(known, name, extent):
             raise ShapeError(
                 f"axis {name!r} of the signature is {known[name]} and {extent}",
                 source=calling_source(),
                 remedy="pass examples whose axes of one name are equally long",
             )
+
+
+def _agrees(known: dict[str, Any], name: str, extent: Any) -> bool:
+    """True if an axis is as long as those of its name, or as the number that is its name."""
+    return bool(known.setdefault(name, int(name) if name.isdigit() else extent) == extent)
 
 
 def _require_results(found: Any, cores: list[Core] | None, known: dict[str, Any]) -> None:
@@ -106,10 +111,10 @@ def _require_results(found: Any, cores: list[Core] | None, known: dict[str, Any]
         return
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     shapes = [shape_of(x) for x in results]
-    if [len(shape) for shape in shapes] == [len(core) for core in cores]:
-        pairs = list(_extents(results, cores))
-        if all(known.setdefault(name, extent) == extent for name, extent in pairs):
-            return
+    if [len(shape) for shape in shapes] == [len(core) for core in cores] and all(
+        _agrees(known, name, extent) for name, extent in _extents(results, cores)
+    ):
+        return
     raise ShapeError(
         f"the results of one example have shapes {shapes}, which the signature does not give",
         source=calling_source(),

@@ -96,12 +96,31 @@ def test_arrays_of_ranges_and_with_leading_axes() -> None:
     assert (jnp.shape([[1, 2]]), jnp.ndim([[1, 2]]), jnp.size([[1, 2]])) == ((1, 2), 2, 2)
 
 
+def test_lists_of_arrays_have_a_shape_where_their_elements_have_one() -> None:
+    assert jax.jit(lambda x: jnp.zeros(jnp.shape([x, (x, x)][1:])))(X).shape == (1, 2, 3, 4)
+    assert jnp.shape([]) == (0,)
+    with pytest.raises(ShapeError, match=r"have shapes \[\(3, 4\), \(4,\)\]"):
+        jnp.shape([jnp.asarray(X), jnp.asarray(X[0])])
+
+
 def test_einsum_takes_lists_of_axes() -> None:
     forms: Any = ([X, [0, 1], X.T, [1, 2], [0, 2]], [X, [0, 1], X, [0, 1]], [X, [..., 0], [0, ...]])
     for form in forms:
         np.testing.assert_allclose(jnp.einsum(*form), np.einsum(*form), rtol=1e-15)
     with pytest.raises(ShapeError, match="subscripts as a string"):
         jnp.einsum(X, X)
+
+
+@pytest.mark.parametrize("axes", [([0, 27], [27, 26]), ([26, 0], [0, 1]), ([51, 7], [7, 25])])
+def test_results_of_einsum_without_a_list_have_axes_in_the_order_of_numbers(axes: Any) -> None:
+    form: Any = (X, axes[0], X.T[:, 1:] ** 2, axes[1])
+    np.testing.assert_allclose(jnp.einsum(*form), np.einsum(*form), rtol=1e-15)
+
+
+@pytest.mark.parametrize("number", [-1, 52, "i", [0]])
+def test_axes_that_einsum_does_not_number_are_refused(number: Any) -> None:
+    with pytest.raises(ShapeError, match="einsum numbers axes from 0 to 51"):
+        jnp.einsum(X, [0, number])
 
 
 def test_interp_goes_on_along_its_last_lines() -> None:
@@ -115,7 +134,12 @@ def test_interp_goes_on_along_its_last_lines() -> None:
 
 @pytest.mark.parametrize(
     ("signature", "function"),
-    [("(n)->()", lambda x: x), ("(n)->(n)", lambda x: (x, x)), ("(n)->(n)", lambda x: x[1:])],
+    [
+        ("(n)->()", lambda x: x),
+        ("(n)->(n)", lambda x: (x, x)),
+        ("(n)->(n)", lambda x: x[1:]),
+        ("(n)->(3)", lambda x: x),
+    ],
 )
 def test_results_of_other_axes_than_vectorize_is_told_are_refused(
     signature: str, function: Any

@@ -49,10 +49,11 @@ def test_equal_static_arguments_of_other_types_have_programs_of_their_own(
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_static_zeros_keep_their_signs(container: str) -> None:
+@pytest.mark.parametrize("number", [float, np.float32])
+def test_static_zeros_keep_their_signs(container: str, number: Any) -> None:
     wrap = CONTAINERS[container]
     scale = rlx.jit(lambda x, k: x * first(k), static_argnums=1)
-    for zero in (0.0, -0.0, 0.0):
+    for zero in map(number, (0.0, -0.0, 0.0)):
         found = np.asarray(scale(np.ones(3, np.float32), wrap(zero)))
         assert (np.signbit(found) == np.signbit(zero)).all(), zero
 
