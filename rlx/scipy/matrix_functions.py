@@ -76,7 +76,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:  # no
         t, z = (m.at[:, pair].set(rnp.take(m, pair, 1) @ _adjoint(way)) for m in (t, z))
         return t.at[at + 1, at].set(0), z
 
-    t, z = fori_loop(0, max(count - 1, 0), turn, (t, z))
+    if count > 1:
+        t, z = fori_loop(0, count - 1, turn, (t, z))
     return t, z
 
 
@@ -109,7 +110,7 @@ def funm(A: Any, func: Any, disp: bool = True) -> Any:  # noqa: N803
         return found
     eps = np.finfo(t.dtype).eps
     least = rnp.where(rnp.equal(least, 0), eps, least)
-    size = linalg.matrix_norm(rnp.triu(t, 1), ord=1)
+    size = rnp.max(rnp.sum(rnp.abs(rnp.triu(t, 1)), 0), initial=0)
     return found, rnp.minimum(1, rnp.maximum(eps, eps / least * size))
 
 

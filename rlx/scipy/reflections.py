@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import rlx.numpy as rnp
-from rlx.errors import ShapeError
+from rlx.errors import DTypeError, ShapeError
 from rlx.numpy import linalg, shaping
 from rlx.numpy.axes import static_shape
 from rlx.tracing.apply import function, inexact
@@ -22,7 +22,7 @@ from rlx.transforms.control import fori_loop
 @function
 def householder_product(a: Any, taus: Any) -> Any:
     """The product of the reflections in the columns of `a`: as many first columns as `a` has."""
-    a, taus = inexact(a, taus)
+    a, taus = _wide_enough(a, taus)
     rows, columns = static_shape(a)[-2:]
     if rows < columns:
         raise ShapeError(
@@ -40,7 +40,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 
     With `transpose`, `q` is replaced by its (conjugate) transpose.
     """
-    a, taus, c = inexact(a, taus, c)
+    a, taus, c = _wide_enough(a, taus, c)
     vectors, triangle = _block(a, taus)
     triangle = _adjoint(triangle) if transpose else triangle
     if left:
@@ -64,7 +64,7 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 
     The reflections, in the rows from the second on, turn it back: see `householder_product`.
     """
-    (a,) = inexact(a)
+    (a,) = _wide_enough(a)
     count = _extent(a)
     if count < 2:
         return a, rnp.zeros((*a.shape[:-2], max(count - 1, 0)), a.dtype)
@@ -91,7 +91,7 @@ def pivoted_qr(a: Any, full: bool) -> tuple[Any, Any, Any]:
 
     The sizes on the diagonal of `r` descend, which tells the rank.
     """
-    (a,) = inexact(a)
+    (a,) = _wide_enough(a)
     rows, columns = static_shape(a)[-2:]
     steps = min(rows, columns)
     taus = rnp.zeros((*a.shape[:-2], steps), a.dtype)
@@ -110,7 +110,9 @@ def pivoted_qr(a: Any, full: bool) -> tuple[Any, Any, Any]:
         whole = rnp.where(rnp.greater(places, c), turned, whole).at[..., :, c].set(found)
         return whole, factors.at[..., c].set(factor), rnp.take_along_axis(order, swapped, -1)
 
-    whole, factors, order = fori_loop(0, steps, eliminate, (a, taus, order))
+    whole, factors = a, taus
+    if steps:  # of nothing no column is the longest
+        whole, factors, order = fori_loop(0, steps, eliminate, (a, taus, order))
     count = rows if full else steps
     q = ormqr(whole, factors, np.eye(rows, count, dtype=a.dtype))
     return q, rnp.triu(whole)[..., :count, :], order
@@ -156,7 +158,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     Returns the matrix with them and the reflections in one triangle, the only one that is read, the
     main diagonal, the one beside it, and the factors.
     """
-    (a,) = inexact(a)
+    (a,) = _wide_enough(a)
     count = _extent(a)
     given = a if lower else rnp.flip(a, (-2, -1))
     below = rnp.tril(given, -1)
@@ -170,6 +172,21 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
         return kept, main, beside, taus
     flipped = (rnp.flip(x, -1) for x in (main, beside, taus))
     return rnp.flip(kept, (-2, -1)), *flipped
+
+
+def _wide_enough(*arrays: Any) -> list[Any]:
+    """Return matrices in their common dtype, of 32 bits or more, as all factorizations take them.
+
+    Rounded to fewer after every reflection, the digits of the first would be lost with the last.
+    """
+    found = inexact(*arrays)
+    dtype = found[0].value.dtype
+    if dtype.is_float and dtype.size < 4:
+        raise DTypeError(
+            f"the matrix has dtype {dtype}; it must be one of: f32, f64, complex",
+            remedy="convert it to one of these dtypes, with .astype",
+        )
+    return found
 
 
 def _extent(a: Any) -> int:

@@ -11,7 +11,7 @@ from scipy import linalg as scipy
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import InputError, ShapeError, UnsupportedError
+from rlx.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from rlx.lax import linalg as lax
 from rlx.scipy import linalg
 
@@ -326,3 +326,41 @@ def test_what_does_not_fit_is_told() -> None:
         linalg.qr_multiply(a, a, "both")
     with pytest.raises(UnsupportedError, match="does not sort"):
         lax.schur(a[:, :3], sort_eig_vals=True)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+@pytest.mark.parametrize("full", [True, False])
+def test_factors_of_empty_matrices_leave_columns_in_their_order(
+    shape: tuple[int, int], full: bool
+) -> None:
+    def f(a: Any) -> Any:
+        return lax.qr(a, pivoting=True, full_matrices=full)
+
+    for run in ways(f):
+        q, r, order = run(np.zeros(shape, np.float32))
+        count = shape[0] if full else 0
+        np.testing.assert_array_equal(q, np.eye(shape[0], count))
+        assert r.shape == (count, shape[1])
+        np.testing.assert_array_equal(order, np.arange(shape[1]))
+
+
+def test_empty_matrices_have_forms_and_functions() -> None:
+    a = np.zeros((0, 0))
+    assert [np.shape(x) for x in linalg.rsf2csf(a, a)] == [(0, 0), (0, 0)]
+    found, estimate = linalg.funm(a, rnp.exp, disp=False)
+    assert (found.shape, estimate) == ((0, 0), np.finfo(np.float64).eps)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_reflections_of_few_digits_are_refused(dtype: str) -> None:
+    a = rnp.asarray(drawn((3, 3), "f4"), dtype)
+    calls: dict[str, Callable[[], Any]] = {
+        "hessenberg": lambda: linalg.hessenberg(a),
+        "tridiagonal": lambda: lax.tridiagonal(a),
+        "householder_product": lambda: lax.householder_product(a, a[0]),
+        "ormqr": lambda: lax.ormqr(a, a[0], a),
+        "qr": lambda: lax.qr(a, pivoting=True),
+    }
+    for name, call in calls.items():
+        with pytest.raises(DTypeError, match=f"^{name}: the matrix has dtype (bf|f)16"):
+            call()
