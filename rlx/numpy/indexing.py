@@ -13,6 +13,7 @@ import numpy as np
 from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
+from rlx.ir.ops.indexing import NO_INDEX
 from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
@@ -159,7 +160,7 @@ def flat_index(indices: list[Any], extents: list[int]) -> Any:
             elementwise.greater_equal(index, 0), elementwise.less(index, extent)
         )
         valid = elementwise.logical_and(valid, inside)
-    return elementwise.where(valid, combined, np.iinfo(np.int64).min)
+    return elementwise.where(valid, combined, NO_INDEX)
 
 
 @with_wide_types

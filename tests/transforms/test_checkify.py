@@ -203,6 +203,16 @@ def test_automatic_checks_tell_op_shape_and_index() -> None:
     assert sliced == outside.format("(3,)", 2, 0)
 
 
+def test_one_of_several_indices_that_is_outside_is_told_without_a_number_that_nobody_gave() -> None:
+    table = rnp.ones((2, 3), rnp.float32)
+    places = np.array([1, 2])
+    told = message(lambda i: table[i, i], places, errors=checkify.index_checks)
+    assert told == (
+        "out-of-bounds indexing: of several indices, into 6 elements, one is out of bounds"
+    )
+    assert message(lambda i: table[i, i], places - 1, errors=checkify.index_checks) is None
+
+
 def test_a_singular_matrix_is_a_nan_that_is_told() -> None:
     singular = np.zeros((2, 2), F32)
     for f in (rnp.linalg.inv, lambda a: rnp.linalg.solve(a, a), rnp.linalg.cholesky):
@@ -220,6 +230,16 @@ def test_checks_of_checkified_steps_are_stacked() -> None:
     _, errors = rlx.jit(lambda xs: lax.scan(step, F32(0), xs))(xs)
     told = "-2.0 must be positive, and -1.0 more (`check` failed)"
     assert errors.get() == f"at mapped index 1: {told}"
+
+
+def test_of_no_examples_none_fails() -> None:
+    def f(xs: Any) -> Any:
+        error, ys = rlx.vmap(checkify.checkify(positive_log))(xs)
+        checkify.check_error(error)
+        return ys
+
+    assert message(f, np.zeros(0, F32)) is None
+    assert message(f, np.array([1, -1], F32)) is not None
 
 
 def test_kinds_that_are_not_asked_for_are_not_checked() -> None:

@@ -25,6 +25,9 @@ from rlx.ir.types import TensorType
 
 _FAMILY = "indexing"
 
+NO_INDEX = -(2**63)
+"""What stands for several indices, combined into one, of which one lies outside of its axis."""
+
 
 @op(_FAMILY, Trait.INDEXED_READ, Trait.PART, Trait.MAY_FAULT, Trait.EPILOGUE)
 def gather(table: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:

@@ -16,6 +16,7 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Node, Value
 from rlx.ir.op import Attrs, OpDef, Trait
+from rlx.ir.ops.indexing import NO_INDEX
 from rlx.ir.reports import Report
 from rlx.ir.shape import Shape, format_shape, normalize_axis
 from rlx.passes.checks.first_error import FirstError
@@ -58,6 +59,11 @@ class IndexReport(Report):
 
     def message(self, values: Sequence[Any]) -> str:
         index, axis = (int(value) for value in values)
+        if index == NO_INDEX:
+            return (
+                f"out-of-bounds indexing: of several indices, into {self.shape[axis]} elements, "
+                "one is out of bounds"
+            )
         return (
             f"out-of-bounds indexing for array of shape {self.shape}: index {index} is out of "
             f"bounds for axis {axis} with size {self.shape[axis]}. "

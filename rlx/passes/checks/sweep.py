@@ -20,6 +20,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import Parts, loop_signature, rebuild_loop
 from rlx.ir.op import Attrs, Trait
+from rlx.ir.registry import Registry
 from rlx.ir.reports import Report, report_of
 from rlx.passes.checks.automatic import AUTOMATIC, guarded, note_results, without_faults
 from rlx.passes.checks.first_error import FirstError, by_report, carried_on, nothing_yet
@@ -63,6 +64,11 @@ def functionalize(graph: Graph, errors: Errors) -> Functionalized:
     Those of AUTOMATIC kinds are made here, for every op that may fail.
     """
     return _Sweep(graph, errors, {}).run()
+
+
+_Rule: TypeAlias = "Callable[[_Sweep, Node, list[Value]], Sequence[Value]]"
+_rules: Registry[_Rule] = Registry("checks in bodies")
+"""What becomes of ops whose bodies check something; others are taken apart by their formulas."""
 
 
 class _Sweep:
@@ -119,7 +125,7 @@ class _Sweep:
             return copy_node(self.target, node, value_map)
         if not any(self._made(body).reports for body in bodies_of(node.attrs)):
             return self._quiet(node, operands)
-        rule = _RULES.get(node.op.name)
+        rule = _rules.get(node.op)
         if rule is not None:
             return rule(self, node, operands)
         if node.op.decompose is None:
@@ -147,6 +153,7 @@ class _Sweep:
             node.op, operands, attrs, name=node.name, source=node.source, scope=node.scope
         )
 
+    @_rules(ops.scan)
     def scan(self, node: Node, operands: list[Value]) -> Sequence[Value]:
         """Carry the first error along with the carries."""
         body, signature = self._made(node.attribute("body")), loop_signature(node)
@@ -161,6 +168,7 @@ class _Sweep:
         results = rebuild_loop(self.target, node, carries, stepping.graph(step))
         return self._taken_apart(results, stepping)
 
+    @_rules(ops.while_loop)
     def while_loop(self, node: Node, operands: list[Value]) -> Sequence[Value]:
         """Check what the condition does before the loop, and behind every trip."""
         body, condition = (
@@ -190,6 +198,7 @@ class _Sweep:
         self.errors.merge(results[0], loop.reports, by_report(results[1:split], loop.counts))
         return results[split:]
 
+    @_rules(ops.switch)
     def switch(self, node: Node, operands: list[Value]) -> Sequence[Value]:
         """Return from every branch what the checks of all of them tell."""
         branches = [self._made(branch) for branch in node.attribute("branches")]
@@ -215,6 +224,7 @@ class _Sweep:
         self.errors.merge(results[0], reports, by_report(results[1:split], counts))
         return results[split:]
 
+    @_rules(ops.checkpoint)
     def checkpoint(self, node: Node, operands: list[Value]) -> Sequence[Value]:
         """Put what the body's checks say in front: what is kept stays behind."""
         body = self._made(node.attribute("body"))
@@ -224,6 +234,7 @@ class _Sweep:
         self.errors.merge(results[0], body.reports, told)
         return results[body.state :]
 
+    @_rules(ops.custom_call)
     def custom_call(self, node: Node, operands: list[Value]) -> Sequence[Value]:
         """Check the body beside the call, whose rules know nothing of errors.
 
@@ -231,15 +242,6 @@ class _Sweep:
         """
         self._made(node.attribute("body")).inlined(self.errors, operands)
         return self._quiet(node, operands)
-
-
-_RULES: dict[str, Callable[[_Sweep, Node, list[Value]], Sequence[Value]]] = {
-    "scan": _Sweep.scan,
-    "while_loop": _Sweep.while_loop,
-    "switch": _Sweep.switch,
-    "checkpoint": _Sweep.checkpoint,
-    "custom_call": _Sweep.custom_call,
-}
 
 
 def _with(node: Node, **changed: object) -> Attrs:
