@@ -9,6 +9,7 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import ShapeError
+from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise, indexing, shaping
 from rlx.numpy.axes import static_shape
 from rlx.tracing.apply import as_tracer, convert, function
@@ -37,7 +38,7 @@ def iota(dtype: Any, size: int) -> Any:
 def broadcasted_iota(dtype: Any, shape: Any, dimension: int) -> Any:
     """The index on one axis, in an array of `shape`."""
     line: list[Any] = [1] * len(shape)
-    line[dimension] = -1
+    line[normalize_axis(dimension, len(shape))] = -1
     return rnp.broadcast_to(rnp.reshape(iota(dtype, shape[dimension]), line), shape)
 
 
@@ -69,7 +70,13 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 def broadcast_in_dim(operand: Any, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
     """`operand`, whose axes become the named ones of `shape`."""
     line: list[Any] = [1] * len(shape)
-    for extent, axis in zip(shape_of(operand), broadcast_dimensions, strict=True):
+    places = [normalize_axis(axis, len(shape)) for axis in broadcast_dimensions]
+    if len(places) != len(shape_of(operand)) or sorted(set(places)) != places:
+        raise ShapeError(
+            f"broadcast_dimensions are {tuple(broadcast_dimensions)} for shape {shape_of(operand)}",
+            remedy="name an axis of the result for each axis of the operand, in ascending order",
+        )
+    for extent, axis in zip(shape_of(operand), places, strict=True):
         line[axis] = extent
     return shaping.broadcast_to(shaping.reshape(operand, line), shape)
 
@@ -113,7 +120,8 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 @function
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """The parts of an axis that have `sizes`, which add up to its extent."""
-    extent = static_shape(as_tracer(operand))[axis]
+    x = as_tracer(operand)
+    extent = static_shape(x)[normalize_axis(axis, x.ndim)]
     if sum(sizes) != extent:
         raise ShapeError(
             f"parts of {tuple(sizes)} of an axis of extent {extent}",
@@ -162,6 +170,11 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
     A negative width cuts elements off.
     """
     x = as_tracer(operand)
+    if len(padding_config) != x.ndim:
+        raise ShapeError(
+            f"padding_config has {len(padding_config)} axes, and the operand has {x.ndim}",
+            remedy="give (low, high, interior) for each axis",
+        )
     for axis, (low, high, interior) in enumerate(padding_config):
         extent = static_shape(x)[axis]
         spread = np.full(extent + interior * (extent - 1 if extent else 0), extent)
@@ -177,9 +190,21 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
 
 @function
 def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Any:
-    """The block from `start_indices` up to `limit_indices`."""
+    """The block from `start_indices` up to `limit_indices`, which lies inside."""
+    shape = shape_of(operand)
     steps = strides or (1,) * len(start_indices)
-    bounds = zip(start_indices, limit_indices, steps, strict=True)
+    bounds = [*zip(start_indices, limit_indices, steps, strict=True)]
+    is_inside = len(bounds) == len(shape) and all(
+        0 <= start <= limit and step > 0 and not (isinstance(extent, int) and limit > extent)
+        for (start, limit, step), extent in zip(bounds, shape, strict=True)
+    )
+    if not is_inside:
+        raise ShapeError(
+            f"a block from {tuple(start_indices)} to {tuple(limit_indices)} by {tuple(steps)} "
+            f"of shape {shape}",
+            remedy="give bounds of each axis inside of it and steps of 1 or more; "
+            "x[start:stop] cuts off what sticks out",
+        )
     return indexing.getitem(operand, tuple(slice_of(*each) for each in bounds))
 
 
@@ -188,7 +213,7 @@ def slice_in_dim(
     operand: Any, start_index: Any, limit_index: Any, stride: int = 1, axis: int = 0
 ) -> Any:
     """A part of one axis."""
-    lead = axis % len(shape_of(operand))
+    lead = normalize_axis(axis, len(shape_of(operand)))
     whole = (slice_of(None),) * lead
     return indexing.getitem(operand, (*whole, slice_of(start_index, limit_index, stride)))
 
@@ -216,7 +241,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
     """A part of one axis at a traced position."""
     sizes = list(shape_of(operand))
-    sizes[axis] = slice_size
+    sizes[normalize_axis(axis, len(sizes))] = slice_size
     return dynamic_slice(operand, _on_axis(operand, start_index, axis), sizes)
 
 
@@ -243,7 +268,7 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
 
 def _on_axis(operand: Any, start: Any, axis: int) -> list[Any]:
     starts: list[Any] = [0] * len(shape_of(operand))
-    starts[axis] = start
+    starts[normalize_axis(axis, len(starts))] = start
     return starts
 
 

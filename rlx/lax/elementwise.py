@@ -63,8 +63,9 @@ def round(x: Any, rounding_method: Any = 0) -> Any:
     """The nearest integer: halves away from zero, or to even for rounding method 1."""
     if int(getattr(rounding_method, "value", rounding_method)) == 1:
         return elementwise.round(x)
-    half = elementwise.floor(elementwise.add(elementwise.abs(x), 0.5))
-    return elementwise.astype(elementwise.multiply(elementwise.sign(x), half), as_tracer(x).dtype)
+    whole = elementwise.trunc(x)  # adding a half first would round 0.49999997 up, and large numbers
+    is_far = elementwise.greater_equal(elementwise.abs(elementwise.subtract(x, whole)), 0.5)
+    return elementwise.add(whole, elementwise.where(is_far, elementwise.sign(x), 0))
 
 
 @function

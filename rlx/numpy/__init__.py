@@ -323,14 +323,10 @@ from rlx.numpy.reductions import nanmax as nanmax
 from rlx.numpy.reductions import nanmean as nanmean
 from rlx.numpy.reductions import nanmin as nanmin
 from rlx.numpy.reductions import nanprod as nanprod
-from rlx.numpy.reductions import nanstd as nanstd
 from rlx.numpy.reductions import nansum as nansum
-from rlx.numpy.reductions import nanvar as nanvar
 from rlx.numpy.reductions import prod as prod
 from rlx.numpy.reductions import ptp as ptp
-from rlx.numpy.reductions import std as std
 from rlx.numpy.reductions import sum as sum
-from rlx.numpy.reductions import var as var
 from rlx.numpy.repetition import pad as pad
 from rlx.numpy.repetition import repeat as repeat
 from rlx.numpy.repetition import tile as tile
@@ -393,6 +389,10 @@ from rlx.numpy.sorting import searchsorted as searchsorted
 from rlx.numpy.sorting import sort as sort
 from rlx.numpy.sorting import sort_complex as sort_complex
 from rlx.numpy.sorting import top_k as top_k
+from rlx.numpy.spread import nanstd as nanstd
+from rlx.numpy.spread import nanvar as nanvar
+from rlx.numpy.spread import std as std
+from rlx.numpy.spread import var as var
 from rlx.numpy.statistics import corrcoef as corrcoef
 from rlx.numpy.statistics import cov as cov
 from rlx.numpy.statistics import interp as interp

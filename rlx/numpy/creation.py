@@ -203,13 +203,15 @@ def linspace(
         elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
     )
     result = result if axis == 0 else moveaxis(result, 0, axis)
+    floats = result.dtype
     if dtype is not None:
         integers = as_array_dtype(dtype).is_int
         result = elementwise.astype(elementwise.floor(result) if integers else result, dtype)
     if not retstep:
         return result
     step = elementwise.divide(elementwise.subtract(stop, start), intervals or np.nan)
-    return result, elementwise.astype(step, result.dtype)
+    is_whole = as_array_dtype(result.dtype).is_int  # of which a step may be a part
+    return result, elementwise.astype(step, floats if is_whole else result.dtype)
 
 
 @function

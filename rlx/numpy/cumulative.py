@@ -59,8 +59,8 @@ def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> A
     (x,) = inexact(x)
     if axis is None:
         x, axis = ravel(x), 0
-    extent = static_shape(x)[axis]
     distance, position = 1, normalize_axis(axis, x.ndim)
+    extent = static_shape(x)[position]
 
     def part(x: Any, start: int, length: int) -> Any:
         return emit(ops.narrow, x, axis=position, start=start, length=length)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
@@ -80,6 +80,11 @@ def svd(
     """Factor as `u @ diag(s) @ vh`; with `full_matrices`, u and vh are square."""
     del hermitian
     (a,) = inexact(a)
+    if a.ndim < 2:
+        raise ShapeError(
+            f"a has shape {a.shape}; a matrix has two axes",
+            remedy="pass an array of rank 2 or more",
+        )
     if not compute_uv:
         return svdvals(a)
     if a.shape[-2] >= a.shape[-1]:
@@ -98,6 +103,11 @@ def svdvals(a: Any) -> Any:
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The pseudo-inverse: singular values below `rtol` of the largest count as zero."""
     del hermitian
+    if rcond is not None and rtol is not None:
+        raise InputError(
+            f"rcond is {rcond} and rtol is {rtol}, which are one thing",
+            remedy="pass one of them",
+        )
     (a,) = inexact(a)
     u, s, vh = svd(a, full_matrices=False)
     cut = _cutoff(a, s, rtol if rcond is None else rcond)

@@ -573,12 +573,13 @@ conjugate = conj
 
 
 @function
-def angle(x: Any) -> Any:
-    """The argument of a complex number; of a real one 0 or pi, with no slope."""
+def angle(x: Any, deg: bool = False) -> Any:
+    """The argument of a complex number, with `deg` in degrees; of a real one 0 or pi, no slope."""
     x = as_tracer(x)
     if not x.value.dtype.is_complex:
         x = emit(ops.stop_gradient, inexact(x)[0])
-    return arctan2(imag(x), real(x))
+    found = arctan2(imag(x), real(x))
+    return rad2deg(found) if deg else found
 
 
 # Dtypes

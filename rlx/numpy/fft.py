@@ -54,7 +54,8 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `rfft`: `n` real numbers, by default an even count."""
     half = _complex(a)
-    length = _length(2 * (static_shape(half)[axis] - 1) if n is None else n)
+    extent = static_shape(half)[normalize_axis(axis, half.ndim)]
+    length = _length(2 * (extent - 1) if n is None else n)
     x, place, _ = _of_length(half, length // 2 + 1, axis)
     return emit(ops.irfft, x, n=length, axis=place, scale=_scale(norm, length, inverse=True))
 
@@ -87,7 +88,7 @@ def ifftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) ->
 def rfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
     """The transform of real numbers along several axes; the last one is halved."""
     x = as_tracer(a)
-    sizes, places = _sizes_and_axes(x, s, axes)
+    sizes, places = _halved(x, s, axes)
     halved = rfft(x, sizes[-1], places[-1], norm)
     return _along_several(halved, sizes[:-1], places[:-1], norm, inverse=False)
 
@@ -96,7 +97,7 @@ def rfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) ->
 def irfftn(a: Any, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`."""
     x = _complex(a)
-    sizes, places = _sizes_and_axes(x, s, axes)
+    sizes, places = _halved(x, s, axes)
     last = 2 * (sizes[-1] - 1) if s is None else sizes[-1]
     whole = _along_several(x, sizes[:-1], places[:-1], norm, inverse=True)
     return irfft(whole, last, places[-1], norm)
@@ -220,11 +221,12 @@ def _of_length(x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
 
 
 def _resized(x: Any, n: int, axis: int) -> Any:
-    extent = static_shape(x)[axis]
+    place = normalize_axis(axis, x.ndim)
+    extent = static_shape(x)[place]
     if extent >= n:
-        return _cut(x, n, axis)
+        return _cut(x, n, place)
     widths = [(0, 0)] * x.ndim
-    widths[normalize_axis(axis, x.ndim)] = (0, n - extent)
+    widths[place] = (0, n - extent)
     return pad(x, tuple(widths))
 
 
@@ -239,14 +241,26 @@ def _along_several(x: Any, s: Axes, axes: Axes, norm: str | None, *, inverse: bo
     return x
 
 
+def _halved(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
+    """Return sizes and axes, of which the last one, which is halved, must be there."""
+    found = _sizes_and_axes(x, s, axes)
+    if not found[1]:
+        raise ShapeError(
+            "a real transform along no axis",
+            remedy="name the axis whose spectrum is halved",
+        )
+    return found
+
+
 def _sizes_and_axes(x: Any, s: Axes, axes: Axes) -> tuple[list[int], list[int]]:
     shape = static_shape(x)
     if axes is None:
         axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
-    sizes = [shape[axis] for axis in axes] if s is None else list(s)
-    if len(sizes) != len(axes):
+    if (s is not None and len(s) != len(axes)) or len(axes) > len(shape):
         raise ShapeError(
-            f"s names {len(sizes)} lengths and axes {len(axes)} axes",
+            f"s names {len(axes if s is None else s)} lengths and axes {len(axes)} axes, "
+            f"and the array has {len(shape)}",
             remedy="give one length for each axis",
         )
-    return sizes, [normalize_axis(axis, len(shape)) for axis in axes]
+    places = [normalize_axis(axis, len(shape)) for axis in axes]
+    return [shape[place] for place in places] if s is None else list(s), places

@@ -85,8 +85,10 @@ def diag_indices_from(x: Any) -> Any:
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """The index of each element on each axis."""
-    found: Any = np.indices(tuple(dimensions), dtype_of(dtype, DType.I64).numpy)
-    return tuple(ix_(*map(np.arange, dimensions))) if sparse else frozen(found)
+    wanted = dtype_of(dtype, DType.I64).numpy
+    if sparse:
+        return tuple(frozen(x) for x in np.indices(tuple(dimensions), wanted, sparse=True))
+    return frozen(np.indices(tuple(dimensions), wanted))
 
 
 @function

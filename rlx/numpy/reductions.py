@@ -10,7 +10,7 @@ from rlx.errors import DTypeError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.op import OpDef
-from rlx.ir.shape import Extent, normalize_axis, product
+from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise
 from rlx.numpy.axes import axes_of
 from rlx.numpy.creation import dtype_of, ones_like
@@ -28,11 +28,16 @@ def sum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    promote_integers: bool = True,
 ) -> Any:
-    """Sum; bools and small integers add up in i64."""
-    x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 0)
-    found = _fold(ops.reduce_sum, x, axis, keepdims)
-    return found if initial is None else elementwise.add(found, _initial_of(found, initial))
+    """Sum; bools and small integers add up in i64, unless `promote_integers` is False."""
+    x = _widened(x, dtype, promote_integers)
+    kept = x if where is None else elementwise.where(where, x, 0)
+    is_bool = x.value.dtype is DType.BOOL  # which the caller asks for
+    found = _fold(ops.reduce_max if is_bool else ops.reduce_sum, kept, axis, keepdims)
+    if initial is not None:
+        found = elementwise.add(found, _initial_of(found, initial))
+    return convert(found, DType.BOOL) if is_bool else found
 
 
 @function
@@ -44,11 +49,16 @@ def prod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    promote_integers: bool = True,
 ) -> Any:
-    """Product; bools and small integers multiply in i64."""
-    x = _widened(x, dtype) if where is None else elementwise.where(where, _widened(x, dtype), 1)
-    found = _fold(ops.reduce_prod, x, axis, keepdims)
-    return found if initial is None else elementwise.multiply(found, _initial_of(found, initial))
+    """Product; bools and small integers multiply in i64, unless `promote_integers` is False."""
+    x = _widened(x, dtype, promote_integers)
+    kept = x if where is None else elementwise.where(where, x, 1)
+    is_bool = x.value.dtype is DType.BOOL  # which the caller asks for
+    found = _fold(ops.reduce_min if is_bool else ops.reduce_prod, kept, axis, keepdims)
+    if initial is not None:
+        found = elementwise.multiply(found, _initial_of(found, initial))
+    return convert(found, DType.BOOL) if is_bool else found
 
 
 @function
@@ -56,15 +66,16 @@ def mean(
     x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
 ) -> Any:
     """Arithmetic mean."""
-    (x,) = inexact(x)
-    if dtype is not None:
-        x = convert(x, dtype_of(dtype, DType.F64))
-    if where is None:
+    (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
+    is_int = x.value.dtype.is_int
+    if where is None and not is_int:
         return _fold(ops.reduce_mean, x, axis, keepdims)
-    chosen = elementwise.multiply(elementwise.astype(where, x.dtype), ones_like(x))
-    return elementwise.divide(
-        sum(x, axis, keepdims=keepdims, where=where), sum(chosen, axis, keepdims=keepdims)
-    )
+    chosen = True if where is None else where
+    total = sum(x, axis, keepdims=keepdims, where=where)
+    count = sum(elementwise.where(chosen, ones_like(x), 0), axis, keepdims=keepdims)
+    if is_int:  # where the caller asks for integers, it is cut off
+        return convert(emit(ops.div, total, count), x.value.dtype)
+    return elementwise.divide(total, count)
 
 
 @function
@@ -101,55 +112,6 @@ def _aligned(weights: Any, x: Any, axis: Any) -> Any:
         )
     ordered = transpose(weights, sorted(range(len(axes)), key=axes.__getitem__))
     return reshape(ordered, tuple(e if a in axes else 1 for a, e in enumerate(x.shape)))
-
-
-@function
-def var(
-    x: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    correction: float | None = None,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
-    """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
-    ddof = ddof if correction is None else correction
-    (x,) = inexact(x) if dtype is None else [convert(x, dtype_of(dtype, DType.F64))]
-    if where is not None:  # what is left out must not spoil slopes
-        x = elementwise.where(where, x, 0)
-    centered = elementwise.subtract(x, mean(x, axis, keepdims=True, where=where))
-    squares = (
-        emit(ops.complex_norm_sq, centered)
-        if x.value.dtype.is_complex
-        else elementwise.square(centered)
-    )
-    if where is not None:
-        chosen = elementwise.where(where, ones_like(squares), 0)
-        count = elementwise.subtract(sum(chosen, axis, keepdims=keepdims), ddof)
-        total = sum(squares, axis, keepdims=keepdims, where=where)
-        return elementwise.divide(total, elementwise.maximum(count, 0))
-    if ddof == 0:
-        return mean(squares, axis, keepdims=keepdims)
-    count = _count(x, axis) - ddof
-    return elementwise.divide(sum(squares, axis, keepdims=keepdims), float(np.maximum(count, 0)))
-
-
-@function
-def std(
-    x: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    correction: float | None = None,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
-    """Standard deviation: the root of `var`."""
-    how: dict[str, Any] = {"ddof": ddof, "correction": correction, "keepdims": keepdims}
-    return elementwise.sqrt(var(x, axis, dtype, where=where, **how))
 
 
 @function
@@ -237,25 +199,6 @@ def nanprod(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = Fal
 
 
 @function
-def nanvar(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
-    """Variance of what is no NaN."""
-    (x,) = inexact(x)
-    valid = elementwise.logical_not(elementwise.isnan(x))
-    known = elementwise.where(valid, x, 0)
-    centered = elementwise.subtract(known, nanmean(x, axis, keepdims=True))
-    total = sum(elementwise.where(valid, elementwise.square(centered), 0), axis, keepdims=keepdims)
-    count = elementwise.subtract(sum(valid, axis, keepdims=keepdims), ddof)
-    found = elementwise.divide(total, elementwise.astype(count, x.dtype))
-    return elementwise.where(elementwise.less_equal(count, 0), np.nan, found)
-
-
-@function
-def nanstd(x: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
-    """Standard deviation of what is no NaN."""
-    return elementwise.sqrt(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
-
-
-@function
 def nanargmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Index of the first largest element that is no NaN; -1 where there is none."""
     return _nan_search(ops.argmax, -np.inf, x, axis, keepdims)
@@ -278,10 +221,10 @@ def _nan_search(definition: OpDef, worst: float, x: Any, axis: Any, keepdims: bo
 def nanmean(x: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
             where: Any = None) -> Any:  # fmt: skip
     """Mean of what is no NaN."""
-    return mean(x, axis, dtype, keepdims=keepdims, where=_present(x, where))
+    return mean(x, axis, dtype, keepdims=keepdims, where=present(x, where))
 
 
-def _present(x: Any, where: Any) -> Any:
+def present(x: Any, where: Any) -> Any:
     """Return where elements are no NaN, and chosen."""
     valid = elementwise.logical_not(elementwise.isnan(x))
     return valid if where is None else elementwise.logical_and(valid, where)
@@ -293,7 +236,7 @@ def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = N
     """Largest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
         return _nan_extremum(max, -np.inf, x, axis, keepdims)
-    return max(x, axis, keepdims=keepdims, initial=initial, where=_present(x, where))
+    return max(x, axis, keepdims=keepdims, initial=initial, where=present(x, where))
 
 
 @function
@@ -302,7 +245,7 @@ def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = N
     """Smallest element that is no NaN; NaN if there is none. `where` needs `initial`."""
     if initial is None and where is None:
         return _nan_extremum(min, np.inf, x, axis, keepdims)
-    return min(x, axis, keepdims=keepdims, initial=initial, where=_present(x, where))
+    return min(x, axis, keepdims=keepdims, initial=initial, where=present(x, where))
 
 
 def _nan_extremum(fold: Any, worst: float, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -369,11 +312,11 @@ def _search(definition: OpDef, x: Any, axis: int | None, keepdims: bool) -> Any:
     return expand_dims(found, tuple(range(x.ndim))) if keepdims else found
 
 
-def _widened(x: Any, dtype: Any) -> Any:
+def _widened(x: Any, dtype: Any, promote_integers: bool) -> Any:
     x = as_tracer(x)
     if dtype is not None:
         return convert(x, dtype_of(dtype, DType.F64))
-    widest = widest_integer(x.value.dtype)
+    widest = widest_integer(x.value.dtype) if promote_integers else None
     return x if widest is None else convert(x, widest)
 
 
@@ -382,13 +325,3 @@ def widest_integer(dtype: DType) -> DType | None:
     if dtype.is_unsigned_int:
         return DType.U64
     return DType.I64 if dtype.is_int or dtype is DType.BOOL else None
-
-
-def _count(x: Any, axis: Any) -> int:
-    count: Extent = product(x.shape[a] for a in axes_of(axis, x.ndim))
-    if not isinstance(count, int):
-        raise ShapeError(
-            f"the count {count} is symbolic; ddof needs a number",
-            remedy="trace it for a fixed size, or leave ddof at 0",
-        )
-    return count

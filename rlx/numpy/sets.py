@@ -17,6 +17,7 @@ from rlx.errors import InputError
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import calling_source
+from rlx.ir.shape import normalize_axis
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
@@ -141,7 +142,7 @@ def argwhere(x: Any, *, size: int, fill_value: Any = None) -> Any:
 def extract(condition: Any, x: Any, *, size: int, fill_value: Any = None) -> Any:
     """The elements where the condition holds."""
     places, exist = _places(ravel(elementwise.astype(condition, bool)), size)
-    return elementwise.where(exist, take(ravel(x), places), fill_value or 0)
+    return _filled(exist, take(ravel(x), places), fill_value)
 
 
 @_counted(np.compress)
@@ -152,8 +153,13 @@ def compress(
     x, axis = (ravel(x), 0) if axis is None else (as_tracer(x), axis)
     places, exist = _places(elementwise.astype(condition, bool), size)
     shape = [1] * x.ndim
-    shape[axis] = size
-    return elementwise.where(reshape(exist, shape), take(x, places, axis), fill_value or 0)
+    shape[normalize_axis(axis, x.ndim)] = size
+    return _filled(reshape(exist, shape), take(x, places, axis), fill_value)
+
+
+def _filled(exist: Any, x: Any, fill_value: Any) -> Any:
+    """Return `x` where elements exist, and elsewhere `fill_value`, by default 0, in its dtype."""
+    return elementwise.where(exist, x, convert(fill_value or 0, x.value.dtype))
 
 
 # Sets
@@ -235,6 +241,7 @@ def union1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
 @_counted(np.intersect1d)
 def intersect1d(x: Any, y: Any, *, size: int, fill_value: Any = None) -> Any:
     """The distinct elements that are in both."""
+    x, y = promoted([x, y])
     return _distinct_where(x, isin(x, y), size, fill_value)
 
 

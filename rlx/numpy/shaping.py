@@ -119,7 +119,7 @@ def expand_dims(x: Any, axis: Any) -> Any:
     x = as_tracer(x)
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     rank = x.ndim + len(axes)
-    places = {normalize_axis(a, rank) for a in axes}
+    places = axes_of(axes, rank)
     own = iter(x.shape)
     return reshape(x, tuple(1 if a in places else next(own) for a in range(rank)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from rlx.numpy.creation import zeros
 from rlx.numpy.indexing import take, take_along_axis
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims, flip, moveaxis, ravel
-from rlx.tracing.apply import as_tracer, emit, emit_several, function, promoted
+from rlx.tracing.apply import as_tracer, emit, emit_several, function, promoted, static_int
 
 _FEW = 64
 """Elements that are sooner all compared than searched by halves."""
@@ -47,9 +48,12 @@ def argsort(
     kind: str | None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Any:
     """The indices that sort; equal elements keep their order."""
     del kind, stable
+    if dtype is not None:
+        return elementwise.astype(argsort(x, axis, descending=descending), dtype)
     if axis is None:
         x, axis = ravel(x), 0
     if not descending:
@@ -83,15 +87,25 @@ def sort_complex(x: Any) -> Any:
 @function
 def partition(x: Any, kth: int, axis: int | None = -1) -> Any:
     """The order in which what is less than element `kth` comes before it: here the whole order."""
-    del kth
+    _require_kth(x, kth, axis)
     return sort(x, axis)
 
 
 @function
 def argpartition(x: Any, kth: int, axis: int | None = -1) -> Any:
     """The indices of `partition`."""
-    del kth
+    _require_kth(x, kth, axis)
     return argsort(x, axis)
+
+
+def _require_kth(x: Any, kth: int, axis: int | None) -> None:
+    shape = static_shape(as_tracer(x))
+    extent = math.prod(shape) if axis is None else shape[normalize_axis(axis, len(shape))]
+    if not -extent <= static_int(kth, "kth") < extent:
+        raise ShapeError(
+            f"kth is {kth}, and the axis has {extent} elements",
+            remedy="name one of them",
+        )
 
 
 @function

@@ -15,7 +15,16 @@ from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy import elementwise
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
-from rlx.tracing.apply import emit, emit_several, function, inexact, static_int, wrap
+from rlx.tracing.apply import (
+    as_tracer,
+    emit,
+    emit_several,
+    function,
+    inexact,
+    static_int,
+    wrap,
+)
+from rlx.tracing.trace import element_type
 
 
 class SlogdetResult(NamedTuple):
@@ -117,9 +126,10 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
 @function
 def matrix_power(a: Any, n: int) -> Any:
     """Multiply a matrix with itself `n` times by squaring; a negative `n` inverts it."""
-    (a,) = inexact(a)
-    _require_matrices(a, "matrix_power")
     exponent = static_int(n, "the exponent")
+    is_int = element_type(a).dtype.is_int and exponent >= 0
+    a = as_tracer(a) if is_int else inexact(a)[0]
+    _require_matrices(a, "matrix_power")
     if exponent == 0:
         return broadcast_to(wrap(identity(a.value)), a.shape)
     square = emit(ops.inv, a) if exponent < 0 else a

@@ -1,0 +1,125 @@
+"""Variance and standard deviation, and those of what is no NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlx.errors import DTypeError, InputError, ShapeError
+from rlx.ir import ops
+from rlx.ir.dtype import DType
+from rlx.ir.shape import Extent, product
+from rlx.numpy import elementwise
+from rlx.numpy.axes import axes_of
+from rlx.numpy.creation import dtype_of, ones_like
+from rlx.numpy.reductions import mean, present, sum
+from rlx.tracing.apply import convert, emit, function, inexact
+from rlx.tracing.trace import element_type
+
+
+@function
+def var(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Variance about the mean; divided by the count less `ddof`, also called `correction`."""
+    if ddof and correction is not None:
+        raise InputError(
+            f"ddof is {ddof} and correction is {correction}, which are one thing",
+            remedy="pass one of them",
+        )
+    ddof = ddof if correction is None else correction
+    (x,) = inexact(x) if dtype is None else [_in_dtype(x, dtype_of(dtype, DType.F64))]
+    if where is not None:  # what is left out must not spoil slopes
+        x = elementwise.where(where, x, 0)
+    centered = elementwise.subtract(x, mean(x, axis, keepdims=True, where=where))
+    squares = (
+        emit(ops.complex_norm_sq, centered)
+        if x.value.dtype.is_complex
+        else elementwise.square(centered)
+    )
+    if where is not None:
+        chosen = elementwise.where(where, ones_like(squares), 0)
+        count = elementwise.subtract(sum(chosen, axis, keepdims=keepdims), ddof)
+        total = sum(squares, axis, keepdims=keepdims, where=where)
+        return elementwise.divide(total, elementwise.maximum(count, 0))
+    if ddof == 0:
+        return mean(squares, axis, keepdims=keepdims)
+    count = _count(x, axis) - ddof
+    return elementwise.divide(sum(squares, axis, keepdims=keepdims), float(np.maximum(count, 0)))
+
+
+def _in_dtype(x: Any, dtype: DType) -> Any:
+    """Return `x` in the dtype in which its variance is asked for."""
+    if element_type(x).dtype.is_complex and not dtype.is_complex:
+        raise DTypeError(
+            f"dtype is {dtype}, and the elements are complex, whose imaginary parts would be lost",
+            remedy="leave dtype out, or pass rlx.numpy.real(x)",
+        )
+    return convert(x, dtype)
+
+
+@function
+def std(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    correction: float | None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Standard deviation: the root of `var`."""
+    how: dict[str, Any] = {"ddof": ddof, "correction": correction, "keepdims": keepdims}
+    return elementwise.sqrt(var(x, axis, dtype, where=where, **how))
+
+
+@function
+def nanvar(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Variance of what is no NaN; NaN where no more than `ddof` elements are left."""
+    chosen = present(x, where)
+    found = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=chosen)
+    counted = elementwise.logical_and(chosen, ones_like(x, "bool"))
+    is_open = elementwise.less_equal(sum(counted, axis, keepdims=keepdims), ddof)
+    return elementwise.where(is_open, np.nan, found)
+
+
+@function
+def nanstd(
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    *,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Standard deviation of what is no NaN."""
+    found = nanvar(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=where)
+    return elementwise.sqrt(found)
+
+
+def _count(x: Any, axis: Any) -> int:
+    count: Extent = product(x.shape[a] for a in axes_of(axis, x.ndim))
+    if not isinstance(count, int):
+        raise ShapeError(
+            f"the count {count} is symbolic; ddof needs a number",
+            remedy="trace it for a fixed size, or leave ddof at 0",
+        )
+    return count
