@@ -26,7 +26,15 @@ def assign(k: KernelBuilder, fold: AnyFold, state: Sequence[Mutable], values: St
 
 def settled(k: KernelBuilder, fold: AnyFold, values: State) -> State:
     """Name all values before the first is assigned, where they depend on each other's old ones."""
-    if len(values) == 1 or fold.free_order is not None:
+    return values if len(values) == 1 else carried(k, fold, values)
+
+
+def carried(k: KernelBuilder, fold: AnyFold, values: State) -> State:
+    """Name the values that the next element reads more than once.
+
+    Written out, an extremum of eight lines would hold its first line 256 times.
+    """
+    if fold.free_order is not None:
         return values
     return tuple(k.let(f"next_{name}", x) for name, x in zip(fold.names, values, strict=True))
 

@@ -15,6 +15,7 @@ from rlx.codegen.kernels.access import JointReader, Reader, Reads, Source, Write
 from rlx.codegen.kernels.accumulators import (
     accumulators,
     assign,
+    carried,
     declared,
     fill,
     loaded,
@@ -323,8 +324,8 @@ def fold_columns(
                 lines = [x.at(r + number) for number in range(height)]
                 with k.loop("j", columns.width, kind=LoopKind.SIMD) as j:
                     taken = loaded(k, part, j)
-                    for line in lines:
-                        taken = settled(k, fold, taken)
+                    for number, line in enumerate(lines):
+                        taken = (carried if number else settled)(k, fold, taken)
                         value = fold.settle(k, prepare(j, line.read(columns.start + j)))
                         taken = fold.take(taken, value)
                     stored(k, fold, part, j, taken)

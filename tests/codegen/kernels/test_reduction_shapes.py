@@ -48,3 +48,12 @@ def test_columns_of_any_height_and_width(backend: str, shape: tuple[int, ...]) -
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_rows_of_any_length(backend: str, length: int, dtype: str) -> None:
     check(backend, (3, length), 1, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_extrema_of_eight_lines_at_once_are_written_out_once_each(dtype: str) -> None:
+    g = Graph("extremum")
+    g.set_outputs([ops.reduce_min(g.input("x", (33, 5), dtype), axes=(0,))])
+    compiled = runtime.compile(g, backend="c", threads=1)
+    assert isinstance(compiled, Executable)
+    assert compiled.c_source.count(" ? ") == 8 + 1  # eight in the pass, one for the line left over
