@@ -40,6 +40,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, TypeAlias, assert_never
 
+from rlx.codegen.kernels.extents import Extents
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, const
 from rlx.codegen.loops.nodes import (
@@ -245,7 +246,8 @@ class ThunkCalls:
         name = f"{block.name} {ref.label}" if ref.label else ""
         total = E(Const(start, ValueType(Prim.I64), name))
         for advance in ref.advances:
-            total = total + self._steps[advance.depth] * advance.stride
+            stride = Extents(self.extents).number(advance.stride)
+            total = total + self._steps[advance.depth] * stride
         return block, total
 
     # Control flow

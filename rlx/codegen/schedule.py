@@ -15,7 +15,7 @@ from rlx.codegen.loops.nodes import Const, Kernel
 from rlx.ir.graph import Graph, Node
 from rlx.ir.lowering import Lowering
 from rlx.ir.op import Attrs
-from rlx.ir.shape import Symbol, symbols_of
+from rlx.ir.shape import Extent, Symbol, symbols_of, upper
 from rlx.ir.types import TensorType
 
 
@@ -28,10 +28,13 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What an address gains per step of the enclosing loop at `depth`, which has `steps` steps."""
+    """What an address gains per step of the enclosing loop at `depth`, which has `steps` steps.
+
+    Rows lie side by side at the extents of a run, not at their bounds: `stride` may be symbolic.
+    """
 
     depth: int
-    stride: int
+    stride: Extent
     steps: int
 
 
@@ -51,7 +54,7 @@ class BufferRef:
     @property
     def stop(self) -> int:
         """The first byte behind all that the reference may touch."""
-        moved = sum(a.stride * max(a.steps - 1, 0) for a in self.advances)
+        moved = sum(upper(a.stride) * max(a.steps - 1, 0) for a in self.advances)
         return self.offset + moved + self.type.bytes
 
     def shifted(self, distance: int, type: TensorType) -> BufferRef:

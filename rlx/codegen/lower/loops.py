@@ -25,6 +25,7 @@ from rlx.ir import ops
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.loop_signature import loop_signature
 from rlx.ir.op import make_attrs
+from rlx.ir.shape import product
 from rlx.passes.memory.bodies import outside_values, places
 from rlx.passes.memory.plan import MemoryPlan
 
@@ -114,7 +115,8 @@ def _thunks(place: Placement) -> tuple[AnyThunk, ...]:
 def _row(whole: BufferRef, depth: int, steps: int) -> BufferRef:
     """Return the row of `whole` at the step of the loop at `depth`."""
     type = whole.type.with_shape(whole.type.shape[1:])
-    return BufferRef(whole.offset, type, (*whole.advances, Advance(depth, type.bytes, steps)))
+    stride = product(type.stored_shape) * type.dtype.size
+    return BufferRef(whole.offset, type, (*whole.advances, Advance(depth, stride, steps)))
 
 
 def _first_carries(node: Node, place: Placement, carries: int) -> list[Thunk]:
