@@ -19,11 +19,12 @@ from rlx.codegen.kernels.linalg.lapack import (
     integer,
     lay_out,
     lay_out_transposed,
+    needs_room,
     parts_in,
     slices,
 )
 from rlx.codegen.kernels.linalg.rows import Rows, matrices_of, mirrored_entry
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import chosen_where
 from rlx.codegen.loops.builder import Mutable
 from rlx.codegen.loops.expr import E, select
@@ -64,19 +65,12 @@ def _write(matrix: Rows, count: int, target: GroupedWriter, poison: E, *, turned
 # Eigenvalues
 
 
-def _eigh_room(a: TensorType) -> Room:
-    (n, _), parts = extents(a), parts_in(a)
+@needs_room("eigh")
+def _eigh_room(a: TensorType, **_: object) -> Room:
+    n, parts = extents(a)[0], parts_in(a)
     work = 1 + 6 * n + 2 * n * n
     counts = {"matrix": parts * n * n, "values": n, "work": parts * work, "integers": 3 + 5 * n}
     return Room({**counts, "real_work": work} if parts == 2 else counts, parts)
-
-
-@scratch("eigh", lowering=Library)
-def eigh_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], **_: object
-) -> int:
-    del results
-    return _eigh_room(operands[0]).scratch_bytes(operands[0])
 
 
 @kernel("eigh", lowering=Library)
@@ -120,7 +114,8 @@ def _mirror(target: Rows, matrix: GroupedReader, n: int) -> None:
 # Singular values
 
 
-def _svd_room(a: TensorType, *, full: bool) -> Room:
+@needs_room("svd")
+def _svd_room(a: TensorType, *, full: bool, **_: object) -> Room:
     m, n = extents(a)
     left, parts = m if full else n, parts_in(a)
     work = 4 * n * n + 7 * n + BLOCK * (m + n) + m
@@ -128,14 +123,6 @@ def _svd_room(a: TensorType, *, full: bool) -> Room:
               "right": n * n * parts, "work": work * parts, "integers": 8 * n}  # fmt: skip
     real_work = {"real_work": max(5 * n * n + 5 * n, 2 * m * n + 2 * n * n + n)}
     return Room({**counts, **real_work} if parts == 2 else counts, parts)
-
-
-@scratch("svd", lowering=Library)
-def svd_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
-) -> int:
-    del results
-    return _svd_room(operands[0], full=full).scratch_bytes(operands[0])
 
 
 @kernel("svd", lowering=Library)
@@ -178,19 +165,12 @@ def svd_by_lapack(
 # Triangles
 
 
-def _qr_room(a: TensorType, *, full: bool) -> Room:
+@needs_room("qr")
+def _qr_room(a: TensorType, *, full: bool, **_: object) -> Room:
     (m, n), parts = extents(a), parts_in(a)
     count = max(n, m) if full else n
     counts = {"matrix": m * count, "factors": min(m, n), "work": BLOCK * count}
     return Room({name: extent * parts for name, extent in counts.items()}, parts)
-
-
-@scratch("qr", lowering=Library)
-def qr_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], *, full: bool, **_: object
-) -> int:
-    del results
-    return _qr_room(operands[0], full=full).scratch_bytes(operands[0])
 
 
 @kernel("qr", lowering=Library)

@@ -12,26 +12,19 @@ import math
 from rlx.codegen.kernels.access import Reader, Writer
 from rlx.codegen.kernels.linalg.eigenproblem import Eigenproblem
 from rlx.codegen.kernels.linalg.eigenvalues import EigenResults, eig_groups, eig_sizes
-from rlx.codegen.kernels.linalg.lapack import BLOCK, Room, Slice, call, integer, slices
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.linalg.lapack import BLOCK, Room, Slice, call, integer, needs_room, slices
+from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, maximum, minimum, select
 from rlx.codegen.loops.nodes import LoopKind
 from rlx.ir.lowering import Library
 from rlx.ir.types import TensorType
 
 
-def _room(a: TensorType) -> Room:
+@needs_room("eig")
+def _room(a: TensorType, **_: object) -> Room:
     n, own = eig_sizes(a)
     return Room({"own": own, "matrix": 2 * n * n, "vectors": 2 * n * n, "values": 2 * n,
                  "work": 2 * (BLOCK + 2) * n, "real_work": 2 * n})  # fmt: skip
-
-
-@scratch("eig", lowering=Library)
-def eig_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], **_: object
-) -> int:
-    del results
-    return _room(operands[0]).scratch_bytes(operands[0])
 
 
 @kernel("eig", lowering=Library)

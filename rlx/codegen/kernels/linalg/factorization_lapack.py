@@ -13,29 +13,22 @@ from rlx.codegen.kernels.linalg.lapack import (
     extents,
     integer,
     lay_out,
+    needs_room,
     parts_in,
     slices,
 )
 from rlx.codegen.kernels.linalg.rows import Rows, matrices_of
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import Buffer, LoopKind, Prim, Status
 from rlx.ir.lowering import Library
 from rlx.ir.types import TensorType
 
 
-def _room(a: TensorType) -> Room:
-    (n, _), parts = extents(a), parts_in(a)
+@needs_room("cholesky", "lu")
+def _room(a: TensorType, **_: object) -> Room:
+    n, parts = extents(a)[0], parts_in(a)
     return Room({"matrix": n * n * parts}, parts)
-
-
-@scratch("cholesky", lowering=Library)
-@scratch("lu", lowering=Library)
-def factorization_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], **_: object
-) -> int:
-    del results
-    return _room(operands[0]).scratch_bytes(operands[0])
 
 
 @kernel("cholesky", lowering=Library)

@@ -7,22 +7,26 @@ run time. Slices of a batch are shared by threads; one matrix is one call on one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rlx.codegen.kernels.access import GroupedReader
 from rlx.codegen.kernels.linalg.arithmetic import parts_of
 from rlx.codegen.kernels.parallel import rows
-from rlx.codegen.kernels.registry import Scope
+from rlx.codegen.kernels.registry import Scope, scratch
 from rlx.codegen.kernels.values import Complex, Scalar
 from rlx.codegen.loops.builder import KernelBuilder
 from rlx.codegen.loops.expr import E, Operand, const, index
 from rlx.codegen.loops.nodes import Address, Buffer, LoopKind, Prim
 from rlx.errors import InternalError
 from rlx.ir.foreign import LAPACK
+from rlx.ir.lowering import Library
 from rlx.ir.shape import Extent, product, upper
 from rlx.ir.types import TensorType
+
+RoomOf = TypeVar("RoomOf", bound="Callable[..., Room]")
 
 BLOCK = 64
 """Columns that LAPACK works on together, at most: its work space has so many rows."""
@@ -102,6 +106,26 @@ def slices(scope: Scope, a: TensorType, room: Room) -> Iterator[Slice]:
         last = k.let("last", (worker + 1) * count / workers)
         with k.loop("slice", last, start=first) as number:
             yield Slice(k, memory, number, base, room)
+
+
+def needs_room(*kinds: str) -> Callable[[RoomOf], RoomOf]:
+    """Register the scratch of calls of LAPACK for `kinds`: a room for each slice at work.
+
+    The room is found from the operands' types and the attributes, first of all from the matrix.
+    """
+
+    def register(room_of: RoomOf) -> RoomOf:
+        def scratch_bytes(
+            operands: list[TensorType], results: list[TensorType], **attributes: Any
+        ) -> int:
+            del results
+            return room_of(*operands, **attributes).scratch_bytes(operands[0])
+
+        for kind in kinds:
+            scratch(kind, lowering=Library)(scratch_bytes)
+        return room_of
+
+    return register
 
 
 def _workers(a: TensorType) -> int:

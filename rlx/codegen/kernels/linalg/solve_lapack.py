@@ -12,12 +12,13 @@ from rlx.codegen.kernels.linalg.lapack import (
     integer,
     lay_out,
     lay_out_transposed,
+    needs_room,
     parts_in,
     put,
     slices,
     take,
 )
-from rlx.codegen.kernels.registry import Scope, kernel, scratch
+from rlx.codegen.kernels.registry import Scope, kernel
 from rlx.codegen.kernels.values import chosen_where
 from rlx.codegen.loops.nodes import LoopKind, Prim, Status
 from rlx.ir.lowering import Library
@@ -25,20 +26,12 @@ from rlx.ir.shape import upper
 from rlx.ir.types import TensorType
 
 
-def _room(a: TensorType, b: TensorType, *, vector: bool) -> Room:
-    n, _ = extents(a)
+@needs_room("solve")
+def _room(a: TensorType, b: TensorType, *, vector: bool, **_: object) -> Room:
+    n = extents(a)[0]
     columns = upper(columns_of(b, vector=vector))
     parts = parts_in(a)
     return Room({"matrix": n * n * parts, "sides": n * columns * parts, "exchanged": n}, parts)
-
-
-@scratch("solve", lowering=Library)
-def solve_by_lapack_scratch(
-    operands: list[TensorType], results: list[TensorType], *, vector: bool, **_: object
-) -> int:
-    del results
-    a, b = operands
-    return _room(a, b, vector=vector).scratch_bytes(a)
 
 
 @kernel("solve", lowering=Library)
