@@ -79,6 +79,8 @@ def test_random_runs_with_one_seed_agree(capsys: Capture) -> None:
     first = capsys.readouterr().out
     assert main(["run", "model.rlx", "--random", "3", "--backend", "llvm"]) == 0
     assert capsys.readouterr().out == first
+    assert main(["run", "model.rlx", "--random", "4"]) == 0
+    assert capsys.readouterr().out != first
 
 
 def large_system() -> Graph:

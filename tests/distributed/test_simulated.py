@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import Any
 
@@ -192,17 +193,30 @@ def test_groups_of_a_simulation_are_forgotten() -> None:
     assert len(GROUPS) == before
 
 
-def test_a_call_looks_at_the_structure_of_its_arguments_once_and_takes_any() -> None:
+def test_a_call_looks_at_the_structure_of_its_arguments_once_and_takes_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    module: Any = sys.modules["rlx.distributed.shard_map"]
+    joiner_of = module.joiner
+
+    def counted(tree: Any) -> Any:
+        seen.append(tree)
+        return joiner_of(tree)
+
+    monkeypatch.setattr(module, "joiner", counted)
+
     def program() -> Any:
         double = shard_map(lambda t: rlx.tree_map(lambda x: 2 * x, t), Mesh({"a": 2}), P(), P())
         trees = ({"x": X}, X, {"x": X, "y": W}, {"y": W}, {"x": X})
-        for tree in trees:
+        for tree in (*trees, *trees):
             doubled = double(tree)
             assert rlx.tree_structure(doubled) == rlx.tree_structure(tree)
             for result, x in zip(*map(rlx.tree_leaves, (doubled, tree)), strict=True):
                 np.testing.assert_array_equal(result, 2 * x)
 
     simulate(program, 2)
+    assert len(seen) == 2 * 2 * 4  # on both ranks, of arguments and results, four structures
 
 
 def test_a_spec_of_none_splits_nothing() -> None:

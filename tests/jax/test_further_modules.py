@@ -122,7 +122,9 @@ def test_rank_counts_values_above_a_number_as_in_jax() -> None:
 def test_images_of_halves_are_resized(method: str) -> None:
     x = np.random.default_rng(1).standard_normal((6, 7, 2)).astype(np.float16)
     expected = jax.image.resize(x.astype(np.float32), (5, 9, 2), method)
-    np.testing.assert_allclose(jax.image.resize(x, (5, 9, 2), method), expected, atol=0.02)
+    found = jax.image.resize(x, (5, 9, 2), method)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, atol=0.02)
 
 
 def test_draws_have_64_bits_where_a_program_asks_for_them() -> None:

@@ -46,6 +46,7 @@ def test_the_command_line_prints_what_the_model_says(
 @pytest.mark.parametrize("accuracy", ["exact", "int8"])
 def test_the_schedule_says_which_accuracy_was_chosen(path: Path, accuracy: Accuracy) -> None:
     model = load(path, context=32, accuracy=accuracy)
+    assert len(model._programs) > 0
     for program in model._programs:
         schedule = str(program.schedule)
         assert ("quantize_rows" in schedule) == (accuracy == "int8")

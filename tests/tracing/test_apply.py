@@ -90,8 +90,11 @@ def test_faults_of_known_calls_name_the_line_of_the_call() -> None:
     assert caught.value.source is not None
     assert caught.value.source.function.startswith("test_faults_of_known_calls")
     rnp.reshape(X, (3, 2))
-    with pytest.raises(ShapeError):
+    with pytest.raises(ShapeError) as misshapen:
         rnp.reshape(X, (4, 2))
+    assert misshapen.value.source is not None
+    assert misshapen.value.source.line > caught.value.source.line
+    assert misshapen.value.source.function.startswith("test_faults_of_known_calls")
 
 
 def test_lists_of_numbers_become_arrays_without_a_trace(traces: list[str]) -> None:
