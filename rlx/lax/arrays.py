@@ -179,6 +179,11 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
         extent = static_shape(x)[axis]
         spread = np.full(extent + interior * (extent - 1 if extent else 0), extent)
         spread[:: interior + 1] = np.arange(extent)
+        if len(spread) + low + high < 0 or interior < 0:
+            raise ShapeError(
+                f"padding {(low, high, interior)} of axis {axis}, which has {extent} elements",
+                remedy="cut off no more elements than there are; interior is 0 or more",
+            )
         before, behind = np.maximum([low, high], 0)
         places = np.concatenate([np.full(before, extent), spread, np.full(behind, extent)])
         places = places[-low if low < 0 else 0 : high if high < 0 else None]
@@ -214,6 +219,13 @@ def slice_in_dim(
 ) -> Any:
     """A part of one axis."""
     lead = normalize_axis(axis, len(shape_of(operand)))
+    extent = shape_of(operand)[lead]
+    bounds = [bound for bound in (start_index, limit_index) if bound is not None]
+    if isinstance(extent, int) and any(not -extent <= bound <= extent for bound in bounds):
+        raise ShapeError(
+            f"a slice from {start_index} to {limit_index} of an axis of {extent}",
+            remedy="give bounds inside; x[start:stop] cuts off what sticks out",
+        )
     whole = (slice_of(None),) * lead
     return indexing.getitem(operand, (*whole, slice_of(start_index, limit_index, stride)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlx.errors import ShapeError
+from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
 from rlx.ir.dtype import DType, as_array_dtype
 from rlx.numpy import elementwise
@@ -14,6 +14,7 @@ from rlx.numpy.shaping import stack
 from rlx.scipy.special import gammainc
 from rlx.scipy.special.incomplete import slope_over_density
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact, promoted
+from rlx.tracing.trace import element_type
 from rlx.tracing.widths import canonical
 from rlx.transforms.differentiate import jvp
 
@@ -89,6 +90,11 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 @function
 def select_n(which: Any, *cases: Any) -> Any:
     """The case whose number stands in `which`; of two, the second where it is true."""
+    if not cases or (len(cases) > 2 and element_type(which).dtype is DType.BOOL):
+        raise InputError(
+            f"{len(cases)} cases of which a {element_type(which).dtype} chooses",
+            remedy="let integers choose of more than two",
+        )
     found = cases[0]
     for number, case in enumerate(cases[1:], 1):
         found = elementwise.where(elementwise.equal(which, number), case, found)

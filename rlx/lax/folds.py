@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rlx.ir.ops.conv_geometry import same_padding
+from rlx.errors import DTypeError, InputError
 from rlx.lax.arrays import pad
+from rlx.lax.windows import padtype_to_pads
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
 from rlx.numpy.axes import static_shape
 from rlx.numpy.reduce_windows import fold_windows
@@ -84,13 +85,22 @@ cumlogsumexp = _running(cumulative.cumlogsumexp, "cumlogsumexp",
 @function
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     """The index of the largest along an axis."""
-    return elementwise.astype(reductions.argmax(operand, axis), index_dtype)
+    return _as_index(reductions.argmax(operand, axis), index_dtype)
 
 
 @function
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     """The index of the smallest along an axis."""
-    return elementwise.astype(reductions.argmin(operand, axis), index_dtype)
+    return _as_index(reductions.argmin(operand, axis), index_dtype)
+
+
+def _as_index(found: Any, dtype: Any) -> Any:
+    index = elementwise.astype(found, dtype)
+    if not as_tracer(index).value.dtype.is_int:
+        raise DTypeError(
+            f"index_dtype is {index.dtype}", remedy="pass a dtype of integers, such as 'int32'"
+        )
+    return index
 
 
 @function
@@ -103,7 +113,13 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Ascending order; several arrays in that of the first `num_keys`."""
     del is_stable
-    if not isinstance(operand, (tuple, list)):
+    several = isinstance(operand, (tuple, list))
+    if not 1 <= num_keys <= (len(operand) if several else 1):
+        raise InputError(
+            f"num_keys is {num_keys}, of {len(operand) if several else 1} arrays",
+            remedy="let one of the arrays or more be keys",
+        )
+    if not several:
         return sorting.sort(operand, dimension)
     order = sorting.lexsort([*operand[:num_keys]][::-1], dimension)
     return type(operand)(indexing.take_along_axis(x, order, dimension) for x in operand)
@@ -121,25 +137,24 @@ def reduce_window(
     init_value: Any,
     computation: Callable[[Any, Any], Any],
     window_dimensions: Sequence[int],
-    window_strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
     """`computation` over the elements of every window, and `init_value`, which also pads."""
     x = as_tracer(operand)
     ones = (1,) * x.ndim
-    apart = tuple(window_dilation or ones)
+    steps, apart = tuple(window_strides or ones), tuple(window_dilation or ones)
     inner = [each - 1 for each in base_dilation or ones]
     if isinstance(padding, str):
         spread = [n + (n - 1) * i for n, i in zip(static_shape(x), inner, strict=True)]
         reach = [(n - 1) * d + 1 for n, d in zip(window_dimensions, apart, strict=True)]
-        same = [same_padding(*side) for side in zip(spread, reach, window_strides, strict=True)]
-        padding = same if padding.upper() in ("SAME", "SAME_LOWER") else [(0, 0)] * x.ndim
+        padding = padtype_to_pads(spread, reach, steps, padding)
     widths = [(low, high, i) for (low, high), i in zip(padding, inner, strict=True)]
     start = convert(init_value, x.value.dtype)
     x = x if set(widths) <= {(0, 0, 0)} else pad(x, start, widths)
-    folded = fold_windows(x, computation, window_dimensions, window_strides, apart)
+    folded = fold_windows(x, computation, window_dimensions, steps, apart)
     return computation(start, folded)
 
 

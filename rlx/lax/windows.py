@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import rlx.numpy as rnp
+from rlx.errors import InputError
 from rlx.ir.ops.conv_geometry import same_padding
 from rlx.numpy.axes import static_shape
 from rlx.numpy.convolutions import conv_dimension_numbers, conv_general_dilated
@@ -20,6 +21,11 @@ def padtype_to_pads(
 ) -> list[tuple[int, int]]:  # fmt: skip
     """The widths of zeros around each axis for padding SAME, SAME_LOWER or VALID."""
     name = str(getattr(padding, "name", padding)).upper()
+    if name not in ("SAME", "SAME_LOWER", "VALID"):
+        raise InputError(
+            f"padding is {padding!r}",
+            remedy="pass 'SAME', 'SAME_LOWER', 'VALID', or (low, high) of each axis",
+        )
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     sides = [same_padding(*each) for each in zip(in_shape, window_shape, window_strides,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,29 @@ from rlx.errors import ShapeError
 from rlx.ir.shape import Dim, Shape, normalize_axis
 from rlx.tracing.apply import static_int
 from rlx.tracing.trace import shape_of
+
+
+def lists(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let counts or places that a parameter names come in an array: it is none of a trace."""
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        place = list(inspect.signature(body).parameters).index(name)
+
+        @functools.wraps(body)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name in kwargs:
+                kwargs[name] = _listed(kwargs[name])
+            elif len(args) > place:
+                args = (*args[:place], _listed(args[place]), *args[place + 1 :])
+            return body(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _listed(x: Any) -> Any:
+    return tuple(x.tolist()) if isinstance(x, np.ndarray) and x.ndim == 1 else x
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:

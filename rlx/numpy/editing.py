@@ -14,7 +14,7 @@ from rlx.ir.dtype import DType
 from rlx.ir.shape import broadcast_shapes as _broadcast
 from rlx.ir.shape import normalize_axis, product
 from rlx.numpy import elementwise
-from rlx.numpy.axes import axes_of, shape_from, static_shape
+from rlx.numpy.axes import axes_of, lists, shape_from, static_shape
 from rlx.numpy.creation import dtype_of, zeros
 from rlx.numpy.diagonals import diag
 from rlx.numpy.indexing import getitem, take
@@ -62,18 +62,21 @@ def dstack(arrays: Sequence[Any]) -> Any:
     return concatenate([atleast_3d(x) for x in arrays], 2)
 
 
+@lists("indices_or_sections")
 @function
 def hsplit(x: Any, indices_or_sections: Any) -> Any:
     """Split along the second axis, or the only one."""
     return split(x, indices_or_sections, 0 if len(shape_of(x)) == 1 else 1)
 
 
+@lists("indices_or_sections")
 @function
 def vsplit(x: Any, indices_or_sections: Any) -> Any:
     """Split along the first axis."""
     return split(x, indices_or_sections, 0)
 
 
+@lists("indices_or_sections")
 @function
 def dsplit(x: Any, indices_or_sections: Any) -> Any:
     """Split along the third axis."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rlx.errors import ShapeError
 from rlx.ir import ops
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise
-from rlx.numpy.axes import count_from, static_shape
+from rlx.numpy.axes import count_from, lists, static_shape
 from rlx.numpy.creation import arange
 from rlx.numpy.cumulative import cumsum
 from rlx.numpy.indexing import take
@@ -34,6 +35,7 @@ def tile(x: Any, reps: Any) -> Any:
     return reshape(broadcast_to(reshape(x, paired), spread), grown)
 
 
+@lists("repeats")
 @function
 def repeat(
     x: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
@@ -48,17 +50,18 @@ def repeat(
         x, axis = ravel(x), 0
     if total_repeat_length is not None:
         extent = static_shape(x)[normalize_axis(axis, x.ndim)]
-        ends = cumsum(broadcast_to(repeats, (extent,)))
+        counts = np.asarray(repeats) if isinstance(repeats, Sequence) else repeats
+        ends = cumsum(broadcast_to(counts, (extent,)))
         places = searchsorted(ends, arange(total_repeat_length), side="right")
         return take(x, elementwise.minimum(places, extent - 1), axis)
     extent = static_shape(x)[normalize_axis(axis, x.ndim)]
-    counts = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
-    if len(counts) not in (1, extent):
+    each = [count_from(count, "a number of repeats") for count in np.atleast_1d(repeats)]
+    if len(each) not in (1, extent):
         raise ShapeError(
-            f"{len(counts)} numbers of repeats for an axis of extent {extent}",
+            f"{len(each)} numbers of repeats for an axis of extent {extent}",
             remedy="give one number for all elements, or one for each",
         )
-    return take(x, np.repeat(np.arange(extent), counts), axis)
+    return take(x, np.repeat(np.arange(extent), each), axis)
 
 
 @function

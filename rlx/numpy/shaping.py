@@ -14,7 +14,7 @@ from rlx.ir.dtype import DType, as_array_dtype
 from rlx.ir.shape import Dim, Extent, broadcast_shapes, normalize_axis, product
 from rlx.ir.types import TensorType
 from rlx.numpy import elementwise
-from rlx.numpy.axes import axes_of, count_from, extents_from, shape_from, static_shape
+from rlx.numpy.axes import axes_of, count_from, extents_from, lists, shape_from, static_shape
 from rlx.numpy.extent_numbers import extent_number
 from rlx.tracing.apply import (
     as_tracer,
@@ -79,6 +79,11 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Move axes to other positions; the rest keep their order."""
     x = as_tracer(x)
+    if source is None or destination is None:
+        raise ShapeError(
+            f"source is {source} and destination is {destination}",
+            remedy="name the axes to move, and where",
+        )
     sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
     if len(sources) != len(targets):
         raise ShapeError(
@@ -159,6 +164,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, dtype: Any = None) 
     if axis is None:
         parts, axis = [ravel(part) for part in parts], 0
     if len(parts) == 1:
+        normalize_axis(axis, parts[0].ndim)
         return parts[0]
     return emit(ops.concat, *parts, weak=parts[0].weak, axis=axis)
 
@@ -224,6 +230,7 @@ def column_stack(arrays: Sequence[Any]) -> Any:
     return concatenate([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in parts], 1)
 
 
+@lists("indices_or_sections")
 @function
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into sections as equal as can be, or at the given indices."""
@@ -237,6 +244,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ]
 
 
+@lists("indices_or_sections")
 @function
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Split into equal sections, or at the given indices."""

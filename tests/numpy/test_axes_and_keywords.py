@@ -17,6 +17,7 @@ X = np.arange(6.0).reshape(2, 3)
 C = X + 1j * X[::-1]
 N = np.where(X == 1, np.nan, X)
 BYTES = np.full(300, 200, np.uint8)
+COUNTS = np.array([1, 2])
 SQUARE = np.array([[1, 2], [3, 4]])
 
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -30,6 +31,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a step between integers": lambda np: np.linspace(0, 1, 50, dtype=int, retstep=True)[1],
     "open indices": lambda np: np.indices((2, 3), "uint8", sparse=True)[1],
     "a power of integers": lambda np: np.linalg.matrix_power(SQUARE, 5),
+    "repeats in an array": lambda np: np.repeat(X, COUNTS, 0),
+    "one number of repeats in an array": lambda np: np.repeat(X, COUNTS[:1], axis=1),
+    "places in an array": lambda np: np.split(X, COUNTS, axis=1)[1],
+    "columns at places": lambda np: np.hsplit(X, COUNTS)[2],
     "an inverse of integers": lambda np: np.linalg.matrix_power(SQUARE, -1),
 }  # fmt: skip
 
@@ -53,6 +58,11 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: rnp.intersect1d(np.array([2]), X[0], size=1), np.array([2.0])),
     "an order in bytes": (
         lambda: rnp.argsort(-X[0], dtype="uint8"), np.array([2, 1, 0], "uint8")),
+    "windows of the lower side": (
+        lambda: lax.reduce_window(X[0], 0.0, lax.add, (2,), padding="SAME_LOWER"),
+        np.array([0.0, 1, 3])),
+    "windows side by side": (lambda: lax.reduce_window(X[0], 0.0, lax.add, (2,)),
+                             np.array([1.0, 3])),
     "halves and numbers beside them": (
         lambda: lax.round(np.array([0.49999997, 8388609, -2.5, -0.3], "float32")),
         np.array([0, 8388609, -3, 0], "float32")),
@@ -81,9 +91,17 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a spectrum of a number": (lambda: rnp.fft.fft(3.0), "axis -1 is out of range"),
     "a half of no axis": (lambda: rnp.fft.rfftn(3.0), "along no axis"),
     "more lengths than axes": (lambda: rnp.fft.fftn(X[0], (2, 3)), "the array has 1"),
+    "more keys than arrays": (lambda: lax.sort(X, num_keys=2), "num_keys is 2, of 1"),
+    "an index that is none": (lambda: lax.argmax(X, 0, "float32"), "index_dtype is float32"),
+    "three cases of a bool": (lambda: lax.select_n(X > 1, X, X, X), "3 cases"),
+    "less than nothing": (lambda: lax.pad(X, 0.0, [(-1, -2, 0), (0, 0, 0)]), "cut off no more"),
+    "a slice that sticks out": (lambda: lax.slice_in_dim(X, 0, 9), "of an axis of 2"),
+    "windows of a padding": (
+        lambda: lax.reduce_window(X, 0.0, lax.add, (2, 2), padding="FULL"), "padding is 'FULL'"),
+    "numbers joined": (lambda: rnp.concatenate([np.float32(1)]), "axis 0 is out of range"),
     "a place outside": (lambda: rnp.partition(X, 9), "kth is 9"),
     "factors of a vector": (lambda: rnp.linalg.svd(X[0]), "a matrix has two axes"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
