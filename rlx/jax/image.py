@@ -137,8 +137,21 @@ def scale_and_translate(
             source=calling_source(),
             remedy="use jax.image.resize, or another method",
         )
-    image, scale, translation = inexact(image, scale, translation)
-    return _resampled(image, shape, spatial_dims, scale, translation, chosen, antialias=antialias)
+    dtype, (image, scale, translation) = _wide(image, scale, translation)
+    found = _resampled(image, shape, spatial_dims, scale, translation, chosen, antialias=antialias)
+    return rnp.astype(found, dtype)
+
+
+def _wide(*arrays: Any) -> tuple[Any, list[Any]]:
+    """Return the common dtype of the arrays, and them in it, or in f32 where it is smaller.
+
+    Positions and weights of few digits would be off by far more than the one rounding at the end.
+    """
+    common = inexact(*arrays)
+    dtype = common[0].value.dtype
+    if dtype.is_low_precision:
+        return dtype, [rnp.asarray(x, "float32") for x in arrays]
+    return dtype, [*common]
 
 
 def _resampled(
@@ -168,12 +181,13 @@ def resize(
             places = [math.floor((i + 0.5) * ratio) for i in range(shape[axis])]
             image = rnp.take(image, rnp.asarray(places), axis)
         return image
-    (image,) = inexact(image)
+    dtype, (image,) = _wide(image)
     scale = rnp.asarray([shape[axis] / extents[axis] for axis in axes], image.dtype)
     if not axes:
-        return image
+        return rnp.astype(image, dtype)
     edges = chosen is ResizeMethod.CUBIC_PYTORCH and not antialias
     if chosen is ResizeMethod.CUBIC_PYTORCH and antialias:
         chosen = ResizeMethod.CUBIC
-    return _resampled(image, shape, axes, scale, rnp.zeros_like(scale), chosen,
-                      antialias=antialias, edges=edges)  # fmt: skip
+    found = _resampled(image, shape, axes, scale, rnp.zeros_like(scale), chosen,
+                       antialias=antialias, edges=edges)  # fmt: skip
+    return rnp.astype(found, dtype)

@@ -119,12 +119,17 @@ def test_rank_counts_values_above_a_number_as_in_jax() -> None:
 
 
 @pytest.mark.parametrize("method", ["linear", "cubic"])
-def test_images_of_halves_are_resized(method: str) -> None:
-    x = np.random.default_rng(1).standard_normal((6, 7, 2)).astype(np.float16)
-    expected = jax.image.resize(x.astype(np.float32), (5, 9, 2), method)
-    found = jax.image.resize(x, (5, 9, 2), method)
-    assert found.dtype == np.float16
-    np.testing.assert_allclose(found, expected, atol=0.02)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_images_of_few_digits_are_rounded_once(dtype: str, method: str) -> None:
+    x = rlx.numpy.asarray(np.random.default_rng(1).standard_normal((6, 7, 2)), dtype)
+    wide, shape = rlx.numpy.astype(x, "float32"), (5, 9, 2)
+    moves: Any = (shape, (0, 1), np.array([0.8, 1.3], "f4"), np.array([0.3, -0.2], "f4"), method)
+    found, expected = (jax.image.resize(each, shape, method) for each in (x, wide))
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(found, rlx.numpy.astype(expected, dtype))
+    # In f32, which the positions have
+    found, expected = (jax.image.scale_and_translate(each, *moves) for each in (x, wide))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_draws_have_64_bits_where_a_program_asks_for_them() -> None:
