@@ -128,4 +128,6 @@ def test_limit_23_labels_out_of_range_are_faults_in_both_directions(
     with pytest.raises(IndexOutOfRangeError):
         rlx.compile(g, backend=backend)(**arrays)
     arrays["labels"][1] = 2.9
-    rlx.compile(g, backend=backend)(**arrays)
+    (found,) = rlx.compile(g, backend=backend)(**arrays)
+    arrays["labels"][1] = 2
+    np.testing.assert_array_equal(found, rlx.compile(g, backend=backend)(**arrays)[0])

@@ -195,8 +195,12 @@ def test_6_a_shape_that_fits_both_layouts_or_none() -> None:
     front = run(ops.attention, q, q, q, **heads, layout="bhsd")
     np.testing.assert_array_equal(run(ops.attention, q, q, q, **heads), front)
     assert not np.allclose(run(ops.attention, q, q, q, **heads, layout="bshd"), front)
-    for shape in [(1, 3, 5, 3), (1, 2, 5, 4), (1, 1, 2, 5, 3)]:
-        with pytest.raises(ShapeError):
+    for shape, message in {
+        (1, 3, 5, 3): "5 heads of 3, and num_heads is 2",
+        (1, 2, 5, 4): "axis 3 must be 3",
+        (1, 1, 2, 5, 3): "its rank must be 2, 3 or 4",
+    }.items():
+        with pytest.raises(ShapeError, match=message):
             run(ops.attention, *(np.ones(shape),) * 3, **heads)
 
 

@@ -85,18 +85,18 @@ def test_a_window_larger_than_the_padded_operand_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "geometry",
+    ("geometry", "message"),
     [
-        {"kernel_size": (2, 2), "stride": (2,)},
-        {"kernel_size": (2, 2), "padding": (1, 1, 1)},
-        {"kernel_size": (2, 0)},
-        {"kernel_size": (2, 2), "padding": (-1, 0)},
-        {"kernel_size": (1, 1, 1, 1)},
-        {"kernel_size": (2, 2), "inner": 3},
+        ({"kernel_size": (2, 2), "stride": (2,)}, "stride .* has 1 entries"),
+        ({"kernel_size": (2, 2), "padding": (1, 1, 1)}, "padding .* has 3 entries"),
+        ({"kernel_size": (2, 0)}, "kernel_size .* holds a number below 1"),
+        ({"kernel_size": (2, 2), "padding": (-1, 0)}, "padding .* holds a number below 0"),
+        ({"kernel_size": (1, 1, 1, 1)}, "with 0 inner axes does not fit"),
+        ({"kernel_size": (2, 2), "inner": 3}, "with 3 inner axes does not fit"),
     ],
 )
-def test_geometry_that_fits_no_axes_is_refused(geometry: dict[str, Any]) -> None:
-    with pytest.raises(ShapeError):
+def test_geometry_that_fits_no_axes_is_refused(geometry: dict[str, Any], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
         run(ops.sum_pool, SIXTEEN, **geometry)
 
 
