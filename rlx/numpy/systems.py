@@ -130,6 +130,11 @@ def matrix_power(a: Any, n: int) -> Any:
     is_int = element_type(a).dtype.is_int and exponent >= 0
     a = as_tracer(a) if is_int else inexact(a)[0]
     _require_matrices(a, "matrix_power")
+    if a.shape[-1] != a.shape[-2]:
+        raise ShapeError(
+            f"a has shape {a.shape}; its matrices are not square",
+            remedy="pass square matrices, which have powers",
+        )
     if exponent == 0:
         return broadcast_to(wrap(identity(a.value)), a.shape)
     square = emit(ops.inv, a) if exponent < 0 else a

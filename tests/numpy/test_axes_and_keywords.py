@@ -100,6 +100,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: lax.reduce_window(X, 0.0, lax.add, (2, 2), padding="FULL"), "padding is 'FULL'"),
     "numbers joined": (lambda: rnp.concatenate([np.float32(1)]), "axis 0 is out of range"),
     "a place outside": (lambda: rnp.partition(X, 9), "kth is 9"),
+    "a power of no square": (lambda: rnp.linalg.matrix_power(X, 0), "not square"),
     "factors of a vector": (lambda: rnp.linalg.svd(X[0]), "a matrix has two axes"),
 }  # fmt: skip
 
