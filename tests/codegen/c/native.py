@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -32,12 +33,24 @@ def compile_strictly(
     compiler: str, text: str, directory: Path, flags: Sequence[str] = ("-O2",)
 ) -> Path:
     """Compile under the flags that our C promises to pass, and show the compiler's words."""
-    source, library = directory / "unit.c", directory / f"unit_{compiler}.so"
+    library = directory / f"unit_{compiler}.so"
+    _compile(compiler, text, directory, [*flags, "-o", str(library)])
+    return library
+
+
+def warn_strictly(compiler: str, text: str, directory: Path, flags: Sequence[str]) -> None:
+    """Compile for the warnings alone: neither assembled nor linked."""
+    _compile(compiler, text, directory, [*flags, "-S", "-o", os.devnull])
+
+
+def _compile(compiler: str, text: str, directory: Path, flags: Sequence[str]) -> None:
+    source = directory / "unit.c"
     source.write_text(text)
-    command = [compiler, *STRICT, *CODE, *flags, "-o", str(library), str(source), "-lm"]
+    command = [compiler, *STRICT, *CODE, *flags, str(source)]
+    if "-S" not in flags:
+        command.append("-lm")  # clang warns of what it does not use
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:5000]
-    return library
 
 
 def sample_module(samples: Sequence[Sample]) -> Module:

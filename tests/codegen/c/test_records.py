@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.codegen.c.emit import emit_module
-from tests.codegen.c.native import COMPILERS, compile_strictly
+from tests.codegen.c.native import COMPILERS, warn_strictly
 from tests.codegen.c.record_cases import record_cases
 from tests.codegen.c.sanitized import run_sanitized
 from tests.codegen.kernels.native import module_of
@@ -29,7 +29,7 @@ def text_of(stride: int, start: int) -> str:
 def test_records_compile_without_a_warning(
     compiler: str, stride: int, start: int, tmp_path: Path
 ) -> None:
-    compile_strictly(compiler, text_of(stride, start), tmp_path, ("-O1",))
+    warn_strictly(compiler, text_of(stride, start), tmp_path, ("-O1",))
 
 
 @pytest.mark.parametrize(("stride", "start"), [SAMPLE, *EVERY])
@@ -37,6 +37,6 @@ def test_records_are_without_a_warning_and_clean_under_the_sanitizers(
     stride: int, start: int, tmp_path: Path
 ) -> None:
     program, text = "tests.codegen.c.record_cases", text_of(stride, start)
-    compile_strictly(COMPILERS[0], text, tmp_path, ("-Og",))  # some warnings need its analyses
+    warn_strictly(COMPILERS[0], text, tmp_path, ("-Og",))  # some warnings need its analyses
     printed = run_sanitized(text, tmp_path, program, str(stride), str(start))
     assert printed == "clean\n"
