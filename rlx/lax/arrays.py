@@ -240,6 +240,8 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 @function
 def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
     """A block at traced positions, moved inside where it sticks out."""
+    if shape_of(operand) == () and len(start_indices) == len(slice_sizes) == 0:
+        return as_tracer(operand)  # a number is its only block
     return indexing.dynamic_slice(operand, _starts(operand, start_indices), slice_sizes)
 
 

@@ -235,7 +235,7 @@ FUNCTIONS: dict[str, Mapping[str, Generator]] = {
     "lax.clamp": {"min": one_of(np.float32(-1)), "x": FLOATS, "max": one_of(np.float32(1))},
     "lax.sort": {"operand": array(*REAL, ranks=(1, 4)), "dimension": axis,
                  "num_keys": one_of(1, 2)},
-    "lax.top_k": {"operand": array(*REAL, ranks=(1, 3)), "k": up_to(4)},
+    "lax.top_k": {"operand": array(*REAL, ranks=(1, 3)), "k": up_to(4), "axis": axis},
     "lax.reshape": {"new_sizes": one_of((6,), (3, 2), (2, 3), (1, 6)), "dimensions": permutation,
                     "operand": shaped((2, 3), (6,), (1, 2, 3))},
     "lax.reduce_precision": {"operand": FLOATS, "exponent_bits": one_of(4, 5, 8),

@@ -61,6 +61,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "windows of the lower side": (
         lambda: lax.reduce_window(X[0], 0.0, lax.add, (2,), padding="SAME_LOWER"),
         np.array([0.0, 1, 3])),
+    "the block of a number": (lambda: lax.dynamic_slice(X[1, 2], (), ()), np.array(5.0)),
     "windows side by side": (lambda: lax.reduce_window(X[0], 0.0, lax.add, (2,)),
                              np.array([1.0, 3])),
     "halves and numbers beside them": (
