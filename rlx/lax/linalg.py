@@ -7,9 +7,10 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx.errors import UnsupportedError
 from rlx.numpy import linalg, shaping
-from rlx.numpy.axes import static_shape
 from rlx.numpy.eigenvalues import schur_form
 from rlx.numpy.matrices import permutation_of
+from rlx.numpy.systems import lu_with_order
+from rlx.scipy.polar import qdwh as qdwh
 from rlx.scipy.reflections import hessenberg as hessenberg
 from rlx.scipy.reflections import householder_product as householder_product
 from rlx.scipy.reflections import ormqr as ormqr
@@ -17,7 +18,6 @@ from rlx.scipy.reflections import pivoted_qr
 from rlx.scipy.reflections import tridiagonal as tridiagonal
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import scan
-from rlx.transforms.vectorize import vectorize
 
 
 @function
@@ -63,19 +63,13 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, **_: Any)
 @function
 def lu(x: Any) -> tuple[Any, Any, Any]:
     """Both factors in one matrix, the exchanges of rows, and their permutation."""
-    factors, pivots = linalg.lu_factor(x)
-    return factors, pivots, lu_pivots_to_permutation(pivots, static_shape(factors)[-2])
+    return lu_with_order(*inexact(x))
 
 
 @function
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     """The order of rows that exchanges with `pivots`, one after the other, give."""
-    order = vectorize(
-        lambda one: permutation_of(rnp.concatenate([one, rnp.arange(len(one), permutation_size,
-                                                                    dtype=one.dtype)])),
-        signature="(k)->(n)",
-    )  # fmt: skip
-    return rnp.astype(order(pivots), "int32")
+    return permutation_of(pivots, permutation_size)
 
 
 @function

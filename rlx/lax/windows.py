@@ -57,8 +57,9 @@ def conv_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1
 ) -> tuple[int, ...]:
     """The shape of a convolution of channels first."""
-    del batch_group_count
-    return conv_general_shape_tuple(lhs_shape, rhs_shape, strides, pads, None)
+    batch, *others = lhs_shape
+    shape = (batch // batch_group_count, *others)
+    return conv_general_shape_tuple(shape, rhs_shape, strides, pads, None)
 
 
 @function

@@ -257,6 +257,7 @@ from rlx.numpy.neighbors import nextafter as nextafter
 from rlx.numpy.neighbors import packbits as packbits
 from rlx.numpy.neighbors import spacing as spacing
 from rlx.numpy.neighbors import unpackbits as unpackbits
+from rlx.numpy.padding import pad as pad
 from rlx.numpy.parts import bitwise_count as bitwise_count
 from rlx.numpy.parts import copysign as copysign
 from rlx.numpy.parts import divmod as divmod
@@ -327,7 +328,6 @@ from rlx.numpy.reductions import nansum as nansum
 from rlx.numpy.reductions import prod as prod
 from rlx.numpy.reductions import ptp as ptp
 from rlx.numpy.reductions import sum as sum
-from rlx.numpy.repetition import pad as pad
 from rlx.numpy.repetition import repeat as repeat
 from rlx.numpy.repetition import tile as tile
 from rlx.numpy.segments import segment_max as segment_max

@@ -13,7 +13,7 @@ from rlx.ir.ops.conv_geometry import same_padding
 from rlx.ir.shape import Extent
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
-from rlx.numpy.shaping import flip, swapaxes, transpose
+from rlx.numpy.shaping import flip, reshape, swapaxes, transpose
 from rlx.tracing.apply import as_tracer, emit, function, inexact
 
 Axes = tuple[int, ...]
@@ -75,11 +75,12 @@ def conv_general_dilated(
 ) -> Any:
     """Slide taps over an array whose axes `dimension_numbers` names, as NHWC, HWIO, NHWC."""
     del precision
-    if batch_group_count != 1:
-        raise ShapeError("batch groups are not there", remedy="use feature groups")
     lhs, rhs = inexact(lhs, rhs)
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     x, w = transpose(lhs, numbers.lhs_spec), transpose(rhs, numbers.rhs_spec)
+    if batch_group_count != 1:
+        x = _batch_groups_as_features(x, w, batch_group_count, feature_group_count)
+        feature_group_count = batch_group_count
     steps = tuple(map(int, window_strides))
     apart = tuple(map(int, rhs_dilation or (1,) * len(steps)))
     between = tuple(map(int, lhs_dilation or ()))
@@ -97,6 +98,23 @@ def conv_general_dilated(
     if preferred_element_type is None:
         return found
     return elementwise.astype(found, preferred_element_type)
+
+
+def _batch_groups_as_features(x: Any, w: Any, count: int, feature_groups: int) -> Any:
+    """Move groups of the batch, each of which meets its share of the outputs, to the channels."""
+    if feature_groups != 1:
+        raise ShapeError(
+            f"batch_group_count is {count}, feature_group_count {feature_groups}",
+            remedy="one of them must be 1",
+        )
+    (batch, channels, *space), outputs = static_shape(x), static_shape(w)[0]
+    if count < 1 or batch % count or outputs % count:
+        raise ShapeError(
+            f"{count} groups of a batch of {batch} and of {outputs} outputs",
+            remedy="give a number that divides both",
+        )
+    groups = swapaxes(reshape(x, (count, batch // count, channels, *space)), 0, 1)
+    return reshape(groups, (batch // count, count * channels, *space))
 
 
 def _pads(padding: Any, extents: Any, taps: Any, strides: Axes, apart: Axes) -> Pads:

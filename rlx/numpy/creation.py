@@ -196,22 +196,30 @@ def linspace(
     num = count_from(num, "num")
     require_listable(num, "linspace")
     intervals = num - 1 if endpoint else num
-    weights = np.arange(num) / max(intervals, 1)
     start, stop = (elementwise.multiply(each, 1.0) for each in (start, stop))
-    weights = weights.reshape(num, *(1,) * max(start.ndim, stop.ndim))
-    result = elementwise.add(
-        elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
-    )
+    counts = np.arange(num).reshape(num, *(1,) * max(start.ndim, stop.ndim))
+    if dtype is not None and as_array_dtype(dtype).is_int:
+        result = elementwise.floor(_stepped(start, stop, counts, intervals))
+    else:
+        weights = counts / max(intervals, 1)
+        result = elementwise.add(
+            elementwise.multiply(start, 1 - weights), elementwise.multiply(stop, weights)
+        )
     result = result if axis == 0 else moveaxis(result, 0, axis)
     floats = result.dtype
-    if dtype is not None:
-        integers = as_array_dtype(dtype).is_int
-        result = elementwise.astype(elementwise.floor(result) if integers else result, dtype)
+    result = result if dtype is None else elementwise.astype(result, dtype)
     if not retstep:
         return result
     step = elementwise.divide(elementwise.subtract(stop, start), intervals or np.nan)
     is_whole = as_array_dtype(result.dtype).is_int  # of which a step may be a part
     return result, elementwise.astype(step, floats if is_whole else result.dtype)
+
+
+def _stepped(start: Any, stop: Any, counts: Any, intervals: int) -> Any:
+    """Return whole multiples of a step from `start` on: whole numbers where the step is one."""
+    step = elementwise.divide(elementwise.subtract(stop, start), max(intervals, 1))
+    found = elementwise.add(start, elementwise.multiply(counts, step))
+    return elementwise.where(counts == intervals, stop, found) if intervals else found
 
 
 @function
@@ -228,9 +236,12 @@ def logspace(
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before.
+
+    Complex ones lie on a spiral, real ones have one sign (NaN otherwise).
+    """
     signs = elementwise.sign(start)
-    first, last = (elementwise.log2(elementwise.abs(each)) for each in (start, stop))
+    first, last = (elementwise.log2(elementwise.divide(each, signs)) for each in (start, stop))
     sizes = elementwise.exp2(linspace(first, last, num, endpoint, axis=axis))
     signs = expand_dims(signs, axis) if shape_of(signs) else signs
     found = elementwise.multiply(signs, sizes)

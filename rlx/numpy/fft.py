@@ -20,7 +20,7 @@ from rlx.numpy import elementwise as e
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of
 from rlx.numpy.devices import placed
-from rlx.numpy.repetition import pad
+from rlx.numpy.padding import pad
 from rlx.numpy.shaping import moveaxis, roll
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 from rlx.tracing.trace import shape_of

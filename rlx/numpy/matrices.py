@@ -12,12 +12,23 @@ import numpy as np
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import tril, zeros
-from rlx.numpy.indexing import getitem, take
+from rlx.numpy.indexing import getitem, take, take_along_axis
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import max, sum
-from rlx.numpy.shaping import atleast_2d, concatenate, matrix_transpose, ravel
-from rlx.numpy.systems import cholesky, lu_factor, solve, solve_triangular
+from rlx.numpy.shaping import (
+    atleast_2d,
+    concatenate,
+    expand_dims,
+    matrix_transpose,
+    ravel,
+    reshape,
+    squeeze,
+    transpose,
+)
+from rlx.numpy.sorting import argsort
+from rlx.numpy.systems import cholesky, lu_with_order, solve, solve_triangular
 from rlx.tracing.apply import as_tracer, function, inexact, promoted
+from rlx.tracing.loops import scan_rows
 
 
 @function
@@ -36,47 +47,52 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
 
 @function
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
-    """Solve with a matrix whose LU factors are known, transposed for 1, and conjugated for 2."""
-    factors, pivots = lu_and_piv
+    """Solve with a matrix whose LU factors are known, transposed for 1, and conjugated for 2.
+
+    `b` has an axis less than a stack of matrices where it is one vector for each.
+    """
+    factors, pivots = (as_tracer(each) for each in lu_and_piv)
+    b = as_tracer(b)
+    if b.ndim == factors.ndim - 1:
+        return squeeze(lu_solve((factors, pivots), expand_dims(b, -1), trans), -1)
     order = permutation_of(pivots)
     if trans == 0:
-        half = solve_triangular(factors, take(b, order, 0), lower=True, unit_diagonal=True)
+        ordered = take_along_axis(b, expand_dims(order, -1), -2)
+        half = solve_triangular(factors, ordered, lower=True, unit_diagonal=True)
         return solve_triangular(factors, half)
     half = solve_triangular(factors, b, trans=trans)
     whole = solve_triangular(factors, half, trans=trans, lower=True, unit_diagonal=True)
-    return take(whole, inverse_of(order), 0)
+    return take_along_axis(whole, expand_dims(argsort(order, -1), -1), -2)
 
 
-def permutation_of(pivots: Any) -> Any:
-    """Return the order of rows after one exchange for each pivot, of one matrix."""
-    count = static_shape(pivots)[0]
-    numbers = np.arange(count)
-    order: Any = as_tracer(numbers)
-    for step in range(count):
-        chosen = pivots[step]
-        other, own = take(order, chosen), order[step]
-        order = elementwise.where(elementwise.equal(numbers, chosen), own, order)
-        order = elementwise.where(numbers == step, other, order)
-    return order
+def permutation_of(pivots: Any, size: int | None = None) -> Any:
+    """Return the order of `size` rows after one exchange for each pivot, as i32."""
+    *batch, count = static_shape(pivots)
+    chosen = transpose(reshape(elementwise.astype(pivots, "int32"), (-1, count)))
+    stacks = static_shape(chosen)[1]
+    numbers, each = np.arange(size or count, dtype=np.int32), np.arange(stacks)
 
+    def exchange(order: Any, step: Any) -> Any:
+        place, others = step
+        own, other = order[:, place], order[each, others]
+        return order.at[:, place].set(other).at[each, others].set(own), None
 
-def inverse_of(order: Any) -> Any:
-    """Return the permutation that undoes another."""
-    numbers = np.arange(static_shape(order)[0])
-    places = elementwise.equal(numbers[:, None], order)
-    return sum(elementwise.where(places, numbers, 0), -1)
+    steps = (as_tracer(np.arange(count)), chosen)
+    order, _ = scan_rows(exchange, as_tracer(np.tile(numbers, (stacks, 1))), steps)
+    return reshape(order, (*batch, len(numbers)))
 
 
 @function
 def lu(a: Any, permute_l: bool = False) -> Any:
-    """The permutation, the lower and the upper factor of one square matrix."""
+    """The permutation, the lower and the upper factor of matrices."""
     (a,) = inexact(a)
-    factors, pivots = lu_factor(a)
-    n = static_shape(a)[-1]
-    ones = np.eye(n, dtype=a.dtype)
-    lower = elementwise.add(tril(factors, -1), ones)
-    upper = elementwise.subtract(factors, tril(factors, -1))
-    places = matrix_transpose(take(as_tracer(ones), permutation_of(pivots), 0))
+    factors, _, order = lu_with_order(a)
+    rows, columns = static_shape(factors)[-2:]
+    below = tril(factors, -1)
+    ones = np.eye(rows, columns, dtype=a.dtype)
+    lower = elementwise.add(below, ones)[..., :rows]
+    upper = elementwise.subtract(factors, below)[..., :columns, :]
+    places = matrix_transpose(take(as_tracer(np.eye(rows, dtype=a.dtype)), order, 0))
     return (matmul(places, lower), upper) if permute_l else (places, lower, upper)
 
 

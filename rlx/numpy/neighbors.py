@@ -11,8 +11,8 @@ from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise as e
+from rlx.numpy.padding import pad
 from rlx.numpy.reductions import sum
-from rlx.numpy.repetition import pad
 from rlx.numpy.shaping import moveaxis, ravel, reshape
 from rlx.tracing.apply import as_tracer, convert, emit, function, inexact
 

@@ -215,10 +215,11 @@ def interp(
 ) -> Any:
     """The piecewise linear function through the points (xp, fp), whose positions ascend.
 
-    Outside it is `left` and `right`, by default the values at the ends, for "extrapolate" the line
-    through the last two points; or it has a period.
+    Values may be complex. Outside it is `left` and `right`, by default the values at the ends, for
+    "extrapolate" the line through the last two points; or it has a period.
     """
-    x, xp, fp = inexact(x, xp, fp)
+    (fp,) = inexact(fp)
+    x, xp = inexact(x, xp) if fp.value.dtype.is_complex else inexact(x, xp, fp)[:2]
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
     count = static_shape(xp)[0]

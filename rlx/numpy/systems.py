@@ -13,6 +13,7 @@ from rlx.ir import ops
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy import elementwise
+from rlx.numpy.axes import static_shape
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
 from rlx.tracing.apply import (
@@ -118,9 +119,27 @@ def cholesky(
 @function
 def lu_factor(a: Any) -> tuple[Any, Any]:
     """Return both factors in one matrix, and the row that each row was exchanged with."""
-    (a,) = inexact(a)
-    factors, pivots, _ = emit_several(ops.lu, a)
+    factors, pivots, _ = lu_with_order(*inexact(a))
     return factors, pivots
+
+
+def lu_with_order(a: Any) -> tuple[Any, Any, Any]:
+    """Return what `lu_factor` does, and the i32 order of rows that the exchanges amount to.
+
+    A matrix that is not square is one with zeros beside it, among which nothing is exchanged.
+    """
+    _require_matrices(a, "lu")
+    rows, columns = a.shape[-2:]
+    if rows == columns:
+        factors, pivots, order = emit_several(ops.lu, a)
+        return factors, pivots, order
+    rows, columns = static_shape(a)[-2:]
+    size, least = max(rows, columns), min(rows, columns)
+    high = (*(0,) * (a.ndim - 2), size - rows, size - columns)
+    square = emit(ops.pad, a, low=(0,) * a.ndim, high=high, value=0.0)
+    several: list[Any] = [*emit_several(ops.lu, square)]
+    factors, pivots, order = several
+    return factors[..., :rows, :columns], pivots[..., :least], order[..., :rows]
 
 
 @function

@@ -36,8 +36,20 @@ from rlx.tracing.tracer import Tracer
 
 @function
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Normally distributed with mean 0 and variance 1."""
-    return standard_normal(key, shape_of_draw(shape), float_dtype(dtype, "normal"))
+    """Normally distributed with mean 0 and variance 1, of complex numbers half in each part."""
+    extents = shape_of_draw(shape)
+    if dtype is not None and dtype_of(dtype, DType.F32).is_complex:
+        return _complex_normal(key, extents, dtype_of(dtype, DType.F32))
+    return standard_normal(key, extents, float_dtype(dtype, "normal"))
+
+
+def _complex_normal(key: Any, shape: Shape, dtype: DType) -> Any:
+    """Return normals in both parts, by two keys, as JAX does."""
+    keys = split(key)
+    of_part = dtype.part
+    parts = (standard_normal(keys[i], shape, of_part) for i in (0, 1))
+    root = np.asarray(np.sqrt(2), of_part.numpy)
+    return e.divide(emit(ops.complex, *parts), root)
 
 
 def standard_normal(key: Any, shape: Shape, dtype: DType) -> Tracer:

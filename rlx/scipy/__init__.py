@@ -15,6 +15,5 @@ from rlx.scipy import call_forms as _call_forms  # isort: skip
 
 for _forms, _module in (
     (_call_forms.SPECIAL, special), (_call_forms.LINALG, linalg), (_call_forms.STATS, stats),
-    (_call_forms.SIGNAL, signal),
 ):  # fmt: skip
     _attach(_forms, vars(_module))

@@ -27,9 +27,3 @@ mode: a axis nan_policy keepdims
 rankdata: a method axis nan_policy
 sem: a axis ddof nan_policy keepdims
 """
-
-SIGNAL = """
-detrend: data axis type bp overwrite_data
-stft: x fs window nperseg noverlap nfft detrend return_onesided boundary padded axis
-welch: x fs window nperseg noverlap nfft detrend return_onesided scaling axis average
-"""

@@ -24,6 +24,7 @@ from rlx.scipy.matrix_functions import hessenberg as hessenberg
 from rlx.scipy.matrix_functions import rsf2csf as rsf2csf
 from rlx.scipy.matrix_functions import schur as schur
 from rlx.scipy.matrix_functions import sqrtm as sqrtm
+from rlx.scipy.polar import polar as polar
 from rlx.scipy.reflections import pivoted_qr
 from rlx.scipy.structured import circulant as circulant
 from rlx.scipy.structured import companion as companion
@@ -39,7 +40,6 @@ from rlx.scipy.structured import invhilbert as invhilbert
 from rlx.scipy.structured import invpascal as invpascal
 from rlx.scipy.structured import leslie as leslie
 from rlx.scipy.structured import pascal as pascal
-from rlx.scipy.structured import polar as polar
 from rlx.tracing.apply import function, inexact
 
 

@@ -146,17 +146,6 @@ def invhilbert(n: int, exact: bool = False) -> Any:
 
 
 @function
-def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
-    """Factors `u @ p`, or of side left `p @ u`: a unitary and a positive matrix."""
-    if side not in ("left", "right"):
-        raise InputError(f"side is {side!r}", remedy="use left or right")
-    left, values, right = linalg.svd(a, full_matrices=False)
-    u = rnp.matmul(left, right)
-    basis = rnp.matrix_transpose(right) if side == "right" else left
-    return u, rnp.matmul(basis * values[..., None, :], rnp.matrix_transpose(basis))
-
-
-@function
 def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False) -> Any:
     """Eigenvalues, and vectors unless `eigvals_only`, of a symmetric tridiagonal matrix."""
     found = linalg.eigh(rnp.diag(d) + rnp.diag(e, -1) + rnp.diag(e, 1))

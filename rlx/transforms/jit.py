@@ -384,9 +384,17 @@ class JittedFunction:
         return found
 
 
-def make_graph(fun: Callable[..., Any], **options: Any) -> Callable[..., Graph]:
+def make_graph(fun: Callable[..., Any], *, return_shape: bool = False, **options: Any) -> Any:
     """Return a function that gives the traced graph of a call; options are those of `jit`.
 
-    The graph's text form is for reading, as that of a jaxpr is.
+    The graph's text form is for reading, as that of a jaxpr is. With `return_shape` the types of
+    the results, in their tree, come with the graph.
     """
-    return jit(fun, **options).graph
+    traced = jit(fun, **options)
+
+    def graph_and_types(*args: Any, **kwargs: Any) -> tuple[Graph, Any]:
+        program = traced._trace(args, kwargs)
+        types = [ShapeDtypeStruct(x.type.shape, x.type.dtype) for x in program.graph.outputs]
+        return program.graph, tree_unflatten(program.tree, types)
+
+    return graph_and_types if return_shape else traced.graph

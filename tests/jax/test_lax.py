@@ -38,6 +38,40 @@ def test_transposed_convolutions_are_jaxs(strides: Any, padding: Any) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("spec", [("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")])
+def test_groups_of_a_batch_meet_their_share_of_the_outputs(spec: tuple[str, str, str]) -> None:
+    order = [["NCHW".index(letter) for letter in spec[0]], ["OIHW".index(c) for c in spec[1]]]
+    x, w = np.transpose(normal(6, 4, 5, 7), order[0]), np.transpose(normal(9, 4, 3, 2), order[1])
+    strides, padding = (1, 2), [(1, 0), (0, 1)]
+    outputs, channels = spec[1].index("O"), spec[2].index("C")
+
+    def grouped(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(
+            x, w, strides, padding, dimension_numbers=spec, batch_group_count=3
+        )
+
+    parts = [
+        lax.conv_general_dilated(a, b, strides, padding, dimension_numbers=spec)
+        for a, b in zip(np.split(x, 3), np.split(w, 3, outputs), strict=True)
+    ]
+    expected = np.concatenate([np.asarray(part) for part in parts], channels)
+    for found in (grouped(x, w), rlx.jit(grouped)(x, w)):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    jax = pytest.importorskip("jax")
+    theirs = jax.lax.conv_general_dilated(
+        x, w, strides, padding, dimension_numbers=spec, batch_group_count=3
+    )
+    np.testing.assert_allclose(expected, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_groups_that_divide_nothing_are_told() -> None:
+    x, w = normal(4, 2, 5), normal(6, 2, 3)
+    with pytest.raises(ShapeError, match="3 groups of a batch of 4 and of 6 outputs"):
+        lax.conv_general_dilated(x, w, (1,), "SAME", batch_group_count=3)
+    with pytest.raises(ShapeError, match="one of them must be 1"):
+        lax.conv_general_dilated(x, w, (1,), "SAME", feature_group_count=2, batch_group_count=2)
+
+
 SPECS: Any = [
     (("NCHW", "OIHW", "NHWC"), (2, 3, 5, 4), (2, 3, 3, 2)),
     (("CNWH", "WIHO", "NWCH"), (3, 2, 5, 4), (2, 3, 3, 2)),

@@ -124,6 +124,18 @@ def test_draws_under_vmap_are_jaxs() -> None:
 
 
 A = np.array([0.3, 1.5, 2, 7, 30], np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_normals_are_jaxs(dtype: str) -> None:
+    key, theirs = rr.PRNGKey(3), jr.PRNGKey(3)
+    with jax.enable_x64(True):
+        expected = np.asarray(jr.normal(theirs, (200,), dtype))
+    found = rr.normal(key, (200,), dtype)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "complex64" else 1e-12)
+
+
 LOGITS = np.random.default_rng(0).standard_normal((6, 9)).astype(np.float32)
 COVARIANCE = np.array([[2, 0.5], [0.5, 1]], np.float32)
 FLOATS: dict[str, tuple[Any, ...]] = {

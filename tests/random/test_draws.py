@@ -75,6 +75,15 @@ def test_seeds_of_any_width_make_keys() -> None:
     assert rlx.jit(rr.key)(np.int64(-1)).tolist() == [2**32 - 1, 2**32 - 1]
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_normals_have_half_the_variance_in_each_part(dtype: str) -> None:
+    drawn = np.asarray(rlx.jit(lambda key: rr.normal(key, (100_000,), dtype))(rr.key(4)))
+    assert drawn.dtype == dtype
+    assert abs(np.mean(drawn)) < 0.01
+    parts = np.stack([drawn.real, drawn.imag])
+    np.testing.assert_allclose(np.cov(parts), np.eye(2) / 2, atol=0.01)
+
+
 def test_normals_have_mean_zero_and_variance_one() -> None:
     drawn = rlx.jit(lambda key: rr.normal(key, (100_000,)))(rr.key(4))
     assert abs(float(np.mean(drawn))) < 0.01

@@ -94,3 +94,84 @@ def test_unknown_modes_and_windows_are_told() -> None:
         signal.convolve(LONG, SHORT, "half")
     with pytest.raises(ShapeError, match="window is 'tent'"):
         signal.stft(SOUNDS, window="tent")
+
+
+KEYWORDS: tuple[dict[str, Any], ...] = (
+    {"nperseg": 32},
+    {"nperseg": 31, "noverlap": 10},
+    {"nperseg": 16, "nfft": 40, "window": "flattop"},
+    {"nperseg": 17, "nfft": 21, "window": ("kaiser", 4.0)},
+    {"window": np.hamming(20), "nperseg": None},
+    {"window": "bartlett"},
+    {"nperseg": 32, "return_onesided": False},
+)
+REAL = RANDOM.normal(size=(3, 300))
+KINDS = {"real": REAL, "complex": REAL + 1j * REAL[:, ::-1]}
+
+
+def same(found: Any, expected: Any) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert np.shape(one) == np.shape(other)
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Input data is complex")
+@pytest.mark.parametrize("trend", [False, "constant", "linear"])
+@pytest.mark.parametrize("axis", [-1, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_keywords_of_spectra_are_scipys(kind: str, axis: int, trend: Any) -> None:
+    x = np.moveaxis(KINDS[kind], -1, axis)
+    shorter = x[:, :280] if axis else x[:280]
+    for given in KEYWORDS:
+        how = {**given, "detrend": trend, "axis": axis}
+        for boundary in ("zeros", "even", "odd", "constant", None):
+            at = {**how, "boundary": boundary, "padded": boundary != "odd"}
+            same(signal.stft(x, 2.0, **at), scipy.stft(x, 2.0, **at))
+        for scaling, average in (("density", "mean"), ("spectrum", "median")):
+            at = {**how, "scaling": scaling, "average": average}
+            same(signal.welch(x, 2.0, **at), scipy.welch(x, 2.0, **at))
+            same(signal.csd(x, shorter, 2.0, **at), scipy.csd(x, shorter, 2.0, **at))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keywords_of_inverse_spectra_are_scipys(kind: str) -> None:
+    for given in ({"nperseg": 31, "noverlap": 20}, {"nperseg": 16, "nfft": 40}):
+        spectra = scipy.stft(KINDS[kind], 2.0, return_onesided=kind == "real", **given)[2]
+        for time, frequency in ((-1, -2), (0, -1), (1, 0)):
+            turned = np.moveaxis(spectra, (-1, -2), (time, frequency))
+            how: dict[str, Any] = {**given, "input_onesided": kind == "real", "boundary": time != 0}
+            how |= {"time_axis": time, "freq_axis": frequency}
+            found, expected = signal.istft(turned, 2.0, **how), scipy.istft(turned, 2.0, **how)
+            same(found[1:], expected[1:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_are_taken_off_between_breaks(kind: str) -> None:
+    for breaks in (0, [50], [10, 100]):
+        for type in ("linear", "constant"):
+            expected = scipy.detrend(KINDS[kind], -1, type, breaks)
+            same([signal.detrend(KINDS[kind], -1, type, breaks)], [expected])
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_spectra_convolve_along_some_axes(mode: str) -> None:
+    a, b = RANDOM.normal(size=(4, 5, 6)), RANDOM.normal(size=(1, 2, 3))
+    for axes in ((1, 2), 2, None):
+        if axes == 2:
+            b = b[:, :1]
+        same([signal.fftconvolve(a, b, mode, axes)], [scipy.fftconvolve(a, b, mode, axes)])
+
+
+def test_segments_that_do_not_fit_are_told() -> None:
+    for how, words in (
+        ({"noverlap": 64, "nperseg": 64}, "noverlap is 64"),
+        ({"nfft": 10, "nperseg": 64}, "nfft is 10"),
+        ({"boundary": "mirror"}, "boundary is 'mirror'"),
+        ({"scaling": "loud"}, "scaling is 'loud'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            signal.stft(SOUNDS, **how)
+    with pytest.raises(InputError, match="average is 'mode'"):
+        signal.welch(SOUNDS, average="mode")
+    with pytest.raises(ShapeError, match="the window has 20"):
+        signal.stft(SOUNDS, window=np.hamming(20), nperseg=10)

@@ -40,3 +40,9 @@ def test_what_is_known_is_computed_while_tracing() -> None:
         return rnp.tile(x, count)
 
     assert rlx.jit(program)(X).shape == (18,)
+
+
+def test_types_of_results_come_with_the_graph() -> None:
+    graph, types = rlx.make_graph(lambda x: (x + 1, {"sum": x.sum()}), return_shape=True)(X)
+    assert graph.outputs[0].shape == types[0].shape == X.shape
+    assert (types[1]["sum"].shape, types[1]["sum"].dtype) == ((), X.dtype)
