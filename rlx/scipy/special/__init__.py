@@ -1,6 +1,7 @@
 """Special functions, as formulas, series and continued fractions, with derivatives."""
 
-from rlx.nn.activations import sigmoid
+from rlx.nn.activations import sigmoid as _sigmoid
+from rlx.scipy.special import precision as _precision
 from rlx.scipy.special.bessel import i0 as i0
 from rlx.scipy.special.bessel import i0e as i0e
 from rlx.scipy.special.bessel import i1 as i1
@@ -55,4 +56,8 @@ from rlx.scipy.special.series import poch as poch
 from rlx.scipy.special.series import polygamma as polygamma
 from rlx.scipy.special.series import zeta as zeta
 
-expit = sigmoid
+expit = _sigmoid
+
+for _name, _function in list(globals().items()):
+    if callable(_function) and not _name.startswith("_"):
+        globals()[_name] = _precision.rounded_once(_function)
