@@ -66,7 +66,7 @@ def round(x: Any, rounding_method: Any = 0) -> Any:
         return elementwise.round(x)
     whole = elementwise.trunc(x)  # adding a half first would round 0.49999997 up, and large numbers
     is_far = elementwise.greater_equal(elementwise.abs(elementwise.subtract(x, whole)), 0.5)
-    return elementwise.add(whole, elementwise.where(is_far, elementwise.sign(x), 0))
+    return elementwise.where(is_far, elementwise.add(whole, elementwise.sign(x)), whole)
 
 
 @function

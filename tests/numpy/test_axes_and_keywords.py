@@ -67,6 +67,8 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "halves and numbers beside them": (
         lambda: lax.round(np.array([0.49999997, 8388609, -2.5, -0.3], "float32")),
         np.array([0, 8388609, -3, 0], "float32")),
+    "the sign of a zero": (
+        lambda: rnp.signbit(lax.round(np.array([-0.3, 0.3], "float32"))), np.array([True, False])),
 }  # fmt: skip
 
 
