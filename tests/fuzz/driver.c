@@ -1,6 +1,7 @@
 // Runs an exported program: stdin has the inputs as they lie in the arena, stdout gets the arena.
 //
 // stdin: the number of inputs, then for each its offset, its size and its bytes.
+// Arguments: the bytes of the arena, then the extent of each symbol.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -8,6 +9,9 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "rlx_info.h"
+
+enum { MOST_SYMBOLS = 8 };
 
 static void read_exactly(void *to, size_t size) {
   if (size != 0 && fread(to, 1, size, stdin) != size) {
@@ -39,7 +43,11 @@ int main(int count, char **arguments) {
     read_exactly(place, sizeof place);
     read_exactly(arena + place[0], (size_t)place[1]);
   }
-  check(fuzz_run(arena), arena);
+  int64_t extents[MOST_SYMBOLS] = {0};
+  for (int i = 2; i < count && i - 2 < MOST_SYMBOLS; ++i) {
+    extents[i - 2] = strtoll(arguments[i], NULL, 10);
+  }
+  check(fuzz_get_info()->run(arena, extents), arena);
   fwrite(arena, 1, size, stdout);
   free(block);
   return 0;

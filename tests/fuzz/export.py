@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import numpy as np
 
 import rlx
 from rlx.ir.graph import Graph
+from rlx.ir.shape import Dim, bind_symbol, evaluate
 from rlx.runtime.aot import Artifact
 from tests.fuzz.program import DTYPES, Array
 
@@ -88,7 +90,8 @@ def exported_results(
             for command in way.available():
                 how = f"{' '.join(command)} ({name})"
                 runner = [] if way.emulator is None else [way.emulator]
-                yield how, _outputs(artifact, [*runner, str(_built(artifact, command))], arrays)
+                run = [*runner, str(_built(artifact, command))]
+                yield how, _outputs(graph, artifact, run, arrays)
 
 
 def _built(artifact: Artifact, command: Sequence[str]) -> Path:
@@ -99,18 +102,35 @@ def _built(artifact: Artifact, command: Sequence[str]) -> Path:
     return binary
 
 
-def _outputs(artifact: Artifact, command: Sequence[str], arrays: Sequence[Array]) -> list[Array]:
+def _binding(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
+    """Return the extent of each symbol that the inputs carry."""
+    found: dict[str, int] = {}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        for extent, size in zip(value.shape, array.shape, strict=True):
+            if isinstance(extent, Dim):
+                bind_symbol(extent, size, found)
+    return found
+
+
+def _outputs(
+    graph: Graph, artifact: Artifact, command: Sequence[str], arrays: Sequence[Array]
+) -> list[Array]:
+    binding = _binding(graph, arrays)
+    shapes = [tuple(evaluate(e, binding) for e in output.shape) for output in graph.outputs]
     inputs = artifact.manifest["inputs"]
+    extents = [str(binding[symbol["name"]]) for symbol in artifact.manifest["symbols"]]
     given = [struct.pack("<Q", len(inputs))]
     for facts, array in zip(inputs, arrays, strict=True):
-        given += [struct.pack("<QQ", facts["offset"], facts["bytes"]), array.tobytes()]
-    arena = _run([*command, str(artifact.arena_bytes)], b"".join(given))
-    return [_array(facts, arena) for facts in artifact.manifest["outputs"]]
+        given += [struct.pack("<QQ", facts["offset"], array.nbytes), array.tobytes()]
+    arena = _run([*command, str(artifact.arena_bytes), *extents], b"".join(given))
+    outputs = zip(artifact.manifest["outputs"], shapes, strict=True)
+    return [_array(facts, shape, arena) for facts, shape in outputs]
 
 
-def _array(facts: dict[str, Any], arena: bytes) -> Array:
-    raw = arena[facts["offset"] : facts["offset"] + facts["bytes"]]
-    return np.frombuffer(raw, DTYPES[facts["dtype"]]).reshape(facts["shape"])
+def _array(facts: dict[str, Any], shape: tuple[int, ...], arena: bytes) -> Array:
+    """Return an output from the front of its place, which may be larger."""
+    dtype, offset = DTYPES[facts["dtype"]], facts["offset"]
+    return np.frombuffer(arena, dtype, math.prod(shape), offset).reshape(shape)
 
 
 def _run(command: Sequence[str], given: bytes) -> bytes:

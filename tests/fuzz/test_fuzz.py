@@ -122,6 +122,18 @@ def test_an_export_that_differs_is_a_failure(monkeypatch: pytest.MonkeyPatch) ->
     assert failure.kind == "export differs"
 
 
+@pytest.mark.skipif(not has_toolchain(), reason="no C compiler on this machine")
+def test_exports_run_at_an_extent_below_the_bound() -> None:
+    """Rows of a loop have 3 elements where the bound is 67."""
+    lines = (
+        Line(2, "np.broadcast_to({0}, (2,) + {0}.shape)", (0,)),
+        Line(3, "rlx.scan(lambda c, r: (np.tanh(c * 0.5), r), {0}, {1})[1]", (0, 2)),
+    )
+    made = RandomProgram((("f32", (3,)), ("f64", (130,))), lines, (3, 1), symbolic=True)
+    assert trace(made).symbols
+    assert check(made, ("llvm", "c"), exports=("portable", "plain C")) is None
+
+
 def test_work_without_end_and_waits_without_end_are_hangs_and_a_slow_machine_is_none() -> None:
     with pytest.raises(HangError), time_limit(0.1):
         all(iter(lambda: True, False))
