@@ -167,6 +167,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 def adjoint(a: Any) -> Any:
     """Transpose matrices, and conjugate complex ones."""
+    a = as_tracer(a)
     return matrix_transpose(elementwise.conj(a) if a.value.dtype.is_complex else a)
 
 

@@ -10,6 +10,7 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.numpy import linalg
 from rlx.numpy.eigenvalues import schur_form
+from rlx.numpy.systems import adjoint
 from rlx.scipy import reflections
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop
@@ -73,7 +74,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:  # no
         x, y = vector / linalg.vector_norm(vector)
         way = rnp.stack([rnp.stack([rnp.conj(x), rnp.conj(y)]), rnp.stack([-y, x])])
         t = t.at[pair].set(way @ rows)
-        t, z = (m.at[:, pair].set(rnp.take(m, pair, 1) @ _adjoint(way)) for m in (t, z))
+        t, z = (m.at[:, pair].set(rnp.take(m, pair, 1) @ adjoint(way)) for m in (t, z))
         return t.at[at + 1, at].set(0), z
 
     if count > 1:
@@ -105,7 +106,7 @@ def funm(A: Any, func: Any, disp: bool = True) -> Any:  # noqa: N803
 
     f = fori_loop(1, count, fill, rnp.diag(rnp.astype(func(values), t.dtype)))
     least = rnp.min(rnp.where(ahead > 0, rnp.abs(apart), 1), initial=1)
-    found = z @ f @ _adjoint(z)
+    found = z @ f @ adjoint(z)
     if disp:
         return found
     eps = np.finfo(t.dtype).eps
@@ -131,15 +132,15 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:  # noqa: N803
 @custom_jvp
 def _root(a: Any) -> Any:
     t, z = schur(a, "complex")
-    return z @ _triangular_root(t) @ _adjoint(z)
+    return z @ _triangular_root(t) @ adjoint(z)
 
 
 @_root.defjvp
 def _root_jvp(primals: Any, tangents: Any) -> Any:
     t, z = schur(primals[0], "complex")
     root = _triangular_root(t)
-    moved = _sylvester(root, _adjoint(z) @ tangents[0] @ z)
-    return _root(primals[0]), z @ moved @ _adjoint(z)
+    moved = _sylvester(root, adjoint(z) @ tangents[0] @ z)
+    return _root(primals[0]), z @ moved @ adjoint(z)
 
 
 def _triangular_root(t: Any) -> Any:
@@ -173,10 +174,6 @@ def _sylvester(u: Any, c: Any) -> Any:
         return y.at[:, j].set(linalg.solve_triangular(system, c[:, j] - y @ before))
 
     return fori_loop(0, count, column, rnp.zeros_like(c))
-
-
-def _adjoint(x: Any) -> Any:
-    return rnp.conj(rnp.matrix_transpose(x))
 
 
 def _as_complex(a: Any) -> Any:

@@ -8,6 +8,7 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.numpy import linalg
 from rlx.numpy.axes import static_shape
+from rlx.numpy.systems import adjoint
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.branches import cond
 from rlx.transforms.control import while_loop
@@ -26,13 +27,13 @@ def polar(
         raise InputError(f"side is {side!r}", remedy="use left or right")
     if method == "qdwh":
         turned = side == "left"
-        u, p, *_ = qdwh(_adjoint(a) if turned else a, eps=eps, max_iterations=max_iterations)
-        return (_adjoint(u) if turned else u), p
+        u, p, *_ = qdwh(adjoint(a) if turned else a, eps=eps, max_iterations=max_iterations)
+        return (adjoint(u) if turned else u), p
     if method != "svd":
         raise InputError(f"method is {method!r}", remedy="use svd or qdwh")
     left, values, right = linalg.svd(a, full_matrices=False)
-    basis = _adjoint(right) if side == "right" else left
-    return rnp.matmul(left, right), rnp.matmul(basis * values[..., None, :], _adjoint(basis))
+    basis = adjoint(right) if side == "right" else left
+    return rnp.matmul(left, right), rnp.matmul(basis * values[..., None, :], adjoint(basis))
 
 
 @function
@@ -85,9 +86,9 @@ def qdwh(
         rnp.asarray(False),
     )
     u, _, steps, converged = while_loop(goes_on, halley, start)
-    u = 1.5 * u - 0.5 * u @ (_adjoint(u) @ u)  # one step of Newton and Schulz
-    h = _adjoint(u) @ x
-    return u, (h + _adjoint(h)) / 2, steps, converged
+    u = 1.5 * u - 0.5 * u @ (adjoint(u) @ u)  # one step of Newton and Schulz
+    h = adjoint(u) @ x
+    return u, (h + adjoint(h)) / 2, steps, converged
 
 
 def _halley_step(u: Any, low: Any) -> tuple[Any, Any]:
@@ -107,18 +108,13 @@ def _by_qr(u: Any, a: Any, b: Any, c: Any) -> Any:
     rows, columns = u.shape
     stacked = rnp.concatenate([rnp.sqrt(c) * u, rnp.eye(columns, dtype=u.dtype)])
     q = linalg.qr(stacked)[0]
-    return b / c * u + (a - b / c) / rnp.sqrt(c) * q[:rows] @ _adjoint(q[rows:])
+    return b / c * u + (a - b / c) / rnp.sqrt(c) * q[:rows] @ adjoint(q[rows:])
 
 
 def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
     """One step by a factor of `1 + c * (u^H @ u)`."""
-    gram = rnp.eye(u.shape[1], dtype=u.dtype) + c * (_adjoint(u) @ u)
+    gram = rnp.eye(u.shape[1], dtype=u.dtype) + c * (adjoint(u) @ u)
     factor = linalg.cholesky(gram)
-    half = linalg.solve_triangular(factor, _adjoint(u), lower=True)
+    half = linalg.solve_triangular(factor, adjoint(u), lower=True)
     solved = linalg.solve_triangular(factor, half, lower=True, trans="C")
-    return b / c * u + (a - b / c) * _adjoint(solved)
-
-
-def _adjoint(a: Any) -> Any:
-    """The conjugate transpose of the last two axes."""
-    return rnp.conj(rnp.matrix_transpose(a))
+    return b / c * u + (a - b / c) * adjoint(solved)

@@ -13,8 +13,9 @@ import numpy as np
 
 import rlx.numpy as rnp
 from rlx.errors import DTypeError, ShapeError
-from rlx.numpy import linalg, shaping
+from rlx.numpy import linalg
 from rlx.numpy.axes import static_shape
+from rlx.numpy.systems import adjoint
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.control import fori_loop
 
@@ -30,7 +31,7 @@ def householder_product(a: Any, taus: Any) -> Any:
             remedy="pass the columns that hold reflections",
         )
     vectors, triangle = _block(a, taus)
-    first = _adjoint(vectors[..., :columns, :])
+    first = adjoint(vectors[..., :columns, :])
     return np.eye(rows, columns, dtype=a.dtype) - vectors @ (triangle @ first)
 
 
@@ -42,17 +43,17 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     """
     a, taus, c = _wide_enough(a, taus, c)
     vectors, triangle = _block(a, taus)
-    triangle = _adjoint(triangle) if transpose else triangle
+    triangle = adjoint(triangle) if transpose else triangle
     if left:
-        return c - vectors @ (triangle @ (_adjoint(vectors) @ c))
-    return c - ((c @ vectors) @ triangle) @ _adjoint(vectors)
+        return c - vectors @ (triangle @ (adjoint(vectors) @ c))
+    return c - ((c @ vectors) @ triangle) @ adjoint(vectors)
 
 
 def _block(a: Any, taus: Any) -> tuple[Any, Any]:
     """Return `V` and `T`: by `(1 + D S) T = D`, `S` what is above the diagonal of `V.H V`."""
     rows, count = static_shape(a)[-2], static_shape(taus)[-1]
     vectors = rnp.tril(a[..., :count], -1) + np.eye(rows, count, dtype=a.dtype)
-    above = rnp.triu(_adjoint(vectors) @ vectors, 1)
+    above = rnp.triu(adjoint(vectors) @ vectors, 1)
     system = taus[..., :, None] * above
     scaled = taus[..., :, None] * np.eye(count, dtype=a.dtype)
     return vectors, linalg.solve_triangular(system, scaled, unit_diagonal=True)
@@ -163,7 +164,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     given = a if lower else rnp.flip(a, (-2, -1))
     below = rnp.tril(given, -1)
     diagonal = rnp.astype(rnp.real(rnp.diagonal(given, axis1=-2, axis2=-1)), a.dtype)
-    whole = below + _adjoint(below) + diagonal[..., :, None] * np.eye(count, dtype=a.dtype)
+    whole = below + adjoint(below) + diagonal[..., :, None] * np.eye(count, dtype=a.dtype)
     turned, taus = hessenberg(whole)
     kept = rnp.where(np.tri(count, dtype=bool), turned, given)
     main = rnp.real(rnp.diagonal(turned, axis1=-2, axis2=-1))
@@ -194,7 +195,3 @@ def _extent(a: Any) -> int:
     if rows != columns:
         raise ShapeError(f"a has shape {a.shape}", remedy="pass square matrices")
     return rows
-
-
-def _adjoint(x: Any) -> Any:
-    return rnp.conj(shaping.matrix_transpose(x))
