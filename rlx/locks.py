@@ -7,6 +7,10 @@ told so. In a forked child every such lock is free again, whoever held it in the
 A fork waits, for a bounded time, until other threads have done what `unforkable` encloses:
 compilers and imports hold locks of their own, which nobody could free in the child. Ctrl-C waits
 until `importing` is done: ops and rules that were declared in part cannot be declared again.
+
+What a signal handler raises may come at the start of any Python function and after any call:
+wherever it comes, no lock stays taken. So blocks are locks of the interpreter itself, which `with`
+takes and gives back without a gap; `threading.Condition` is written in Python, and has gaps.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import weakref
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -25,11 +29,14 @@ from rlx.errors import ReentryError
 
 _PATIENCE = 60.0
 """Seconds that a fork waits for compilations in other threads."""
+_PAUSE = 0.0005
+"""Seconds between two looks whether they are done."""
 
 _call_locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_changed = threading.Condition()
-_inside: Counter[int] = Counter()
-"""How deep each thread is in `unforkable` blocks, by its identity."""
+_registering: Any = threading.Lock()
+"""Held while `_locks` grows, and by a fork: no thread enters its first block meanwhile."""
+_locks: dict[int, Any] = {}
+"""A lock for each thread that was ever in an `unforkable` block, by the thread's identity."""
 
 
 def call_lock() -> Any:
@@ -49,20 +56,14 @@ def refuse_reentry(lock: Any, name: str) -> None:
         )
 
 
-@contextmanager
-def unforkable() -> Iterator[None]:
-    """Let a fork in another thread wait until the block is done."""
+def unforkable() -> AbstractContextManager[object]:
+    """Return a context manager: a fork in another thread waits until its block is done."""
     thread = threading.get_ident()
-    with _changed:
-        _inside[thread] += 1
-    try:
-        yield
-    finally:
-        with _changed:
-            _inside[thread] -= 1
-            if not _inside[thread]:
-                del _inside[thread]
-            _changed.notify_all()
+    lock: Any = _locks.get(thread)
+    if lock is None:
+        with _registering:
+            lock = _locks.setdefault(thread, threading.RLock())
+    return lock  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -79,8 +80,8 @@ def _uninterrupted() -> Iterator[None]:
         yield  # only the main thread is interrupted
         return
     late: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: late.append((number, frame)))
-    try:
+    try:  # another signal's handler may raise behind the first call
+        signal.signal(signal.SIGINT, lambda number, frame: late.append((number, frame)))
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -88,22 +89,37 @@ def _uninterrupted() -> Iterator[None]:
             handler(*late[-1])
 
 
-def _others_inside() -> bool:
-    return any(thread != threading.get_ident() for thread in _inside)
+def _locks_of_others() -> list[Any]:
+    own = threading.get_ident()
+    return [lock for thread, lock in list(_locks.items()) if thread != own]
 
 
 def _before_fork() -> None:
-    _changed.acquire()  # kept until the fork is done: nobody enters a block meanwhile
-    _changed.wait_for(lambda: not _others_inside(), _PATIENCE)
+    stop = time.monotonic() + _PATIENCE
+    while True:
+        _registering.acquire()
+        if _take_others() or time.monotonic() > stop:
+            return
+        _let_others_go_on()  # one of them may wait for another that is about to enter
+        _registering.release()
+        time.sleep(_PAUSE)
+
+
+def _take_others() -> bool:
+    return all(lock.acquire(blocking=False) for lock in _locks_of_others())
+
+
+def _let_others_go_on() -> None:
+    for lock in _locks_of_others():
+        if lock._is_owned():
+            lock.release()
 
 
 def _renew() -> None:
     """In a child there is one thread: what others held is free, what it holds stays held."""
-    global _changed
-    _changed = threading.Condition()
     own = threading.get_ident()
-    for thread in [thread for thread in _inside if thread != own]:
-        del _inside[thread]
+    for thread in [thread for thread in _locks if thread != own]:
+        del _locks[thread]
     for lock in list(_call_locks):
         if not lock._is_owned():
             lock._at_fork_reinit()
@@ -112,6 +128,9 @@ def _renew() -> None:
 if os.name == "posix":  # nothing forks elsewhere
     os.register_at_fork(
         before=_before_fork,
-        after_in_parent=lambda: _changed.release(),
-        after_in_child=_renew,
+        after_in_parent=_registering.release,
+        after_in_child=_registering._at_fork_reinit,
     )
+    for _ in range(2):  # what interrupts the first is gone when the second runs
+        os.register_at_fork(after_in_parent=_let_others_go_on)
+    os.register_at_fork(after_in_child=_renew)
