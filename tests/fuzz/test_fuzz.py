@@ -204,6 +204,29 @@ def test_the_sign_of_a_nan_that_was_computed_is_no_fault() -> None:
     assert np.all(last[0] >= 1)
 
 
+def allowed_at_last(template: str, x: Array) -> Array:
+    """Return how far the result of one line of f64 may be off, after all trials."""
+    made = RandomProgram((("f64", x.shape),), (Line(1, template, (0,)),), (1,))
+    graph = trace(made)
+    *_, last = bounds(graph, [x], evaluate(graph, feeds(graph, [x])), 0)
+    return last[0]
+
+
+def test_the_inverse_of_nothing_but_a_rounding_may_be_anything() -> None:
+    """What rounds to 4e-16 in one order of its sum is 0 in another, and its inverse infinite."""
+    x = np.array([0.3, 0.7, 0.9])
+    allowed = allowed_at_last("np.reciprocal(np.abs(np.fft.rfft(np.tile({0}, 8))))", x)
+    assert np.isinf(allowed[1])
+    assert np.isfinite(allowed[[0, 8]]).all(), "inverses of what is no rounding"
+
+
+def test_whether_a_product_overflows_on_the_way_depends_on_its_order() -> None:
+    rows = np.array([[1e200, 1e200, 0.0, 1e-300], [1e100, 1e100, 0.5, 1e-300]])
+    allowed = allowed_at_last("np.prod({0}, axis=1)", rows)
+    assert np.isinf(allowed[0])
+    assert allowed[1] < 1e-9
+
+
 def test_exact_ops_have_no_other_roundings() -> None:
     line = Line(1, "np.flip(np.maximum(-{0}, {0}), 0)", (0,))
     made = RandomProgram((("f32", (5,)),), (line,), (1,))

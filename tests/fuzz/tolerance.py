@@ -39,6 +39,8 @@ _TERMS = 4000.0
 """How many terms of a sum double that: a lane of a vector adds an eighth of them in order."""
 _SAFETY = 4.0
 """How much further an element may be off than the largest change of the trials."""
+_POLE = 1 / 16
+"""Inverse roundings: as large is the inverse of what is itself nothing but roundings."""
 
 
 def bounds(
@@ -54,7 +56,14 @@ def bounds(
             others = changed(graph, arrays, epsilon, [seed, number, trial])
             if others is not None:
                 changes = [_larger(*each) for each in zip(changes, expected, others, strict=True)]
-        yield [_SAFETY * change + least for change, least in zip(changes, base, strict=True)]
+        allowed = [_SAFETY * change + least for change, least in zip(changes, base, strict=True)]
+        yield [_with_poles(y, bound, epsilon) for y, bound in zip(expected, allowed, strict=True)]
+
+
+def _with_poles(y: Array, bound: Array, epsilon: float) -> Array:
+    """Bound nothing that is the inverse of a rounding, 1e15 or infinite or of the other sign."""
+    sizes = np.abs(wide(y))
+    return np.where((sizes * _epsilon(y, epsilon) >= _POLE) & (bound >= sizes), np.inf, bound)
 
 
 def _nudged(
@@ -115,10 +124,21 @@ def other_roundings(seed: Sequence[int], error: float = _ERROR, *, cancels: bool
         terms = _largest_term(definition, operands) if cancels else 0.0
         if definition.has(Trait.EXACT) or (reference.is_exact(definition) and not terms):
             return results
+        if not definition.has(Trait.ELEMENTWISE) and all(map(_is_finite, operands)):
+            results = tuple(map(_in_other_order, results))
         most = error * (1 + _most_terms(definition, operands) / _TERMS)
         return tuple(_off(x, most * _EPSILON.get(_name(x), 0.0), random, terms) for x in results)
 
     return change
+
+
+def _is_finite(x: Array) -> bool:
+    return bool(np.isfinite(wide(x)).all())
+
+
+def _in_other_order(x: Array) -> Array:
+    """Return what finite terms or factors make without overflow, which depends on their order."""
+    return np.where(np.isfinite(wide(x)), x, 0).astype(x.dtype)
 
 
 def _most_terms(definition: OpDef, operands: Sequence[Array]) -> int:
