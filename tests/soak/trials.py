@@ -28,7 +28,7 @@ THREADS = 24
 PROCESSES = 8
 SIZES = (3, 64, 1000, 40_000)
 HANG = 60
-"""Seconds after which a process that has not ended hangs."""
+"""Seconds after which a thread or a process that has not ended hangs."""
 WARM = 50
 """Compilations before memory is looked at."""
 KILOBYTES = 4.0
@@ -81,15 +81,26 @@ def threads(seconds: float, seed: int) -> int:
         except BaseException as error:  # told to the thread that started this one
             failed.append(error)
 
-    started = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
-    for each in started:
-        each.start()
-    for each in started:
-        each.join(seconds + HANG)
-        assert not each.is_alive(), "a thread hangs"
+    started = [_start(work, n) for n in range(THREADS)]
+    _join(started, seconds)
     if failed:
         raise failed[0]
     return sum(counts)
+
+
+def _start(work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    """Start a thread that the interpreter does not wait for at its end, as it may hang."""
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def _join(started: list[threading.Thread], seconds: float = 0.0) -> None:
+    """Wait for threads that are to end within `seconds`; raise if one hangs."""
+    stop = time.monotonic() + seconds + HANG
+    for each in started:
+        each.join(max(0.0, stop - time.monotonic()))
+        assert not each.is_alive(), "a thread hangs"
 
 
 def interrupts(seconds: float, seed: int) -> int:
@@ -120,23 +131,25 @@ def _interrupt(_number: int, _frame: Any) -> None:
 def forks(seconds: float, seed: int) -> int:
     """Fork while other threads call and compile; return how many children ended well."""
     stop, chance, done = time.monotonic() + seconds, random.Random(seed), 0
-    shared, going = functions(), threading.Event()
+    shared, ended, failed = functions(), threading.Event(), list[BaseException]()
 
     def busy() -> None:
-        while not going.is_set():
-            require_right(rlx.jit(formula, backend="llvm"), 64)
+        try:
+            while not ended.is_set():
+                require_right(rlx.jit(formula, backend="llvm"), 64)
+        except BaseException as error:  # told to the thread that started this one
+            failed.append(error)
 
-    others = [threading.Thread(target=busy) for _ in range(2)]
-    for each in others:
-        each.start()
+    others = [_start(busy) for _ in range(2)]
     try:
-        while time.monotonic() < stop:
+        while time.monotonic() < stop and not failed:
             _fork_once(chance.choice(shared), chance.choice(SIZES))
             done += 1
     finally:
-        going.set()
-        for each in others:
-            each.join()
+        ended.set()
+        _join(others)
+    if failed:
+        raise failed[0]
     return done
 
 
