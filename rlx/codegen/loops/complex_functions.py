@@ -250,7 +250,7 @@ def _function(name: str, params: list[Var], result: E) -> Function:
     )
 
 
-def _called(name: str) -> ComplexFunction:
+def _called(name: str) -> Callable[..., Complex]:
     def of(*numbers: Complex) -> Complex:
         wider = [wide(part) for z in numbers for part in z]
         prim = numbers[0][0].type.prim
@@ -260,17 +260,24 @@ def _called(name: str) -> ComplexFunction:
     return of
 
 
+def named_square_root(a: Complex) -> Complex:
+    """Return the root, of f64 parts by functions: written out, it is 200,000 letters of C."""
+    return square_root(a) if a[0].type.prim is Prim.F32 else _called("sqrt")(a)
+
+
 _FORMULAS: dict[str, Callable[..., Complex]] = {
     "sinh": _sinh, "cosh": _cosh, "tanh": _tanh,
     "sin": _turned(_sinh), "tan": _turned(_tanh), "cos": lambda z: _cosh((-z[1], z[0])),
     "asin": _asin, "acos": _acos, "acosh": _acosh, "atanh": _atanh,
     "asinh": _turned(_asin), "atan": _turned(_atanh),
     "expm1": _expm1, "log1p": _log1p, "pow": _pow, "rsqrt": _rsqrt,
+    "sqrt": square_root,
     "exp2": lambda z: exponential(_scaled(z, math.log(2.0))),
     "log2": lambda z: _scaled(logarithm(z), 1 / math.log(2.0)),
 }  # fmt: skip
 
 _TABLE: dict[str, ComplexFunction] = TABLE | {name: _called(name) for name in _FORMULAS}
+_TABLE["sqrt"] = named_square_root
 
 
 def complex_function(name: str) -> ComplexFunction:

@@ -194,7 +194,6 @@ TABLE: dict[str, ComplexFunction] = {
     ),
     "exp": exponential,
     "log": logarithm,
-    "sqrt": square_root,
     "eq": lambda a, b: a[0].eq(b[0]) & a[1].eq(b[1]),
     "ne": lambda a, b: a[0].ne(b[0]) | a[1].ne(b[1]),
     "where": _where,

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlx.codegen.loops.complex_functions import complex_function
+from rlx.codegen.loops.expr import E
+from rlx.codegen.loops.nodes import ValueType, Var, storage
+from rlx.codegen.loops.visit import walk_expression
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.ir.op import OPS
@@ -89,3 +93,13 @@ def test_roots_of_subnormal_numbers_keep_their_digits(backend: str) -> None:
     exact = np.sqrt(z)
     np.testing.assert_allclose(found.real, exact.real, rtol=1e-14)
     np.testing.assert_allclose(found.imag, exact.imag, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "reciprocal"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_formulas_written_out_are_short(dtype: DType, name: str) -> None:
+    """Whatever a formula reads twice is there twice; roots of f64 were a hundred thousand nodes."""
+    z = [E(Var(part, ValueType(storage(dtype)))) for part in ("re", "im")]
+    parts = complex_function(name)(z)
+    assert isinstance(parts, tuple)
+    assert sum(len(list(walk_expression(part.node))) for part in parts) < 600

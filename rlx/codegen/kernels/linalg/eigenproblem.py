@@ -27,7 +27,8 @@ from rlx.codegen.kernels.linalg.complex_matrix import (
     turning,
 )
 from rlx.codegen.loops.builder import KernelBuilder, Mutable
-from rlx.codegen.loops.complex_scalar import Complex, divide, multiply, square_root
+from rlx.codegen.loops.complex_functions import named_square_root
+from rlx.codegen.loops.complex_scalar import Complex, divide, multiply
 from rlx.codegen.loops.expr import E, index, maximum, minimum, select
 from rlx.codegen.loops.nodes import BinaryOp, Buffer, LoopKind, UnaryOp
 
@@ -232,7 +233,8 @@ class Eigenproblem:
         c, d = m.entry("c", low + 1, low), m.entry("d", low + 1, low + 1)
         half = m.named("half", times(subtract(a, d), 0.5))
         across = m.named("across", multiply(b, c))
-        root = m.named("root", square_root(m.named("square", add(multiply(half, half), across))))
+        square = m.named("square", add(multiply(half, half), across))
+        root = m.named("root", named_square_root(square))
         opposed = half[0] * root[0] + half[1] * root[1] < 0.0
         root = m.named("way", choose(opposed, times(root, -1.0), root))
         moved = m.named("moved", add(half, root))  # the larger of the two roots
