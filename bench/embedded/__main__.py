@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rlx
-from bench.embedded.emulation import instructions
+from bench.embedded import emulation
 from examples.microcontroller.run import X, classify, weights
-from rlx.runtime.cross import zig_compiler
 
 HERE = Path(__file__).parent
 FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
@@ -44,10 +43,19 @@ def export(directory: Path, target: str) -> None:
 
 def build(directory: Path, command: Sequence[str]) -> Path:
     program = directory / "measure"
-    sources = [str(HERE / name) for name in ("measure.c", "by_hand.c")]
-    done = [*command, *FLAGS, "-I", str(directory), *sources, str(directory / "classify.c")]
+    done = [*command, *FLAGS, "-I", str(directory), *map(str, sources(directory))]
     subprocess.run([*done, "-lm", "-o", str(program)], check=True)
     return program
+
+
+def build_emulated(directory: Path, target: str) -> Path:
+    flags = ("-O2", *FLAGS, "-I", str(directory))
+    triple = f"{target}-linux-musl"
+    return emulation.build(triple, sources(directory), directory / "measure", flags)
+
+
+def sources(directory: Path) -> list[Path]:
+    return [HERE / "measure.c", HERE / "by_hand.c", directory / "classify.c"]
 
 
 def main() -> None:
@@ -62,9 +70,8 @@ def main() -> None:
     for target in EMULATED:
         with tempfile.TemporaryDirectory() as place:
             export(Path(place), target)
-            zig = zig_compiler(f"{target}-linux-musl")
-            program = build(Path(place), [*zig.command, *zig.flags, "-O2", "-static"])
-            counts = [instructions(target, program, which) for which in "10"]
+            program = build_emulated(Path(place), target)
+            counts = [emulation.instructions(target, program, which) for which in "10"]
         print(f"{f'{target}, clang -O2, instructions':<40}{counts[0]:>8}{counts[1]:>10}")
 
 

@@ -21,13 +21,14 @@ import numpy as np
 import rlx
 import rlx.numpy as rnp
 from bench.embedded.__main__ import FLAGS, HERE
+from bench.embedded.emulation import build
 from bench.embedded.emulation import instructions as executed_in_a_run
 from examples.microcontroller.run import X, classify, weights
 from examples.minilm import EPS, HEADS, HIDDEN, INTERMEDIATE, LAYERS, pool
 from rlx import blocks
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact
-from rlx.runtime.cross import find_compiler, zig_compiler
+from rlx.runtime.cross import find_compiler
 
 EMULATED = {"x86-64": "x86_64", "aarch64": "aarch64", "riscv64": "riscv64"}
 CORES = ("cortex-m3", "cortex-m4")
@@ -111,11 +112,9 @@ def export(name: str, target: str, directory: Path) -> Artifact:
 def instructions(artifact: Artifact, target: str) -> int:
     """Return the executed instructions of one run."""
     machine = EMULATED[target]
-    zig = zig_compiler(f"{machine}-linux-musl")
-    program = artifact.directory / "program"
-    build = [*zig.command, *zig.flags, "-O2", "-static", *FLAGS, f"-I{artifact.directory}"]
-    build += [f"-DGET_INFO={artifact.name}_get_info", str(HERE / "any.c"), str(artifact.source)]
-    subprocess.run([*build, "-o", str(program)], check=True, capture_output=True)
+    flags = ("-O2", *FLAGS, f"-I{artifact.directory}", f"-DGET_INFO={artifact.name}_get_info")
+    sources = (HERE / "any.c", artifact.source)
+    program = build(f"{machine}-linux-musl", sources, artifact.directory / "program", flags)
     return executed_in_a_run(machine, program)
 
 

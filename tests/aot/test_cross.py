@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.embedded.emulation import build
 from rlx.codegen.llvm.objects import compile_kernels
 from rlx.errors import ToolchainError
 from rlx.gguf import encode
 from rlx.ir.graph import Graph
 from rlx.ir.reference import evaluate
 from rlx.runtime import cross
-from rlx.runtime.aot import aot
+from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
 from rlx.runtime.lower import lower_for
 from rlx.target import named_target
@@ -47,9 +48,7 @@ def test_emulated_artifact_agrees_with_the_reference(
     program = tmp_path / "sample"
     sample = tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    compiler = zig_compiler(f"{architecture}-linux-musl")
-    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
-        "-o", program)  # fmt: skip
+    build(f"{architecture}-linux-musl", [sample], program, archives=_archives(artifact))
     run(emulator, program, cwd=tmp_path)
     given = np.fromfile(tmp_path / "y.bin", np.float32)
     expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
@@ -87,15 +86,18 @@ def test_emulated_integers_are_the_reference_s(tmp_path: Path, target: str, dots
     artifact = aot(graph, tmp_path, target=target)
     program, sample = tmp_path / "sample", tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    compiler = zig_compiler(f"{architecture}-linux-musl")
-    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
-        "-o", program)  # fmt: skip
+    build(f"{architecture}-linux-musl", [sample], program, archives=_archives(artifact))
     assert _has_byte_dots(program) == dots
     cpu = ("-cpu", "max") if dots else ()
     run(emulator, *cpu, program, cwd=tmp_path)
     expected = evaluate(graph, _sample_inputs(graph))[0]
     assert len(set(expected.reshape(-1))) > 3
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y.bin", np.float32), expected.reshape(-1))
+
+
+def _archives(artifact: Artifact) -> list[Path]:
+    assert artifact.archive is not None
+    return [artifact.archive]
 
 
 def _has_byte_dots(program: Path) -> bool:
@@ -126,9 +128,7 @@ def test_emulated_products_of_packed_weights_take_signed_bytes(
     artifact = aot(graph, tmp_path, target="aarch64-dotprod")
     program, sample = tmp_path / "sample", tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    compiler = zig_compiler("aarch64-linux-musl")
-    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
-        "-o", program)  # fmt: skip
+    build("aarch64-linux-musl", [sample], program, archives=_archives(artifact))
     assert _has_byte_dots(program)
     run("qemu-aarch64", "-cpu", "max", program, cwd=tmp_path)
     (expected,) = evaluate(graph, _sample_inputs(graph))
@@ -158,9 +158,7 @@ def test_emulated_pairs_of_bf16_are_near_the_reference(tmp_path: Path) -> None:
     artifact = aot(graph, tmp_path, target="aarch64-bf16")
     program, sample = tmp_path / "sample", tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    compiler = zig_compiler("aarch64-linux-musl")
-    run(*compiler.command, *compiler.flags, "-static", sample, artifact.archive or "",
-        "-o", program)  # fmt: skip
+    build("aarch64-linux-musl", [sample], program, archives=_archives(artifact))
     words = _words(program)
     vector, element = words & 0xFFE0FC00 == 0x6E40FC00, words & 0xFFC0F400 == 0x4F40F000
     assert np.any(vector | element)  # bfdot of whole registers, by a vector or by one pair
@@ -299,10 +297,8 @@ def test_webassembly_agrees_with_the_reference(tmp_path: Path, target: str) -> N
     artifact = aot(graph, tmp_path, params=params, weights="embed", target=target, math="none")
     sample = tmp_path / "dump.c"
     sample.write_text(_dumping(artifact.sample.read_text(), graph.name))
-    compiler = find_compiler("wasm32")  # Zig builds a libc for each processor and level
-    run(*compiler.command, *compiler.flags, sample, artifact.archive or "", "-Os",
-        "-Wl,--strip-all", "-o", tmp_path / "sample.wasm")  # fmt: skip
-    _run_wasm(wasmtime, tmp_path / "sample.wasm", tmp_path)
+    program = build("wasm32-wasi", [sample], tmp_path / "sample.wasm", archives=_archives(artifact))
+    _run_wasm(wasmtime, program, tmp_path)
     given = np.fromfile(tmp_path / "y.bin", np.float32)
     expected = evaluate(graph, {**params, **_sample_inputs(graph)})[0]
     np.testing.assert_allclose(given, expected.reshape(-1), rtol=2e-5, atol=2e-6)

@@ -224,15 +224,13 @@ def test_a_network_on_a_core_takes_what_the_table_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["aarch64", "riscv64"])
 def test_emulated_machines_execute_what_the_table_says(tmp_path: Path, target: str) -> None:
-    from bench.embedded.__main__ import build, export
+    from bench.embedded.__main__ import build_emulated, export
     from bench.embedded.emulation import instructions
-    from rlx.runtime.cross import zig_compiler
 
     pytest.importorskip("ziglang")
     require(f"qemu-{target}")
     export(tmp_path, target)
-    zig = zig_compiler(f"{target}-linux-musl")
-    program = build(tmp_path, [*zig.command, *zig.flags, "-O2", "-static"])
+    program = build_emulated(tmp_path, target)
     counts = [instructions(target, program, which) for which in "10"]
     rows = figures(cells("| target | compiler | | rlx | by hand |"))
     assert counts == pytest.approx(list(rows[target]), rel=0.05)
