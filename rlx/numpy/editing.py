@@ -19,6 +19,7 @@ from rlx.numpy.creation import dtype_of, zeros
 from rlx.numpy.diagonals import diag
 from rlx.numpy.indexing import getitem, take
 from rlx.numpy.shaping import (
+    atleast_3d,
     concatenate,
     expand_dims,
     moveaxis,
@@ -45,15 +46,6 @@ def unstack(x: Any, *, axis: int = 0) -> Any:
     """The slices of an axis, in a tuple."""
     x = moveaxis(x, axis, 0)
     return tuple(x[i] for i in range(static_shape(x)[0]))
-
-
-@function
-def atleast_3d(x: Any) -> Any:
-    """`x` with axes of extent 1 behind, and before a vector, so that it has three."""
-    x = as_tracer(x)
-    if x.ndim >= 3:
-        return x
-    return reshape(x, (1, 1, 1) if x.ndim == 0 else (1, -1, 1) if x.ndim == 1 else (*x.shape, 1))
 
 
 @function
@@ -205,13 +197,17 @@ def put(x: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Fa
 
 @function
 def put_along_axis(
-    x: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False
-) -> Any:
-    """A copy of `x` with `values` at the positions that stand at each along an axis."""
+    x: Any, indices: Any, values: Any, axis: int | None, *, inplace: bool = False,
+    mode: str | None = None,
+) -> Any:  # fmt: skip
+    """A copy of `x` with `values` at the positions that stand at each along an axis.
+
+    `mode` is that of `x.at[index].set`.
+    """
     _require_copy("put_along_axis", inplace)
     x = as_tracer(x)
     if axis is None:
-        return reshape(index_set(ravel(x), indices, values), x.shape)
+        return reshape(ravel(x).at[indices].set(values, mode=mode), x.shape)
     position = normalize_axis(axis, x.ndim)
     indices = as_tracer(indices)
     index = [
@@ -220,7 +216,7 @@ def put_along_axis(
         else np.arange(e).reshape([-1 if b == a else 1 for b in range(x.ndim)])
         for a, e in enumerate(static_shape(x))
     ]
-    return index_set(x, tuple(index), values)
+    return x.at[tuple(index)].set(values, mode=mode)
 
 
 def _require_copy(name: str, inplace: bool) -> None:

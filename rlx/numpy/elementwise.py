@@ -183,7 +183,12 @@ def _small_power(x: Any, exponent: int) -> Any:
 
 
 pow = power
-float_power = function(lambda x, y: emit_inexact(ops.pow, x, y))
+
+
+@function
+def float_power(x: Any, y: Any) -> Any:
+    """`x ** y` in floats."""
+    return emit_inexact(ops.pow, x, y)
 
 
 @function

@@ -175,8 +175,13 @@ def unique(
     equal_nan: bool = True,
     size: int,
     fill_value: Any = None,
+    sorted: bool = True,
 ) -> Any:
-    """The distinct elements in ascending order; the least one stands for those that are missing."""
+    """The distinct elements in ascending order; the least one stands for those that are missing.
+
+    They are in that order also where `sorted` is False, which asks for any.
+    """
+    del sorted
     found = _unique(as_tracer(x), size, fill_value, equal_nan)
     chosen = (True, return_index, return_inverse, return_counts)
     results = tuple(each for each, wanted in zip(found, chosen, strict=True) if wanted)

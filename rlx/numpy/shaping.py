@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,15 +130,32 @@ def expand_dims(x: Any, axis: Any) -> Any:
 
 
 @function
-def atleast_1d(x: Any) -> Any:
-    x = as_tracer(x)
-    return x if x.ndim else reshape(x, (1,))
+def atleast_1d(*arrays: Any) -> Any:
+    """Arrays, numbers as vectors of one element; of several arrays a list."""
+    return _each(lambda x: x if x.ndim else reshape(x, (1,)), arrays)
 
 
 @function
-def atleast_2d(x: Any) -> Any:
-    x = atleast_1d(x)
-    return x if x.ndim > 1 else reshape(x, (1, -1))
+def atleast_2d(*arrays: Any) -> Any:
+    """Arrays, vectors as matrices of one row; of several arrays a list."""
+    return _each(lambda x: x if x.ndim > 1 else reshape(x, (1, -1)), arrays)
+
+
+@function
+def atleast_3d(*arrays: Any) -> Any:
+    """Arrays with axes of extent 1 behind, and before a vector, so that they have three."""
+    return _each(_with_three_axes, arrays)
+
+
+def _with_three_axes(x: Any) -> Any:
+    if x.ndim >= 3:
+        return x
+    return reshape(x, (1, 1, 1) if x.ndim == 0 else (1, -1, 1) if x.ndim == 1 else (*x.shape, 1))
+
+
+def _each(change: Callable[[Any], Any], arrays: Sequence[Any]) -> Any:
+    changed = [change(as_tracer(x)) for x in arrays]
+    return changed[0] if len(changed) == 1 else changed
 
 
 @function

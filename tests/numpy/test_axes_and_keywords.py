@@ -113,3 +113,23 @@ def test_what_has_no_meaning_is_refused(name: str) -> None:
     call, message = REFUSED[name]
     with pytest.raises(RlxError, match=message):
         call()
+
+
+def test_several_arrays_get_axes_each() -> None:
+    for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+        several = getattr(rnp, name)(1.5, np.ones(3), np.ones((2, 1, 2)))
+        expected = getattr(np, name)(1.5, np.ones(3), np.ones((2, 1, 2)))
+        assert [x.shape for x in several] == [x.shape for x in expected]
+        assert getattr(rnp, name)() == []
+
+
+def test_put_along_axis_leaves_out_what_lies_outside() -> None:
+    x, places = np.zeros((2, 3)), np.array([[1], [7]])
+    found = rnp.put_along_axis(x, places, 5.0, 1, mode="drop")
+    np.testing.assert_array_equal(found, [[0, 5, 0], [0, 0, 0]])
+    with pytest.raises(IndexError):
+        rnp.put_along_axis(x, places, 5.0, 1)
+
+
+def test_distinct_elements_may_be_asked_for_in_any_order() -> None:
+    np.testing.assert_array_equal(rnp.unique(np.array([3, 1, 3]), sorted=False), [1, 3])
