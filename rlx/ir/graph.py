@@ -216,6 +216,8 @@ class Graph(builders.Builders[Value]):
         self.effects: tuple[int, bool] | None = None
         """How many nodes it had when it was known whether one of them has an effect."""
         self._leaves: dict[str, Value] = {}
+        self._hash: tuple[int, int] | None = None
+        """How many nodes it had when its hash was taken, and the hash."""
         self._source: Source | None = None
         self._scope: str | None = None
 
@@ -375,6 +377,7 @@ class Graph(builders.Builders[Value]):
                 change("source", lender.source or node.source)
                 change("scope", lender.scope or node.scope)
         self.nodes = list(nodes)
+        self._hash = None
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -554,10 +557,18 @@ class Graph(builders.Builders[Value]):
         )
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Graph) and self.structure() == other.structure())
+        if self is other:
+            return True
+        if not isinstance(other, Graph) or hash(self) != hash(other):
+            return False
+        return self.structure() == other.structure()
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple((node.op.name, node.attrs) for node in self.nodes)))
+        count = len(self.nodes)
+        if self._hash is None or self._hash[0] != count:
+            of_nodes = hash(tuple((node.op.name, node.attrs) for node in self.nodes))
+            self._hash = count, of_nodes  # kept: bodies are hashed with each graph around them
+        return hash((self.name, self._hash[1]))
 
 
 def _types(values: Sequence[Value]) -> tuple[TensorType, ...]:
@@ -576,23 +587,29 @@ def _types_of_copy(
     return tuple(result.type for result in node.results)
 
 
+class _Packaged(dict[str, bool]):
+    """Whether a file is of this package: asked for each frame of each node's stack."""
+
+    def __missing__(self, file: str) -> bool:
+        return self.setdefault(file, file.startswith(_PACKAGE))
+
+
+_packaged = _Packaged()
+
+
 def is_ours(frame: FrameType) -> bool:
     """True for a frame of this package, False for one of the user's."""
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    return _packaged[frame.f_code.co_filename]
 
 
 def calling_source() -> Source | None:
     """Return the innermost frame outside rlx: the user's line, if there is one."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(_FROZEN):
-            return None
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        if frame.f_back is None:
-            return None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _packaged[frame.f_code.co_filename]:
         frame = frame.f_back
-    return None
+    if frame is None or frame.f_code.co_filename.startswith(_FROZEN):
+        return None
+    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def require_addressable(value: Value) -> None:

@@ -150,8 +150,9 @@ class CustomFunction:
             )
         given = _positional(self._fun, args, kwargs)
         nested = max(_LEAST_NESTED, derivatives_taken())
-        if current_trace() is None or _nesting.depths.get(self, 0) >= nested:
-            return self._fun(*given)
+        trace = current_trace()
+        if trace is None or trace.runs_once or _nesting.depths.get(self, 0) >= nested:
+            return self._fun(*given)  # nothing derives a call that runs at once
         fixed = positions(self._fixed, len(given), "nondiff_argnums")
         moving = tuple(i for i in range(len(given)) if i not in fixed)
         chosen = choose(self._fun, given, {}, moving)

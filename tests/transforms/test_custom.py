@@ -15,6 +15,7 @@ from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
 from rlx.scipy.special import gammainc
+from rlx.tracing.apply import function
 from rlx.tracing.traced_function import trace
 
 X = np.random.default_rng(5).standard_normal(3)
@@ -351,3 +352,23 @@ def test_a_rule_that_many_calls_hold_is_batched_once(monkeypatch: pytest.MonkeyP
     rlx.jit(of_order).graph(rlx.TensorType(DType.F64, (3,)))
     assert len(bodies) > 10
     assert len({id(body) for body in bodies}) == len(bodies)
+
+
+def test_a_call_that_runs_at_once_traces_no_rule() -> None:
+    """As one outside of every function: nothing asks for its derivatives."""
+    traced = []
+
+    @rlx.custom_jvp
+    def doubled(x: Any) -> Any:
+        return x * 2
+
+    @doubled.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        traced.append(primals)
+        return doubled(*primals), tangents[0] * 3
+
+    at_once = function(lambda x: doubled(x) + 1)
+    assert at_once(np.float64(4)) == 9
+    assert not traced
+    assert rlx.grad(at_once)(np.float64(4)) == 3
+    assert traced
