@@ -168,6 +168,7 @@ def test_params_that_are_set_are_used_at_once() -> None:
 
 
 def test_an_executable_that_nobody_holds_goes() -> None:
+    gc.freeze()  # the millions of objects of tests before are not looked at
     program, _ = doubled()
     gone = weakref.ref(program)
     del program, _
@@ -177,6 +178,7 @@ def test_an_executable_that_nobody_holds_goes() -> None:
 
 def test_a_call_that_was_taken_apart_calls_nothing() -> None:
     """The collector takes garbage apart piece by piece, and any piece may call another."""
+    gc.freeze()
     program, fast = doubled()
     slot = ctypes.pythonapi.PyType_GetSlot
     slot.restype, slot.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_int)
