@@ -1,9 +1,9 @@
-"""Build wheel and source package, and try each in an environment where something is missing.
+"""Build wheel and source package, and try each where something is missing.
 
     python tools/check_packages.py
 
-The wheel is installed without llvmlite, beside a C compiler; the source package with llvmlite,
-where no compiler is on the path. Needs the network, for the dependencies.
+The wheel is installed without llvmlite, beside a C compiler; then in its place the source package
+with llvmlite, where no compiler is on the path. Needs the network, for the dependencies.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -46,32 +47,41 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         wheel, source = build(directory)
-        try_package(directory / "plain", str(wheel), has_llvm=False)
-        try_package(directory / "llvm", f"rlx[llvm] @ {source.as_uri()}", has_llvm=True)
+        python = environment(directory / "tried", str(wheel))
+        try_package(python, directory / "wheel", has_llvm=False)
+        run(sys.executable, "-m", "pip", "--python", python, "uninstall", "--quiet", "--yes", "rlx")
+        install(python, f"rlx[llvm] @ {source.as_uri()}")
+        try_package(python, directory / "source", has_llvm=True)
 
 
 def build(directory: Path) -> tuple[Path, Path]:
     """Return the wheel, made from the source package, and that."""
-    python = environment(directory / "build", "build")
-    run(python, "-m", "build", "--outdir", str(directory / "dist"), str(ROOT))
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    python = environment(directory / "build", "build", *needs)
+    run(python, "-m", "build", "--no-isolation", "--outdir", str(directory / "dist"), str(ROOT))
     dist = directory / "dist"
     return next(dist.glob("*.whl")), next(dist.glob("*.tar.gz"))
 
 
-def try_package(directory: Path, package: str, *, has_llvm: bool) -> None:
-    """Install a package and run the smoke test; with LLVM there is no compiler on the path."""
-    python = environment(directory, package)
+def try_package(python: Path, cache: Path, *, has_llvm: bool) -> None:
+    """Run the smoke test; with LLVM there is no compiler on the path."""
     path = str(python.parent) if has_llvm else os.environ["PATH"]
     answers = ("yes" if has_llvm else "no", "no" if has_llvm else "yes")
-    run(python, "-c", SMOKE, *answers, PATH=path, RLX_CACHE_DIR=str(directory / "cache"))
+    run(python, "-c", SMOKE, *answers, PATH=path, RLX_CACHE_DIR=str(cache))
 
 
-def environment(directory: Path, package: str) -> Path:
-    """Return the Python of a new environment with `package` in it."""
-    venv.create(directory, with_pip=True)
+def environment(directory: Path, *packages: str) -> Path:
+    """Return the Python of a new environment with `packages` in it."""
+    venv.create(directory)
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package)
+    install(python, *packages)
     return python
+
+
+def install(python: Path, *packages: str) -> None:
+    """Install packages with the pip of this Python: another would have to be installed first."""
+    ways = ("install", "--quiet", "--disable-pip-version-check", "--no-compile")
+    run(sys.executable, "-m", "pip", "--python", python, *ways, *packages)
 
 
 def run(*command: str | Path, **variables: str) -> None:
@@ -82,4 +92,4 @@ def run(*command: str | Path, **variables: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
