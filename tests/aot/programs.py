@@ -14,6 +14,7 @@ from rlx.passes.autodiff import vjp_in_graph
 from tests.splat_scenes import random_scene
 
 BATCH, FEATURES, HIDDEN, CLASSES = 32, 64, 32, 10
+LARGE = 192
 
 
 def mlp(name: str = "mlp") -> Graph:
@@ -71,10 +72,10 @@ def scaled_rows(name: str = "rows") -> Graph:
 
 
 def large_rows(name: str = "large") -> Graph:
-    """Enough work in every kernel for several threads."""
+    """Enough work in every kernel for several threads, and hardly more."""
     g = Graph(name)
-    x = g.input("x", (256, 256))
-    w = g.param("w", (256, 256))
+    x = g.input("x", (LARGE, LARGE))
+    w = g.param("w", (LARGE, LARGE))
     y = g.softmax(g.tanh(g.matmul(x, w)), axis=-1)
     g.set_outputs([y, g.reduce_sum(y * x, axes=(0,))])
     return g

@@ -10,7 +10,7 @@ import pytest
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import aot
 from tests.aot.building import Loaded, needs_compiler, require, run
-from tests.aot.programs import large_rows, params_of
+from tests.aot.programs import LARGE, large_rows, params_of
 
 pytestmark = needs_compiler
 PROGRAM = (Path(__file__).parent / "threads.c").read_text()
@@ -27,7 +27,7 @@ def test_threaded_run_has_the_bits_of_a_plain_run(tmp_path: Path, threads: str) 
         native = Loaded(artifact, "int large_run(void *);")
         assert native.call("init", native.arena, native.block.size) == 0
         assert native.call("setup", native.arena) == 0
-        native.view("inputs", "x")[...] = np.linspace(-1, 1, 256 * 256, dtype=np.float32)
+        native.view("inputs", "x")[...] = np.linspace(-1, 1, LARGE**2, dtype=np.float32)
         assert native.call("run", native.arena) == 0
         results.append([native.view("outputs", f"y_{i}").copy() for i in (0, 1)])
     for plain, threaded in zip(*results, strict=True):
