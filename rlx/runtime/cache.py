@@ -33,7 +33,8 @@ from rlx.runtime.cache_place import cache_directory as cache_directory
 _DEFAULT_LIMIT = 2 * 1024**3
 _SEAL = ".sha256"
 _ADDED = "added"
-"""A file with the sizes of what was stored since the last trim, a line each."""
+"""A file that is as many blocks long as were stored since the last trim: nobody reads it."""
+_BLOCK = 256
 _SHARE_ADDED = 16
 """Trimming looks at every entry, so it waits until so large a share of the limit was stored."""
 
@@ -128,11 +129,10 @@ class Cache:
         return self.limit // _SHARE_ADDED
 
     def _added(self, size: int) -> int:
-        """Note that `size` bytes were stored; return how many were since the last trim."""
-        with open(self.directory / _ADDED, "a+", opener=_privately) as notes:
-            notes.write(f"{size}\n")
-            notes.seek(0)
-            return sum(int(line) for line in notes if line.strip().isdigit())
+        """Note that `size` bytes were stored; return about how many were since the last trim."""
+        with open(self.directory / _ADDED, "ab", opener=_privately, buffering=0) as notes:
+            notes.write(b"." * -(-size // _BLOCK))
+            return os.fstat(notes.fileno()).st_size * _BLOCK
 
     def _places(self, key: str, suffix: str) -> Iterator[Path]:
         """Yield where the file of `key` may be: here, or where this process goes instead."""

@@ -76,13 +76,13 @@ def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
 
 
 def test_entries_are_looked_at_only_after_a_share_of_the_limit_was_stored(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limit=1600)
+    cache = Cache(tmp_path, limit=16 * 1024)
     notes = tmp_path / "added"
     seen = []
     for number in range(4):
-        cache.fetch(content_key(str(number)), ".so", writer("x" * 50))
-        seen.append(notes.read_text().split() if notes.exists() else [])
-    assert seen == [["50"], ["50", "50"], [], ["50"]]
+        cache.fetch(content_key(str(number)), ".so", writer("x" * 500))
+        seen.append(notes.stat().st_size if notes.exists() else 0)
+    assert seen == [2, 4, 0, 2]  # blocks of 256 bytes
 
 
 def _fetch_repeatedly(directory: str, keys: int) -> None:
