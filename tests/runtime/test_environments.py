@@ -36,7 +36,11 @@ with warnings.catch_warnings(record=True) as caught:
 print(len([w for w in caught if "rlx goes on without" in str(w.message)]))
 print(*(w.message for w in caught))
 """
-LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))"
+LIMITED = """
+import resource, sys
+sys.dont_write_bytecode = True  # cut off, it would stay beside the modules, for everybody
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+"""
 BACKENDS = [
     pytest.param("llvm", marks=pytest.mark.skipif(not toolchain.has_llvm(), reason="no llvmlite")),
     pytest.param("c", marks=pytest.mark.skipif(not has_toolchain(), reason="no C compiler")),
