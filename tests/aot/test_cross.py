@@ -24,7 +24,7 @@ from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import find_compiler, machine_of, zig_compiler
 from rlx.runtime.lower import lower_for
 from rlx.target import named_target
-from tests.aot.building import needs_compiler, run
+from tests.aot.building import needs_compiler, run, untimed
 from tests.aot.programs import encoder_layer, mlp, params_of, splat_step, training_step
 
 needs_zig = pytest.mark.skipif(
@@ -195,13 +195,12 @@ def _words(program: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
 
 def _dumping(sample: str, name: str) -> str:
     """Return the sample program, made to write its first output to a file."""
-    head, tail = sample.rsplit("  return print_time();", 1)
     dump = (
         '  FILE *out = fopen("y.bin", "wb");\n'
         f"  fwrite({name}_arena_y(arena), 1, {name.upper()}_Y_BYTES, out);\n"
         "  fclose(out);\n"
     )
-    return f"{head}{dump}  return print_time();{tail}"
+    return untimed(sample, dump)
 
 
 def _sample_inputs(graph: Graph) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:

@@ -16,7 +16,7 @@ from examples.digits import BATCH, load_data
 from examples.train_in_c.export import NETWORKS
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import Artifact, aot
-from tests.aot.building import needs_compiler, require, run
+from tests.aot.building import needs_compiler, require, run, untimed
 from tests.aot.programs import encoder_layer, lookup, mlp, params_of, scaled_rows, training_step
 
 pytestmark = [needs_compiler, pytest.mark.slow]
@@ -41,7 +41,7 @@ def check(artifact: Artifact, *, flags: tuple[str, ...] = ()) -> None:
     program = artifact.directory / "memcheck"
     weights: list[Path] = [] if artifact.weights is None else [artifact.weights]
     sample = artifact.directory / "untimed.c"
-    sample.write_text(_untimed(artifact.sample.read_text()))
+    sample.write_text(untimed(artifact.sample.read_text()))
     chosen = [f'-DSAMPLE="{sample}"', f"-DGET_INFO={artifact.name}_get_info"]
     chosen += ["-DHAS_WEIGHTS"] if weights else []
     sources = [HARNESS, artifact.source]
@@ -53,12 +53,6 @@ def check(artifact: Artifact, *, flags: tuple[str, ...] = ()) -> None:
     except AssertionError:
         run(*watched, "--track-origins=yes", program, *weights)
         raise
-
-
-def _untimed(sample: str) -> str:
-    """Return the sample program without the runs at its end, which are like the first."""
-    head, tail = sample.rsplit("return print_time();", 1)
-    return f"{head}return 0;{tail}"
 
 
 @pytest.mark.parametrize("weights", ["embed", "file", "argument"])
