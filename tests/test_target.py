@@ -27,7 +27,11 @@ def test_vector_width_follows_the_features() -> None:
 def test_importing_the_runtime_loads_no_llvm() -> None:
     program = "import rlx.runtime.compile, sys; print('llvmlite' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.stdout == "False\n", done.stderr
 

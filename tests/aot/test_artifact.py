@@ -180,6 +180,7 @@ def test_two_processes_in_two_directories_write_the_same_bytes(tmp_path: Path) -
             [sys.executable, "-c", script, str(tmp_path / directory)],
             env={"PYTHONPATH": str(root), "PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
             check=True,
+            timeout=600,
         )
     one, two = tmp_path / "one", tmp_path / "two" / "deeper"
     names = sorted(path.name for path in one.iterdir())

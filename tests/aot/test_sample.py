@@ -32,7 +32,9 @@ def sample(directory: Path, name: str, *flags: str) -> dict[str, list[float]]:
     """Compile and run the sample; return the numbers of each line."""
     command = (require("gcc"), "-std=c11", *STRICT, *flags, "main.c", f"{name}.c", "-lm")
     run(*command, cwd=directory)
-    done = subprocess.run(["./a.out"], cwd=directory, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["./a.out"], cwd=directory, capture_output=True, text=True, check=True, timeout=600
+    )
     assert re.fullmatch(r"time of a run: \S+ us\n", done.stderr)
     rows = (line.partition(":") for line in done.stdout.splitlines())
     return {head: [float(x) for x in rest.replace(" ...", "").split()] for head, _, rest in rows}

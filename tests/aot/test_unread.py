@@ -35,6 +35,10 @@ def test_the_sample_needs_no_weights_that_nothing_reads(tmp_path: Path) -> None:
 
 
 def run_sample(folder: Path) -> str:
-    subprocess.run(["cc", "main.c", "f.c", "-lm", "-o", "sample"], cwd=folder, check=True)
-    done = subprocess.run(["./sample"], cwd=folder, check=True, capture_output=True, text=True)
+    subprocess.run(
+        ["cc", "main.c", "f.c", "-lm", "-o", "sample"], cwd=folder, check=True, timeout=600
+    )
+    done = subprocess.run(
+        ["./sample"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
+    )
     return done.stdout

@@ -186,7 +186,9 @@ def test_bash_completes_the_values_of_an_option(tmp_path: Path, capsys: Capture)
         f"source {script}; COMP_WORDS=(rlx inspect m.rlx --stage s); COMP_CWORD=4; _rlx; "
         'echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", asked], capture_output=True, text=True, check=True, timeout=600
+    )
     assert done.stdout == "schedule\n"
 
 
@@ -290,7 +292,9 @@ def test_an_error_of_the_command_itself_names_no_line_of_python(workspace: Path)
     (workspace / "twice.py").write_text("def twice(x):\n    return x * 2\n")
     source = ["twice.py:twice", "--shape", "x=f32[99999999999999]", "--random", "0"]
     command = [sys.executable, "-m", "rlx", "run", *source]
-    done = subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=workspace, capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 1
     assert "takes 399999999999996 bytes" in done.stderr
     assert "runpy" not in done.stderr

@@ -74,7 +74,7 @@ def test_compilers_of_c_convert_f16_by_instruction(target: str, tmp_path: Path) 
     source = tmp_path / "product.c"
     source.write_text(emit_module(product_module(target)))
     command = [COMPILERS[0], "-std=c11", "-O2", f"-march={target}", "-S", "-o", "-", str(source)]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
     assert "vcvtph2ps" in text
     assert "vcvtps2ph" in text
     assert "hfsf2" not in text

@@ -27,7 +27,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "text", "docs", str(out)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "RLX_DUMP": ""}
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RLX_DUMP": ""},
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return out

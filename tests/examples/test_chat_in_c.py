@@ -54,10 +54,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for source in ("smollm2", "chat", "encode"):
         own = [*command, "-c", f"{source}.c", "-o", f"{source}.o"]
         extra = [] if source == "chat" else ["-Wno-unused-function", "-Wno-unused-variable"]
-        subprocess.run([*own, *extra], cwd=directory, check=True)
+        subprocess.run([*own, *extra], cwd=directory, check=True, timeout=600)
     for program in ("chat", "encode"):
         objects = [f"{program}.o", "smollm2.o"]
-        subprocess.run(["cc", *objects, "-lm", "-o", program], cwd=directory, check=True)
+        subprocess.run(
+            ["cc", *objects, "-lm", "-o", program], cwd=directory, check=True, timeout=600
+        )
     return directory
 
 
@@ -74,7 +76,7 @@ def test_tokens_are_those_of_the_library(directory: Path) -> None:
     tokenizer = TextTokenizer.of(read(model_path()))
     done = subprocess.run(
         ["./encode"], input="\n".join(LINES) + "\n", cwd=directory, capture_output=True, text=True,
-        check=True,
+        check=True, timeout=600,
     )  # fmt: skip
     found = [[int(token) for token in line.split()] for line in done.stdout.splitlines()]
     assert found == [tokenizer.encode(line) for line in LINES]
@@ -83,6 +85,6 @@ def test_tokens_are_those_of_the_library(directory: Path) -> None:
 def test_it_answers(directory: Path) -> None:
     done = subprocess.run(
         ["./chat", "What is the capital of France?"], cwd=directory, capture_output=True, text=True,
-        check=True,
+        check=True, timeout=600,
     )  # fmt: skip
     assert done.stdout == "The capital of France is Paris.\n"

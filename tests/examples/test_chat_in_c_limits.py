@@ -42,7 +42,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "smollm2.h").write_text(MODEL)
     (directory / "smollm2.weights").write_bytes(b"weights")
     flags = ["-std=gnu11", "-O1", "-fsanitize=address,undefined", f"-I{directory}"]
-    subprocess.run(["gcc", *flags, CHAT, "-o", directory / "chat"], check=True)
+    subprocess.run(["gcc", *flags, CHAT, "-o", directory / "chat"], check=True, timeout=600)
     return directory / "chat"
 
 
@@ -50,7 +50,9 @@ def ask(program: Path, question: str, head: tuple[int, ...] = HEAD, text: bytes 
     """Ask with a table of three tokens; return what was said in complaint."""
     table = struct.pack(f"<{6 + len(TABLE)}i", *head, *TABLE) + text
     (program.parent / "tokenizer.bin").write_bytes(table)
-    done = subprocess.run([program, question], cwd=program.parent, capture_output=True, text=True)
+    done = subprocess.run(
+        [program, question], cwd=program.parent, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == (0 if "tokens a second" in done.stderr else 1), done.stderr
     return done.stderr.strip()
 

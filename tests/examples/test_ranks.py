@@ -63,7 +63,7 @@ def test_digits_are_learned_in_c_on_any_number_of_ranks(
     program = tmp_path / "c" / "train"
     sources = [str(tmp_path / "c" / name) for name in ("step.c", "train.c")]
     command = [find_mpicc(), "-O3", "-std=c11", "-Wall", "-Wextra", "-Werror", *sources]
-    subprocess.run([*command, "-lm", "-o", str(program)], check=True)
+    subprocess.run([*command, "-lm", "-o", str(program)], check=True, timeout=600)
     runs = [
         subprocess.run(
             [str(MPIRUN), "-n", str(ranks), str(program), str(epochs)],

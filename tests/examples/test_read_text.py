@@ -83,7 +83,7 @@ def test_the_program_in_c_reads_what_the_peer_reads(tmp_path: Path) -> None:
     export(tmp_path, target="native", emit_only=True)
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
     command = ["cc", "-std=c11", "-O1", "-march=native", *warnings, "read_text.c", "recognizer.c"]
-    subprocess.run([*command, "-lm", "-o", "read_text"], cwd=tmp_path, check=True)
+    subprocess.run([*command, "-lm", "-o", "read_text"], cwd=tmp_path, check=True, timeout=600)
     session = peer.InferenceSession(model_path("recognizer"), providers=["CPUExecutionProvider"])
     characters = characters_of(InferenceSession(model_path("recognizer")))
     for scale in (0.9, 2.5):
@@ -92,11 +92,18 @@ def test_the_program_in_c_reads_what_the_peer_reads(tmp_path: Path) -> None:
         picture.save(tmp_path / "line.pgm")
         (scores,) = session.run(None, {"x": line_pixels(picture)})
         read = subprocess.run(
-            ["./read_text", "line.pgm"], cwd=tmp_path, check=True, capture_output=True, text=True
+            ["./read_text", "line.pgm"],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
         assert read.stdout == spelled(scores[0], characters) + "\n"
         assert read.stdout.strip() == SAMPLE[1]
     (tmp_path / "line.pgm").write_bytes(b"P5 4000 4000 255 short")
-    refused = subprocess.run(["./read_text", "line.pgm"], cwd=tmp_path, capture_output=True)
+    refused = subprocess.run(
+        ["./read_text", "line.pgm"], cwd=tmp_path, capture_output=True, timeout=600
+    )
     assert refused.returncode == 1
     assert b"damaged" in refused.stderr

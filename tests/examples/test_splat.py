@@ -44,9 +44,11 @@ def test_the_program_in_c_draws_what_python_draws(tmp_path: Path) -> None:
     program = Path(splat_in_c.__file__).with_name("render.c")
     sources = [str(path) for path in (*(tmp_path / "c").glob("*.c"), program)]
     command = ["cc", "-std=c11", "-O1", *sources, f"-I{tmp_path / 'c'}", "-lm", "-o", "render"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     place = ["0", "0.5", "4", "0", "0", "0", "45"]
-    subprocess.run(["./render", "scene.ply", "image.ppm", *place], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["./render", "scene.ply", "image.ppm", *place], cwd=tmp_path, check=True, timeout=600
+    )
     header, body = b"P6\n48 32\n255\n", (tmp_path / "image.ppm").read_bytes()
     assert body.startswith(header)
     found = np.frombuffer(body, np.uint8, offset=len(header)).reshape(32, 48, 3)
@@ -98,7 +100,7 @@ def test_the_fitting_step_in_c_does_what_that_in_python_does(tmp_path: Path) -> 
     """At -O1, where GCC 12 once met a select that it could not compile."""
     artifact = splat.export(tmp_path, splats=16, emit_only=True)
     command = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", "splat_step.c", "-lm", "-o", "step.so"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     step, first_state = splat.make_step(splat.STEPS, "reference")
     params, need = splat.first_guess(16), np.zeros(16, np.float32)
     random = np.random.default_rng(0)

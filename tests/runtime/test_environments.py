@@ -87,7 +87,12 @@ def test_c_without_any_room_for_files_is_a_typed_error(tmp_path: Path) -> None:
     text = PROGRAM.format(backend="c", before=LIMITED, constant=9)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RLX_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", text],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert "rlx.errors.ToolchainError" in done.stderr
 
@@ -212,7 +217,10 @@ def test_folders_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
         " lambda path: os.kill(os.getpid(), signal.SIGKILL))"
     )
     subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        timeout=600,
     )
     (left,) = tmp_path.glob("??/.making-*")
     other = left.with_name(".making-of-another")

@@ -49,7 +49,7 @@ def _compile(compiler: str, text: str, directory: Path, flags: Sequence[str]) ->
     command = [compiler, *STRICT, *CODE, *flags, str(source)]
     if "-S" not in flags:
         command.append("-lm")  # clang warns of what it does not use
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[:5000]
 
 

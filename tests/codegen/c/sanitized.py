@@ -54,6 +54,10 @@ def _run(runtime: str, program: str, *arguments: str) -> subprocess.CompletedPro
 def _runtime(compiler: str) -> str | None:
     """Return the sanitizer's library, which must be loaded before everything else."""
     found = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+        [compiler, "-print-file-name=libasan.so"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     ).stdout.strip()
     return found if Path(found).is_absolute() else None

@@ -110,7 +110,9 @@ def test_a_debugger_is_in_the_users_program_or_in_the_c(tmp_path: Path, in_pytho
         rlx.jit(partial(function, rnp)), tmp_path, name="sums", emit_only=True,
         example_inputs=(np.zeros((4, 4), np.float32),), line_directives=in_python,
     )  # fmt: skip
-    subprocess.run(["gcc", "-g", "-O0", "main.c", "sums.c", "-lm"], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["gcc", "-g", "-O0", "main.c", "sums.c", "-lm"], cwd=tmp_path, check=True, timeout=600
+    )
     shown = subprocess.run(
         ["gdb", "-batch", "-nx", "-ex", "info line sort_4x4", "./a.out"],
         cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,

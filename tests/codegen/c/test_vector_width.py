@@ -117,7 +117,7 @@ def test_exported_c_is_exact_with_the_callers_compiler_and_flags(
     library = tmp_path / "roll.so"
     flags = [*PORTABLE_FLAGS, f"-march={machine}", f"-mprefer-vector-width={width}"]
     command = [compiler, *flags, "-fPIC", "-shared", str(artifact.source), "-o", str(library)]
-    subprocess.run([*command, "-lm"], check=True)
+    subprocess.run([*command, "-lm"], check=True, timeout=600)
     declaration = "int roll_call(void *, const double *, const double *, double *);"
     native = Loaded(artifact, declaration, library=library)
     result = np.zeros((2, 5))
@@ -181,7 +181,9 @@ def test_a_long_copy_of_doubles_is_compiled_to_the_widest_vectors(tmp_path: Path
     source = tmp_path / "copy.c"
     source.write_text(emit_module(Module("m", (), (kernel,), (entry_of(kernel, "run"),))))
     command = ["gcc", "-O3", "-march=native", "-fno-tree-loop-distribute-patterns", "-S", "-o", "-"]
-    done = subprocess.run([*command, str(source)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, str(source)], check=True, capture_output=True, text=True, timeout=600
+    )
     assert "zmm" in done.stdout
 
 
