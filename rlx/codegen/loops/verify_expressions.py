@@ -115,8 +115,9 @@ def binary_takes(op: BinaryOp, prim: Prim) -> bool:
 
 
 def _same(what: str, *operands: Expr) -> Iterator[str]:
-    types = [operand.type for operand in operands]
-    if len(set(types)) > 1:
+    first, *others = [operand.type for operand in operands]
+    if any(other != first for other in others):
+        types = (first, *others)
         yield f"{what} of {', '.join(map(str, types))}; the operands must have one type"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import is_not
 from typing import assert_never
 
 from rlx.codegen.loops.nodes import (
@@ -180,8 +181,10 @@ def all_expressions(block: Block) -> Iterator[Expr]:
 def rewrite_expression(expr: Expr, rewrite: Rewrite) -> Expr:
     """Apply `rewrite` bottom up; it returns its argument for "no change"."""
     old = operands(expr)
-    new = tuple(rewrite_expression(operand, rewrite) for operand in old)
-    changed = any(a is not b for a, b in zip(old, new, strict=True))
+    if not old:
+        return rewrite(expr)
+    new = tuple([rewrite_expression(operand, rewrite) for operand in old])
+    changed = any(map(is_not, new, old))
     return rewrite(with_operands(expr, new) if changed else expr)
 
 
