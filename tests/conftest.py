@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if isinstance(mark.kwargs.get("argvalues", mark.args[-1]), set | frozenset):
             name = metafunc.definition.nodeid
             raise pytest.UsageError(f"{name}: parametrized by a set, whose order differs: sort it")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out each `sample(count=n)` of what the n slow cases of its test all do, if they run."""
+    slow = Counter(_test_of(item) for item in items if item.get_closest_marker("slow"))
+    marks = [(item, item.get_closest_marker("sample")) for item in items]
+    idle = [i for i, mark in marks if mark and slow[_test_of(i)] == mark.kwargs["count"]]
+    if idle:
+        config.hook.pytest_deselected(items=idle)
+        items[:] = [item for item, _ in marks if item not in idle]
+
+
+def _test_of(item: pytest.Item) -> str:
+    """Return the test's id without its case."""
+    return item.nodeid.partition("[")[0]
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,6 @@ All samples are compiled as one unit under the strict flags, by every compiler t
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +64,12 @@ def test_text_has_no_long_indentation_or_trailing_spaces(text: str) -> None:
     assert not [line for line in text.splitlines() if line != line.rstrip() or "\t" in line]
 
 
-def test_a_tenth_of_the_samples_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
-    check_with_sanitizers(SAMPLES[::10], tmp_path, stride=10)
-
-
-@pytest.mark.slow
-def test_all_samples_are_clean_under_the_sanitizers(tmp_path: Path) -> None:
-    check_with_sanitizers(SAMPLES, tmp_path, stride=1)
-
-
-def check_with_sanitizers(samples: Sequence[Sample], directory: Path, *, stride: int) -> None:
+@pytest.mark.parametrize(
+    "stride",
+    [pytest.param(10, marks=pytest.mark.sample(count=1)), pytest.param(1, marks=pytest.mark.slow)],
+)
+def test_samples_are_clean_under_the_sanitizers(stride: int, tmp_path: Path) -> None:
+    samples = SAMPLES[::stride]
     text = emit_module(sample_module(samples))
-    printed = run_sanitized(text, directory, "tests.codegen.c.run_samples", str(stride))
+    printed = run_sanitized(text, tmp_path, "tests.codegen.c.run_samples", str(stride))
     assert printed.split() == [sample.name for sample in samples]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from tests.codegen.c.native import COMPILERS
 from tests.codegen.c.sanitized import run_sanitized
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+_CALL = "tests.codegen.c.call_entry"
 UNIT = """#include <stdint.h>
 int entry(int32_t n);
 extern int32_t numbers[4];
@@ -38,13 +37,9 @@ def program(body: str) -> str:
 @pytest.mark.parametrize("words", FAULTS)
 def test_a_fault_is_found_and_named(words: str, tmp_path: Path) -> None:
     with pytest.raises(pytest.fail.Exception, match=words):
-        run_sanitized(program(FAULTS[words]), tmp_path, __name__, "4")
+        run_sanitized(program(FAULTS[words]), tmp_path, _CALL, "4")
 
 
 def test_what_the_program_prints_is_returned(tmp_path: Path) -> None:
     body = program("return numbers[n];")
-    assert run_sanitized(body, tmp_path, __name__, "2") == "3\n"
-
-
-if __name__ == "__main__":
-    print(ctypes.CDLL(sys.argv[1]).entry(int(sys.argv[2])))
+    assert run_sanitized(body, tmp_path, _CALL, "2") == "3\n"
