@@ -32,10 +32,13 @@ def graph_digest(graph: Graph) -> str | None:
     what a function from outside is called by is known to this process alone.
     """
     try:
-        form = _Forms().graph(graph)
+        return graph.once(_digest).hex()
     except _OpaqueError:
         return None
-    return hashlib.sha256(marshal.dumps(form, _MARSHAL_VERSION)).hexdigest()
+
+
+def _digest(graph: Graph) -> bytes:
+    return hashlib.sha256(marshal.dumps(_Forms().graph(graph), _MARSHAL_VERSION)).digest()
 
 
 class _OpaqueError(Exception):
@@ -45,9 +48,6 @@ class _OpaqueError(Exception):
 class _Forms:
     """Graphs as what `marshal` writes; a body that several nodes hold is written once."""
 
-    def __init__(self) -> None:
-        self._bodies: dict[int, bytes] = {}
-
     def graph(self, graph: Graph) -> list[Any]:
         return [
             graph.name,
@@ -56,12 +56,6 @@ class _Forms:
             list(graph.donations.items()),
             [(name, self._plain(axis)) for name, axis in graph.communicators.items()],
         ]
-
-    def _body(self, graph: Graph) -> bytes:
-        if id(graph) not in self._bodies:
-            form = marshal.dumps(self.graph(graph), _MARSHAL_VERSION)
-            self._bodies[id(graph)] = hashlib.sha256(form).digest()
-        return self._bodies[id(graph)]
 
     def _node(self, node: Node) -> tuple[Any, ...]:
         operands = [(operand.node.index, operand.index) for operand in node.operands]
@@ -85,7 +79,7 @@ class _Forms:
         if isinstance(value, enum.Enum):
             return [value.__class__.__name__, value.name]
         if isinstance(value, Graph):
-            return ["body", self._body(value)]
+            return ["body", value.once(_digest)]
         if dataclasses.is_dataclass(value):
             fields = (getattr(value, field) for field in value.__dataclass_fields__)
             return [value.__class__.__name__, *map(self._plain, fields)]

@@ -15,12 +15,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -196,6 +196,7 @@ class Value:
 
 
 Operand: TypeAlias = builders.Operand[Value]
+Found = TypeVar("Found")
 
 
 class Graph(builders.Builders[Value]):
@@ -216,8 +217,8 @@ class Graph(builders.Builders[Value]):
         self.effects: tuple[int, bool] | None = None
         """How many nodes it had when it was known whether one of them has an effect."""
         self._leaves: dict[str, Value] = {}
-        self._hash: tuple[int, int] | None = None
-        """How many nodes it had when its hash was taken, and the hash."""
+        self._found: dict[Callable[[Graph], Any], tuple[Hashable, Any]] = {}
+        """What `once` found, and of which state of the graph."""
         self._source: Source | None = None
         self._scope: str | None = None
 
@@ -377,7 +378,7 @@ class Graph(builders.Builders[Value]):
                 change("source", lender.source or node.source)
                 change("scope", lender.scope or node.scope)
         self.nodes = list(nodes)
-        self._hash = None
+        self._found.clear()
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -539,6 +540,16 @@ class Graph(builders.Builders[Value]):
                 found[operand].append(node)
         return found
 
+    def once(self, find: Callable[[Graph], Found]) -> Found:
+        """Return `find(self)`, kept until the graph changes: many nodes may hold one body."""
+        roles = (*self.donations.items(), *self.communicators.items())
+        state = len(self.nodes), self.name, self.outputs, roles
+        kept = self._found.get(find)
+        if kept is None or kept[0] != state:
+            kept = self._found[find] = state, find(self)
+        found: Found = kept[1]
+        return found
+
     def structure(self) -> tuple[Any, ...]:
         """Return a hashable key: equal exactly for graphs that print the same."""
 
@@ -564,11 +575,11 @@ class Graph(builders.Builders[Value]):
         return self.structure() == other.structure()
 
     def __hash__(self) -> int:
-        count = len(self.nodes)
-        if self._hash is None or self._hash[0] != count:
-            of_nodes = hash(tuple((node.op.name, node.attrs) for node in self.nodes))
-            self._hash = count, of_nodes  # kept: bodies are hashed with each graph around them
-        return hash((self.name, self._hash[1]))
+        return self.once(_hash)
+
+
+def _hash(graph: Graph) -> int:
+    return hash((graph.name, tuple((node.op.name, node.attrs) for node in graph.nodes)))
 
 
 def _types(values: Sequence[Value]) -> tuple[TensorType, ...]:

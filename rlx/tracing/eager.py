@@ -122,7 +122,7 @@ def clear_eager_cache() -> None:
 
 def counted_work(graph: Graph) -> int:
     """Return the `work` of a call; 0 for a small one, which is always interpreted."""
-    cost = work(graph)
+    cost = graph.once(work)
     return cost if cost >= LARGE else 0
 
 
@@ -134,7 +134,7 @@ def work(graph: Graph) -> int:
 def _node_work(node: Node) -> int:
     if node.op.has(Trait.LEAF) or node.op.has(Trait.VIEW):
         return _NODE
-    bodies = sum(work(body) for body in _bodies(node))
+    bodies = sum(body.once(work) for body in _bodies(node))
     if bodies:
         return _NODE + bodies * _trips(node)
     elements = max(prod(value.type.static_shape) for value in (*node.operands, *node.results))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,14 +30,19 @@ from rlx.tracing.trace import (
     as_value,
     current_trace,
     element_type,
+    is_functionalized,
     shape_of,
     source_names,
 )
 from rlx.tracing.traced_function import TracedFunction
+from rlx.tracing.widths import are_narrow
 from rlx.transforms.closures import state_of
 from rlx.transforms.wrapping import stand_for
 
 Function = Callable[..., Any]
+
+_MOST_LASTING = 8
+"""Calls of the library's functions whose traces are kept: such a trace may have 100,000 nodes."""
 
 _LEAST_NESTED = 2
 """A rule that calls the function itself gets its rule so many times, or once for every derivative
@@ -81,6 +87,8 @@ class _Nesting(threading.local):
         """How deep in its own rule each function is."""
         self._stated: dict[Hashable, tuple[Stated, list[Any]]] = {}
         """What was traced, beside the arguments that are known by their identity."""
+        self._lasting: OrderedDict[Hashable, Stated] = OrderedDict()
+        """What was traced of functions of the library, which depend on nothing else."""
 
     @contextmanager
     def _deeper(self, function: CustomFunction) -> Iterator[None]:
@@ -99,6 +107,8 @@ class _Nesting(threading.local):
         self, function: CustomFunction, rule: Rule, chosen: Chosen, fixed: list[Any], name: str
     ) -> Stated:
         """Trace a function and its derivatives, or return what was traced for such arguments."""
+        if not self.depths and function.is_librarys and not fixed:
+            return self._kept(function, rule, chosen, name)
         key = self._key(function, chosen, fixed) if self.depths else None
         known = self._stated.get(key) if key is not None else None
         if known is not None and known[0].is_valid:
@@ -107,6 +117,20 @@ class _Nesting(threading.local):
             stated = rule(chosen, fixed, name)
         if key is not None:
             self._stated[key] = stated, fixed
+        return stated
+
+    def _kept(self, function: CustomFunction, rule: Rule, chosen: Chosen, name: str) -> Stated:
+        """Trace a function of the library, unless the same line did on arguments of these types."""
+        known = self._key(function, chosen, [])
+        key = known, calling_source(), are_narrow(), is_functionalized()
+        stated = self._lasting.pop(key, None)
+        if stated is None:
+            with self._deeper(function):
+                stated = rule(chosen, [], name)
+        if known is not None and not stated.captured:
+            self._lasting[key] = stated
+        if len(self._lasting) > _MOST_LASTING:
+            self._lasting.popitem(last=False)
         return stated
 
     def _key(self, function: CustomFunction, chosen: Chosen, fixed: list[Any]) -> Hashable:
@@ -135,6 +159,14 @@ class CustomFunction:
     def reads(self) -> tuple[Function, ...]:
         """What its traces depend on: the function and its rule."""
         return (self._fun, *((self._rule,) if self._rule is not None else ()))
+
+    @property
+    def is_librarys(self) -> bool:
+        """True for a function of this package that depends on its arguments alone."""
+        module, name = (
+            str(getattr(self._fun, part, "")) for part in ("__module__", "__qualname__")
+        )
+        return module.startswith("rlx.") and "<locals>" not in name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Return the method of `instance`, which is argument 0."""

@@ -211,3 +211,40 @@ def test_copy_over_operands_of_equal_type_keeps_its_types() -> None:
     value_map = {x: y}
     target.copy_node(doubled.node, value_map)
     assert value_map[doubled].type == doubled.type
+
+
+def test_what_is_found_once_is_found_anew_when_the_graph_changes() -> None:
+    graph, asked = Graph("before"), []
+
+    def find(graph: Graph) -> tuple[int, str]:
+        asked.append(graph)
+        return len(graph.nodes), graph.name
+
+    x, y = graph.input("x", (2,)), graph.input("y", (2,))
+    assert graph.once(find) == graph.once(find) == (2, "before")
+    total = x + y
+    assert graph.once(find) == (3, "before")
+    graph.name = "after"
+    assert graph.once(find) == (3, "after")
+    for donated in ({}, {x: total}, {y: total}):
+        before = len(asked)
+        graph.set_outputs([total], donated=donated)
+        assert graph.once(find) == graph.once(find)
+        assert len(asked) == before + 1
+    graph.keep([x.node, y.node], {})
+    assert graph.once(find) == (2, "after")
+    assert len(asked) == 7
+
+
+def test_hashes_and_digests_of_bodies_follow_what_is_added() -> None:
+    first, second = (Graph("body") for _ in range(2))
+    for graph in (first, second):
+        graph.set_outputs([graph.input("x", (2,)) * 2])
+    assert first == second
+    assert graph_digest(first) == graph_digest(second)
+    second.set_outputs([second.outputs[0] + 1])
+    assert first != second
+    assert graph_digest(first) != graph_digest(second)
+    first.set_outputs([first.outputs[0] + 1])
+    assert (first, hash(first)) == (second, hash(second))
+    assert graph_digest(first) == graph_digest(second)

@@ -22,6 +22,7 @@ from rlx.numpy.polynomials import polyval
 from rlx.numpy.reductions import sum
 from rlx.numpy.shaping import expand_dims
 from rlx.tracing.apply import emit, function, inexact
+from rlx.tracing.kept_traces import kept
 from rlx.transforms.custom_jvp import custom_jvp
 
 _ROOT_2, _ROOT_PI = math.sqrt(2.0), math.sqrt(math.pi)
@@ -224,6 +225,7 @@ def past_integer(x: Any) -> Any:
 
 
 @function
+@kept
 def gammaln(x: Any) -> Any:
     """The logarithm of the absolute value of the gamma function."""
     (x,) = inexact(x)
@@ -312,6 +314,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 
 @function
+@kept
 def digamma(x: Any) -> Any:
     """The derivative of `gammaln`: from ten up by its series, below by recurrence."""
     (x,) = inexact(x)

@@ -15,6 +15,7 @@ import rlx.numpy as rnp
 from rlx.numpy.polynomials import polyval
 from rlx.scipy.special.elementary import gammaln, gammasgn
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.kept_traces import kept
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
 from rlx.transforms.differentiate import jvp
@@ -61,6 +62,7 @@ def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     return hyp2f1(*primals), by_z * dz + by(0, da) + by(1, db) + by(2, dc)
 
 
+@kept
 def _to_one(a: Any, b: Any, c: Any, z: Any) -> Any:
     """The function for z up to 1, where there is a limit; `c` is no pole."""
     ends = rnp.equal(z, 1)
@@ -74,6 +76,7 @@ def _is_pole(x: Any) -> Any:
 
 
 @function
+@kept
 def _value(a: Any, b: Any, c: Any, z: Any) -> Any:
     a, b, c, z = rnp.broadcast_arrays(*inexact(a, b, c, z))
     degree, turned, d = _degree(a, b), _degree(c - a, c - b), c - a - b
@@ -100,6 +103,7 @@ def _degree(a: Any, b: Any) -> Any:
     return rnp.minimum(*(rnp.where(_is_pole(x), -x, rnp.inf) for x in (a, b)))
 
 
+@kept
 def _at_one(a: Any, b: Any, c: Any) -> Any:
     """Gauss's theorem, 15.4.20; where it does not hold, the infinity of 15.4.21 and 15.4.23."""
     d = c - a - b
@@ -141,6 +145,7 @@ def _polynomial(a: Any, b: Any, c: Any, z: Any, degree: Any) -> Any:
 # Between 0 and 1
 
 
+@kept
 def _within(a: Any, b: Any, c: Any, z: Any) -> Any:
     """The function for z below 1; `c` is no pole."""
     d, under = c - a - b, rnp.less(z, 0)

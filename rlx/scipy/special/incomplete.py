@@ -11,6 +11,7 @@ from typing import Any
 import rlx.numpy as rnp
 from rlx.scipy.special.elementary import betaln, digamma, gammaln
 from rlx.tracing.apply import function, inexact
+from rlx.tracing.kept_traces import kept
 from rlx.transforms.control import while_loop
 from rlx.transforms.custom_jvp import custom_jvp
 from rlx.transforms.differentiate import jvp, stop_gradient
@@ -36,6 +37,7 @@ def _lower_factor(a: Any, x: Any) -> Any:
     return rnp.where(rnp.greater(x, 0), found, 0)
 
 
+@kept
 def _series(a: Any, x: Any) -> Any:
     """`sum x ** n / ((a + 1) ... (a + n))`, to the last bit."""
     one = rnp.ones_like(a + x)
@@ -56,6 +58,7 @@ def _series(a: Any, x: Any) -> Any:
     return while_loop(moves, go, (1, one, one))[1]
 
 
+@kept
 def _fraction(a: Any, x: Any, least: int = 0) -> Any:
     """The continued fraction of the upper function (Lentz), for x above a + 1."""
     tiny, eps = _tiny(x), _eps(x)
@@ -88,6 +91,7 @@ def _away(x: Any, tiny: float) -> Any:
 
 
 @function
+@kept
 def _both(a: Any, x: Any) -> Any:
     """The lower and the upper function, neither as a difference where it is small."""
     a, x = inexact(a, x)
@@ -151,6 +155,7 @@ def _moved(a: Any, x: Any) -> tuple[Any, Any, Any]:
     return right, below, above
 
 
+@kept
 def _slope(a: Any, x: Any) -> Any:
     right, below, above = _moved(a, x)
     factor = _lower_factor(a, x)
@@ -167,12 +172,18 @@ def _slope_by_order(a: Any, x: Any) -> Any:
 @_slope_by_order.defjvp
 def _slope_by_order_jvp(primals: Any, tangents: Any) -> Any:
     (a, x), (da, dx) = primals, tangents
-    by_a = jvp(lambda a: _slope(a, x), (a,), (rnp.ones_like(a),))[1]
+    by_a = _second_slope(a, x)
     inside = rnp.logical_and(rnp.greater(x, 0), rnp.logical_not(rnp.isinf(x)))
     safe = rnp.where(inside, x, 1)
     density = rnp.exp((a - 1) * rnp.log(safe) - safe - gammaln(a))
     by_x = rnp.where(inside, density * (rnp.log(safe) - digamma(a)), 0)
     return _slope_by_order(a, x), by_a * da + by_x * dx
+
+
+@kept
+def _second_slope(a: Any, x: Any) -> Any:
+    """The slope by `a` of that by `a`."""
+    return jvp(lambda a: _slope(a, x), (a,), (rnp.ones_like(a),))[1]
 
 
 def slope_over_density(a: Any, x: Any) -> Any:
@@ -220,6 +231,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, least: int) -> Any:
 
 
 @function
+@kept
 def _betainc(a: Any, b: Any, x: Any, least: int = 0) -> Any:
     a, b, x = inexact(a, b, x)
     a, b, x = rnp.broadcast_arrays(a, b, x)
@@ -254,24 +266,38 @@ def _betainc_jvp(primals: Any, tangents: Any) -> Any:
     return betainc(a, b, x), rnp.where(inside, by_x, 0) * dx + by_a * da + by_b * db
 
 
+@kept
 def _shape_slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     one = (rnp.ones_like(x),)
     by_a = jvp(lambda a: _betainc(a, b, x, _TERMS_OF_SLOPES), (a,), one)[1]
-    return by_a, jvp(lambda b: _betainc(a, b, x, _TERMS_OF_SLOPES), (b,), one)[1]
+    return by_a, _slope_by_b(a, b, x)
+
+
+@kept
+def _slope_by_b(a: Any, b: Any, x: Any) -> Any:
+    one = (rnp.ones_like(x),)
+    return jvp(lambda b: _betainc(a, b, x, _TERMS_OF_SLOPES), (b,), one)[1]
+
+
+@kept
+def _second_shape_slopes(a: Any, b: Any, x: Any) -> tuple[Any, Any, Any]:
+    """The slopes by `a` twice, by both and by `b` twice."""
+    one = (rnp.ones_like(x),)
+    by_aa, by_ab = jvp(lambda a: _shape_slopes(a, b, x), (a,), one)[1]
+    return by_aa, by_ab, jvp(lambda b: _slope_by_b(a, b, x), (b,), one)[1]
 
 
 @custom_jvp
 def _slopes_by_shapes(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     """The slopes by `a` and `b`."""
-    return _shape_slopes(a, b, x)
+    by_a, by_b = _shape_slopes(a, b, x)
+    return by_a, by_b
 
 
 @_slopes_by_shapes.defjvp
 def _slopes_by_shapes_jvp(primals: Any, tangents: Any) -> Any:
     (a, b, x), (da, db, dx) = primals, tangents
-    one = (rnp.ones_like(x),)
-    by_aa, by_ab = jvp(lambda a: _shape_slopes(a, b, x), (a,), one)[1]
-    by_bb = jvp(lambda b: _shape_slopes(a, b, x)[1], (b,), one)[1]
+    by_aa, by_ab, by_bb = _second_shape_slopes(a, b, x)
     inside = rnp.logical_and(rnp.greater(x, 0), rnp.less(x, 1))
     safe, both = rnp.where(inside, x, 0.5), digamma(a + b)
     density = rnp.exp((a - 1) * rnp.log(safe) + (b - 1) * rnp.log1p(-safe) - betaln(a, b))
