@@ -17,7 +17,7 @@ from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs
 from rlx.ir.reference.binding import bind_extents
-from rlx.ir.reference.registry import Array, apply_op
+from rlx.ir.reference.registry import Array, apply_node, apply_op
 from rlx.ir.shape import Dim
 from rlx.ir.shape import evaluate as evaluate_extent
 from rlx.ir.types import TensorType
@@ -56,6 +56,8 @@ def _apply(node: Node, arrays: Sequence[Array], binding: Mapping[str, int]) -> t
     if node.op.name == "constant":
         return (node.attribute("value").array,)
     try:
+        if not binding:
+            return apply_node(node, arrays)
         return apply_op(node.op, arrays, _bound_attrs(node.attrs, binding))
     except RlxError as error:
         if error.source is None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rlx.errors import InternalError, NoRuleError
 from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.graph import Graph, Value
+from rlx.ir.graph import Graph, Node, Value
 from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.registry import Registry
 from rlx.ir.shape import Shape
@@ -66,13 +66,29 @@ def changing_results(change: Change) -> Iterator[None]:
         _CHANGE.reset(token)
 
 
-def apply_op(definition: OpDef, arrays: Sequence[Array], attrs: Attrs) -> tuple[Array, ...]:
+def apply_node(node: Node, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Return the results of a node; arrays of its operands' types have results of its types."""
+    for operand, array in zip(node.operands, arrays, strict=True):
+        type = operand.type
+        if type.shape != array.shape or type.dtype.numpy != array.dtype or type.layout is not None:
+            return apply_op(node.op, arrays, node.attrs)
+    types = tuple([result.type for result in node.results])
+    return apply_op(node.op, arrays, node.attrs, types)
+
+
+def apply_op(
+    definition: OpDef,
+    arrays: Sequence[Array],
+    attrs: Attrs,
+    types: tuple[TensorType, ...] | None = None,
+) -> tuple[Array, ...]:
     """Return the results of `definition`, checked against its type inference.
 
-    An op without a rule is evaluated by its decomposition.
+    An op without a rule is evaluated by its decomposition. `types` are what was inferred already.
     """
-    operands = tuple(TensorType(as_dtype(array.dtype), array.shape) for array in arrays)
-    types = definition.infer_types(operands, attrs)
+    if types is None:
+        operands = tuple(TensorType(as_dtype(array.dtype), array.shape) for array in arrays)
+        types = definition.infer_types(operands, attrs)
     if definition.has(Trait.VIEW):
         return (viewed(arrays[0], types[0]),)
     given = list(arrays) if reference.is_exact(definition) else [_widen(a) for a in arrays]
@@ -108,7 +124,7 @@ def _evaluate_static(graph: Graph, values: dict[Value, Array]) -> None:
         if node.op.name == "constant":
             results: tuple[Array, ...] = (node.attribute("value").array,)
         else:
-            results = apply_op(node.op, [values[operand] for operand in node.operands], node.attrs)
+            results = apply_node(node, [values[operand] for operand in node.operands])
         values.update(zip(node.results, results, strict=True))
 
 
