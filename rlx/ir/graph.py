@@ -316,12 +316,13 @@ class Graph(builders.Builders[Value]):
         `copied` is the node that this one copies: over operands of equal types and with its
         attributes it lends its result types, and its lowering if none is given.
         """
-        check_arity(definition, len(operands))
+        known = None if copied is None else _types_of_copy(copied, operands, attrs)
+        if known is None:
+            check_arity(definition, len(operands))
         declares = definition.has(Trait.NAMED)
         if declares:
             self._require_new_leaf(attrs)
         self._require_own(operands)
-        known = None if copied is None else _types_of_copy(copied, operands, attrs)
         if lowering is not None:
             check_lowering(lowering, definition, _types(operands), attrs)
         elif copied is not None and known is not None:
@@ -337,7 +338,7 @@ class Graph(builders.Builders[Value]):
             scope=scope or self._scope,
             lowering=lowering,
         )
-        results = tuple(Value(self, node, i, type) for i, type in enumerate(types))
+        results = tuple([Value(self, node, i, type) for i, type in enumerate(types)])
         for result in results if known is None else ():
             if result.type.is_static:  # others are looked at when their symbols have bounds
                 require_addressable(result)
@@ -416,7 +417,7 @@ class Graph(builders.Builders[Value]):
 
     def copy_node(self, node: Node, value_map: dict[Value, Value]) -> None:
         """Append a copy of another graph's `node`; `value_map` maps old values to new ones."""
-        operands = tuple(value_map[operand] for operand in node.operands)
+        operands = tuple([value_map[operand] for operand in node.operands])
         results = self.append(
             node.op,
             operands,
