@@ -11,6 +11,7 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,9 +83,7 @@ def run_tool(command: list[str]) -> str:
     """Run a tool and return what it printed; a failure quotes its own words."""
     shown = shlex.join(command)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
-        )
+        done = _run_with_children(command)
     except OSError as error:
         raise ToolchainError(
             f"cannot run `{shown}`: {error.strerror}", remedy="set CC to a compiler that runs"
@@ -106,6 +105,22 @@ def run_tool(command: list[str]) -> str:
             remedy='set CC to another compiler, or use backend="llvm"',
         )
     return done.stdout
+
+
+def _run_with_children(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a process of which nothing is left running after an interrupt or too long a time."""
+    pipe, has_groups = subprocess.PIPE, os.name == "posix"
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, process_group=0 if has_groups else None
+    ) as process:
+        try:
+            printed, words = process.communicate(timeout=_TIMEOUT_SECONDS)
+        except BaseException:
+            if has_groups:  # a compiler's driver starts the compiler
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, printed, words)
 
 
 @functools.cache

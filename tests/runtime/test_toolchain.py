@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from rlx.errors import ToolchainError
+from rlx.runtime import toolchain
 from rlx.runtime.toolchain import find_toolchain, has_toolchain, run_tool
 from rlx.target import detect_target
 
@@ -80,3 +83,29 @@ def test_flags_forbid_contraction_and_fast_math() -> None:
 
 def test_output_of_a_tool_is_returned() -> None:
     assert run_tool([sys.executable, "-c", "print('hello')"]) == "hello\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes have no groups here")
+def test_what_takes_too_long_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver starts the compiler proper, which would run on without it."""
+    monkeypatch.setattr(toolchain, "_TIMEOUT_SECONDS", 3)
+    started = tmp_path / "started"
+    with pytest.raises(ToolchainError, match="did not end in 3 s"):
+        run_tool(["sh", "-c", f"sleep 1000 & echo $! > {started}; wait"])
+    child = int(started.read_text())
+    stop = time.monotonic() + 60
+    while _runs(child) and time.monotonic() < stop:
+        time.sleep(0.01)
+    assert not _runs(child)
+
+
+def _runs(process: int) -> bool:
+    """True for a process that has not ended, or whose end nobody has asked for."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not (status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z")
