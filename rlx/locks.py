@@ -33,8 +33,11 @@ _PAUSE = 0.0005
 """Seconds between two looks whether they are done."""
 
 _call_locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_registering: Any = threading.Lock()
-"""Held while `_locks` grows, and by a fork: no thread enters its first block meanwhile."""
+_registering: Any = threading.RLock()
+"""Held while `_locks` grows, and by a fork: no thread enters its first block meanwhile.
+
+Its thread may take it again: a signal handler that comes meanwhile may compile, or fork.
+"""
 _locks: dict[int, Any] = {}
 """A lock for each thread that was ever in an `unforkable` block, by the thread's identity."""
 
@@ -120,7 +123,7 @@ def _renew() -> None:
     own = threading.get_ident()
     for thread in [thread for thread in _locks if thread != own]:
         del _locks[thread]
-    for lock in list(_call_locks):
+    for lock in [_registering, *_call_locks]:
         if not lock._is_owned():
             lock._at_fork_reinit()
 
@@ -129,7 +132,7 @@ if os.name == "posix":  # nothing forks elsewhere
     os.register_at_fork(
         before=_before_fork,
         after_in_parent=_registering.release,
-        after_in_child=_registering._at_fork_reinit,
+        after_in_child=_registering.release,
     )
     for _ in range(2):  # what interrupts the first is gone when the second runs
         os.register_at_fork(after_in_parent=_let_others_go_on)

@@ -26,16 +26,20 @@ sys.unraisablehook = lambda _: None  # what comes in a fork's hooks is told, and
 class Interrupt(BaseException):
     pass
 
-def interrupted_at(place, action):
-    "Run `action`, interrupted at its `place`-th place; tell whether it has so many."
+def raised():
+    raise Interrupt
+
+def interrupted_at(place, action, handler):
+    "Run `action`, `handler` at its `place`-th place; tell whether it has so many."
     met = 0
+    locks._locks.clear()  # as in a thread that enters its first block
     def interrupt(frame, event, _):
         nonlocal met
         if event != "c_call" and frame.f_code.co_filename in PLACES:
             met += 1
             if met == place:
                 sys.setprofile(None)
-                raise Interrupt
+                handler()
     with contextlib.suppress(Interrupt):
         sys.setprofile(interrupt)
         try:
@@ -63,9 +67,9 @@ def others_go_on(place):
         other.join(20)
         assert not other.is_alive(), f"after place {place} another thread waits for ever"
 
-def trials(action):
+def trials(action, handler=raised):
     place = 1
-    while interrupted_at(place, action):
+    while interrupted_at(place, action, handler):
         others_go_on(place)
         place += 1
     return place - 1
@@ -79,6 +83,15 @@ def test_locks_are_free_wherever_an_interrupt_comes(
     action: str, fewest: int, tmp_path: Path
 ) -> None:
     printed = run_alone(f"{HEAD}\nprint(trials({action}))", tmp_path)
+    assert int(printed) >= fewest
+
+
+@pytest.mark.parametrize("handler", ["enter", "fork"])
+@pytest.mark.parametrize(("action", "fewest"), [("enter", 6), ("fork", 20)])
+def test_a_handler_may_enter_blocks_and_fork_wherever_it_comes(
+    action: str, handler: str, fewest: int, tmp_path: Path
+) -> None:
+    printed = run_alone(f"{HEAD}\nprint(trials({action}, {handler}))", tmp_path)
     assert int(printed) >= fewest
 
 
