@@ -159,20 +159,21 @@ def test_imports_for_annotations_are_imports() -> None:
     assert set(_imported(tree, {"a.b", "a.c"}, annotations=False)) == {"a.c"}
 
 
-def test_traced_arrays_have_their_methods_whatever_is_imported_first() -> None:
-    for entry in ("transforms.jit", "transforms.differentiate", "numpy", "nn", "optim"):
-        code = (
-            f"import rlx.{entry}\nfrom rlx.tracing.tracer import Tracer\n"
-            "assert all(hasattr(Tracer, n) for n in ('__add__', '__radd__', 'sum', 'at', 'T'))"
-        )
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+@pytest.mark.parametrize(
+    "entry", ["transforms.jit", "transforms.differentiate", "numpy", "nn", "optim"]
+)
+def test_traced_arrays_have_their_methods_whatever_is_imported_first(entry: str) -> None:
+    code = (
+        f"import rlx.{entry}\nfrom rlx.tracing.tracer import Tracer\n"
+        "assert all(hasattr(Tracer, n) for n in ('__add__', '__radd__', 'sum', 'at', 'T'))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_a_module_that_ops_are_declared_with_may_be_imported_first() -> None:
+@pytest.mark.parametrize("entry", ["ir.index_maps", "codegen.kernels.build", "codegen.lower"])
+def test_a_module_that_ops_are_declared_with_may_be_imported_first(entry: str) -> None:
     """`import rlx` declares no ops: what reads their declarations may be the first to ask."""
-    for entry in ("ir.index_maps", "codegen.kernels.build", "codegen.lower"):
-        code = f"import rlx, rlx.{entry}"
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", f"import rlx, rlx.{entry}"], check=True, timeout=60)
 
 
 def test_foreign_packages_stay_behind_their_border() -> None:

@@ -48,7 +48,10 @@ def run_example(line: str) -> int:
     return code
 
 
-@pytest.mark.parametrize("command", helps())
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(n, marks=pytest.mark.slow if n == "generate" else ()) for n in helps()],
+)
 def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
     del workspace
     lines = examples(helps()[command])
@@ -65,6 +68,7 @@ def test_examples_of_the_help_run(command: str, workspace: Path) -> None:
         assert run_example(line) == 0, line
 
 
+@pytest.mark.slow
 def test_examples_of_the_documentation_run(workspace: Path) -> None:
     del workspace
     page = Path(__file__).parents[2] / "docs" / "command_line.md"

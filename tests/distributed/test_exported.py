@@ -20,6 +20,7 @@ from tests.aot.building import STRICT
 from tests.distributed.programs import moved, normal
 from tests.distributed.test_mpi import mpirun
 
+pytestmark = pytest.mark.slow  # compiles C and starts ranks
 RANKS = 2
 X = normal(4 * RANKS, RANKS)
 

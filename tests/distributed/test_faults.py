@@ -41,6 +41,7 @@ def test_every_fault_is_tested() -> None:
     assert {*STOPPED, *WENT_ON} == set(FAULTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "ranks"),
     [*((fault, 2) for fault in STOPPED),
@@ -53,6 +54,7 @@ def test_what_one_rank_does_alone_stops_all(fault: str, ranks: int) -> None:
         assert re.search(text.format(ranks), done.stdout + done.stderr)
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_all_at_once() -> None:
     done = python(4, "-m", "tests.distributed.faults", "is_killed", seconds=SECONDS)
     assert time.time() - when_killed(done.stdout) < SECONDS / 2  # `python` waits twice as long
@@ -63,6 +65,7 @@ def when_killed(stdout: str) -> float:
     return float(found)
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_named_by_the_process_that_waits_for_it() -> None:
     words = ("-m", "rlx.distributed", "-m", "tests.distributed.faults", "is_killed")
     done = python(4, *words, seconds=SECONDS)
@@ -79,6 +82,7 @@ def test_a_rank_that_is_waited_for_ends_with_its_own_status(program: str, status
     assert subprocess.run(words, timeout=SECONDS, check=False).returncode == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WENT_ON)
 def test_what_all_ranks_can_know_stops_nobody(fault: str) -> None:
     done = python(2, "-m", "tests.distributed.faults", fault, seconds=SECONDS)

@@ -50,6 +50,7 @@ def test_ranks_of_mpi_compute_what_threads_do(ranks: int, backend: str) -> None:
     assert {line.split(":")[0] for line in done.stdout.splitlines()} == set(PROGRAMS)
 
 
+@pytest.mark.slow
 def test_results_are_equal_to_the_bit_from_run_to_run() -> None:
     words = ("-m", "tests.distributed.programs", "auto", "gradients", "overlapped")
     first, second = (python(2, *words) for _ in range(2))
@@ -70,6 +71,7 @@ shard_map(lambda x: rlx.psum(x, "ranks"), mesh, P(), P())(np.ones(3, np.float32)
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_ends_all_and_says_which() -> None:
     done = python(2, "-c", FAILING)
     assert done.returncode != 0
@@ -91,6 +93,7 @@ save(sys.argv[1], {"w": w, "x": x})
 """
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_resumed_on_another_number_of_ranks(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy")
     path = str(tmp_path / "state.safetensors")
@@ -137,11 +140,13 @@ assert (w == 4 * world.size).all(), w
 """
 
 
+@pytest.mark.slow
 def test_what_a_step_returned_is_replaced_in_place_by_the_next() -> None:
     done = python(2, "-c", IN_PLACE)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_communicator_of_other_ranks_than_the_program_is_refused() -> None:
     done = python(3, "-c", OTHER_RANKS)
     assert done.returncode == 0, done.stderr

@@ -67,6 +67,7 @@ def test_a_graph_prints_in_the_documented_form() -> None:
     )
 
 
+@pytest.mark.slow
 @PROPERTY
 @given(graphs())
 def test_a_printed_graph_parses_to_an_equal_graph(graph: Graph) -> None:
@@ -179,6 +180,7 @@ def test_any_text_parses_or_is_a_format_error(text: str) -> None:
     _parses_or_complains(text)
 
 
+@pytest.mark.slow
 def test_mutated_text_parses_or_is_a_format_error() -> None:
     rng = random.Random(20)
     original = format_graph(everything(), sources=True)

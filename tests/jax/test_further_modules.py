@@ -23,6 +23,7 @@ def decay(y: Any, t: Any, rate: Any) -> Any:
     return {"a": -rate * y["a"], "b": y["a"]}
 
 
+@pytest.mark.slow
 def test_solutions_of_trees_and_their_adjoint_are_exact_to_the_tolerance() -> None:
     start = {"a": np.ones(2), "b": np.zeros(2)}
 
@@ -37,6 +38,7 @@ def test_solutions_of_trees_and_their_adjoint_are_exact_to_the_tolerance() -> No
     np.testing.assert_allclose([value, slope], [2 * np.exp(-3), -4 * np.exp(-3)], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_a_slope_reads_from_a_closure_has_a_gradient() -> None:
     def end(rate: Any) -> Any:
         return odeint(lambda y, _: -rate * y, np.float64(1), TIMES)[-1]

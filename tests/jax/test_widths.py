@@ -155,6 +155,7 @@ print(jax.config.jax_enable_x64)
 """
 
 
+@pytest.mark.slow
 def test_a_program_has_64_bits_where_it_asks_for_them(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

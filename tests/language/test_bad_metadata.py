@@ -101,6 +101,7 @@ def test_the_key_is_named(tmp_path: Path, key: str, value: Any, words: str) -> N
         DecoderConfig.of(read(path))
 
 
+@pytest.mark.slow
 def test_mutated_heads_are_models_or_refused(tmp_path: Path) -> None:
     """A few bytes of the head changed, or eight of them a length near 2^64."""
     path = tmp_path / "m.gguf"

@@ -24,6 +24,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(directory / "m.gguf", "llama", random_weights(), packed=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.5, top_k=9)], ids=str)
 def test_each_sequence_says_what_it_says_alone(path: Path, sampling: Sampling) -> None:
     """Also up to the end of the context, and with tokens that end some of them early."""
@@ -42,6 +43,7 @@ def test_each_sequence_says_what_it_says_alone(path: Path, sampling: Sampling) -
     assert one.arena is many.arena
 
 
+@pytest.mark.slow
 def test_prompts_fill_a_context_that_is_no_multiple_of_their_pieces(path: Path) -> None:
     """Some rows of the last piece are read once more; they were refused."""
     prompts = [[int(t) for t in RNG.integers(0, VOCABULARY, size)] for size in (17, 16, 9)]
@@ -54,6 +56,7 @@ def test_prompts_fill_a_context_that_is_no_multiple_of_their_pieces(path: Path) 
     assert model.generate_batch(prompts, max_tokens=20, stop=()) == alone
 
 
+@pytest.mark.slow
 def test_models_of_floats_have_batches_too(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", "qwen2", random_weights(), packed=False)
     model = load(path, context=32, backend="llvm", threads=1)
@@ -64,6 +67,7 @@ def test_models_of_floats_have_batches_too(tmp_path: Path) -> None:
     assert model.generate_batch(PROMPTS[:2], max_tokens=4, stop=()) == alone
 
 
+@pytest.mark.slow
 def test_batches_have_adapters(path: Path) -> None:
     """What adapters change in one sequence, they change in a batch."""
     first = Adapters.first(read(path), Lora(rank=2, targets=("attn_q", "ffn_down")), seed=1)

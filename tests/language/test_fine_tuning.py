@@ -115,6 +115,7 @@ def test_gradients_flow_through_packed_weights(file: GgufFile) -> None:
     assert slope == pytest.approx(difference, rel=2e-2)
 
 
+@pytest.mark.slow
 def test_a_model_says_what_it_was_taught(file: GgufFile) -> None:
     """Compiled steps: the weights stay packed, and adapters alone carry the lesson."""
     lora = Lora(4, targets=("attn_v", "ffn_down"))

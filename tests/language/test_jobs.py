@@ -43,6 +43,7 @@ def test_the_command_line_prints_what_the_model_says(
     assert "tokens a second" in printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", ["exact", "int8"])
 def test_the_schedule_says_which_accuracy_was_chosen(path: Path, accuracy: Accuracy) -> None:
     model = load(path, context=32, accuracy=accuracy)

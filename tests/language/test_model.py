@@ -54,6 +54,7 @@ def test_prompts_and_steps_take_turns(model: LanguageModel) -> None:
         np.testing.assert_allclose(model.logits, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_programs_are_found_by_the_head_of_the_file(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_the_reference_interpreter_agrees(path: Path, model: LanguageModel) -> N
     np.testing.assert_allclose(model.logits, logits, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kept", "within"), [("f16", 1e-3), ("bf16", 1e-2)])
 def test_keys_and_values_in_16_bits(
     path: Path, model: LanguageModel, kept: CacheDType, within: float

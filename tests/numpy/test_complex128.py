@@ -28,7 +28,12 @@ USES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", USES)
+SLOW = {"functions", "large"}  # to compile
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in USES]
+)
 def test_complex128_is_numpys(name: str) -> None:
     expected = rlx.tree_leaves(USES[name](np, Z, W, X))
     at_once = rlx.tree_leaves(USES[name](rnp, rnp.asarray(Z), rnp.asarray(W), rnp.asarray(X)))

@@ -63,6 +63,7 @@ def breaks(lower: Array, higher: Array) -> Iterator[str]:
         yield f"{found} at {point}, the chord has {expected}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "count"), [(rnp, 50), (nn, 15), (special, 25)])
 def test_derivatives_are_the_slopes_of_chords(module: ModuleType, count: int) -> None:
     wrong, checked = [], 0

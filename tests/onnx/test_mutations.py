@@ -21,6 +21,7 @@ from rlx.onnx import registry  # noqa: E402
 from tests.onnx.models import FLOAT, NODES, model, node, of_one_node  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits the memory by it")
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_models_are_refused_with_typed_errors_or_run(seed: int) -> None:

@@ -77,6 +77,7 @@ def test_a_step_of_lbfgs_is_that_of_the_explicit_inverse() -> None:
     np.testing.assert_allclose(updates, -inverse @ slope(after), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_lbfgs_arrives_and_ignores_steps_of_negative_curvature() -> None:
     np.testing.assert_allclose(descend(optim.lbfgs(), np.zeros(3), 25), CENTER, atol=1e-8)
     optimizer = optim.lbfgs(memory_size=2)

@@ -84,12 +84,14 @@ def agree(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(a, b, rtol=bound, atol=bound * max(1.0, float(np.abs(b).max())))
 
 
+@pytest.mark.slow
 @given(typed_graphs())
 @profile(60)
 def test_llvm_agrees_with_the_reference(graph: Graph) -> None:
     check(graph, "llvm")
 
 
+@pytest.mark.slow
 @given(typed_graphs(symbolic=True))
 @profile(30)
 def test_llvm_agrees_with_the_reference_at_every_extent(graph: Graph) -> None:
@@ -113,6 +115,7 @@ def test_two_threads_give_the_bits_that_one_gives(graph: Graph) -> None:
         assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.slow
 @given(st.booleans().flatmap(lambda symbolic: typed_graphs(symbolic=symbolic)))
 @profile(60)
 def test_a_graph_is_what_is_parsed_from_its_text(graph: Graph) -> None:

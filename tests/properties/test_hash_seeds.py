@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.properties.texts_of_programs import DRAWN
 
 
@@ -21,6 +23,7 @@ def printed(seed: int) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_c_and_llvm_ir_are_the_same_under_any_seed_of_hashes() -> None:
     first, second = printed(1), printed(2)
     assert len(first) > DRAWN // 2

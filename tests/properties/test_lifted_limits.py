@@ -352,6 +352,7 @@ def test_05_r3_rules_of_one_mode_serve_within_control_flow_in_the_other() -> Non
     assert_derivative(loss, np.array([0.3, 0.9, -0.2]))
 
 
+@pytest.mark.slow
 def test_05_r16_nothing_drops_a_gradient_in_silence() -> None:
     def by_statistics(x: Any, mean: Any, variance: Any) -> Any:
         ones = rnp.ones(3)

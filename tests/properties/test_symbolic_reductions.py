@@ -70,6 +70,7 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("fold", FOLDS)
 def test_reductions_over_symbolic_extents_have_two_derivatives(fold: str, backend: str) -> None:

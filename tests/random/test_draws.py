@@ -140,6 +140,7 @@ def test_keys_of_philox_split_and_fold_like_others() -> None:
     np.testing.assert_allclose(drawn[1], rr.normal(children[1], (2,)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_gamma_numbers_change_with_their_shape_as_their_distribution_does() -> None:
     """By differences at a fixed value of the distribution function."""
     special = pytest.importorskip("scipy.special")

@@ -60,6 +60,7 @@ def run_program(
     return int(count), words, environment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_cache_that_cannot_be_written_is_done_without_and_said_once(
     backend: str, tmp_path: Path
@@ -97,6 +98,7 @@ def test_c_without_any_room_for_files_is_a_typed_error(tmp_path: Path) -> None:
     assert "rlx.errors.ToolchainError" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("utf8", ["0", "1"])
 def test_a_unicode_path_in_the_c_locale_holds_the_cache(

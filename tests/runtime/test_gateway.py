@@ -167,6 +167,7 @@ def test_params_that_are_set_are_used_at_once() -> None:
             np.testing.assert_array_equal(program(X)[0], 2 * factor * X)
 
 
+@pytest.mark.slow
 def test_an_executable_that_nobody_holds_goes() -> None:
     gc.freeze()  # the millions of objects of tests before are not looked at
     program, _ = doubled()

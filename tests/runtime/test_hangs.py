@@ -61,6 +61,7 @@ ways = pytest.mark.parametrize("way", ["short", "long"])
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 
 
+@pytest.mark.slow
 @ways
 def test_an_argument_may_call_the_function_that_it_is_given_to(way: str, tmp_path: Path) -> None:
     printed = run("""
@@ -90,6 +91,7 @@ def test_a_number_that_calls_the_function_is_refused_as_no_number(tmp_path: Path
     assert printed == "True\n"
 
 
+@pytest.mark.slow
 @ways
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_signal_handler_may_call_the_running_function_or_is_refused(
@@ -133,6 +135,7 @@ def test_a_call_from_within_a_run_is_refused_by_name(tmp_path: Path) -> None:
     assert printed.splitlines() == ["f is called from within its own run True"] * 3
 
 
+@pytest.mark.slow
 @ways
 def test_a_finalizer_that_calls_the_function_hangs_nothing(way: str, tmp_path: Path) -> None:
     printed = run("""
@@ -158,6 +161,7 @@ def test_a_finalizer_that_calls_the_function_hangs_nothing(way: str, tmp_path: P
     assert printed == "200 True\n"
 
 
+@pytest.mark.slow
 @needs_fork
 @ways
 @pytest.mark.parametrize("threads", [1, 2])
@@ -188,6 +192,7 @@ def test_children_forked_while_another_thread_is_in_a_call_run(
     assert printed == f"{[0] * 10}\n"
 
 
+@pytest.mark.slow
 @needs_fork
 @pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_children_forked_while_another_thread_compiles_compile(
@@ -222,6 +227,7 @@ def test_children_forked_while_another_thread_compiles_compile(
     assert printed == f"{[0] * 4}\n"
 
 
+@pytest.mark.slow
 @needs_fork
 def test_children_forked_while_another_thread_compiles_a_call_outside_jit_run(
     tmp_path: Path,
@@ -280,6 +286,7 @@ def test_children_forked_while_another_thread_declares_the_ops_have_them(tmp_pat
     assert printed == "0\n"
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_session_is_refused_in_a_child(tmp_path: Path) -> None:
     printed = run("""
@@ -301,6 +308,7 @@ def test_a_session_is_refused_in_a_child(tmp_path: Path) -> None:
     assert printed == "0\n"
 
 
+@pytest.mark.slow
 def test_a_session_that_an_argument_asks_again_refuses(tmp_path: Path) -> None:
     printed = run("""
         from rlx.runtime.session import Session

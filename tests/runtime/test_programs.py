@@ -276,6 +276,7 @@ def _compile_often(directory: str) -> None:
         np.testing.assert_allclose(compiled(slope=slope)(X)[0], expected(slope), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_processes_share_programs(cache: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_compile_often, args=(str(cache),)) for _ in range(3)]

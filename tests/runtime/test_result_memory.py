@@ -89,6 +89,7 @@ def test_a_result_larger_than_the_bound_is_not_kept() -> None:
     assert small.kept == SIZE
 
 
+@pytest.mark.slow
 def test_shapes_of_one_function_share_the_bound_and_give_it_back() -> None:
     before = kept_bytes()
     f = rlx.jit(lambda x: (x + 1, x * 2))

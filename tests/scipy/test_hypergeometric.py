@@ -27,6 +27,7 @@ def arguments(*tables: dict[tuple[float, ...], tuple[float, ...]]) -> tuple[Any,
     return (*(numbers[:, i] for i in range(3)), np.array(ZS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "llvm", "reference"])
 def test_errors_stay_within_the_bounds_of_the_docs(backend: str) -> None:
     run = rlx.jit(lambda a, b, c, z: hyp2f1(a, b, c, z), backend=backend)
@@ -37,6 +38,7 @@ def test_errors_stay_within_the_bounds_of_the_docs(backend: str) -> None:
     assert not len(found)
 
 
+@pytest.mark.slow
 def test_single_precision_stays_single() -> None:
     a, b, c, z = (np.asarray(x, np.float32) for x in arguments(POSITIVE, WHOLE))
     inside = (z > -1e9) & (z < 1)  # 1e-6 below 1 is there, 2^-50 is not
@@ -46,6 +48,7 @@ def test_single_precision_stays_single() -> None:
     np.testing.assert_allclose(found, expected, rtol=5e-6)
 
 
+@pytest.mark.slow
 def test_a_grid_is_scipys() -> None:
     """Where SciPy does not lose digits itself: its errors reach 1e-12 at the ends of this range."""
     numbers = np.array(list(product([0.3, 1, 2.5], [0.4, 1, 3], [0.5, 1, 2, 4.25]))).T
@@ -54,6 +57,7 @@ def test_a_grid_is_scipys() -> None:
     np.testing.assert_allclose(rlx.jit(hyp2f1)(*given), scipy.hyp2f1(*given), rtol=2e-13)
 
 
+@pytest.mark.slow
 def test_polynomials_are_scipys_at_any_z() -> None:
     numbers = list(product([-1, -2, -5, -9, 0], [0.5, 2.25, -3.5], [0.75, 3, -9.5, -12]))
     a, b, c = (x[:, None] for x in np.array(numbers, float).T)
@@ -65,6 +69,7 @@ def test_polynomials_are_scipys_at_any_z() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_poles_ends_and_what_lies_behind_them_are_scipys() -> None:
     cases = [
         (1, 2, -3, 0.5), (-4, 2, -3, 0.5), (-2, 2, -3, 0.5), (2, -3, -3, 0.5), (1, 1, -2, 0),
@@ -86,6 +91,7 @@ def test_equal_negative_integers_end_the_series_on_either_side() -> None:
     assert scipy.hyp2f1(-3, 2, -3, 0.5) == 4.0
 
 
+@pytest.mark.slow
 def test_slopes_by_all_arguments_are_those_of_many_digits() -> None:
     """Among them polynomials, whole numbers, and places far from 0 and close to 1."""
     expected = np.array([slopes for _, slopes, _ in SLOPES]).T
@@ -97,6 +103,7 @@ def test_slopes_by_all_arguments_are_those_of_many_digits() -> None:
         np.testing.assert_allclose(slope, expected[place], rtol=5e-15)
 
 
+@pytest.mark.slow
 def test_second_slopes_by_a_parameter_are_those_of_many_digits() -> None:
     def second(a: Any, *rest: Any) -> Any:
         return rlx.jvp(lambda a: rlx.grad(hyp2f1)(a, *rest), (a,), (rlx.numpy.ones_like(a),))[1]
@@ -107,6 +114,7 @@ def test_second_slopes_by_a_parameter_are_those_of_many_digits() -> None:
         rlx.grad(rlx.grad(hyp2f1))(*(float(x) for x in POINTS[:, 0]))
 
 
+@pytest.mark.slow
 def test_slopes_by_z_have_any_order_and_slopes_at_one_are_gausss() -> None:
     third = rlx.grad(rlx.grad(rlx.grad(hyp2f1, argnums=3), argnums=3), argnums=3)
     expected = 6 * 24 / 60 * scipy.hyp2f1(4, 5, 6, 0.3)  # 15.5.2
@@ -125,6 +133,7 @@ def test_slopes_by_z_have_any_order_and_slopes_at_one_are_gausss() -> None:
     np.testing.assert_allclose(found[3], 0.125 / 3 * gauss(1.5, 1.25, 4), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_slopes_by_parameters_are_unknown_behind_one_but_that_by_z_is_not() -> None:
     """The polynomial 1 - 6 z + 6 z^2."""
     slopes = np.array(rlx.grad(hyp2f1, argnums=(0, 1, 2, 3))(-2.0, 3.0, 1.0, 5.0))

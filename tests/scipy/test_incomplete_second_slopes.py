@@ -7,6 +7,7 @@ The numbers are second differences, with a step of 1e-12 of the order, of mpmath
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import rlx
 from rlx.scipy.special import betainc, gammainc
@@ -28,11 +29,13 @@ BETA = np.array([
 """Orders, argument, the second derivative by the first order, and the mixed one."""
 
 
+@pytest.mark.slow
 def test_those_of_the_gamma_function_hold_at_large_orders() -> None:
     found = rlx.jit(rlx.vmap(rlx.grad(rlx.grad(gammainc))))(*GAMMA[:2])
     np.testing.assert_allclose(found, GAMMA[2], rtol=2e-11)
 
 
+@pytest.mark.slow
 def test_those_of_the_beta_function_hold_at_large_orders() -> None:
     run = rlx.jit(rlx.vmap(rlx.grad(rlx.grad(betainc), argnums=(0, 1))))
     for found, expected in zip(run(*BETA[:3]), BETA[3:], strict=True):

@@ -59,6 +59,7 @@ def require_real_form(t: Any, z: Any, a: Any) -> None:
         assert t[i, i + 1] * t[i + 1, i] < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_real_schur_form_has_blocks_of_two(dtype: str) -> None:
     a = drawn((8, 8), dtype)

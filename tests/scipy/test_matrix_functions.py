@@ -53,6 +53,7 @@ def test_forms_of_a_stack_are_those_of_its_matrices() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["real", "complex", "symmetric", "lower", "zeros", "rotation"])
 def test_roots_are_scipys_and_their_squares_the_matrix(name: str) -> None:
     a = MATRICES[name]
@@ -68,6 +69,7 @@ def test_what_has_no_root_is_nan() -> None:
     assert np.isnan(linalg.sqrtm(np.eye(2, k=1))).any()
 
 
+@pytest.mark.slow
 def test_roots_have_derivatives_in_both_modes_and_are_mapped() -> None:
     way = RNG.standard_normal((7, 7))
 

@@ -70,6 +70,7 @@ def test_solutions_have_gradients_by_their_equation(solve: Callable[..., Any], m
     np.testing.assert_allclose(moved, found[1] @ direction, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restart", [3, 20])
 def test_restarted_residuals_solve_complex_systems_for_several_right_sides(restart: int) -> None:
     matrix = GENERAL + 1j * RANDOM.normal(size=(10, 10))

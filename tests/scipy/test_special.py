@@ -61,7 +61,12 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
+SLOW = {"betainc", "gammainc", "gammaincc"}  # to compile
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in OTHERS]
+)
 def test_series_and_continued_fractions(name: str) -> None:
     scipy = pytest.importorskip("scipy.special")
     expected = getattr(scipy, name)(*OTHERS[name])
@@ -79,6 +84,7 @@ def test_derivatives_of_digamma_and_the_numbers_of_bernoulli() -> None:
     np.testing.assert_allclose(special.bernoulli(8)[even], scipy.bernoulli(8)[even], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_slopes_of_incomplete_functions() -> None:
     scipy = pytest.importorskip("scipy.special")
     h = 1e-6
@@ -97,6 +103,7 @@ def test_slopes_of_incomplete_functions() -> None:
         np.testing.assert_allclose(rlx.grad(special.i0)(x), scipy.i1(x), rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "x"), [(5.0, 7.0), (0.3, 39.0), (1000.0, 1000.0), (3000.0, 2950.0), (1000.0, 1050.0)]
 )
@@ -124,6 +131,7 @@ def test_the_slope_of_a_draw_holds_where_its_density_is_no_float() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b", "x"), [(2.0, 3.0, 0.4), (1e4, 2e4, 0.334), (1e6, 1e6, 0.5)])
 def test_slopes_of_the_incomplete_beta_function_by_its_orders(a: float, b: float, x: float) -> None:
     scipy = pytest.importorskip("scipy.special")
@@ -168,6 +176,7 @@ def test_binomials_of_fractions_are_not_rounded_and_have_slopes() -> None:
     np.testing.assert_allclose(rlx.grad(lambda n: special.comb(n, 2.0))(5.0), 4.5, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_incomplete_gamma_function_of_order_0_has_all_at_0() -> None:
     x = np.array([0.0, 1.0, 3.0])
     np.testing.assert_array_equal(special.gammainc(0.0, x), [np.nan, 1, 1])

@@ -55,6 +55,7 @@ def test_results_are_those_of_f32_rounded_once(name: str, dtype: str) -> None:
         np.testing.assert_array_equal(np.asarray(found), one)
 
 
+@pytest.mark.slow
 def test_slopes_are_rounded_once_and_wide_numbers_stay_wide() -> None:
     narrow = np.dtype(ml_dtypes.bfloat16)
 

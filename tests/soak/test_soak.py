@@ -15,6 +15,7 @@ SECONDS = 1.5
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 
 
+@pytest.mark.slow
 def test_calls_from_many_threads_are_right() -> None:
     assert trials.threads(2 * SECONDS, 1) >= trials.THREADS
 
@@ -29,6 +30,7 @@ def test_forks_beside_calls_and_compilations_end_well() -> None:
     assert trials.forks(SECONDS, 3) > 0
 
 
+@pytest.mark.slow
 def test_compilations_leave_no_memory_behind() -> None:
     assert trials.compilations(SECONDS, 4) >= 2 * trials.WARM
 

@@ -54,6 +54,7 @@ def test_views_of_one_scene_are_drawn_by_vmap() -> None:
         np.testing.assert_array_equal(found, alone(given, view))
 
 
+@pytest.mark.slow
 def test_scenes_and_their_gradients_are_batched() -> None:
     scenes = [scene(1), scene(2)]
     stacked = Scene(*(np.stack([getattr(s, n) for s in scenes])

@@ -338,6 +338,7 @@ def test_rules_see_what_their_closures_hold_by_now(kind: str) -> None:
     assert np.asarray(rlx.grad(outer)(np.float32(1))) == 6
 
 
+@pytest.mark.slow
 def test_a_rule_that_many_calls_hold_is_batched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules hold calls with rules: batched one by one, `vmap(gammainc)` took 22 s to trace."""
     module = sys.modules["rlx.passes.vmap.rules.custom"]

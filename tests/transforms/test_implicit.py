@@ -49,6 +49,7 @@ def test_a_system_solved_in_steps_has_gradients_in_both_back_ends(backend: Any) 
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_forward_and_second_derivatives_are_those_of_the_solution() -> None:
     directions = (RANDOM.normal(size=(4, 4)), RANDOM.normal(size=4))
     found = rlx.jit(lambda *t: rlx.jvp(loss, (A, B), t))(*directions)
@@ -60,6 +61,7 @@ def test_forward_and_second_derivatives_are_those_of_the_solution() -> None:
     np.testing.assert_allclose(reverse, expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_systems_are_solved_side_by_side() -> None:
     rights = RANDOM.normal(size=(3, 4))
     found = rlx.jit(rlx.vmap(rlx.grad(loss, 1), in_axes=(None, 0)))(A, rights)
@@ -136,6 +138,7 @@ def test_a_root_moves_with_what_its_function_captures(backend: Any) -> None:
     np.testing.assert_allclose(slopes_of_many, many ** (-2 / 3) / 3, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_root_of_several_numbers_moves_by_a_solver_in_steps() -> None:
     """The tangent's equation is solved by conjugate gradients, which reverse mode transposes."""
     symmetric = A + A.T + 8 * np.eye(4)

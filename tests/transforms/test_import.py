@@ -30,6 +30,7 @@ def test_tracing_needs_no_compiler() -> None:
     run(f"{used}; assert not {{'llvmlite', 'jinja2', 'cffi'}} & set(sys.modules)")
 
 
+@pytest.mark.slow
 def test_running_a_language_model_imports_no_optimizers() -> None:
     run("import sys, rlx.language; assert not {'rlx.optim', 'rlx.tracing'} & set(sys.modules)")
     run("import rlx.language; rlx.language.FineTuning")
@@ -52,5 +53,6 @@ assert set(made) == {"ConcatAttrs"} and len(set(records)) == 1
     run(code)
 
 
+@pytest.mark.slow
 def test_every_public_name_is_there() -> None:
     run("import rlx; [getattr(rlx, name) for name in rlx.__all__]; dir(rlx)")

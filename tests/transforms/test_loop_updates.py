@@ -110,6 +110,7 @@ def test_stores_grow_with_the_steps_and_not_with_their_square(name: str, use: st
     assert most - more == 2 * (more - few)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
 def test_updates_in_loops_are_what_they_are_in_the_reference(name: str) -> None:
     def everything(x: Any) -> Any:

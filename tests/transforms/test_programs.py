@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,11 +32,15 @@ RLX = SimpleNamespace(
     solve_triangular=rnp.linalg.solve_triangular,
 )
 TOLERANCE = {"float64": 1e-8, "float32": 2e-4, "complex64": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+LONG = {"lstm_batch", "n_body", "hessian", "gru_batch", "gru_vector", "neural_ode", "lstm"}
+"""Programs whose mapped gradients take a second to compile."""
 DIFFERENTIABLE = [program for program in PROGRAMS if program.derivative]
 
 
-def of(programs: list[Sample]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("program", programs, ids=[p.name for p in programs])
+def of(programs: list[Sample], *, slow: Collection[str] = ()) -> pytest.MarkDecorator:
+    marks = {p.name: pytest.mark.slow if p.name in slow else () for p in programs}
+    cases = [pytest.param(p, id=p.name, marks=marks[p.name]) for p in programs]
+    return pytest.mark.parametrize("program", cases)
 
 
 def assert_close(given: Any, expected: Any) -> None:
@@ -204,8 +208,7 @@ def wide(tree: Any) -> Any:
     )
 
 
-@pytest.mark.slow
-@of([program for program in DIFFERENTIABLE if program.reverse])
+@of([program for program in DIFFERENTIABLE if program.reverse], slow=LONG)
 def test_a_mapped_gradient_is_the_gradient_of_each_instance(program: Sample) -> None:
     function, (first, *others) = program.make(RLX, rnp, program.size)
     slope = rlx.grad(objective(function, rnp))

@@ -49,6 +49,7 @@ def image_and_gradients(scene: Scene, upstream: Array) -> tuple[Array, tuple[Arr
     return image, splat_pixels.splat_project_backward(sums, numbers, *given, flags, meta, **view)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coefficients", [1, 4])
 def test_gradients_are_exact_in_f64(coefficients: int) -> None:
     scene = random_scene(7, 3, coefficients, size=0.4)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def program(steps: list[tuple[str, int, int]]) -> Any:
     return build
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(programs)
 def test_derivatives_of_a_random_program_hold_in_both_modes_and_orders(

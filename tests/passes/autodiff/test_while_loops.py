@@ -107,6 +107,7 @@ def test_reverse_over_reverse_follows_the_trips_taken() -> None:
     np.testing.assert_allclose(squared(looped(300)), squared(written_out(6)), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [16, 300])
 def test_a_batch_of_gradients_has_none_of_steps_that_an_example_did_not_take(most: int) -> None:
     graph = vmap(grad_with_loss(looped(most), ["x", "w"]), {"n": 0}, size=4)
