@@ -1,12 +1,14 @@
 # From a fresh clone: `make demo` runs a real model, `make examples` draws pictures, `make test`
-# runs every check, `make docs` builds the documentation.
+# runs every test on a share of its cases, `make full` on all, `make docs` builds the documentation.
 # Each target makes its own virtual environment in .venv first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: chat demo docs examples test quick fuzz soak lint bench clean
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: chat demo docs examples test full pytest quick fuzz soak lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.sentence_embedding
@@ -21,11 +23,17 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.sequence --output build
 	$(BIN)/python -m examples.read_text --output build
 
-test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=20
+# Types take a minute of one core: the tests begin beside them. Of each test's cases one in DRAW runs.
+DRAW_test := 4
+DRAW_full := 1
+test full: $(VENV)/.test
+	$(MAKE) --no-print-directory -j2 lint pytest DRAW=$(DRAW_$@)
+
+pytest: $(VENV)/.test
+	$(PYTEST) --draw $(or $(DRAW),1) --durations=20
 
 quick: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(PYTEST) --draw 8 -m "not slow"
 
 MINUTES ?= 10
 SEED ?= 1000

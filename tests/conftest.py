@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.selection import current_commit, idle_samples, not_drawn
 
 # Hundreds of tests start a Python that imports rlx. Without bytecode, as some container images
 # have it, each compiles nine hundred modules first: 1.5 s of CPU, with it 0.5.
@@ -21,6 +22,17 @@ _GOLDEN = Path(__file__).parent / "codegen" / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+    words = "run one in N of each test's cases, at least one, drawn by the commit"
+    parser.addoption("--draw", type=int, default=1, metavar="N", help=words)
+    parser.addoption("--drawn-by", metavar="WORD", help="draw by this instead of the commit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name what draws before pytest-xdist hands the options on: all processes draw the same."""
+    if config.option.draw < 1:
+        raise pytest.UsageError(f"--draw {config.option.draw}: one in how many? 1 or more")
+    if config.option.drawn_by is None:
+        config.option.drawn_by = current_commit() if config.option.draw > 1 else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,18 +45,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out each `sample(count=n)` of what the n slow cases of its test all do, if they run."""
-    slow = Counter(_test_of(item) for item in items if item.get_closest_marker("slow"))
-    marks = [(item, item.get_closest_marker("sample")) for item in items]
-    idle = [i for i, mark in marks if mark and slow[_test_of(i)] == mark.kwargs["count"]]
-    if idle:
-        config.hook.pytest_deselected(items=idle)
-        items[:] = [item for item, _ in marks if item not in idle]
+    """Leave out samples of what runs whole, then what is not drawn."""
+    idle = idle_samples(items)
+    left = [item for item in items if item not in idle]
+    out = [*idle, *not_drawn(left, config.option.draw, config.option.drawn_by)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        gone = set(map(id, out))
+        items[:] = [item for item in items if id(item) not in gone]
 
 
-def _test_of(item: pytest.Item) -> str:
-    """Return the test's id without its case."""
-    return item.nodeid.partition("[")[0]
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which share of the cases ran, and how to run it again, or all."""
+    draw, by = config.option.draw, config.option.drawn_by
+    if draw > 1:
+        again = f"the same again: --draw {draw} --drawn-by {by}; all: make full"
+        terminalreporter.write_line(f"one in {draw} of each test's cases, drawn by {by} ({again})")
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,55 @@
+"""Which of the collected tests a run takes: a draw of each test's cases, and no idle samples.
+
+Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
+of each test's, at least one, so every test runs, and those that the commit drew: the next commit
+draws others. Without the option all run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+
+def current_commit() -> str:
+    """Return the commit of this checkout; "none" where there is no repository."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return "none"
+    return done.stdout.strip() or "none"
+
+
+def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
+    """Return one in `among` of a test's cases, at least one: which, depends on `by`."""
+    ordered = sorted(names, key=lambda name: hashlib.sha256(f"{by} {name}".encode()).digest())
+    return set(ordered[: -(-len(ordered) // among)])
+
+
+def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.Item]:
+    """Return the items that a draw of one in `among` of each test's cases leaves out."""
+    cases: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        cases[_test_of(item)].append(item.nodeid)
+    taken = set().union(*(drawn(names, among, by) for names in cases.values()))
+    return [item for item in items if item.nodeid not in taken]
+
+
+def idle_samples(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return each `sample(count=n)` of what the n slow cases of its test all do, if they run."""
+    slow = Counter(_test_of(item) for item in items if item.get_closest_marker("slow"))
+    marks = [(item, item.get_closest_marker("sample")) for item in items]
+    return [i for i, mark in marks if mark and slow[_test_of(i)] == mark.kwargs["count"]]
+
+
+def _test_of(item: pytest.Item) -> str:
+    """Return the test's id without its case."""
+    return item.nodeid.partition("[")[0]

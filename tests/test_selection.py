@@ -1,0 +1,81 @@
+"""Which tests a run takes: a share of each test's cases, and no sample beside all slow cases."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.selection import drawn, idle_samples, not_drawn
+
+ROOT = Path(__file__).parents[1]
+
+
+def item(name: str, mark: pytest.MarkDecorator | None = None) -> Any:
+    marks = {} if mark is None else {mark.name: mark.mark}
+    return SimpleNamespace(nodeid=name, get_closest_marker=marks.get)
+
+
+SAMPLE = item("test.py::a[0]", pytest.mark.sample(count=2))
+SLOW = [item(f"test.py::a[{i}]", pytest.mark.slow) for i in (1, 2)]
+OTHERS = [item("test.py::b[1]", pytest.mark.slow), item("test.py::b[2]", pytest.mark.slow)]
+MANY = [item(f"test.py::many[{i}]") for i in range(10)]
+ALONE = item("test.py::alone")
+
+
+@pytest.mark.parametrize(
+    ("items", "is_left_out"),
+    [
+        ([SAMPLE, *SLOW], True),
+        ([SAMPLE, SLOW[0]], False),
+        ([SAMPLE, *OTHERS], False),
+        ([SAMPLE], False),
+    ],
+)
+def test_a_sample_is_left_out_where_all_slow_cases_run(items: list[Any], is_left_out: bool) -> None:
+    assert idle_samples(items) == ([SAMPLE] if is_left_out else [])
+
+
+@pytest.mark.parametrize("by", ["3c5f", "91aa", "none"])
+def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
+    out = not_drawn([*MANY, ALONE], 4, by)
+    assert len(out) == 7  # a fourth of ten is three
+    assert ALONE not in out
+    assert not not_drawn([*MANY, ALONE], 1, by)
+
+
+def test_a_draw_depends_on_the_commit_alone_and_commits_draw_all() -> None:
+    names = [each.nodeid for each in MANY]
+    assert drawn(names, 4, "3c5f") == drawn(names[::-1], 4, "3c5f")
+    commits = [f"{number:04x}" for number in range(60)]
+    assert set().union(*(drawn(names, 4, commit) for commit in commits)) == set(names)
+
+
+def collected(*options: str) -> tuple[list[str], str]:
+    """Return the cases of a file that a run with `options` would take, and what it says."""
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "--collect-only", "-q"]
+    done = subprocess.run(
+        [*command, "tests/test_selection.py", *options],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    return re.findall(r"^tests/\S+", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+def test_the_option_draws_says_so_and_can_be_repeated() -> None:
+    every, _ = collected()
+    some, text = collected("--draw", "3", "--drawn-by", "3c5f")
+    assert set(some) == drawn_of_all(every, 3, "3c5f")
+    assert len(some) < len(every)
+    assert "one in 3 of each test's cases, drawn by 3c5f" in text
+    assert "--draw 0" in collected("--draw", "0")[1]
+
+
+def drawn_of_all(names: list[str], among: int, by: str) -> set[str]:
+    tests = {name.partition("[")[0] for name in names}
+    groups = ([n for n in names if n.partition("[")[0] == test] for test in sorted(tests))
+    return set().union(*(drawn(group, among, by) for group in groups))
