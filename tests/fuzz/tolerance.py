@@ -17,9 +17,9 @@ import numpy as np
 from rlx.errors import RlxError
 from rlx.ir.dtype import as_dtype
 from rlx.ir.graph import Graph
-from rlx.ir.op import OpDef, Trait
+from rlx.ir.op import Attrs, OpDef, Trait
 from rlx.ir.reference import evaluate
-from rlx.ir.reference.registry import Change, changing_results, reference
+from rlx.ir.reference.registry import Change, apply_op, changing_results, reference
 from tests.fuzz.program import Array
 
 Trial: TypeAlias = Callable[[Graph, Sequence[Array], float, Sequence[int]], list[Array] | None]
@@ -119,26 +119,35 @@ def other_roundings(seed: Sequence[int], error: float = _ERROR, *, cancels: bool
     random = np.random.default_rng(seed)
 
     def change(
-        definition: OpDef, operands: Sequence[Array], results: tuple[Array, ...]
+        definition: OpDef, operands: Sequence[Array], attrs: Attrs, results: tuple[Array, ...]
     ) -> tuple[Array, ...]:
         terms = _largest_term(definition, operands) if cancels else 0.0
         if definition.has(Trait.EXACT) or (reference.is_exact(definition) and not terms):
             return results
-        if not definition.has(Trait.ELEMENTWISE) and all(map(_is_finite, operands)):
-            results = tuple(map(_in_other_order, results))
+        if not definition.has(Trait.ELEMENTWISE):
+            overflows = _of_finite(definition, operands, attrs, results)
+            results = tuple(map(_in_other_order, results, overflows))
         most = error * (1 + _most_terms(definition, operands) / _TERMS)
         return tuple(_off(x, most * _EPSILON.get(_name(x), 0.0), random, terms) for x in results)
 
     return change
 
 
-def _is_finite(x: Array) -> bool:
-    return bool(np.isfinite(wide(x)).all())
+def _of_finite(
+    definition: OpDef, operands: Sequence[Array], attrs: Attrs, results: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    """Return an op's results with 0 for each element of its operands that is not finite."""
+    finite = [np.where(np.isfinite(wide(x)), x, 0).astype(x.dtype) for x in operands]
+    if all(map(np.array_equal, finite, operands)):
+        return results
+    with changing_results(None):
+        return apply_op(definition, finite, attrs)
 
 
-def _in_other_order(x: Array) -> Array:
+def _in_other_order(x: Array, of_finite: Array) -> Array:
     """Return what finite terms or factors make without overflow, which depends on their order."""
-    return np.where(np.isfinite(wide(x)), x, 0).astype(x.dtype)
+    overflows = ~np.isfinite(wide(x)) & ~np.isfinite(wide(of_finite))
+    return np.where(overflows, 0, x).astype(x.dtype)
 
 
 def _most_terms(definition: OpDef, operands: Sequence[Array]) -> int:

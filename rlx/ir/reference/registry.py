@@ -27,8 +27,8 @@ from rlx.ir.types import TensorType
 
 Array = NDArray[Any]
 Rule = Callable[..., Any]
-Change: TypeAlias = Callable[[OpDef, Sequence[Array], tuple[Array, ...]], tuple[Array, ...]]
-"""Gives other results for an op, its operands and its results."""
+Change: TypeAlias = Callable[[OpDef, Sequence[Array], Attrs, tuple[Array, ...]], tuple[Array, ...]]
+"""Gives other results for an op, its operands, its attributes and its results."""
 
 _CHANGE: ContextVar[Change | None] = ContextVar("change of results", default=None)
 
@@ -54,10 +54,10 @@ reference = ReferenceRegistry()
 
 
 @contextmanager
-def changing_results(change: Change) -> Iterator[None]:
+def changing_results(change: Change | None) -> Iterator[None]:
     """Let `change` replace what every op gives, inside bodies and decompositions, too.
 
-    For error analysis: what other roundings would make of a program.
+    For error analysis: what other roundings would make of a program. None ends an outer one.
     """
     token = _CHANGE.set(change)
     try:
@@ -98,7 +98,7 @@ def apply_op(
         results = tuple(_narrow(np.asarray(array), type.dtype) for array, type in pairs)
     _check(definition, results, types)
     change = _CHANGE.get()
-    return results if change is None else change(definition, arrays, results)
+    return results if change is None else change(definition, arrays, attrs, results)
 
 
 def viewed(array: Array, type: TensorType) -> Array:
