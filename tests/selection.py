@@ -2,7 +2,7 @@
 
 Many tests cross ops, dtypes, edges and flags: tens of thousands of cases. `--draw N` takes one in N
 of each test's, at least one, so every test runs, and those that the commit drew: the next commit
-draws others. Without the option all run.
+draws others. Without the option all run, and those of a test with the marker `whole` always.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def not_drawn(items: Sequence[pytest.Item], among: int, by: str) -> list[pytest.
     """Return the items that a draw of one in `among` of each test's cases leaves out."""
     cases: dict[str, list[str]] = defaultdict(list)
     for item in items:
-        cases[_test_of(item)].append(item.nodeid)
-    taken = set().union(*(drawn(names, among, by) for names in cases.values()))
-    return [item for item in items if item.nodeid not in taken]
+        if not item.get_closest_marker("whole"):
+            cases[_test_of(item)].append(item.nodeid)
+    out = {name for names in cases.values() for name in {*names} - drawn(names, among, by)}
+    return [item for item in items if item.nodeid in out]
 
 
 def idle_samples(items: Sequence[pytest.Item]) -> list[pytest.Item]:

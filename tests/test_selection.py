@@ -26,6 +26,7 @@ SLOW = [item(f"test.py::a[{i}]", pytest.mark.slow) for i in (1, 2)]
 OTHERS = [item("test.py::b[1]", pytest.mark.slow), item("test.py::b[2]", pytest.mark.slow)]
 MANY = [item(f"test.py::many[{i}]") for i in range(10)]
 ALONE = item("test.py::alone")
+WHOLE = [item(f"test.py::whole[{i}]", pytest.mark.whole) for i in range(10)]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,9 @@ def test_a_sample_is_left_out_where_all_slow_cases_run(items: list[Any], is_left
 
 @pytest.mark.parametrize("by", ["3c5f", "91aa", "none"])
 def test_a_draw_takes_a_share_of_every_test_and_never_none(by: str) -> None:
-    out = not_drawn([*MANY, ALONE], 4, by)
+    out = not_drawn([*MANY, *WHOLE, ALONE], 4, by)
     assert len(out) == 7  # a fourth of ten is three
-    assert ALONE not in out
+    assert all(each in MANY for each in out)
     assert not not_drawn([*MANY, ALONE], 1, by)
 
 

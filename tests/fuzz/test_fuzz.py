@@ -29,6 +29,7 @@ PROGRAMS, AT_ONCE = 160, 20
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("first", range(0, PROGRAMS, AT_ONCE))
 def test_all_implementations_agree_on_random_programs(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
