@@ -22,8 +22,8 @@ from rlx.runtime.aot import Artifact, aot
 from rlx.runtime.cross import find_compiler
 from tests.aot.building import needs_compiler, require, run
 from tests.aot.programs import encoder_layer, lookup, mlp, scaled_rows, training_step
-from tests.codegen.c.record_cases import record_cases
 from tests.codegen.kernels.native import Case, case_of, module_of
+from tests.codegen.uses import share
 from tests.records import OpRecord, records
 
 pytestmark = needs_compiler
@@ -51,7 +51,7 @@ def deepest(kernel: Kernel, frames: Mapping[str, int]) -> int:
 
 
 def check_records(command: tuple[str, ...], stride: int, start: int, directory: Path) -> None:
-    check_cases(command, [case for _, _, case in record_cases(stride, start)], directory)
+    check_cases(command, [use.case for use in share(stride, start)], directory)
 
 
 def check_cases(command: tuple[str, ...], cases: list[Case], directory: Path) -> None:

@@ -1,111 +1,70 @@
-"""Every recorded use of every op: its kernel agrees with the reference, in both backends."""
+"""Every recorded use of every op: its kernel obeys the rules and agrees with the reference.
+
+Through C, one of each form is compiled as users have it, and `c/test_records` runs all.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
-from rlx.codegen.kernels import has_kernel
+from rlx.codegen.entry import can_fail
 from rlx.codegen.llvm.jit import LlvmBackend
+from rlx.codegen.loops.verify import verify_kernel
 from rlx.errors import ToolchainError
-from rlx.ir.dtype import DType, as_dtype
-from rlx.ir.reference import evaluate
+from rlx.ir.op import Trait
 from rlx.runtime.backend import Loader
 from rlx.runtime.c_backend import CBackend
 from rlx.runtime.toolchain import find_toolchain
 from rlx.target import detect_target
-from tests.codegen.kernels.native import Array, Case, case_of, module_of, run_case
-from tests.records import OpRecord, records
-
-QUICK = frozenset({DType.F32, DType.F16, DType.I32, DType.U8, DType.BOOL, DType.C64})
-"""The dtypes of the default run of the C backend, one of each kind of arithmetic.
-
-The compiler takes 25 ms for a kernel; the others run under the marker `slow`.
-"""
-
-Use = tuple[OpRecord, DType]
+from tests.codegen.c.forms import largest_of_each_form
+from tests.codegen.c.native import STRICT
+from tests.codegen.kernels.native import module_of, run_case
+from tests.codegen.uses import ALL, Built, build
 
 
-def uses(dtypes: frozenset[DType]) -> dict[str, list[Use]]:
-    """Return the records that have a kernel, by op."""
-    ordered = sorted(records(), key=lambda record: record.op.name)
-    found = {}
-    for op, group in groupby(ordered, key=lambda record: record.op.name):
-        listed = [(r, d) for r in group for d in r.dtypes if has_kernel(r.op) and d in dtypes]
-        if listed:
-            found[op] = listed
-    return found
+def check(backend: Loader, built: Sequence[Built]) -> None:
+    """Compile the kernels together, run each and compare with the reference."""
+    native = backend.load(module_of([use.case for use in built]), detect_target())
+    for use in built:
+        use.check(*run_case(use.case, native.address(use.case.entry.name), use.feeds))
 
 
-def cases(listed: list[Use]) -> Iterator[tuple[Use, Case]]:
-    for record, dtype in listed:
-        name = re.sub(r"\W", "_", f"{record.id}_{dtype}")
-        yield (record, dtype), case_of(record.graph(dtype), name)
-
-
-def check(backend: Loader, listed: list[Use]) -> None:
-    """Compile the kernels of `listed` together, run each and compare with the reference."""
-    built = list(cases(listed))
-    native = backend.load(module_of([case for _, case in built]), detect_target())
-    for (record, dtype), case in built:
-        graph, feeds = record.graph(dtype), record.inputs(dtype)
-        status, found = run_case(case, native.address(case.entry.name), list(feeds.values()))
-        assert status == 0, f"{case.name} returned status {status}"
-        for expected, result in zip(evaluate(graph, feeds), found, strict=True):
-            agree(case.name, record, expected, result)
-
-
-def agree(name: str, record: OpRecord, expected: Array, found: Array) -> None:
-    assert found.shape == expected.shape, name
-    assert found.dtype == expected.dtype, name
-    bound = record.tolerance(as_dtype(expected.dtype))
-    np.testing.assert_allclose(
-        comparable(found), comparable(expected), rtol=bound.rtol, atol=bound.atol, err_msg=name
-    )
-
-
-def comparable(array: Array) -> Array:
-    """NumPy's tests know no bf16."""
-    is_numeric = array.dtype.kind in "biufc"
-    return array if is_numeric else array.astype(np.float32)
-
-
-ALL: Mapping[str, list[Use]] = uses(frozenset(DType))
-SOME: Mapping[str, list[Use]] = uses(QUICK)
-OTHERS: Mapping[str, list[Use]] = uses(frozenset(DType) - QUICK)
+@pytest.fixture(scope="module")
+def built(request: pytest.FixtureRequest) -> list[Built]:
+    """The uses of an op with their kernels, built once for the tests of them."""
+    return [build(use) for use in ALL[request.param]]
 
 
 @pytest.fixture(scope="module")
 def c_backend() -> CBackend:
+    """The backend of users, strict: the warnings of the analyses that optimizers make, too."""
     try:
-        return CBackend(find_toolchain())
+        return CBackend(find_toolchain(), more_flags=(*STRICT, "-Wno-psabi"))
     except ToolchainError as error:
         pytest.skip(f"no C compiler: {error}")
 
 
-@pytest.mark.parametrize("op", ALL)
-def test_kernels_agree_with_the_reference_through_llvm(op: str) -> None:
-    check(LlvmBackend(), ALL[op])
+@pytest.mark.parametrize("built", ALL, indirect=True)
+def test_kernels_obey_the_rules_of_the_loop_language(built: list[Built]) -> None:
+    for use in built:
+        verify_kernel(use.case.kernel)
 
 
-@pytest.mark.parametrize("op", SOME)
-def test_kernels_agree_with_the_reference_through_c(op: str, c_backend: CBackend) -> None:
-    check(c_backend, SOME[op])
+@pytest.mark.parametrize("built", ALL, indirect=True)
+def test_an_op_says_whether_its_kernels_may_end_the_run(built: list[Built]) -> None:
+    op = built[0].record.op
+    assert any(can_fail(use.case.kernel) for use in built) == op.has(Trait.MAY_FAULT)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("op", OTHERS)
-def test_kernels_of_the_other_dtypes_agree_with_the_reference_through_c(
-    op: str, c_backend: CBackend
+@pytest.mark.parametrize("built", ALL, indirect=True)
+def test_kernels_agree_with_the_reference_through_llvm(built: list[Built]) -> None:
+    check(LlvmBackend(), built)
+
+
+@pytest.mark.parametrize("built", ALL, indirect=True)
+def test_kernels_agree_with_the_reference_through_c(
+    built: list[Built], c_backend: CBackend
 ) -> None:
-    check(c_backend, OTHERS[op])
-
-
-def test_every_use_is_run_by_one_of_both() -> None:
-    """The two sets of dtypes leave none out."""
-    for op, listed in ALL.items():
-        assert len(SOME.get(op, [])) + len(OTHERS.get(op, [])) == len(listed), op
+    check(c_backend, largest_of_each_form(built))

@@ -15,7 +15,7 @@ from rlx.codegen.aot.emit import ArtifactText, emit_artifact
 from rlx.ir.graph import Graph
 from rlx.runtime.aot import aot
 from tests.aot.programs import encoder_layer, lookup, mlp, params_of, scaled_rows, training_step
-from tests.codegen.c.record_cases import record_cases
+from tests.codegen.uses import share
 from tests.codegen.weeds import repeated_constants, weeds_of
 
 TARGETS = ("portable", "x86-64-v3", "cortex-m4")
@@ -28,7 +28,7 @@ def recorded_weeds(stride: int) -> list[str]:
     What is empty is taken as an argument all the same, and so are the angles of no rotation.
     """
     found: list[str] = []
-    for _, _, case in record_cases(stride, 0):
+    for case in (use.case for use in share(stride, 0)):
         refs = (*case.thunk.operands, *case.thunk.results)
         if all(ref.type.elements != 0 for ref in refs) and "none_rotated" not in case.name:
             found += (f"{case.name}: {weed}" for weed in weeds_of(case.kernel))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ ORIGIN = 7
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
 # `-Wno-psabi`: wide vectors stay within static functions; artifacts silence it, too.
 CODE = (
-    "-march=native", "-Wno-psabi", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno",
+    "-march=native", "-Wno-psabi", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fopenmp-simd",
 )  # fmt: skip
 COMPILERS = tuple(name for name in ("gcc", "clang") if shutil.which(name))
@@ -38,17 +37,16 @@ def compile_strictly(
     return library
 
 
-def warn_strictly(compiler: str, text: str, directory: Path, flags: Sequence[str]) -> None:
-    """Compile for the warnings alone: neither assembled nor linked."""
-    _compile(compiler, text, directory, [*flags, "-S", "-o", os.devnull])
+def warn_strictly(compiler: str, text: str, directory: Path) -> None:
+    """Parse for the warnings alone: those of analyses before optimization, all that clang has."""
+    _compile(compiler, text, directory, ["-fsyntax-only"])
 
 
 def _compile(compiler: str, text: str, directory: Path, flags: Sequence[str]) -> None:
     source = directory / "unit.c"
     source.write_text(text)
-    command = [compiler, *STRICT, *CODE, *flags, str(source)]
-    if "-S" not in flags:
-        command.append("-lm")  # clang warns of what it does not use
+    linked = () if "-fsyntax-only" in flags else ("-shared", "-lm")  # clang warns of idle ones
+    command = [compiler, *STRICT, *CODE, *flags, str(source), *linked]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[:5000]
 

@@ -1,27 +1,30 @@
-"""The C of every recorded use of an op: no warnings, no undefined behavior."""
+"""The C of every recorded use of an op: no warnings, no undefined behavior, the right results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from rlx.codegen.c.emit import emit_module
 from tests.codegen.c.native import COMPILERS, warn_strictly
-from tests.codegen.c.record_cases import record_cases
 from tests.codegen.c.sanitized import run_sanitized
-from tests.codegen.kernels.native import module_of
+from tests.codegen.kernels.native import arena_of, module_of, results_of
+from tests.codegen.uses import Built, share
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
 SHARES = 8
 EVERY = tuple(pytest.param(SHARES, start, marks=pytest.mark.slow) for start in range(SHARES))
 """All recorded uses, in files of a size that a compiler is quick with."""
-SAMPLE = pytest.param(29, 0)
+SAMPLE = pytest.param(29, 0, marks=pytest.mark.sample(count=SHARES))
 """A small share, for the quick run. 29 meets every op's dtypes in turn."""
 
 
-def text_of(stride: int, start: int) -> str:
-    return emit_module(module_of([case for _, _, case in record_cases(stride, start)]))
+def text_of(built: Sequence[Built]) -> str:
+    return emit_module(module_of([use.case for use in built]))
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -29,14 +32,19 @@ def text_of(stride: int, start: int) -> str:
 def test_records_compile_without_a_warning(
     compiler: str, stride: int, start: int, tmp_path: Path
 ) -> None:
-    warn_strictly(compiler, text_of(stride, start), tmp_path, ("-O1",))
+    """Those of the parser and of the analyses before optimization: all that clang has."""
+    warn_strictly(compiler, text_of(share(stride, start)), tmp_path)
 
 
 @pytest.mark.parametrize(("stride", "start"), [SAMPLE, *EVERY])
-def test_records_are_without_a_warning_and_clean_under_the_sanitizers(
+def test_records_agree_and_are_clean_under_the_sanitizers(
     stride: int, start: int, tmp_path: Path
 ) -> None:
-    program, text = "tests.codegen.c.record_cases", text_of(stride, start)
-    warn_strictly(COMPILERS[0], text, tmp_path, ("-Og",))  # some warnings need its analyses
-    printed = run_sanitized(text, tmp_path, program, str(stride), str(start))
-    assert printed == "clean\n"
+    built, arenas = share(stride, start), tmp_path / "arenas.npz"
+    before: dict[str, Any] = {use.case.entry.name: arena_of(use.case, use.feeds) for use in built}
+    np.savez(arenas, **before)
+    printed = run_sanitized(text_of(built), tmp_path, "tests.codegen.c.run_arenas", str(arenas))
+    statuses = dict(line.split() for line in printed.splitlines())
+    with np.load(arenas) as after:
+        for use, entry in zip(built, before, strict=True):
+            use.check(int(statuses[entry]), results_of(use.case, after[entry], {}))

@@ -6,7 +6,7 @@ Many kernels share one module, because loading a module costs more than running 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from rlx.ir.shape import evaluate
 from rlx.ir.types import TensorType
 
 Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
 
 ALIGNMENT = 64
 GUARD = 0xA5
@@ -94,14 +95,25 @@ def run_case(
 ) -> tuple[int, list[Array]]:
     """Run a case on `feeds`; return its status and its results."""
     binding = extents or {}
+    arena = arena_of(case, feeds)
+    scalars = [ctypes.c_int64(binding[v.name]) for v in case.kernel.scalars]
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * len(scalars))
+    status = function(address)(arena.ctypes.data, *scalars)
+    return status, results_of(case, arena, binding)
+
+
+def arena_of(case: Case, feeds: Sequence[Array]) -> Bytes:
+    """Return the memory that a case runs in, with its operands."""
     arena = _aligned(case.arena_bytes)
     arena[:] = GUARD
     for ref, array in zip(case.thunk.operands, feeds, strict=True):
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         arena[ref.offset : ref.offset + raw.size] = raw
-    scalars = [ctypes.c_int64(binding[v.name]) for v in case.kernel.scalars]
-    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * len(scalars))
-    status = function(address)(arena.ctypes.data, *scalars)
+    return arena
+
+
+def results_of(case: Case, arena: Bytes, binding: Mapping[str, int]) -> list[Array]:
+    """Return what a run left in the arena; fail if it wrote elsewhere than into its buffers."""
     results = []
     used = np.zeros(arena.size, bool)
     for ref in (*case.thunk.operands, *case.thunk.results):
@@ -115,10 +127,10 @@ def run_case(
         size = int(np.prod(shape, dtype=np.int64)) * ref.type.dtype.size
         raw = arena[ref.offset : ref.offset + size].copy()
         results.append(raw.view(ref.type.dtype.numpy).reshape(shape))
-    return status, results
+    return results
 
 
-def _aligned(size: int) -> NDArray[np.uint8]:
+def _aligned(size: int) -> Bytes:
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]

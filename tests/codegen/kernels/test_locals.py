@@ -13,7 +13,7 @@ from rlx.codegen.loops.visit import walk
 from rlx.ir.dtype import DType
 from tests.codegen.kernels.native import thunk_of
 from tests.codegen.kernels.test_kernels import interpret
-from tests.codegen.test_parity import ALL
+from tests.codegen.uses import ALL
 from tests.records import OpRecord
 
 _MOST = 200
