@@ -21,9 +21,9 @@ from rlx.target import detect_target
 from tests.codegen.c.forms import largest_of_each_form
 from tests.codegen.c.native import STRICT
 from tests.codegen.kernels.native import module_of, run_case
-from tests.codegen.uses import ALL, Built, build
+from tests.codegen.uses import ALL, EACH, Built, build
 
-_UNIT = 24
+_UNIT = 8
 """Kernels of one C file: the compiler has ten minutes for it, also on a busy machine."""
 
 
@@ -49,24 +49,25 @@ def c_backend() -> CBackend:
         pytest.skip(f"no C compiler: {error}")
 
 
-@pytest.mark.parametrize("built", ALL, indirect=True)
+@pytest.mark.parametrize("built", EACH, indirect=True)
 def test_kernels_obey_the_rules_of_the_loop_language(built: list[Built]) -> None:
     for use in built:
         verify_kernel(use.case.kernel)
 
 
-@pytest.mark.parametrize("built", ALL, indirect=True)
+@pytest.mark.parametrize("built", EACH, indirect=True)
 def test_an_op_says_whether_its_kernels_may_end_the_run(built: list[Built]) -> None:
     op = built[0].record.op
     assert any(can_fail(use.case.kernel) for use in built) == op.has(Trait.MAY_FAULT)
 
 
-@pytest.mark.parametrize("built", ALL, indirect=True)
+@pytest.mark.parametrize("built", EACH, indirect=True)
 def test_kernels_agree_with_the_reference_through_llvm(built: list[Built]) -> None:
     check(LlvmBackend(), built)
 
 
-@pytest.mark.parametrize("built", ALL, indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("built", EACH, indirect=True)
 def test_kernels_agree_with_the_reference_through_c(
     built: list[Built], c_backend: CBackend
 ) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
+import pytest
 
 from rlx.codegen.kernels import has_kernel
 from rlx.ir.dtype import DType, as_dtype
@@ -67,6 +68,10 @@ def _by_op() -> Mapping[str, list[Use]]:
 
 ALL = _by_op()
 """All uses, by op."""
+_COSTLY = frozenset({"eig", "schur", "solve", "solve_backward", "svd"})
+"""Ops whose kernels take seconds to build."""
+EACH = [pytest.param(op, marks=[pytest.mark.slow] * (op in _COSTLY)) for op in ALL]
+"""The ops, as cases of a test."""
 
 
 def elements(record: OpRecord) -> int:

@@ -20,13 +20,13 @@ from rlx.ir.reference.registry import static_shape
 from rlx.ir.shape import upper
 from rlx.target import named_target
 from tests.codegen.kernels.native import Array, thunk_of
-from tests.codegen.uses import ALL, Use, agree, elements
+from tests.codegen.uses import ALL, EACH, Use, agree, elements
 
 SMALL = 130
 """Elements of an interpreted record: the interpreter takes 20 microseconds for a step."""
 
 
-@pytest.mark.parametrize("op", ALL)
+@pytest.mark.parametrize("op", EACH)
 def test_kernels_for_targets_without_vectors_have_none(op: str) -> None:
     for record, dtype in ALL[op]:
         thunk, _ = thunk_of(record.graph(dtype).nodes[-1])
