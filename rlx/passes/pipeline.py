@@ -54,6 +54,7 @@ from rlx.passes.rewrites.decompose import decompose
 from rlx.passes.rewrites.fold_batch_norm import fold_batch_norm
 from rlx.passes.rewrites.fold_constants import fold_constants
 from rlx.passes.rewrites.hoist_updates import hoist_updates
+from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.passes.rewrites.simplify import simplify
 from rlx.passes.rewrites.split_phases import split_phases
@@ -153,6 +154,7 @@ def pipeline(
     miss = None if decisions is None else decisions.missed.append
     return Pipeline(
         (
+            inline_calls,  # first: the rules of calls may be many times what runs
             dead_code,
             fold_batch_norm,  # before formulas are spelled out: it is a node still
             reroll_reductions,  # early: what follows takes time for every node

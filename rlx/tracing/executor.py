@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rlx.ir.graph import Graph
 from rlx.locks import unforkable
+from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.runtime.arrays import Array, WeakArray
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def compile_program(
         from rlx.runtime.compile import compile
         from rlx.runtime.executable import Executable
 
+    graph = inline_calls(graph)  # before the driver verifies the rules, and makes a key of them
     run = compile(graph, backend=backend, threads=threads, precision=precision)
     if isinstance(run, Executable):
         run.give_as([WeakArray if is_weak else Array for is_weak in weak])

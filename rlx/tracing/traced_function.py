@@ -20,6 +20,7 @@ from rlx.ir.graph import Graph, Value, calling_source
 from rlx.ir.reference import evaluate
 from rlx.ir.shape import Shape
 from rlx.ir.types import TensorType
+from rlx.passes.rewrites.inline_calls import inline_calls
 from rlx.passes.rewrites.reroll_reductions import reroll_reductions
 from rlx.runtime.arrays import frozen, unshared
 from rlx.tracing import eager
@@ -87,6 +88,7 @@ def splice(graph: Graph, operands: Sequence[Any], weak: Sequence[bool]) -> list[
     types = [value.type for value in graph.inputs]
     target = current_trace()
     if target is None:
+        graph = inline_calls(graph)  # nothing derives what runs at once
         pairs = zip(graph.inputs, operands, types, strict=True)
         feeds = {str(v.node.name): concrete(x, type.dtype) for v, x, type in pairs}
         made = _compiled_outputs(graph, list(feeds.values()), weak)
