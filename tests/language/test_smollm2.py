@@ -41,7 +41,6 @@ def model() -> LanguageModel:
     return load(model_path(), context=256, backend="llvm", threads=2)
 
 
-@pytest.mark.slow
 def test_logits_of_64_tokens(model: LanguageModel) -> None:
     """Within 1e-3 of the largest logit; 4e-6 of it were measured."""
     model.reset()
@@ -53,7 +52,6 @@ def test_logits_of_64_tokens(model: LanguageModel) -> None:
         assert max(error, abs(model.logits.max() - largest)) < 1e-4 * abs(largest)
 
 
-@pytest.mark.slow
 def test_logits_with_activations_of_eight_bits() -> None:
     """Measured: 0.027 of the largest logit at most (0.054 among all places).
 
@@ -72,7 +70,6 @@ def test_logits_with_activations_of_eight_bits() -> None:
     assert hits >= 50
 
 
-@pytest.mark.slow
 def test_logits_with_keys_and_values_in_f16() -> None:
     """Measured: 5e-4 of the largest logit at most, every likeliest token is the same."""
     from examples.chat import model_path
@@ -86,7 +83,6 @@ def test_logits_with_keys_and_values_in_f16() -> None:
         assert error < 1e-3 * np.abs(rounded.logits).max()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", range(10))
 def test_greedy_texts_are_equal(model: LanguageModel, number: int) -> None:
     model.reset()
