@@ -123,8 +123,11 @@ def _feeds(graph: Graph) -> dict[str, Any]:
     return {str(leaf.node.name): np.full(leaf.shape, 0.5, np.float32) for leaf in leaves}
 
 
-def _stages(graph: Graph) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield each stage of compiling `graph`, with what it works on made outside of it."""
+Stages = Iterator[tuple[str, Callable[[], Any]]]
+
+
+def _using(graph: Graph) -> Stages:
+    """Yield each way to use a graph as it stands, with what it works on made outside of it."""
     text = format_graph(graph)
     yield "print", lambda: format_graph(graph)
     yield "parse", lambda: parse_graph(text)
@@ -132,10 +135,10 @@ def _stages(graph: Graph) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "serialize", lambda: dumps(graph)
     yield "reference", lambda: evaluate(graph, _feeds(graph))
     yield "vmap", lambda: vmap(graph, in_axes={"x": 0}, size=4)
-    yield from _compiling(graph)
 
 
-def _compiling(graph: Graph) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _compiling(graph: Graph) -> Stages:
+    """Yield each stage of compiling `graph`, in their order."""
     from rlx.codegen.kernels.build import scratch_bytes
     from rlx.passes.memory.planner import plan_memory
 
@@ -163,8 +166,8 @@ def _calls(run: Callable[[], Any]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
-def _measured(graph: Graph) -> dict[str, int]:
-    return {name: _calls(run) for name, run in _stages(graph)}
+def _measured(stages: Stages) -> dict[str, int]:
+    return {name: _calls(run) for name, run in stages}
 
 
 def _assert_linear(small: dict[str, int], large: dict[str, int], factor: int) -> None:
@@ -172,17 +175,23 @@ def _assert_linear(small: dict[str, int], large: dict[str, int], factor: int) ->
     assert {name: ratio for name, ratio in ratios.items() if ratio > _GROWTH} == {}
 
 
+@pytest.mark.parametrize("stages", [_using, _compiling])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_stages_are_linear_in_nodes(name: str) -> None:
-    _measured(_graph(name, 10))  # what is made once per process
-    _assert_linear(_measured(_graph(name, 40)), _measured(_graph(name, 400)), 10)
+def test_stages_are_linear_in_nodes(name: str, stages: Callable[[Graph], Stages]) -> None:
+    _measured(stages(_graph(name, 10)))  # what is made once per process
+    small, large = (_measured(stages(_graph(name, count))) for count in (40, 400))
+    _assert_linear(small, large, 10)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stages", [_using, _compiling])
 @pytest.mark.parametrize("name", ["chain", "diamonds", "fan"])
-def test_stages_are_linear_up_to_ten_thousand_nodes(name: str) -> None:
-    _measured(_graph(name, 10))
-    _assert_linear(_measured(_graph(name, 1000)), _measured(_graph(name, 10_000)), 10)
+def test_stages_are_linear_up_to_ten_thousand_nodes(
+    name: str, stages: Callable[[Graph], Stages]
+) -> None:
+    _measured(stages(_graph(name, 10)))
+    small, large = (_measured(stages(_graph(name, count))) for count in (1000, 10_000))
+    _assert_linear(small, large, 10)
 
 
 @pytest.mark.parametrize("name", ["chain", "diamonds", "fan", "layers", "outputs"])
