@@ -111,17 +111,17 @@ def test_stores_grow_with_the_steps_and_not_with_their_square(name: str, use: st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 @pytest.mark.parametrize("name", STEPS)
-def test_updates_in_loops_are_what_they_are_in_the_reference(name: str) -> None:
+def test_updates_in_loops_are_what_they_are_in_the_reference(name: str, backend: str) -> None:
     def everything(x: Any) -> Any:
         return [USES[use](name)(x) for use in USES]
 
     x = first(name, 70)
     expected = tree_flatten(rlx.jit(everything, backend="reference")(x))[0]
-    for backend in ("llvm", "c"):
-        found = tree_flatten(rlx.jit(everything, backend=backend)(x))[0]
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    found = tree_flatten(rlx.jit(everything, backend=backend)(x))[0]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [name for name in STEPS if "slice" not in name])
