@@ -6,6 +6,7 @@ Both variables may hold arguments, such as `ccache gcc`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -108,19 +109,40 @@ def run_tool(command: list[str]) -> str:
 
 
 def _run_with_children(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a process of which nothing is left running after an interrupt or too long a time."""
-    pipe, has_groups = subprocess.PIPE, os.name == "posix"
-    with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, process_group=0 if has_groups else None
-    ) as process:
+    """Run a process of which nothing is left running after an interrupt or too long a time.
+
+    It stays in this one's group: what ends the whole group (a closed terminal, `timeout`) ends it.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             printed, words = process.communicate(timeout=_TIMEOUT_SECONDS)
         except BaseException:
-            if has_groups:  # a compiler's driver starts the compiler
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
+            _kill(process)
             raise
     return subprocess.CompletedProcess(command, process.returncode, printed, words)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process, if it runs still, and what it started: a compiler's driver runs others."""
+    started = _descendants(process.pid) if process.poll() is None else []
+    process.kill()
+    for each in started:
+        with contextlib.suppress(OSError):  # it has ended
+            os.kill(each, signal.SIGKILL)
+
+
+def _descendants(process: int) -> list[int]:
+    """Return what a process started, by Linux's account; elsewhere clang compiles by itself."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = path.read_text(errors="replace").rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(path.parent.name))
+    found = [process]
+    for each in found:
+        found += children.get(each, [])
+    return found[1:]
 
 
 @functools.cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -85,7 +87,10 @@ def test_output_of_a_tool_is_returned() -> None:
     assert run_tool([sys.executable, "-c", "print('hello')"]) == "hello\n"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="processes have no groups here")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+
+
+@needs_proc
 def test_what_takes_too_long_is_ended_with_what_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,11 +99,54 @@ def test_what_takes_too_long_is_ended_with_what_it_started(
     started = tmp_path / "started"
     with pytest.raises(ToolchainError, match="did not end in 3 s"):
         run_tool(["sh", "-c", f"sleep 1000 & echo $! > {started}; wait"])
-    child = int(started.read_text())
+    assert _ends(int(started.read_text()))
+
+
+@needs_proc
+@pytest.mark.parametrize("then", ["exit", "sleep 1000"])
+def test_an_interrupt_stays_one_whether_the_tool_ends_by_itself_or_not(
+    then: str, tmp_path: Path
+) -> None:
+    """`communicate` waits for a tool that ends behind an interrupt, and nothing is left to kill."""
+    started, interrupted = tmp_path / "started", tmp_path / "interrupted"
+
+    def interrupt(*_: object) -> None:
+        if started.exists() and not interrupted.exists():
+            interrupted.touch()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    wait = f"until [ -e {interrupted} ]; do sleep 0.01; done"
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_tool(["sh", "-c", f"echo $$ > {tmp_path}/pid; touch {started}; {wait}; {then}"])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert _ends(int((tmp_path / "pid").read_text()))
+
+
+@needs_proc
+def test_a_tool_ends_with_the_group_of_its_process(tmp_path: Path) -> None:
+    """As `timeout` ends a command, and a terminal that is closed."""
+    started = tmp_path / "started"
+    tool = ["sh", "-c", f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 1000"]
+    code = f"from rlx.runtime.toolchain import run_tool; run_tool({tool})"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        stop = time.monotonic() + 60
+        while not started.exists() and time.monotonic() < stop:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGTERM)
+    assert _ends(int(started.read_text()))
+
+
+def _ends(process: int) -> bool:
+    """True as soon as a process has ended; False if it runs for another minute."""
     stop = time.monotonic() + 60
-    while _runs(child) and time.monotonic() < stop:
+    while _runs(process) and time.monotonic() < stop:
         time.sleep(0.01)
-    assert not _runs(child)
+    return not _runs(process)
 
 
 def _runs(process: int) -> bool:
