@@ -18,6 +18,7 @@ from typing import Any
 from rlx.errors import DTypeError, InputError, ShapeError, Source
 from rlx.ir import ops
 from rlx.ir.graph import Graph, Value, calling_source
+from rlx.ir.numbering import program_nodes
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import zeros
 from rlx.tracing.apply import wrap
@@ -42,7 +43,9 @@ from rlx.transforms.wrapping import stand_for
 Function = Callable[..., Any]
 
 _MOST_LASTING = 8
-"""Calls of the library's functions whose traces are kept: such a trace may have 100,000 nodes."""
+"""Calls of the library's functions whose traces a thread keeps."""
+_MOST_NODES = 150_000
+"""Nodes of these together, 60 MB: one such trace may have 65,000."""
 
 _LEAST_NESTED = 2
 """A rule that calls the function itself gets its rule so many times, or once for every derivative
@@ -66,6 +69,12 @@ class Stated:
         return tree_unflatten(self.tree, tracers(results, self.weak))
 
     @property
+    def nodes(self) -> int:
+        """Return how many nodes the bodies have; one that several hold counts once in each."""
+        bodies = (body for body in self.bodies.values() if isinstance(body, Graph))
+        return sum(len(program_nodes(body)) for body in bodies)
+
+    @property
     def is_valid(self) -> bool:
         """True while what it captured may be used."""
         return all(traced.owner.is_open for traced in self.captured)
@@ -87,8 +96,8 @@ class _Nesting(threading.local):
         """How deep in its own rule each function is."""
         self._stated: dict[Hashable, tuple[Stated, list[Any]]] = {}
         """What was traced, beside the arguments that are known by their identity."""
-        self._lasting: OrderedDict[Hashable, Stated] = OrderedDict()
-        """What was traced of functions of the library, which depend on nothing else."""
+        self._lasting: OrderedDict[Hashable, tuple[Stated, int]] = OrderedDict()
+        """What was traced of functions of the library, which depend on nothing else; its nodes."""
 
     @contextmanager
     def _deeper(self, function: CustomFunction) -> Iterator[None]:
@@ -123,15 +132,22 @@ class _Nesting(threading.local):
         """Trace a function of the library, unless the same line did on arguments of these types."""
         known = self._key(function, chosen, [])
         key = known, calling_source(), are_narrow(), is_functionalized()
-        stated = self._lasting.pop(key, None)
-        if stated is None:
-            with self._deeper(function):
-                stated = rule(chosen, [], name)
+        if key in self._lasting:
+            self._lasting.move_to_end(key)
+            return self._lasting[key][0]
+        with self._deeper(function):
+            stated = rule(chosen, [], name)
         if known is not None and not stated.captured:
-            self._lasting[key] = stated
-        if len(self._lasting) > _MOST_LASTING:
-            self._lasting.popitem(last=False)
+            self._lasting[key] = stated, stated.nodes
+            self._forget()
         return stated
+
+    def _forget(self) -> None:
+        """Forget the traces that were asked for the longest ago, until few enough are kept."""
+        total = sum(nodes for _, nodes in self._lasting.values())
+        while total > _MOST_NODES or len(self._lasting) > _MOST_LASTING:
+            _, (_, nodes) = self._lasting.popitem(last=False)
+            total -= nodes
 
     def _key(self, function: CustomFunction, chosen: Chosen, fixed: list[Any]) -> Hashable:
         read = state_of(*function.reads())

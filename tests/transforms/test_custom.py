@@ -14,9 +14,12 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Graph
+from rlx.ir.types import TensorType
+from rlx.scipy import special
 from rlx.scipy.special import gammainc
 from rlx.tracing.apply import function
 from rlx.tracing.traced_function import trace
+from rlx.transforms import custom_functions
 
 X = np.random.default_rng(5).standard_normal(3)
 
@@ -336,6 +339,23 @@ def test_rules_see_what_their_closures_hold_by_now(kind: str) -> None:
         return outer(primals[0]), tangents[0] * total
 
     assert np.asarray(rlx.grad(outer)(np.float32(1))) == 6
+
+
+def test_kept_traces_of_the_library_are_bounded_by_their_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nesting = custom_functions._Nesting()
+    monkeypatch.setattr(custom_functions, "_nesting", nesting)
+    monkeypatch.setattr(custom_functions, "_MOST_NODES", 400)
+    sizes = []
+    for f, dtype in ((special.xlogy, "f32"), (special.xlogy, "f64"), (special.entr, "f32")):
+        numbers = [TensorType(DType(dtype), ())] * (2 if f is special.xlogy else 1)
+        rlx.jit(rlx.grad(f)).graph(*numbers)
+        sizes.append([nodes for _, nodes in nesting._lasting.values()])
+    first, both, last = sizes
+    assert both == first * 2
+    assert len(last) == 1, "the oldest go until the newest has room"
+    assert sum(both) < 400 < sum(both) + last[0]
 
 
 @pytest.mark.slow
