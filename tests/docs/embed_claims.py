@@ -227,16 +227,8 @@ _COMPILERS: Mapping[str, str] = {
     "and under GCC's `-fanalyzer`": _STRICT + "test_the_analyzer_of_gcc_finds_nothing",
     "switches off what GCC and clang say wrongly": _HERE
     + "test_every_warning_that_is_switched_off_has_its_reason",
-    "Valgrind's memcheck finds nothing in what the examples export": " ".join(
-        "aot.test_memcheck:" + test
-        for test in (
-            "test_published_programs",
-            "test_the_pendulum",
-            "test_the_kalman_filter",
-            "test_the_recurrent_network",
-            "test_the_fitting_step_of_splats",
-            "test_the_digits_networks_that_train_in_c",
-        )
+    "Valgrind's memcheck finds nothing in what the examples export": (
+        "aot.test_memcheck:test_published_programs aot.test_memcheck:test_examples_that_run_in_c"
     ),
     "`cppcheck` finds five kinds of things": f"{_HERE}"
     "test_cppcheck_has_as_many_reasons_as_the_page "
