@@ -150,10 +150,12 @@ def test_convolutions_and_pooling_keep_their_geometry() -> None:
         np.testing.assert_allclose(first, second, rtol=1e-6)
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(1000, marks=pytest.mark.slow)])
-def test_random_programs_come_back_with_their_bits(first: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [(0, 60), *(pytest.param(n, 150, marks=pytest.mark.slow) for n in range(1000, 1600, 150))],
+)
+def test_random_programs_come_back_with_their_bits(first: int, count: int) -> None:
     """Programs of the fuzzer; ONNX Runtime computes the same where it is installed."""
-    count = 600 if first else 60
     found = trips(range(first, first + count))
     count -= found["beyond"]
     assert sum(n for how, n in found.items() if how.startswith("exact")) > 0.85 * count
