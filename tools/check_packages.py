@@ -1,14 +1,15 @@
 """Build wheel and source package, and try each where something is missing.
 
-    python tools/check_packages.py
+    python tools/check_packages.py [wheel | source]
 
-The wheel is installed without llvmlite, beside a C compiler; then in its place the source package
-with llvmlite, where no compiler is on the path. Needs the network, for the dependencies.
+The wheel is installed without llvmlite, beside a C compiler; the source package with llvmlite,
+where no compiler is on the path. Needs the network, for the dependencies.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PARTS = ("rlx", "pyproject.toml", "README.md", "LICENSE")
+"""What packages are made of."""
 SMOKE = """
 import importlib.util, shutil, sys, tempfile
 import numpy as np
@@ -44,30 +47,52 @@ print("ok", rlx.__version__)
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
-        wheel, source = build(directory)
-        python = environment(directory / "tried", str(wheel))
-        try_package(python, directory / "wheel", has_llvm=False)
-        run(sys.executable, "-m", "pip", "--python", python, "uninstall", "--quiet", "--yes", "rlx")
-        install(python, f"rlx[llvm] @ {source.as_uri()}")
-        try_package(python, directory / "source", has_llvm=True)
+    for kind in sys.argv[1:] or KINDS:
+        with tempfile.TemporaryDirectory() as scratch:
+            KINDS[kind](Path(scratch))
 
 
-def build(directory: Path) -> tuple[Path, Path]:
-    """Return the wheel, made from the source package, and that."""
+def try_wheel(directory: Path) -> None:
+    """Try the wheel, which is made from the source package."""
+    wheel = next(build(directory).glob("*.whl"))
+    try_package(directory, str(wheel), has_llvm=False)
+
+
+def try_source(directory: Path) -> None:
+    source = next(build(directory, "--sdist").glob("*.tar.gz"))
+    try_package(directory, f"rlx[llvm] @ {source.as_uri()}", has_llvm=True)
+
+
+KINDS = {"wheel": try_wheel, "source": try_source}
+
+
+def build(directory: Path, *options: str) -> Path:
+    """Return the directory of what was built."""
     needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     python = environment(directory / "build", "build", *needs)
-    run(python, "-m", "build", "--no-isolation", "--outdir", str(directory / "dist"), str(ROOT))
     dist = directory / "dist"
-    return next(dist.glob("*.whl")), next(dist.glob("*.tar.gz"))
+    tree = copied(directory / "tree")
+    run(python, "-m", "build", "--no-isolation", *options, "--outdir", dist, tree)
+    return dist
 
 
-def try_package(python: Path, cache: Path, *, has_llvm: bool) -> None:
-    """Run the smoke test; with LLVM there is no compiler on the path."""
+def copied(tree: Path) -> Path:
+    """Return a copy of what packages are made of: a build leaves files there, in others' way."""
+    tree.mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, tree)
+    return tree
+
+
+def try_package(directory: Path, package: str, *, has_llvm: bool) -> None:
+    """Install a package and run the smoke test; with LLVM there is no compiler on the path."""
+    python = environment(directory / "tried", package)
     path = str(python.parent) if has_llvm else os.environ["PATH"]
     answers = ("yes" if has_llvm else "no", "no" if has_llvm else "yes")
-    run(python, "-c", SMOKE, *answers, PATH=path, RLX_CACHE_DIR=str(cache))
+    run(python, "-c", SMOKE, *answers, PATH=path, RLX_CACHE_DIR=str(directory / "cache"))
 
 
 def environment(directory: Path, *packages: str) -> Path:
