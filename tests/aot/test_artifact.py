@@ -38,6 +38,7 @@ def test_sample_program_runs_in_a_directory_with_nothing_else(
     assert re.fullmatch(r"y: \d\.\d+\n", run("./a.out", cwd=tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("threads", [None, "openmp", "callback"])
 def test_c_compiles_silently_under_strict_flags(
@@ -169,6 +170,7 @@ def test_symbolic_extents_and_every_way_to_keep_params(tmp_path: Path, keep: str
         assert native.call("call", native.arena, n, native.ffi.NULL, native.ffi.NULL) == 4
 
 
+@pytest.mark.slow
 def test_two_processes_in_two_directories_write_the_same_bytes(tmp_path: Path) -> None:
     script = (
         "import sys; from rlx.runtime.aot import aot; from tests.aot.programs import *;"
@@ -212,6 +214,7 @@ def test_artifact_is_clean_under_sanitizers(tmp_path: Path, step: Artifact) -> N
     run("./a.out", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_pkg_config_and_cmake_files_build_the_sample(tmp_path: Path, step: Artifact) -> None:
     words = run(require("pkg-config"), "--cflags", "--libs", step.directory / "step.pc").split()
     flags = [word.replace("${pcfiledir}", str(step.directory)) for word in words]

@@ -215,6 +215,7 @@ def _sample_inputs(graph: Graph) -> dict[str, np.ndarray[tuple[int, ...], np.dty
     }
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_named_compiler_is_used_for_any_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ def rounding(dtype: str) -> Graph:
     return g
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("flags", [(), ("-O3", "-fno-math-errno", "-fno-trapping-math")])
 def test_sample_links_without_libm_and_prints_the_same(

@@ -114,6 +114,7 @@ def test_one_source_gives_the_same_bits_at_every_level(
     assert len(set(outputs(artifact, *commands))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", PROGRAMS)
 def test_code_for_this_machine_gives_the_same_bits_at_every_level(
     tmp_path: Path, make: Callable[[], Graph]
@@ -138,6 +139,7 @@ def test_every_compiler_and_level_gives_the_same_bits(tmp_path: Path) -> None:
     assert len(set(outputs(artifact, *commands))) == 1
 
 
+@pytest.mark.slow
 def test_vectors_need_no_shuffles_of_new_compilers(tmp_path: Path) -> None:
     """GCC before 12 lacks `__builtin_shufflevector`: there lanes are picked one by one."""
     artifact = export(encoder_layer, tmp_path, "auto")

@@ -57,6 +57,7 @@ def test_gradients_and_sorts_are_clean_under_thread_sanitizer(tmp_path: Path) ->
     assert run("setarch", "-R", "./a.out", cwd=tmp_path) == "equal\n"
 
 
+@pytest.mark.slow
 def test_gradients_and_sorts_have_equal_bits_in_parts_of_any_number() -> None:
     graph = fitting_and_sorting()
     x = ((np.arange(NUMBERS) % 251).astype(np.float32)) / np.float32(251)

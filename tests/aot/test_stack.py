@@ -72,6 +72,7 @@ def test_stack_of_recorded_kernels_is_within_its_bound(
     check_records(command, 1208, start, tmp_path)
 
 
+@pytest.mark.slow
 def test_stack_of_unrolled_loops_over_wide_vectors_is_within_its_bound(tmp_path: Path) -> None:
     """GCC without AVX-512 keeps all vectors of 64 bytes in memory, of several iterations."""
     nine = [record for record in records() if name_of(record) == "solve_nine_vector"]

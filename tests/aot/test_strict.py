@@ -44,6 +44,7 @@ def test_code_for_other_targets_compiles_silently_under_strict_flags(
         run(*command, artifact.source, "-o", tmp_path / "unit.o")
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("graph", [*GRAPHS, encoder_layer])
 def test_the_analyzer_of_gcc_finds_nothing(graph: Callable[[], Graph], tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ PROGRAM = (Path(__file__).parent / "threads.c").read_text()
 RELOAD = (Path(__file__).parent / "reload.c").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["callback", "openmp"])
 def test_threaded_run_has_the_bits_of_a_plain_run(tmp_path: Path, threads: str) -> None:
     graph = large_rows()

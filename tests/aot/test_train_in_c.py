@@ -16,6 +16,7 @@ pytest.importorskip("rich", reason="examples.digits shows its progress with rich
 SOURCE = Path(__file__).parents[2] / "examples" / "train_in_c" / "train.c"
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("name", "least"), [("mlp", 90), ("conv", 97)])
 def test_c_program_trains_to_the_bits_of_the_python_run(

@@ -93,6 +93,7 @@ def test_peers_draw_what_rlx_draws_and_have_gradients(name: str) -> None:
     theirs[1]()
 
 
+@pytest.mark.slow
 def test_growth_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     points = [(1_000, 256, 1_338, 2.2, 3.7), (10_000, 512, 13_511, 8.4, 18.8)]

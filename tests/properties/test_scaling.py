@@ -194,6 +194,7 @@ def test_stages_are_linear_up_to_ten_thousand_nodes(
     _assert_linear(small, large, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "diamonds", "fan", "layers", "outputs"])
 def test_derivatives_are_linear_in_nodes(name: str) -> None:
     def measured(count: int) -> dict[str, int]:

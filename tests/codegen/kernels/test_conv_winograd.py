@@ -156,6 +156,7 @@ def test_the_transforms_are_exact(step: int, name: str) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_c_computes_what_llvm_does() -> None:
     x, outputs, pads = CASES["odd-channels"]
     feeds = numbers(x, outputs, "f8")

@@ -111,6 +111,7 @@ def test_bodies_compute_what_they_mean(name: str, reverse: bool) -> None:
     everywhere(graph, feeds, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "counted"])
 def test_gradients_of_nests_agree(name: str) -> None:
     graph = program(name)

@@ -93,6 +93,7 @@ def test_many_rows_meet_unpacked_codes_in_tiles(scheme: str) -> None:
         assert lowerings(compiled) == [Tile]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "rows"), [("q4_1", 1), ("q4_0", 9), ("q6_k", 1)])
 def test_c_agrees(scheme: str, rows: int) -> None:
     g, packed = product(scheme, rows, 33, 5 if scheme != "q6_k" else 2)
