@@ -1249,6 +1249,11 @@ class Builders(Generic[Value]):
         results: tuple[Value, Value] = self.apply(OPS["qr"], (a,), full=full)
         return results
 
+    def rectangular_lu(self, a: Operand[Value]) -> tuple[Value, Value, Value]:
+        """Factor as `lu` does, matrices with more rows than columns or fewer, too."""
+        results: tuple[Value, Value, Value] = self.apply(OPS["rectangular_lu"], (a,))
+        return results
+
     def schur(self, a: Operand[Value]) -> tuple[Value, Value]:
         """Factor general matrices as `z @ t @ z.H`: unitary, and an upper triangle."""
         results: tuple[Value, Value] = self.apply(OPS["schur"], (a,))

@@ -13,7 +13,6 @@ from rlx.ir import ops
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy import elementwise
-from rlx.numpy.axes import static_shape
 from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
 from rlx.tracing.apply import (
@@ -124,22 +123,11 @@ def lu_factor(a: Any) -> tuple[Any, Any]:
 
 
 def lu_with_order(a: Any) -> tuple[Any, Any, Any]:
-    """Return what `lu_factor` does, and the i32 order of rows that the exchanges amount to.
-
-    A matrix that is not square is one with zeros beside it, among which nothing is exchanged.
-    """
+    """Return what `lu_factor` does, and the i32 order of rows that the exchanges amount to."""
     _require_matrices(a, "lu")
-    rows, columns = a.shape[-2:]
-    if rows == columns:
-        factors, pivots, order = emit_several(ops.lu, a)
-        return factors, pivots, order
-    rows, columns = static_shape(a)[-2:]
-    size, least = max(rows, columns), min(rows, columns)
-    high = (*(0,) * (a.ndim - 2), size - rows, size - columns)
-    square = emit(ops.pad, a, low=(0,) * a.ndim, high=high, value=0.0)
-    several: list[Any] = [*emit_several(ops.lu, square)]
-    factors, pivots, order = several
-    return factors[..., :rows, :columns], pivots[..., :least], order[..., :rows]
+    is_square = a.shape[-2] == a.shape[-1]
+    factors, pivots, order = emit_several(ops.lu if is_square else ops.rectangular_lu, a)
+    return factors, pivots, order
 
 
 @function

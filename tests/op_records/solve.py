@@ -20,9 +20,9 @@ def uniform(rng: Generator, shape: tuple[int, ...], dtype: DType, size: float = 
 
 def well_conditioned(rng: Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Random matrices with a heavy diagonal in a random order, so that rows are exchanged."""
-    n = shape[-1]
-    drawn = uniform(rng, shape, dtype) + 2.0 * np.sqrt(n) * np.eye(n)
-    shuffled: Array = drawn[..., rng.permutation(n), :]
+    rows, columns = shape[-2:]
+    drawn = uniform(rng, shape, dtype) + 2.0 * np.sqrt(columns) * np.eye(rows, columns)
+    shuffled: Array = drawn[..., rng.permutation(rows), :]
     return shuffled.astype(dtype.numpy)
 
 
@@ -114,6 +114,14 @@ _FACTORS = [
     for op in (ops.lu, ops.inv, ops.det, ops.slogdet)
 ]
 
+_RECTANGLES = [
+    over_all_dtypes(
+        ops.rectangular_lu, f"{rows}x{columns}", Operand((*batch, rows, columns), well_conditioned),
+        smooth=True, growth=_GROWTH,
+    )
+    for batch, rows, columns in [((), 4, 2), ((3,), 2, 4), ((2, 3), 5, 3), ((), 1, 3), ((2,), 0, 2)]
+]  # fmt: skip
+
 _BACKWARD = [
     over_all_dtypes(
         ops.solve_backward, f"{name}{'-transposed' if transposed else ''}",
@@ -140,4 +148,12 @@ _SINGULAR = [
     ),
 ]  # fmt: skip
 
-RECORDS: list[OpRecord] = [*_SOLVES, *_TRIANGULAR, *_CHOLESKY, *_FACTORS, *_BACKWARD, *_SINGULAR]
+RECORDS: list[OpRecord] = [
+    *_SOLVES,
+    *_TRIANGULAR,
+    *_CHOLESKY,
+    *_FACTORS,
+    *_RECTANGLES,
+    *_BACKWARD,
+    *_SINGULAR,
+]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.numpy as rnp
 from rlx import lax
 from rlx.scipy import linalg
 
@@ -46,6 +47,37 @@ def test_exchanges_amount_to_the_permutation(shape: tuple[int, ...]) -> None:
         own, exchanged = scipy.lu_factor(a)
         np.testing.assert_allclose(factors, own, atol=1e-12)
         np.testing.assert_array_equal(pivots, exchanged)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 2), (5, 3), (2, 5, 3), (2, 3, 5)])
+def test_factors_of_rectangles_have_the_derivatives_of_scipys(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(2)
+    a, weights, step = random.normal(size=(3, *shape))
+    size = 1e-6
+
+    def weighed(a: Any) -> float:
+        lower, upper = scipy.lu(a)[1:]
+        count = upper.shape[-2]
+        padded = np.zeros_like(a)
+        padded[..., :count] += np.tril(lower, -1)
+        padded[..., :count, :] += upper
+        return float(np.sum(padded * weights))
+
+    expected = np.zeros_like(a)
+    for place in np.ndindex(*shape):
+        moved = np.zeros_like(a)
+        moved[place] = size
+        expected[place] = (weighed(a + moved) - weighed(a - moved)) / (2 * size)
+
+    def loss(a: Any) -> Any:
+        return rnp.sum(linalg.lu_factor(a)[0] * weights)
+
+    np.testing.assert_allclose(rlx.grad(loss)(a), expected, rtol=1e-6, atol=1e-6)
+    _, slope = rlx.jvp(loss, (a,), (step,))
+    np.testing.assert_allclose(slope, np.sum(expected * step), rtol=1e-6, atol=1e-6)
+    if len(shape) == 2:
+        _, slope = rlx.jit(rlx.vmap(lambda a: rlx.jvp(loss, (a,), (step,))))(np.stack([a, a]))
+        np.testing.assert_allclose(slope, 2 * [np.sum(expected * step)], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("trans", [0, 1, 2])

@@ -33,7 +33,7 @@ from rlx.ir.ops.elementwise import eq as equal
 from rlx.ir.ops.linalg import matmul
 from rlx.ir.ops.reduction import reduce_prod, reduce_sum
 from rlx.ir.ops.requirements import require_dtype, require_rank, require_same_dtype
-from rlx.ir.ops.shape import expand, reshape, slice, transpose
+from rlx.ir.ops.shape import expand, narrow, pad, reshape, slice, transpose
 from rlx.ir.types import TensorType
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "det",
     "inv",
     "lu",
+    "rectangular_lu",
     "slogdet",
     "solve",
     "solve_backward",
@@ -136,6 +137,24 @@ def _factor_by_library(_: Library, a: TensorType, **__: object) -> None:
     require_dtype(a, "f32 f64 complex", "a")
 
 
+@composite(_FAMILY, Trait.WHOLE)
+def rectangular_lu(a: Value) -> tuple[Value, Value, Value]:
+    """Factor as `lu` does, matrices with more rows than columns or fewer, too.
+
+    They are factored with zeros beside them, among which nothing is exchanged.
+    """
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
+    least = min(rows, columns)
+    factors, pivots, permutation = lu(widened(a))
+    for axis, length in ((-2, rows), (-1, columns)):
+        factors = narrow(factors, axis=axis, start=0, length=length)
+    return (
+        factors,
+        narrow(pivots, axis=-1, start=0, length=least),
+        narrow(permutation, axis=-1, start=0, length=rows),
+    )
+
+
 @composite(_FAMILY, Trait.WHOLE, Trait.MAY_FAULT)
 def solve_backward(
     a: Value,
@@ -199,6 +218,15 @@ def identity(a: Value) -> Value:
     square = TensorType(DType.I64, a.shape[-2:])
     rows, columns = (a.graph.iota(type=square, axis=axis) for axis in (0, 1))
     return cast(equal(rows, columns), to=a.dtype)
+
+
+def widened(a: Value) -> Value:
+    """Put zeros behind the rows or the columns of matrices, so that they are square."""
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
+    size = max(rows, columns)
+    high = (*(0,) * (a.rank - 2), size - rows, size - columns)
+    square: Value = pad(a, low=(0,) * a.rank, high=high)
+    return square
 
 
 def swap_last(a: Value) -> Value:

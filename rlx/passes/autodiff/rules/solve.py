@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.ir import ops
 from rlx.ir.dtype import DType
 from rlx.ir.graph import Value
-from rlx.ir.ops.solve import diagonal_of, identity, times
+from rlx.ir.ops.solve import diagonal_of, identity, times, widened
 from rlx.ir.types import TensorType
 from rlx.passes.autodiff.algebra import (
     adjoint,
@@ -123,18 +123,44 @@ def cholesky_jvp(at: Pushforward, a: Value, *, lower: bool, on_singular: str) ->
 
 @jvp(ops.lu)
 def lu_jvp(at: Pushforward, a: Value) -> Derivatives:
-    """With x = l**-1 p da u**-1: dl is l by the strict lower part of x, du the rest of x by u."""
     factors, _, permutation = at.results
-    count = a.shape[-1]
-    columns = a.graph.iota(type=TensorType(DType.I32, (count,)))
+    return _moved_factors(factors, permutation, at.tangent), None, None
+
+
+@jvp(ops.rectangular_lu)
+def rectangular_lu_jvp(at: Pushforward, a: Value) -> Derivatives:
+    """As of square matrices, with the identity where the zeros beside `a` left no pivots."""
+    factors, _, permutation = at.results
+    rows, columns = a.type.with_shape(a.shape[-2:]).static_shape
+    square = widened(factors)
+    row, column = (a.graph.iota(type=TensorType(DType.I64, square.shape[-2:]), axis=axis)
+                   for axis in (0, 1))  # fmt: skip
+    past = ops.logical_and(ops.eq(row, column), ops.ge(row, min(rows, columns)))
+    square = ops.where(past, a.graph.constant(1, a.dtype), square)
+    order = permutation
+    if rows < columns:
+        beside = a.graph.iota(type=TensorType(DType.I32, (columns - rows,))) + rows
+        shape = (*permutation.shape[:-1], columns - rows)
+        order = ops.concat(permutation, expand_to(beside, shape), axis=-1)
+    found = _moved_factors(square, order, widened(at.tangent))
+    for axis, length in ((-2, rows), (-1, columns)):
+        found = ops.narrow(found, axis=axis, start=0, length=length)
+    return found, None, None
+
+
+def _moved_factors(factors: Value, permutation: Value, da: Value) -> Value:
+    """With x = l**-1 p da u**-1: dl is l by the strict lower part of x, du the rest of x by u."""
+    count = da.shape[-1]
+    columns = da.graph.iota(type=TensorType(DType.I32, (count,)))
     moved = ops.eq(reshape_to(permutation, (*permutation.shape, 1)), columns)
-    x = ops.matmul(ops.cast(moved, to=a.dtype), at.tangent)
+    x = ops.matmul(ops.cast(moved, to=da.dtype), da)
     x = ops.triangular_solve(factors, x, unit_diagonal=True)
     x = ops.triangular_solve(factors, x, lower=False, left=False, on_singular="nan")
-    left = _triangle(factors, lower=True, strict=True) + expand_to(identity(a), a.shape)
+    left = _triangle(factors, lower=True, strict=True) + expand_to(identity(da), da.shape)
     below = ops.matmul(left, _triangle(x, lower=True, strict=True))
     above = ops.matmul(_triangle(x, lower=False), _triangle(factors, lower=False))
-    return below + above, None, None
+    found: Value = below + above
+    return found
 
 
 @jvp(ops.det)
