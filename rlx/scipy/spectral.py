@@ -44,7 +44,7 @@ def _without_line(x: Any) -> Any:
     centered = x - rnp.mean(x, -1, keepdims=True)
     size = x.shape[-1]
     times = rnp.arange(size, dtype=rnp.real(x).dtype) - (size - 1) / 2
-    scale = max(size * (size * size - 1) / 12, 1)  # the sum of the squares of times
+    scale = size * (size * size - 1) / 12 or 1  # the sum of the squares of times, of one none
     return centered - rnp.sum(centered * times, -1, keepdims=True) / scale * times
 
 

@@ -153,6 +153,14 @@ def test_lines_are_taken_off_between_breaks(kind: str) -> None:
             same([signal.detrend(KINDS[kind], -1, type, breaks)], [expected])
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_parts_of_few_elements_lose_the_line_through_them(size: int) -> None:
+    x = np.array([[1.0, 3, 10, 20, 35, 50], [2, -1, 4, 0, 7, 5]])
+    same([signal.detrend(x[:, :size])], [scipy.detrend(x[:, :size])])
+    for breaks in ([size], [6 - size], [1, 1 + size]):
+        same([signal.detrend(x, bp=breaks)], [scipy.detrend(x, bp=breaks)])
+
+
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_spectra_convolve_along_some_axes(mode: str) -> None:
     a, b = RANDOM.normal(size=(4, 5, 6)), RANDOM.normal(size=(1, 2, 3))
