@@ -29,8 +29,16 @@ def current_commit() -> str:
 
 
 def drawn(names: Iterable[str], among: int, by: str) -> set[str]:
-    """Return one in `among` of a test's cases, at least one: which, depends on `by`."""
-    ordered = sorted(names, key=lambda name: hashlib.sha256(f"{by} {name}".encode()).digest())
+    """Return one in `among` of a test's cases, at least one: which, depends on `by`.
+
+    Tests of one file draw alike: cases of the same name share what a fixture makes for them.
+    """
+
+    def order(name: str) -> bytes:
+        file, case = name.partition("::")[0], name.partition("[")[2]
+        return hashlib.sha256(f"{by} {file} {case}".encode()).digest()
+
+    ordered = sorted(names, key=order)
     return set(ordered[: -(-len(ordered) // among)])
 
 

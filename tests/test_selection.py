@@ -57,6 +57,13 @@ def test_a_draw_depends_on_the_commit_alone_and_commits_draw_all() -> None:
     assert set().union(*(drawn(names, 4, commit) for commit in commits)) == set(names)
 
 
+def test_tests_of_one_file_draw_the_same_cases() -> None:
+    one, other = ({f"test.py::{test}[{i}]" for i in range(10)} for test in ("one", "other"))
+    assert {name.replace("one", "other") for name in drawn(one, 4, "3c5f")} == drawn(
+        other, 4, "3c5f"
+    )
+
+
 def collected(*options: str) -> tuple[list[str], str]:
     """Return the cases of a file that a run with `options` would take, and what it says."""
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", "--collect-only", "-q"]
