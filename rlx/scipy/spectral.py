@@ -12,10 +12,11 @@ import rlx.numpy as rnp
 from rlx.errors import InputError, ShapeError
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import fft
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import lists, static_shape
 from rlx.tracing.apply import function, inexact
 
 
+@lists("bp")
 @function
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: Any = None
@@ -28,6 +29,7 @@ def detrend(
     x: Any = inexact(data)[0]
     if type not in ("linear", "constant"):
         raise ShapeError(f"type is {type!r}", remedy="use linear or constant")
+    axis = normalize_axis(axis, x.ndim)
     if type == "constant":
         return x - rnp.mean(x, axis, keepdims=True)
     size = static_shape(x)[axis]
@@ -60,6 +62,7 @@ def stft(
     The spectra of complex signals have negative frequencies, too.
     """
     (x,) = inexact(x)
+    axis = normalize_axis(axis, x.ndim)
     how = _segments_of(x, window, nperseg, noverlap, nfft, axis)
     x = rnp.moveaxis(x, axis, -1)
     around = how.size // 2 if boundary is not None else 0
@@ -67,10 +70,9 @@ def stft(
     more = -(x.shape[-1] - how.size) % how.step % how.size if padded else 0
     x = rnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, more)])
     frequencies, spectra, _ = _spectra(x, how, fs, detrend, return_onesided)
-    spectra = spectra * rnp.sqrt(_scale_of(how.weights, fs, scaling))
+    spectra = spectra * rnp.sqrt(_scale_of(how.weights, fs, scaling, density="psd"))
     middles = rnp.arange(spectra.shape[-2]) * how.step + (0 if boundary else how.size / 2)
-    lead = axis if axis >= 0 else axis - 1
-    return frequencies, middles / fs, rnp.moveaxis(rnp.swapaxes(spectra, -1, -2), -2, lead)
+    return frequencies, middles / fs, rnp.moveaxis(rnp.swapaxes(spectra, -1, -2), -2, axis)
 
 
 @function
@@ -85,8 +87,9 @@ def csd(
     Signals of unequal length are padded with zeros; `average` may be "median".
     """
     x, y = inexact(x, x if y is None else y)
-    length = max(x.shape[axis], y.shape[axis])
-    x, y = (_lengthened(rnp.moveaxis(z, axis, -1), length) for z in (x, y))
+    x, y = (rnp.moveaxis(z, axis, -1) for z in (x, y))
+    length = max(x.shape[-1], y.shape[-1])
+    x, y = (_lengthened(z, length) for z in (x, y))
     how = _segments_of(x, window, nperseg, noverlap, nfft, -1)
     onesided = return_onesided and not x.value.dtype.is_complex
     frequencies, first, count = _spectra(x, how, fs, detrend, onesided)
@@ -134,7 +137,7 @@ def istft(
     how = _checked(size, noverlap, nfft, window, rnp.real(spectra).dtype)
     back = fft.irfft if input_onesided else fft.ifft
     frames = back(spectra, nfft)[..., :size]
-    weights = how.weights / rnp.sqrt(_scale_of(how.weights, fs, scaling))
+    weights = how.weights / rnp.sqrt(_scale_of(how.weights, fs, scaling, density="psd"))
     found = _overlapped(frames * weights, how.step)
     cover = _overlapped(rnp.broadcast_to(rnp.square(how.weights), frames.shape[-2:]), how.step)
     signals = found / rnp.where(rnp.greater(cover, _LEAST_COVER), cover, 1)
@@ -175,6 +178,10 @@ def _length_of(window: Any, size: int | None, usual: int) -> int:
     """Return the elements of a segment: as many as the window has, if it is an array."""
     if _is_named(window):
         return usual if size is None else size
+    if np.ndim(window) != 1:
+        raise ShapeError(
+            f"a window of shape {np.shape(window)}", remedy="give a name, or an array of one axis"
+        )
     length = int(np.shape(window)[0])
     if size not in (None, length):
         raise ShapeError(f"nperseg is {size}, the window has {length}", remedy="leave nperseg out")
@@ -211,6 +218,8 @@ def _window(name: Any, size: int) -> Any:
     """Return the periodic window of a name, of `("kaiser", beta)`, or the one that is given."""
     if not _is_named(name):
         return rnp.asarray(name)
+    if isinstance(name, tuple) and len(name) == 1:
+        (name,) = name
     if name in ("boxcar", "ones", "rect"):
         return rnp.ones(size)
     if isinstance(name, tuple) and len(name) == 2 and name[0] == "kaiser":
@@ -264,15 +273,21 @@ def _spectra(x: Any, how: _Segments, fs: Any, trend: Any, onesided: bool) -> tup
 def _without_trend(segments: Any, trend: str | Callable[[Any], Any] | bool | None) -> Any:
     if not trend:
         return segments
-    return detrend(segments, type=trend) if isinstance(trend, str) else trend(segments)  # type: ignore[operator]
+    if isinstance(trend, str):
+        return detrend(segments, type=trend)
+    if not callable(trend):
+        raise InputError(
+            f"detrend is {trend!r}", remedy="use linear, constant, a function, or False for none"
+        )
+    return trend(segments)
 
 
-def _scale_of(weights: Any, fs: Any, scaling: str) -> Any:
-    """Return what makes densities, or powers, of squares of spectra."""
-    if scaling == "density" or scaling == "psd":
+def _scale_of(weights: Any, fs: Any, scaling: str, density: str = "density") -> Any:
+    """Return what makes densities (by the name they have), or powers, of squares of spectra."""
+    if scaling == density:
         return 1 / (fs * rnp.sum(rnp.square(weights)))
     if scaling != "spectrum":
-        raise InputError(f"scaling is {scaling!r}", remedy="use density or spectrum")
+        raise InputError(f"scaling is {scaling!r}", remedy=f"use {density} or spectrum")
     return 1 / rnp.square(rnp.sum(weights))
 
 

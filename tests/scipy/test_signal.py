@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,56 @@ def test_segments_that_do_not_fit_are_told() -> None:
         signal.welch(SOUNDS, average="mode")
     with pytest.raises(ShapeError, match="the window has 20"):
         signal.stft(SOUNDS, window=np.hamming(20), nperseg=10)
+
+
+def test_axes_that_are_not_there_are_told() -> None:
+    x = LONG
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: signal.detrend(x, axis=3),
+        lambda: signal.detrend(x, -2, "constant"),
+        lambda: signal.stft(x, axis=2),
+        lambda: signal.welch(x, axis=-2),
+        lambda: signal.csd(x, x, axis=2),
+        lambda: signal.stft(np.float64(3)),
+        lambda: signal.welch(np.float64(3)),
+    )
+    for call in calls:
+        with pytest.raises(ShapeError, match="out of range for rank"):
+            call()
+
+
+@pytest.mark.parametrize("window", [np.float64(3), 3.0, np.ones((2, 4))])
+def test_windows_that_are_no_vectors_are_told(window: Any) -> None:
+    for call in (signal.welch, signal.stft):
+        with pytest.raises(ShapeError, match="a window of shape"):
+            call(LONG, window=window)
+
+
+def test_a_window_is_named_by_a_tuple_too() -> None:
+    for name in ("hann", "boxcar", "bartlett"):
+        how: dict[str, Any] = {"window": (name,), "nperseg": 8}
+        same(signal.welch(LONG, **how), scipy.welch(LONG, **how))
+
+
+def test_breaks_come_in_an_array_too() -> None:
+    for breaks in (np.array([10, 20]), np.int64(10)):
+        same([signal.detrend(LONG, bp=breaks)], [scipy.detrend(LONG, bp=breaks)])
+
+
+def test_densities_have_the_names_that_scipy_knows_them_by() -> None:
+    spectra = scipy.stft(LONG, nperseg=8)[2]
+    same(signal.stft(LONG, nperseg=8, scaling="psd"), scipy.stft(LONG, nperseg=8, scaling="psd"))
+    for call, x, name, remedy in (
+        (signal.welch, LONG, "psd", "use density"),
+        (signal.stft, LONG, "density", "use psd"),
+        (signal.istft, spectra, "density", "use psd"),
+    ):
+        with pytest.raises(InputError, match=rf"(?s)scaling is '{name}'.*{remedy}"):
+            call(x, scaling=name)
+
+
+def test_a_trend_of_no_name_is_told() -> None:
+    with pytest.raises(InputError, match="detrend is True"):
+        signal.stft(LONG, detrend=True)
+    with pytest.raises(ShapeError, match="type is 'cubic'"):
+        signal.welch(LONG, detrend="cubic")
