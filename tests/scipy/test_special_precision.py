@@ -55,6 +55,18 @@ def test_results_are_those_of_f32_rounded_once(name: str, dtype: str) -> None:
         np.testing.assert_array_equal(np.asarray(found), one)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_complex_results_are_those_of_f32(dtype: str) -> None:
+    x = X[:2].astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    wide, one = x.astype("f4"), np.array([1, 1], np.int32)
+    for found, expected in (
+        (special.wofz(x), special.wofz(wide)),
+        (special.sph_harm_y(one, one, x, x), special.sph_harm_y(one, one, wide, wide)),
+    ):
+        assert found.dtype == np.complex64
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.slow
 def test_slopes_are_rounded_once_and_wide_numbers_stay_wide() -> None:
     narrow = np.dtype(ml_dtypes.bfloat16)

@@ -15,7 +15,10 @@ _NARROW = (DType.F16, DType.BF16)
 
 
 def rounded_once(special: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function, made of many steps, round arrays of few digits once, and not at each step."""
+    """Let a function, made of many steps, round arrays of few digits once, and not at each step.
+
+    Complex numbers have no parts of few digits, and stay as they are.
+    """
 
     @functools.wraps(special)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +38,11 @@ def _narrow_dtype(arguments: list[Any]) -> Callable[[Any], Any] | None:
     if not any(type.dtype in _NARROW for type in types):
         return None
     dtype = promote_types(types).dtype
-    return (lambda x: rnp.astype(x, dtype.numpy)) if dtype in _NARROW else None
+    return functools.partial(_narrowed, dtype) if dtype in _NARROW else None
+
+
+def _narrowed(dtype: DType, x: Any) -> Any:
+    return x if element_type(x).dtype.is_complex else rnp.astype(x, dtype.numpy)
 
 
 def _widened(x: Any) -> Any:
