@@ -35,7 +35,7 @@ class IndexUpdater:
     def __getitem__(self, index: Any) -> IndexedUpdate | MaskedUpdate:
         if isinstance(index, TracedArray) and element_type(index).dtype is DType.BOOL:
             return MaskedUpdate(self._array, index)
-        return IndexedUpdate(self._array, _without_masks(index, shape_of(self._array)))
+        return IndexedUpdate(self._array, without_masks(index, shape_of(self._array)))
 
 
 def _require_kept(array: Any, values: Any) -> None:
@@ -50,7 +50,7 @@ def _require_kept(array: Any, values: Any) -> None:
         )
 
 
-def _without_masks(index: Any, shape: Shape) -> Any:
+def without_masks(index: Any, shape: Shape) -> Any:
     """Return `index` with masks of known elements as the positions where they are true."""
     items = index if isinstance(index, tuple) else (index,)
     masks = [isinstance(item, np.ndarray) and item.dtype == np.bool_ for item in items]

@@ -7,6 +7,7 @@ A fold goes from the first element to the last. Where a function of its own says
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,11 +16,13 @@ from rlx.ir.dtype import DType
 from rlx.numpy import cumulative, elementwise, neighbors, parts, reductions
 from rlx.numpy.axes import axes_of, static_shape
 from rlx.numpy.creation import dtype_of, full_like
+from rlx.numpy.index_updates import without_masks
 from rlx.numpy.shaping import broadcast_to, concatenate, expand_dims, moveaxis, reshape
 from rlx.numpy.updates import index_add, index_change
 from rlx.tracing.apply import as_tracer, convert
 from rlx.tracing.apply import function as traced
 from rlx.tracing.loops import scan_rows
+from rlx.tracing.trace import shape_of
 
 Binary = Callable[[Any, Any], Any]
 
@@ -84,9 +87,10 @@ def _folding(
         fold = reduce or functools.partial(_reduce, apply)
         return fold(x, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
-    def accumulated(x: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
+    def accumulated(x: Any, axis: Any = 0, dtype: Any = None, out: None = None) -> Any:
         _require_no_buffer(out)
-        return (accumulate or functools.partial(_accumulate, apply))(x, axis, dtype)
+        x = as_tracer(x)
+        return (accumulate or functools.partial(_accumulate, apply))(x, _line(axis, x.ndim), dtype)
 
     def changed(x: Any, indices: Any, y: Any, *, inplace: bool = True) -> Any:
         if inplace:
@@ -98,13 +102,36 @@ def _folding(
 
     apply.reduce = _method(apply, reduced, "reduce")
     apply.accumulate = _method(apply, accumulated, "accumulate")
-    apply.at = _method(apply, changed, "at")
+    apply.at = _by_places(_method(apply, changed, "at"))
     return apply
+
+
+def _by_places(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn masks of known elements into places before a trace makes unknown ones of them."""
+
+    @functools.wraps(method)
+    def at(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            args = (args[0], without_masks(args[1], shape_of(args[0])), *args[2:])
+        return method(*args, **kwargs)
+
+    return at
 
 
 def _method(owner: Any, body: Callable[..., Any], name: str = "outer") -> Callable[..., Any]:
     body.__name__ = body.__qualname__ = f"{owner.__name__}.{name}"
     return traced(body)
+
+
+def _line(axis: Any, rank: int) -> int:
+    """Return the one axis of an accumulation: in an order of several lies no meaning."""
+    axes = axes_of(axis, rank)
+    if len(axes) != 1:
+        raise ShapeError(
+            f"axis is {axis} for an array of {rank} axes",
+            remedy="accumulate along one axis; rlx.numpy.ravel(x) has one",
+        )
+    return axes[0]
 
 
 def _require_no_buffer(out: Any) -> None:
@@ -120,9 +147,9 @@ def _reduce(apply: FoldingFunction, x: Any, axis: Any, dtype: Any, *, keepdims: 
     x = _prepared(apply, x, dtype)
     axes = axes_of(axis, x.ndim)
     rows = _rows(x, axes)
-    start = initial if initial is not None or static_shape(rows)[0] else apply.identity
-    if where is not None and start is None:
-        start = apply.identity
+    start = initial
+    if start is None and (where is not None or static_shape(rows)[0] < 2):
+        start = _identity(apply, x)  # a single row may change: hypot(0, -3) is 3
     if start is None and not static_shape(rows)[0]:
         raise ShapeError(
             f"{apply.__name__}.reduce over {axis} of shape {x.shape} has no rows, and "
@@ -132,6 +159,13 @@ def _reduce(apply: FoldingFunction, x: Any, axis: Any, dtype: Any, *, keepdims: 
     mask = None if where is None else _rows(broadcast_to(convert(where, DType.BOOL), x.shape), axes)
     found = _folded(apply, rows, start, mask)
     return expand_dims(found, axes) if keepdims else found
+
+
+def _identity(apply: FoldingFunction, x: Any) -> Any:
+    """Return what a fold of `x` begins with; -1 means all bits, of unsigned integers as well."""
+    if apply.identity == -1 and x.value.dtype.is_unsigned_int:
+        return elementwise.bitwise_not(full_like(x, 0, shape=()))
+    return apply.identity
 
 
 def _folded(apply: Binary, rows: Any, start: Any, mask: Any) -> Any:
@@ -151,8 +185,7 @@ def _folded(apply: Binary, rows: Any, start: Any, mask: Any) -> Any:
 
 def _accumulate(apply: Binary, x: Any, axis: int, dtype: Any) -> Any:
     x = _prepared(apply, x, dtype)
-    (position,) = axes_of(axis, x.ndim)
-    rows = moveaxis(x, position, 0)
+    rows = moveaxis(x, axis, 0)
     if not static_shape(rows)[0]:
         return x
 
@@ -161,13 +194,14 @@ def _accumulate(apply: Binary, x: Any, axis: int, dtype: Any) -> Any:
         return carry, carry
 
     _, later = scan_rows(step, rows[0], rows[1:])
-    return moveaxis(concatenate([rows[:1], later]), 0, position)
+    return moveaxis(concatenate([rows[:1], later]), 0, axis)
 
 
 def _rows(x: Any, axes: tuple[int, ...]) -> Any:
     """Return `x` with `axes` in front, as one."""
     moved = moveaxis(x, axes, tuple(range(len(axes))))
-    return reshape(moved, (-1, *moved.shape[len(axes) :])) if len(axes) != 1 else moved
+    shape = static_shape(moved)
+    return reshape(moved, (math.prod(shape[: len(axes)]), *shape[len(axes) :]))
 
 
 def _prepared(apply: Binary, x: Any, dtype: Any) -> Any:

@@ -31,6 +31,20 @@ def drawn(name: str, dtype: str, shape: tuple[int, ...] = (3, 4, 2)) -> Any:
     return np.round(random.uniform(0.3, 2.5, shape), 3)
 
 
+SIGNED = sorted({"hypot", "gcd", "lcm", "add", "subtract", "multiply", "divide", "maximum", "fmin",
+                 "copysign", "arctan2", "logaddexp", "logaddexp2", "heaviside", "bitwise_and",
+                 "bitwise_or", "bitwise_xor", "logical_and", "logical_or",
+                 "logical_xor"})  # fmt: skip
+"""What is defined of negative numbers and zeros."""
+
+
+def signed(name: str, shape: tuple[int, ...] = (3, 4, 2)) -> Any:
+    """Draws on both sides of 0, which a third of them are."""
+    random = np.random.default_rng([ALL.index(name)])
+    x = random.integers(-6, 7, shape) * random.integers(0, 3, shape).clip(0, 1)
+    return x if name in OF_INTEGERS else x / 4
+
+
 def both(name: str) -> tuple[Any, Any]:
     return getattr(rnp, name), getattr(np, name)
 
@@ -49,6 +63,58 @@ def test_folds_are_numpys(name: str, dtype: str, jitted: bool) -> None:
     same(ours.reduce(x[:, 0, 0]), theirs.reduce(x[:, 0, 0]))
     same(ours.reduce(x[:1]), theirs.reduce(x[:1]))
     same(ours.accumulate(x[:1]), theirs.accumulate(x[:1]))
+
+
+@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # divisions by 0
+def test_folds_of_any_sign_are_numpys_also_of_one_element_and_of_none(name: str) -> None:
+    ours, theirs = both(name)
+    x = signed(name)
+    for rows in (x, x[:1], x[:2]):
+        same(ours.reduce(rows), theirs.reduce(rows))
+        same(ours.accumulate(rows), theirs.accumulate(rows))
+        same(ours.reduce(rows, axis=()), theirs.reduce(rows, axis=()))
+    same(ours.reduce(x[:0], axis=()), theirs.reduce(x[:0], axis=()))
+    if name not in {"subtract", "divide", "arctan2", "copysign", "heaviside", "lcm"}:  # ordered
+        same(ours.reduce(x[:0], axis=(1, 2)), theirs.reduce(x[:0], axis=(1, 2)))
+    same(ours.reduce(x[0, 0, 0], axis=None), theirs.reduce(x[0, 0, 0], axis=None))
+    if ours.identity is not None:
+        mask = np.arange(24).reshape(3, 4, 2) % 5 > 1
+        same(ours.reduce(x, where=mask), theirs.reduce(x, where=mask))
+        same(ours.reduce(x[:1], initial=-3), theirs.reduce(x[:1], initial=-3))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u8", "i1", "?"])
+def test_the_identity_of_bitwise_and_has_all_bits_of_any_dtype(dtype: str) -> None:
+    x = np.array([1, 0, 1], dtype)
+    for rows, mask in ((x[:0], None), (x[2:], None), (x, np.array([True, False, False]))):
+        more: dict[str, Any] = {} if mask is None else {"where": mask}
+        same(rnp.bitwise_and.reduce(rows, **more), np.bitwise_and.reduce(rows, **more))
+
+
+@pytest.mark.parametrize("value", [-2.0, 0.0, 3.0])
+def test_a_single_element_has_slopes_on_both_sides_of_zero(value: float) -> None:
+    def fold(x: Any) -> Any:
+        return rnp.hypot.reduce(x)
+
+    x = np.array([value])
+    assert rlx.grad(fold)(x).tolist() == [np.sign(value)]
+    assert rlx.hessian(fold)(x).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_accumulations_are_along_one_axis(name: str) -> None:
+    ours, theirs = both(name)
+    x = np.ones((2, 2), "i8" if name in OF_INTEGERS else "f8")
+    several: list[Any] = [None, (0, 1), ()]
+    for axis in several:
+        with pytest.raises(ValueError, match="does not allow multiple axes"):
+            theirs.accumulate(x, axis)
+        with pytest.raises(ShapeError, match=f"{name}.accumulate: axis is"):
+            ours.accumulate(x, axis)
+    single: list[Any] = [None, (0,), (-1,)]
+    for axis in single:
+        same(ours.accumulate(x[0], axis), theirs.accumulate(x[0], axis))
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
@@ -107,6 +173,20 @@ def test_values_are_put_in_one_after_the_other(name: str, dtype: str) -> None:
     theirs.at(expected, places, y)
     same(ours.at(x, places, y, inplace=False), expected)
     same(rlx.jit(lambda x, i, y: ours.at(x, i, y, inplace=False))(x, places, y), expected)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "subtract"])
+def test_values_are_put_in_where_a_mask_is_true(name: str) -> None:
+    ours, theirs = both(name)
+    x, mask = np.arange(6.0).reshape(3, 2), np.array([True, False, True])
+    for index, y in ((mask, 5.0), (mask, np.ones((2, 2))), ((mask, 1), 7.0), (x > 2, np.arange(3))):
+        expected = x.copy()
+        theirs.at(expected, index, y)
+        same(ours.at(x, index, y, inplace=False), expected)
+    with pytest.raises(RlxError, match="known while tracing"):
+        rlx.jit(lambda x, mask: ours.at(x, mask, 5.0, inplace=False))(x, mask)
+    with pytest.raises(ShapeError, match="a mask has shape"):
+        ours.at(x, np.array([True]), 5.0, inplace=False)
 
 
 def test_dtypes_are_those_that_are_asked_for() -> None:
