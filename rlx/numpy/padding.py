@@ -10,6 +10,7 @@ import numpy as np
 
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
+from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.creation import asarray, linspace
@@ -18,7 +19,8 @@ from rlx.numpy.indexing import take
 from rlx.numpy.reductions import max, mean, min
 from rlx.numpy.shaping import broadcast_to, concatenate, reshape
 from rlx.numpy.statistics import median
-from rlx.tracing.apply import as_tracer, convert, emit, function
+from rlx.tracing.apply import as_tracer, convert, emit, function, static_int
+from rlx.tracing.trace import concrete
 
 _PLACED = ("edge", "wrap")
 _MIRRORED = ("reflect", "symmetric")
@@ -62,21 +64,30 @@ def _widths(given: Any, rank: int) -> Any:
     if isinstance(given, Mapping):
         rows = np.zeros((rank, 2), int)
         for axis, each in given.items():
-            rows[axis] = each
+            place = normalize_axis(static_int(axis, "an axis of pad_width"), rank)
+            rows[place] = _counts(each, (2,), "pad_width")
         given = rows
-    widths = np.asarray(given)
-    if widths.dtype.kind not in "iu":
-        raise InputError(f"pad_width is {given!r}", remedy="give integers")
-    try:
-        widths = np.broadcast_to(widths, (rank, 2))
-    except ValueError:
-        raise ShapeError(
-            f"pad_width of shape {widths.shape} for an array of {rank} axes",
-            remedy=f"give one width, a pair, or {rank} pairs",
-        ) from None
+    widths = _counts(given, (rank, 2), "pad_width")
     if (widths < 0).any():
         raise ShapeError(f"pad_width is {given!r}", remedy="give widths that are not negative")
     return widths
+
+
+def _counts(given: Any, shape: tuple[int, ...], name: str) -> Any:
+    """Return integers, one or a pair or more of them, as an array of `shape`."""
+    try:
+        counts = np.asarray(given)
+    except ValueError:  # of rows that differ in length
+        counts = np.asarray(None)
+    if counts.dtype.kind not in "iu":
+        raise InputError(f"{name} is {given!r}", remedy="give integers, one or in pairs")
+    try:
+        return np.broadcast_to(counts, shape)
+    except ValueError:
+        raise ShapeError(
+            f"{name} of shape {counts.shape} where shape {shape} is wanted",
+            remedy="give one integer, a pair (before, after), or a pair for each axis",
+        ) from None
 
 
 def _require_known(mode: Any, kwargs: Mapping[str, Any]) -> None:
@@ -125,8 +136,12 @@ def _sides(values: Any, x: Any) -> Any:
 
 def _constant(x: Any, widths: Any, values: Any) -> Any:
     if isinstance(values, (int, float, np.number)) and not isinstance(values, np.complexfloating):
-        low, high = (tuple(map(int, widths[:, side])) for side in (0, 1))
-        return emit(ops.pad, x, weak=x.weak, low=low, high=high, value=float(values))
+        dtype = x.value.dtype
+        values = concrete(values, dtype).item() if dtype.is_int else values
+        if not dtype.is_int or int(float(values)) == values:
+            low, high = (tuple(map(int, widths[:, side])) for side in (0, 1))
+            return emit(ops.pad, x, weak=x.weak, low=low, high=high, value=float(values))
+        # The op has its value in f64, which does not hold this one
     given = _sides(values, x)
     for axis in range(x.ndim):
         low, high = (
@@ -157,7 +172,9 @@ def _folded(x: Any, axis: int, side: int, width: int, mode: str, given: Any) -> 
     """Return the fold of the elements that lie next, `width` times."""
     extent = _extent(x, axis, mode)
     lengths = given.get("stat_length")
-    length = extent if lengths is None else int(np.broadcast_to(lengths, (x.ndim, 2))[axis, side])
+    if lengths is not None:
+        lengths = _counts(lengths, (x.ndim, 2), "stat_length")
+    length = extent if lengths is None else int(lengths[axis, side])
     if length < 1:
         raise InputError(f"stat_length is {length}", remedy="give 1 or more")
     length = builtins.min(length, extent)

@@ -23,6 +23,7 @@ from rlx.tracing.apply import (
     function,
     graph,
     promoted,
+    static_int,
     wrap,
 )
 from rlx.tracing.trace import shape_of
@@ -289,7 +290,8 @@ def _bounds(indices_or_sections: Any, extent: int) -> list[int]:
         each, more = divmod(extent, sections)
         sizes = [each + 1] * more + [each] * (sections - more)
         return [0, *np.cumsum(sizes).tolist()]
-    inner = [slice(0, int(index)).indices(extent)[1] for index in indices_or_sections]
+    places = [static_int(index, "a place to split at") for index in indices_or_sections]
+    inner = [slice(0, place).indices(extent)[1] for place in places]
     return [0, *inner, extent]
 
 

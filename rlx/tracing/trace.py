@@ -189,7 +189,7 @@ def concrete(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     target = dtype or element_type(x).dtype
     try:
         return np.asarray(x, dtype=target.numpy)
-    except OverflowError as error:
+    except (OverflowError, ValueError) as error:  # of what is too large, and of NaN
         raise DTypeError(
             f"the number {x!r} does not fit {target}",
             source=calling_source(),

@@ -9,7 +9,7 @@ import pytest
 
 import rlx
 import rlx.numpy as rnp
-from rlx.errors import InputError, ShapeError
+from rlx.errors import DTypeError, InputError, ShapeError
 
 RANDOM = np.random.default_rng(0)
 SHAPES = ((5,), (1,), (3, 4), (1, 3), (2, 3, 2))
@@ -81,12 +81,40 @@ def test_what_does_not_fit_is_told() -> None:
         rnp.pad(np.ones((0, 2)), 1, "mean")
     with pytest.raises(InputError, match="stat_length is 0"):
         rnp.pad(x, 1, "mean", stat_length=0)
-    with pytest.raises(ShapeError, match="an array of 2 axes"):
+    with pytest.raises(ShapeError, match=r"pad_width of shape \(3, 2\) where shape \(2, 2\)"):
         rnp.pad(x, [(1, 1)] * 3)
     with pytest.raises(ShapeError, match="not negative"):
         rnp.pad(x, -1)
     with pytest.raises(InputError, match="give integers"):
         rnp.pad(x, 1.5)
+    with pytest.raises(InputError, match="give integers"):
+        rnp.pad(x, ((1, 2), (3,)))
+    with pytest.raises(ShapeError, match="axis 5 is out of range"):
+        rnp.pad(x, {5: 1})
+    with pytest.raises(ShapeError, match=r"pad_width of shape \(3,\)"):
+        rnp.pad(x, {0: (1, 2, 3)})
+    with pytest.raises(ShapeError, match=r"stat_length of shape \(3,\)"):
+        rnp.pad(x, 1, "mean", stat_length=(1, 2, 3))
+    with pytest.raises(InputError, match=r"stat_length is 1\.5"):
+        rnp.pad(x, 1, "mean", stat_length=1.5)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**62) - 1, 2**63 - 1, np.int64(2**53 + 1)])
+def test_integers_around_integers_are_exact(value: int) -> None:
+    x = np.array([2**62 + 1, 3])
+    for values in (value, (value, 1)):
+        found = rnp.pad(x, 1, constant_values=values)
+        np.testing.assert_array_equal(found, np.pad(x, 1, constant_values=values))
+    most = np.array([2**64 - 1], np.uint64)
+    np.testing.assert_array_equal(rnp.pad(most, 1, constant_values=2**64 - 1), most[[0, 0, 0]])
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 2**31, -(2**31) - 1])
+@pytest.mark.parametrize("sides", [False, True])
+def test_numbers_that_an_integer_cannot_hold_are_refused(value: Any, sides: bool) -> None:
+    values = (0, value) if sides else value
+    with pytest.raises(DTypeError, match="does not fit i32"):
+        rnp.pad(np.array([1], np.int32), 1, constant_values=values)
 
 
 @pytest.mark.parametrize("endpoint", [True, False])
