@@ -11,7 +11,7 @@ import rlx.numpy as rnp
 from rlx.errors import ShapeError
 from rlx.ir.shape import normalize_axis
 from rlx.numpy import elementwise, indexing, shaping
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.tracing.apply import as_tracer, convert, function
 from rlx.tracing.trace import shape_of
 
@@ -170,9 +170,9 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
     A negative width cuts elements off.
     """
     x = as_tracer(operand)
-    if len(padding_config) != x.ndim:
+    if len(padding_config) != x.ndim or any(np.shape(each) != (3,) for each in padding_config):
         raise ShapeError(
-            f"padding_config has {len(padding_config)} axes, and the operand has {x.ndim}",
+            f"padding_config is {padding_config} for {x.ndim} axes",
             remedy="give (low, high, interior) for each axis",
         )
     for axis, (low, high, interior) in enumerate(padding_config):
@@ -197,9 +197,12 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
 def slice(operand: Any, start_indices: Any, limit_indices: Any, strides: Any = None) -> Any:
     """The block from `start_indices` up to `limit_indices`, which lies inside."""
     shape = shape_of(operand)
-    steps = strides or (1,) * len(start_indices)
+    steps = strides or (1,) * len(shape)
+    require_per_axis(
+        len(shape), start_indices=start_indices, limit_indices=limit_indices, strides=steps
+    )
     bounds = [*zip(start_indices, limit_indices, steps, strict=True)]
-    is_inside = len(bounds) == len(shape) and all(
+    is_inside = all(
         0 <= start <= limit and step > 0 and not (isinstance(extent, int) and limit > extent)
         for (start, limit, step), extent in zip(bounds, shape, strict=True)
     )
@@ -248,6 +251,8 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
 @function
 def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
     """`operand` with a block at traced positions replaced."""
+    if shape_of(operand) == shape_of(update) == () and len(start_indices) == 0:
+        return convert(update, as_tracer(operand).value.dtype)  # a number is its only block
     return indexing.dynamic_update_slice(operand, update, _starts(operand, start_indices))
 
 

@@ -11,7 +11,7 @@ from rlx.errors import DTypeError, InputError
 from rlx.lax.arrays import pad
 from rlx.lax.windows import padtype_to_pads
 from rlx.numpy import cumulative, elementwise, indexing, reductions, shaping, sorting
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.reduce_windows import fold_windows
 from rlx.tracing.apply import as_tracer, convert, function
 
@@ -144,6 +144,11 @@ def reduce_window(
 ) -> Any:
     """`computation` over the elements of every window, and `init_value`, which also pads."""
     x = as_tracer(operand)
+    require_per_axis(
+        x.ndim, window_dimensions=window_dimensions, window_strides=window_strides,
+        padding=None if isinstance(padding, str) else padding, base_dilation=base_dilation,
+        window_dilation=window_dilation,
+    )  # fmt: skip
     ones = (1,) * x.ndim
     steps, apart = tuple(window_strides or ones), tuple(window_dilation or ones)
     inner = [each - 1 for each in base_dilation or ones]

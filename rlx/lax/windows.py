@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import rlx.numpy as rnp
-from rlx.errors import InputError
+from rlx.errors import InputError, ShapeError
+from rlx.ir.graph import calling_source
 from rlx.ir.ops.conv_geometry import same_padding
-from rlx.numpy.axes import static_shape
+from rlx.numpy.axes import require_per_axis, static_shape
 from rlx.numpy.convolutions import conv_dimension_numbers, conv_general_dilated
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.abstract import ShapeDtypeStruct, eval_shape
@@ -28,6 +29,7 @@ def padtype_to_pads(
         )
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
+    require_per_axis(len(in_shape), window_shape=window_shape, window_strides=window_strides)
     sides = [same_padding(*each) for each in zip(in_shape, window_shape, window_strides,
                                                  strict=True)]  # fmt: skip
     return sides if name == "SAME" else [(high, low) for low, high in sides]
@@ -58,6 +60,12 @@ def conv_shape_tuple(
 ) -> tuple[int, ...]:
     """The shape of a convolution of channels first."""
     batch, *others = lhs_shape
+    if batch_group_count < 1 or batch % batch_group_count:
+        raise ShapeError(
+            f"batch_group_count is {batch_group_count} for a batch of {batch}",
+            source=calling_source(),
+            remedy="give a number of groups that divides the batch",
+        )
     shape = (batch // batch_group_count, *others)
     return conv_general_shape_tuple(shape, rhs_shape, strides, pads, None)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlx.errors import ShapeError
+from rlx.ir.graph import calling_source
 from rlx.ir.shape import Dim, Shape, normalize_axis
 from rlx.tracing.apply import static_int
 from rlx.tracing.trace import shape_of
@@ -62,6 +63,17 @@ def static_shape(x: Any) -> tuple[int, ...]:
                 remedy="trace it for a fixed size, or use a function that takes any extent",
             )
     return tuple(extent for extent in shape if isinstance(extent, int))
+
+
+def require_per_axis(rank: int, **lists: Any) -> None:
+    """Raise ShapeError for a list, by its name, that has not one entry for each axis."""
+    for name, each in lists.items():
+        if each is not None and (np.ndim(each) == 0 or len(each) != rank):
+            raise ShapeError(
+                f"{name} is {each} for {rank} axes",
+                source=calling_source(),
+                remedy="give one entry for each axis",
+            )
 
 
 def shape_from(shape: Any) -> Shape:

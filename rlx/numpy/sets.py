@@ -105,7 +105,7 @@ def nonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements, an array for each axis."""
     x = as_tracer(x)
     places, exist = _places(ravel(elementwise.astype(x, bool)), size)
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * x.ndim
+    fills = fill_value if isinstance(fill_value, tuple) else (_or_zero(fill_value),) * x.ndim
     pairs = zip(unravel_index(places, static_shape(x)), fills, strict=True)
     return tuple(elementwise.where(exist, index, fill) for index, fill in pairs)
 
@@ -129,7 +129,7 @@ def where(
 def flatnonzero(x: Any, *, size: int, fill_value: Any = None) -> Any:
     """The indices of the nonzero elements of the flattened array."""
     places, exist = _places(elementwise.astype(ravel(x), bool), size)
-    return elementwise.where(exist, places, fill_value or 0)
+    return elementwise.where(exist, places, _or_zero(fill_value))
 
 
 @_counted(np.argwhere)
@@ -159,7 +159,11 @@ def compress(
 
 def _filled(exist: Any, x: Any, fill_value: Any) -> Any:
     """Return `x` where elements exist, and elsewhere `fill_value`, by default 0, in its dtype."""
-    return elementwise.where(exist, x, convert(fill_value or 0, x.value.dtype))
+    return elementwise.where(exist, x, convert(_or_zero(fill_value), x.value.dtype))
+
+
+def _or_zero(fill_value: Any) -> Any:
+    return 0 if fill_value is None else fill_value
 
 
 # Sets
@@ -270,7 +274,7 @@ def _distinct_where(x: Any, chosen: Any, size: int, fill_value: Any) -> Any:
     ordered = take(flat, order)
     picked = elementwise.logical_and(_begins(ordered), take(ravel(chosen), order))
     places, exist = _places(picked, size)
-    return elementwise.where(exist, take(ordered, places), 0 if fill_value is None else fill_value)
+    return elementwise.where(exist, take(ordered, places), _or_zero(fill_value))
 
 
 @function

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rlx.errors import ShapeError
 from rlx.ir import ops
+from rlx.ir.dtype import DType
 from rlx.ir.ops.solve import identity
 from rlx.ir.shape import Shape, broadcast_shapes
 from rlx.numpy import elementwise
@@ -17,6 +18,7 @@ from rlx.numpy.products import matmul
 from rlx.numpy.shaping import broadcast_to, matrix_transpose, reshape
 from rlx.tracing.apply import (
     as_tracer,
+    convert,
     emit,
     emit_several,
     function,
@@ -134,8 +136,9 @@ def lu_with_order(a: Any) -> tuple[Any, Any, Any]:
 def matrix_power(a: Any, n: int) -> Any:
     """Multiply a matrix with itself `n` times by squaring; a negative `n` inverts it."""
     exponent = static_int(n, "the exponent")
-    is_int = element_type(a).dtype.is_int and exponent >= 0
-    a = as_tracer(a) if is_int else inexact(a)[0]
+    dtype = element_type(a).dtype
+    is_exact = (dtype.is_int or dtype is DType.BOOL) and exponent >= 0
+    a = as_tracer(a) if is_exact else inexact(a)[0]
     _require_matrices(a, "matrix_power")
     if a.shape[-1] != a.shape[-2]:
         raise ShapeError(
@@ -148,9 +151,16 @@ def matrix_power(a: Any, n: int) -> Any:
     result: Any = None
     for digit in reversed(bin(abs(exponent))[2:]):
         if digit == "1":
-            result = square if result is None else matmul(result, square)
-        square = matmul(square, square)  # the last one is never read
+            result = square if result is None else _product(result, square)
+        square = _product(square, square)  # the last one is never read
     return result
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Return `x @ y`; of bools, where a row and a column share a true element."""
+    if x.value.dtype is not DType.BOOL:
+        return matmul(x, y)
+    return elementwise.not_equal(matmul(convert(x, DType.I32), y), 0)
 
 
 def adjoint(a: Any) -> Any:

@@ -129,6 +129,51 @@ def test_a_transposed_convolution_is_the_gradient_of_one(backend: Any) -> None:
     np.testing.assert_allclose(each, 2 * forward(found), rtol=1e-10, atol=1e-12)
 
 
+UNEVEN: list[tuple[str, Any]] = [
+    ("limit_indices", lambda: lax.slice(np.arange(5), (0,), (3, 4))),
+    ("start_indices", lambda: lax.slice(np.ones((2, 2)), (0,), (3,))),
+    ("strides", lambda: lax.slice(np.arange(5), (0,), (3,), (1, 1))),
+    ("window_dimensions", lambda: lax.reduce_window(normal(4), 0.0, lax.add, (2, 2))),
+    ("window_strides", lambda: lax.reduce_window(normal(4, 4), 0.0, lax.add, (2, 2), (1,))),
+    ("window_strides", lambda: lax.reduce_window(normal(4, 4), 0.0, lax.add, (2, 2), (1,), "SAME")),
+    ("padding", lambda: lax.reduce_window(normal(4), 0.0, lax.add, (2,), (1,), ((1, 1),) * 2)),
+    ("base_dilation", lambda: lax.reduce_window(
+        normal(4), 0.0, lax.add, (2,), base_dilation=(1, 1))),
+    ("window_dilation", lambda: lax.reduce_window(
+        normal(4), 0.0, lax.add, (2,), window_dilation=(1, 1))),
+    ("window_shape", lambda: lax.padtype_to_pads((4,), (2, 2), (1,), "SAME")),
+    ("window_strides", lambda: lax.padtype_to_pads((4,), (2,), (1, 2), "SAME")),
+    ("padding_config", lambda: lax.pad(np.arange(3), 0, [(1, 2)])),
+    ("padding_config", lambda: lax.pad(np.arange(3), 0, [(1, 2, 0)] * 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "use"), UNEVEN, ids=[f"{i}: {u[0]}" for i, u in enumerate(UNEVEN)]
+)
+def test_lists_that_do_not_have_an_entry_for_each_axis_are_refused(name: str, use: Any) -> None:
+    with pytest.raises(ShapeError, match=rf"{name} is .* for \d axes") as caught:
+        use()
+    assert "test_lax.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("groups", [0, 3, -1])
+def test_shapes_of_batches_in_groups_are_told(groups: int) -> None:
+    shapes = (4, 2, 5), (4, 2, 3)
+    assert lax.conv_shape_tuple(*shapes, (1,), ((0, 0),), 2) == (2, 4, 3)
+    with pytest.raises(ShapeError, match=f"batch_group_count is {groups} for a batch of 4"):
+        lax.conv_shape_tuple(*shapes, (1,), ((0, 0),), groups)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_a_number_is_replaced_as_its_only_block(dtype: str) -> None:
+    x, new = np.array(3, dtype), np.array(4, dtype)
+    for update in (lax.dynamic_update_slice, rlx.jit(lax.dynamic_update_slice)):
+        found = update(x, new, ())
+        assert (found.dtype, found.shape) == (dtype, ())
+        assert found == 4
+
+
 def test_convolutions_without_a_meaning_are_refused() -> None:
     x, w = np.zeros((1, 6, 3)), np.zeros((3, 3, 4))
     with pytest.raises(ShapeError, match="padding is 'FULL'"):

@@ -31,6 +31,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a step between integers": lambda np: np.linspace(0, 1, 50, dtype=int, retstep=True)[1],
     "open indices": lambda np: np.indices((2, 3), "uint8", sparse=True)[1],
     "a power of integers": lambda np: np.linalg.matrix_power(SQUARE, 5),
+    "a power of bools": lambda np: np.linalg.matrix_power(SQUARE % 2 > 0, 3),
+    "no power of bools": lambda np: np.linalg.matrix_power(SQUARE % 2 > 0, 0),
     "repeats in an array": lambda np: np.repeat(X, COUNTS, 0),
     "one number of repeats in an array": lambda np: np.repeat(X, COUNTS[:1], axis=1),
     "places in an array": lambda np: np.split(X, COUNTS, axis=1)[1],
@@ -54,6 +56,11 @@ OTHERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "integers as they are": (lambda: rnp.sum(BYTES[:3], promote_integers=False), np.uint8(88)),
     "bools that are filled up": (
         lambda: rnp.extract(X[0] > 1, X[0] > 0, size=2), np.array([True, False])),
+    "nothing but what is filled in": (
+        lambda: rnp.compress(X[0] > 9, X[0], size=2, fill_value=np.array([7, 8])),
+        np.array([7.0, 8])),
+    "places that are not there": (
+        lambda: rnp.flatnonzero(X[0] > 9, size=2, fill_value=np.int32(4)), np.array([4, 4])),
     "what two dtypes share": (
         lambda: rnp.intersect1d(np.array([2]), X[0], size=1), np.array([2.0])),
     "an order in bytes": (
@@ -88,7 +95,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a block from the end": (lambda: lax.slice(X, (0, -1), (2, 3)), "of shape"),
     "a slice of no axis": (lambda: lax.slice_in_dim(X, 0, 1, axis=3), "axis 3 is out of range"),
     "swapped axes": (lambda: lax.broadcast_in_dim(X, (3, 2), (1, 0)), "in ascending order"),
-    "padding of some axes": (lambda: lax.pad(X, 0.0, [(1, 1, 0)]), "padding_config has 1 axes"),
+    "padding of some axes": (lambda: lax.pad(X, 0.0, [(1, 1, 0)]), "padding_config is"),
     "a block of no axis": (lambda: lax.dynamic_slice_in_dim(X, 0, 1, 2), "axis 2 is out of range"),
     "running along no axis": (lambda: lax.cumlogsumexp(X, 2), "axis 2 is out of range"),
     "a spectrum of a number": (lambda: rnp.fft.fft(3.0), "axis -1 is out of range"),
@@ -104,6 +111,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "numbers joined": (lambda: rnp.concatenate([np.float32(1)]), "axis 0 is out of range"),
     "a place outside": (lambda: rnp.partition(X, 9), "kth is 9"),
     "a power of no square": (lambda: rnp.linalg.matrix_power(X, 0), "not square"),
+    "what integers cannot hold": (
+        lambda: rnp.compress(COUNTS > 9, COUNTS, size=1, fill_value=np.nan), "nan does not fit"),
     "factors of a vector": (lambda: rnp.linalg.svd(X[0]), "a matrix has two axes"),
 }  # fmt: skip
 
