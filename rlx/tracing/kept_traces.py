@@ -47,8 +47,9 @@ def kept(formula: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(formula)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or not all(isinstance(x, Tracer) or type(x) is int for x in args):
-            return formula(*args, **kwargs)  # numbers are constants of what is traced
+        others = [x for x in args if not isinstance(x, Tracer)]
+        if kwargs or len(others) == len(args) or any(type(x) is not int for x in others):
+            return formula(*args, **kwargs)  # numbers are constants of what is traced, if it is
         described = tuple(map(_described, args))
         found = _traced(formula, described, calling_source(), are_narrow())
         trace = innermost()

@@ -80,6 +80,22 @@ def test_nodes_name_the_line_of_each_call() -> None:
 
 
 def test_no_trace_is_kept_where_none_is_open() -> None:
-    total, same = rlx.jit(KEPT)(np.float64(0.3), np.float64(0.5))
-    np.testing.assert_array_equal(rlx.jit(_formula)(np.float64(0.3), np.float64(0.5))[0], total)
+    calls: list[Any] = []
+
+    @kept
+    def formula(x: Any, power: int = 2) -> Any:
+        calls.append(x)
+        return rnp.square(x) ** power
+
+    x = np.float64(3)
+    for given in (3, x, 3):
+        assert formula(given) == 81
+        assert formula(given, 1) == 9
+    assert [type(each) for each in calls] == [int, int, np.float64, np.float64, int, int]
+
+
+def test_jitted_formulas_give_the_numbers_of_formulas_traced_anew() -> None:
+    x, y = np.float64(0.3), np.float64(0.5)
+    total, same = rlx.jit(KEPT)(x, y)
+    np.testing.assert_array_equal(rlx.jit(_formula)(x, y)[0], total)
     assert same == 0.5
