@@ -11,6 +11,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,16 @@ MOST = 200
 Array = drawn.Array
 Given = dict[str, Any]
 Generator = Callable[["Draw", Given], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """A generator of what is given in each call, though JAX has a default."""
+
+    draw: Generator
+
+    def __call__(self, d: Draw, given: Given) -> Any:
+        return self.draw(d, given)
 
 
 class Draw(drawn.Draw):
@@ -143,6 +154,13 @@ def axes_from_the_front(d: Draw, given: Given) -> tuple[int, ...]:
     return tuple(int(a) for a in d.random.permutation(rank)[: d.small(0, rank)])
 
 
+def single_axes(d: Draw, given: Given) -> tuple[int, ...]:
+    """Some axes of one element, now and then another one too, from either end."""
+    x = first(given)
+    found = [a for a in range(x.ndim) if (x.shape[a] == 1 and d.flag()) or d.chance(0.05)]
+    return tuple(a - x.ndim if d.flag() else a for a in found)
+
+
 def permutation(d: Draw, given: Given) -> tuple[int, ...]:
     order = tuple(int(a) for a in d.random.permutation(first(given).ndim))
     return order[1:] if d.chance(0.05) else order
@@ -212,7 +230,11 @@ def call(d: Draw, function: Any, own: Mapping[str, Generator]) -> tuple[list[Any
     generators = {**PARAMETERS, **own}
     for each in sorted(parameters, key=lambda p: p.default is not p.empty):
         is_needed = each.default is each.empty and each.kind is not each.VAR_KEYWORD
-        if is_needed or (each.name in generators and d.chance(0.45)):
+        if (
+            is_needed
+            or isinstance(generators.get(each.name), Always)
+            or (each.name in generators and d.chance(0.45))
+        ):
             given[each.name] = generators[each.name](d, given)
     args: list[Any] = []
     for each in parameters:
