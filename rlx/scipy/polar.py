@@ -12,6 +12,8 @@ from rlx.numpy.systems import adjoint
 from rlx.tracing.apply import function, inexact
 from rlx.transforms.branches import cond
 from rlx.transforms.control import while_loop
+from rlx.transforms.custom_jvp import custom_jvp
+from rlx.transforms.implicit import custom_linear_solve
 
 
 @function
@@ -31,9 +33,57 @@ def polar(
         return (adjoint(u) if turned else u), p
     if method != "svd":
         raise InputError(f"method is {method!r}", remedy="use svd or qdwh")
+    (a,) = inexact(a)
+    rows, columns = static_shape(a)[-2:] if a.ndim > 1 else (0, 0)
+    turned = rows < columns or (rows == columns and side == "left")
+    u, p = _by_values(adjoint(a) if turned else a)
+    u = adjoint(u) if turned else u
+    if turned == (side == "left"):
+        return u, p
+    p = rnp.matmul(a, adjoint(u)) if side == "left" else rnp.matmul(adjoint(u), a)
+    return u, (p + adjoint(p)) / 2
+
+
+@custom_jvp
+def _by_values(a: Any) -> tuple[Any, Any]:
+    """Return `u` and `p` of side right, of a matrix with no more columns than rows."""
     left, values, right = linalg.svd(a, full_matrices=False)
-    basis = adjoint(right) if side == "right" else left
-    return rnp.matmul(left, right), rnp.matmul(basis * values[..., None, :], adjoint(basis))
+    basis = adjoint(right)
+    return rnp.matmul(left, right), rnp.matmul(basis * values[..., None, :], right)
+
+
+@_by_values.defjvp
+def _by_values_jvp(primals: Any, tangents: Any) -> Any:
+    """With x = u.H da: du = u t and more beside u's columns, where t p + p t = x - x.H."""
+    (a,), (da,) = primals, tangents
+    u, p = _by_values(a)
+    inside = adjoint(u) @ da
+    turn = _anticommuted(p, inside - adjoint(inside))
+    du = u @ turn
+    if a.shape[-2] > a.shape[-1]:
+        du = du + adjoint(linalg.solve(p, adjoint(da - u @ inside), on_singular="nan"))
+    return (u, p), (du, inside - turn @ p)
+
+
+def _anticommuted(p: Any, c: Any) -> Any:
+    """Solve `x p + p x = c` for a positive matrix `p`: no divisor is a difference."""
+
+    def solve(_: Any, c: Any) -> Any:
+        return _divided(p, c)
+
+    def solve_transposed(_: Any, c: Any) -> Any:
+        return rnp.conj(_divided(p, rnp.conj(c)))
+
+    return custom_linear_solve(lambda x: x @ p + p @ x, c, solve, solve_transposed)
+
+
+def _divided(p: Any, c: Any) -> Any:
+    """Divide by the sums of eigenvalues, in the basis of eigenvectors; nothing where they are 0."""
+    values, basis = linalg.eigh(p)
+    sums = values[..., :, None] + values[..., None, :]
+    is_zero = rnp.equal(sums, 0)
+    inside = adjoint(basis) @ c @ basis
+    return basis @ (rnp.where(is_zero, 0, inside) / rnp.where(is_zero, 1, sums)) @ adjoint(basis)
 
 
 @function

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rlx
+import rlx.numpy as rnp
 from rlx import lax
 from rlx.errors import InputError, ShapeError
 from rlx.scipy import linalg
@@ -35,6 +36,51 @@ def test_polar_is_scipys(dtype: str, side: str, method: str) -> None:
     ):
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, atol=TOLERANCES[dtype])
+
+
+def weighed_polar(a: Any, side: str, polar: Any = linalg.polar) -> Any:
+    """The real part of some weighted sum of the entries of both factors."""
+    parts = []
+    for seed, factor in enumerate(polar(a, side)):
+        weights = matrix(factor.shape, "complex128" if np.iscomplexobj(a) else "float64", seed + 9)
+        parts.append(rnp.real(rnp.sum(rnp.asarray(weights) * factor)))
+    return parts[0] + parts[1]
+
+
+def equal_values(shape: tuple[int, ...], dtype: str) -> Any:
+    """A matrix whose singular values are all 2."""
+    return 2 * scipy.polar(matrix(shape, dtype, 3))[0]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+@pytest.mark.parametrize("made", [matrix, equal_values])
+def test_derivatives_are_right_where_singular_values_are_equal(
+    made: Any, shape: tuple[int, int], dtype: str, side: str
+) -> None:
+    a, step, size = made(shape, dtype), matrix(shape, dtype, 5), 1e-5
+
+    def along(t: Any) -> Any:
+        return weighed_polar(rnp.asarray(a) + t * step, side)
+
+    first = rlx.jit(rlx.grad(along))
+    high, low = (np.real(sum_of(a + t * step, side)) for t in (size, -size))
+    np.testing.assert_allclose(first(0.0), (high - low) / (2 * size), rtol=1e-7, atol=1e-8)
+    _, pushed = rlx.jvp(along, (0.0,), (1.0,))
+    np.testing.assert_allclose(pushed, first(0.0), rtol=1e-9)
+    second = rlx.grad(rlx.grad(along))(0.0)
+    expected = (first(size) - first(-size)) / (2 * size)
+    np.testing.assert_allclose(second, expected, rtol=1e-6, atol=1e-7)
+
+
+def sum_of(a: Any, side: str) -> Any:
+    return weighed_polar(a, side, scipy.polar)
+
+
+def test_gradient_of_the_unitary_factor_at_the_identity() -> None:
+    slope = rlx.grad(lambda a: rnp.sum(linalg.polar(a)[0] * np.array([[0.0, 1], [2, 3]])))
+    np.testing.assert_allclose(slope(np.eye(2)), [[0, -0.5], [0.5, 0]], atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (5, 5), (9, 4), (40, 40)])
