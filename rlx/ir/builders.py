@@ -1219,6 +1219,10 @@ class Builders(Generic[Value]):
         """Invert: the solution for the columns of the identity."""
         return self._one(OPS["inv"], (a,), on_singular=on_singular)
 
+    def least_squares(self, a: Operand[Value], b: Operand[Value], rtol: Operand[Value]) -> Value:
+        """The least x among those for which `a @ x - b` is least."""
+        return self._one(OPS["least_squares"], (a, b, rtol))
+
     def lu(self, a: Operand[Value]) -> tuple[Value, Value, Value]:
         """Factor `a[permutation] = l @ u` with partial pivoting; singular matrices, too."""
         results: tuple[Value, Value, Value] = self.apply(OPS["lu"], (a,))
@@ -1242,6 +1246,10 @@ class Builders(Generic[Value]):
     def pack_panels(self, b: Operand[Value], *, width: int, transposed: bool = False) -> Value:
         """`b`, or its transpose, with its columns in panels of `width`, each of them dense."""
         return self._one(OPS["pack_panels"], (b,), width=width, transposed=transposed)
+
+    def pseudo_inverse(self, a: Operand[Value], rtol: Operand[Value]) -> Value:
+        """The pseudo-inverse of Moore and Penrose."""
+        return self._one(OPS["pseudo_inverse"], (a, rtol))
 
     def qr(self, a: Operand[Value], *, full: bool = False) -> tuple[Value, Value]:
         """Factor as `q @ r` with orthonormal columns and an upper triangle, by Householder

@@ -11,11 +11,12 @@ import numpy as np
 
 from rlx.errors import InputError, ShapeError
 from rlx.ir import ops
+from rlx.ir.shape import broadcast_shapes
 from rlx.numpy import elementwise
 from rlx.numpy.axes import static_shape
 from rlx.numpy.products import matmul
 from rlx.numpy.reductions import max, min, sum
-from rlx.numpy.shaping import expand_dims, matrix_transpose, reshape
+from rlx.numpy.shaping import broadcast_to, expand_dims, matrix_transpose, reshape
 from rlx.numpy.systems import adjoint
 from rlx.tracing.apply import emit, emit_several, function, inexact
 
@@ -109,18 +110,27 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
             remedy="pass one of them",
         )
     (a,) = inexact(a)
-    u, s, vh = svd(a, full_matrices=False)
-    cut = _cutoff(a, s, rtol if rcond is None else rcond)
-    kept = elementwise.greater(s, cut)
-    inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
-    scaled = elementwise.multiply(adjoint(vh), expand_dims(inverse, -2))
-    return matmul(scaled, adjoint(u))
+    if 0 in static_shape(a)[-2:]:
+        return adjoint(a)
+    a, rtol = _with_ratios(a, rtol if rcond is None else rcond)
+    return emit(ops.pseudo_inverse, a, rtol)
+
+
+def _with_ratios(a: Any, rtol: Any) -> tuple[Any, Any]:
+    """Return `a`, and for each of its matrices below which part of the largest values are zero."""
+    rtol = _usual_ratio(a) if rtol is None else rtol
+    batch = broadcast_shapes(a.shape[:-2], np.shape(rtol))
+    ratios = broadcast_to(elementwise.astype(rtol, a.dtype), batch)
+    return broadcast_to(a, (*batch, *a.shape[-2:])), ratios
+
+
+def _usual_ratio(a: Any) -> float:
+    return float(np.max(static_shape(a)[-2:]).item() * np.finfo(a.dtype).eps)
 
 
 def _cutoff(a: Any, s: Any, rtol: Any) -> Any:
     """Return below which singular values of `a` count as zero, along their axis."""
-    if rtol is None:
-        rtol = np.max(static_shape(a)[-2:]).item() * float(np.finfo(a.dtype).eps)
+    rtol = _usual_ratio(a) if rtol is None else rtol
     rtol = expand_dims(rtol, -1) if np.ndim(rtol) else rtol
     return elementwise.multiply(rtol, max(s, -1, keepdims=True, initial=0.0))
 
@@ -155,11 +165,13 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """The least-squares solution of `a @ x = b`, residuals, rank and singular values of `a`."""
     a, b = inexact(a, b)
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
-    u, s, vh = svd(a, full_matrices=False)
+    s = svd(a, full_matrices=False).S
     kept = elementwise.greater(s, _cutoff(a, s, rcond))
-    inverse = elementwise.where(kept, elementwise.divide(1, elementwise.where(kept, s, 1)), 0)
-    inside = elementwise.multiply(expand_dims(inverse, -1), matmul(adjoint(u), columns))
-    x = matmul(adjoint(vh), inside)
+    if 0 in static_shape(a)[-2:]:
+        x = matmul(adjoint(a), columns)
+    else:
+        matrices, ratios = _with_ratios(a, rcond)
+        x = emit(ops.least_squares, matrices, columns, ratios)
     residuals = sum(squares(elementwise.subtract(matmul(a, x), columns)), -2)
     x = reshape(x, x.shape[:-1]) if b.ndim == 1 else x
     return x, residuals, sum(kept, -1), s

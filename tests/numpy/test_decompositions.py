@@ -111,6 +111,31 @@ def test_derivatives_of_one_matrix_and_of_many(name: str) -> None:
         np.testing.assert_allclose(np.sum(slope * da), expected, rtol=1e-5, atol=1e-11)
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 5), (2, 4, 2)])
+@pytest.mark.parametrize("name", ["pinv", "lstsq"])
+def test_derivatives_are_right_where_singular_values_are_equal(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    if name == "lstsq" and len(shape) > 2:
+        shape = shape[1:]
+    random = np.random.default_rng(6)
+    drawn, step = random.normal(size=(2, *shape))
+    left, _, right = np.linalg.svd(drawn, full_matrices=False)
+    a, sides, size = 2 * left @ right, random.normal(size=(*shape[:-1], 2)), 1e-5
+
+    def along(t: Any, n: Any = linalg) -> Any:
+        moved = a + t * step
+        found = n.pinv(moved) if name == "pinv" else n.lstsq(moved, sides)[0]
+        return rnp.sum(rnp.sin(found))
+
+    first = rlx.jit(rlx.grad(along))
+    expected = (along(size, np.linalg) - along(-size, np.linalg)) / (2 * size)
+    np.testing.assert_allclose(first(0.0), expected, rtol=1e-7, atol=1e-8)
+    second = rlx.grad(rlx.grad(along))(0.0)
+    expected = (first(size) - first(-size)) / (2 * size)
+    np.testing.assert_allclose(second, expected, rtol=1e-6, atol=1e-7)
+
+
 def test_functions_of_matrices_are_scipys() -> None:
     scipy = pytest.importorskip("scipy.linalg")
     square = RNG.standard_normal((4, 4))

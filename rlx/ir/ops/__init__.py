@@ -28,6 +28,7 @@ from rlx.ir.ops.fused import *
 from rlx.ir.ops.indexing import *
 from rlx.ir.ops.layout import *
 from rlx.ir.ops.leaf import *
+from rlx.ir.ops.least_squares import *
 from rlx.ir.ops.linalg import *
 from rlx.ir.ops.loops import *
 from rlx.ir.ops.loss import *

@@ -11,6 +11,7 @@ from rlx.passes.autodiff.rules import decompositions as decompositions
 from rlx.passes.autodiff.rules import elementwise as elementwise
 from rlx.passes.autodiff.rules import foreign as foreign
 from rlx.passes.autodiff.rules import indexing as indexing
+from rlx.passes.autodiff.rules import least_squares as least_squares
 from rlx.passes.autodiff.rules import linalg as linalg
 from rlx.passes.autodiff.rules import loops as loops
 from rlx.passes.autodiff.rules import loss as loss
