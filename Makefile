@@ -24,7 +24,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python -m examples.read_text --output build
 
 # Types take a minute of one core: the tests begin beside them. Of each test's cases one in DRAW runs.
-DRAW_test := 4
+DRAW_test := 8
 DRAW_full := 1
 test full: $(VENV)/.test
 	$(MAKE) --no-print-directory -j2 lint pytest DRAW=$(DRAW_$@)
@@ -33,7 +33,7 @@ pytest: $(VENV)/.test
 	$(PYTEST) --draw $(or $(DRAW),1) --durations=20
 
 quick: $(VENV)/.test
-	$(PYTEST) --draw 8 -m "not slow"
+	$(PYTEST) --draw 16 -m "not slow"
 
 MINUTES ?= 10
 SEED ?= 1000

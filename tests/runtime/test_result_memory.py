@@ -17,9 +17,9 @@ SIZE = KIND.memory_size
 
 @pytest.fixture(autouse=True)
 def small_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep at most four blocks of `KIND` beyond what other tests have left."""
-    gc.collect()
-    monkeypatch.setattr(memory, "MOST_KEPT", kept_bytes() + 4 * SIZE)
+    """Keep at most four blocks of `KIND`; what other tests left is older and would go first."""
+    monkeypatch.setattr(memory, "_memories", {})
+    monkeypatch.setattr(memory, "MOST_KEPT", 4 * SIZE)
 
 
 def run(result: ResultMemory, value: float) -> np.ndarray:
