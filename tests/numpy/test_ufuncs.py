@@ -12,6 +12,7 @@ import rlx
 import rlx.numpy as rnp
 from rlx.errors import InputError, MutationError, RlxError, ShapeError
 from rlx.numpy import ufuncs
+from tests.numpy.one_by_one import OneByOne
 from tests.numpy.test_edges import same
 
 ALL = sorted(name for name, f in vars(ufuncs).items() if hasattr(f, "outer"))
@@ -46,7 +47,7 @@ def signed(name: str, shape: tuple[int, ...] = (3, 4, 2)) -> Any:
 
 
 def both(name: str) -> tuple[Any, Any]:
-    return getattr(rnp, name), getattr(np, name)
+    return getattr(rnp, name), OneByOne(getattr(np, name))
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
